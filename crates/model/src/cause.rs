@@ -1,0 +1,139 @@
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What took time from a core. The order is that of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// System-management interrupt: the firmware ran.
+    Smi,
+    /// The hypervisor ran something else (steal), or paused the machine.
+    Host,
+    /// Non-maskable interrupt, by handler.
+    Nmi,
+    /// Machine check, corrected-error threshold or deferred-error interrupt.
+    MachineCheck,
+    /// A device's interrupt line, by name.
+    DeviceInterrupt,
+    /// The local timer: tick and high-resolution timers.
+    Timer,
+    /// Function called from another core, by function.
+    CallFunction,
+    /// Translation look-aside buffer shootdown raised by another core.
+    TlbShootdown,
+    /// Reschedule inter-processor interrupt.
+    Reschedule,
+    /// Deferred work in interrupt context.
+    IrqWork,
+    /// Soft interrupt, by vector.
+    Softirq,
+    /// A kernel thread, by name.
+    KernelThread,
+    /// Another task ran while the named workload wanted to, by name.
+    Preemption,
+    /// Hard interrupts that this source cannot tell apart, or one of the rarer vectors.
+    OtherInterrupt,
+}
+
+impl CauseKind {
+    /// Every kind, in table order.
+    pub const ALL: [CauseKind; 14] = [
+        CauseKind::Smi,
+        CauseKind::Host,
+        CauseKind::Nmi,
+        CauseKind::MachineCheck,
+        CauseKind::DeviceInterrupt,
+        CauseKind::Timer,
+        CauseKind::CallFunction,
+        CauseKind::TlbShootdown,
+        CauseKind::Reschedule,
+        CauseKind::IrqWork,
+        CauseKind::Softirq,
+        CauseKind::KernelThread,
+        CauseKind::Preemption,
+        CauseKind::OtherInterrupt,
+    ];
+
+    /// The name in JSON, URLs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CauseKind::Smi => "smi",
+            CauseKind::Host => "host",
+            CauseKind::Nmi => "nmi",
+            CauseKind::MachineCheck => "machine_check",
+            CauseKind::DeviceInterrupt => "device_interrupt",
+            CauseKind::Timer => "timer",
+            CauseKind::CallFunction => "call_function",
+            CauseKind::TlbShootdown => "tlb_shootdown",
+            CauseKind::Reschedule => "reschedule",
+            CauseKind::IrqWork => "irq_work",
+            CauseKind::Softirq => "softirq",
+            CauseKind::KernelThread => "kernel_thread",
+            CauseKind::Preemption => "preemption",
+            CauseKind::OtherInterrupt => "other_interrupt",
+        }
+    }
+
+    /// The words for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            CauseKind::Smi => "SMI",
+            CauseKind::Host => "hypervisor",
+            CauseKind::Nmi => "NMI",
+            CauseKind::MachineCheck => "machine check",
+            CauseKind::DeviceInterrupt => "device interrupt",
+            CauseKind::Timer => "timer",
+            CauseKind::CallFunction => "call function",
+            CauseKind::TlbShootdown => "TLB shootdown",
+            CauseKind::Reschedule => "reschedule",
+            CauseKind::IrqWork => "irq_work",
+            CauseKind::Softirq => "softirq",
+            CauseKind::KernelThread => "kernel thread",
+            CauseKind::Preemption => "preemption",
+            CauseKind::OtherInterrupt => "other interrupt",
+        }
+    }
+}
+
+impl fmt::Display for CauseKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for CauseKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        CauseKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            let known: Vec<_> = CauseKind::ALL.iter().map(|kind| kind.as_str()).collect();
+            format!("no cause is called '{text}'; the causes are {}", known.join(", "))
+        })
+    }
+}
+
+/// One cause: its kind, and the name that tells it from others of the kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cause {
+    /// The kind.
+    pub kind: CauseKind,
+    /// Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+    pub name: String,
+}
+
+impl Cause {
+    /// A cause of this kind and name.
+    pub fn new(kind: CauseKind, name: impl Into<String>) -> Self {
+        Cause { kind, name: name.into() }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() {
+            f.write_str(self.kind.label())
+        } else {
+            write!(f, "{} {}", self.kind.label(), self.name)
+        }
+    }
+}

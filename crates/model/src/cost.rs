@@ -1,0 +1,40 @@
+use serde::{Deserialize, Serialize};
+
+/// What one eBPF program cost in a window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// The program's name.
+    pub name: String,
+    /// How often it ran.
+    pub count: u64,
+    /// Time inside it, extrapolated from one run in 64; nanoseconds.
+    pub total_ns: u64,
+    /// Runs that the kernel skipped because the program was already running on that core.
+    pub missed: u64,
+}
+
+/// What Surefoot itself cost in a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelfCost {
+    /// Time in each eBPF program.
+    pub probes: Vec<ProbeCost>,
+    /// Processor time of this process, nanoseconds.
+    pub process_cpu_ns: u64,
+    /// Resident memory of this process.
+    pub resident_bytes: u64,
+    /// Memory of the eBPF maps.
+    pub map_bytes: u64,
+    /// Events that were overwritten before they could be read.
+    pub dropped: u64,
+    /// Snapshots of a core that could not be read consistently and were skipped.
+    pub torn: u64,
+    /// Inter-processor interrupts that this process raised on watched cores.
+    pub self_interrupts: u64,
+}
+
+impl SelfCost {
+    /// Time inside all eBPF programs, nanoseconds.
+    pub fn probes_ns(&self) -> u64 {
+        self.probes.iter().map(|probe| probe.total_ns).sum()
+    }
+}

@@ -1,0 +1,113 @@
+use crate::{Cause, CpuId};
+use serde::{Deserialize, Serialize};
+
+/// How a gap was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapSource {
+    /// A pinned loop on the time-stamp counter.
+    Probe,
+    /// The loop that spins on a housekeeping core part of the time.
+    Sentinel,
+    /// A kernel timer that fired later than it was due.
+    TimerLateness,
+    /// A sleep of this process that ended later than it was due.
+    SleepLateness,
+}
+
+/// What stole the time that no traced interval covers; the rows of the decision table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Traced intervals cover the gap.
+    Traced,
+    /// The firmware ran: a system-management interrupt.
+    Smi,
+    /// Looks like an SMI, but no counter confirms it.
+    SmiLike,
+    /// As [`Verdict::SmiLike`], and an error report followed: logging of a corrected error.
+    CorrectedErrorLogging,
+    /// The hypervisor ran something else on this core's processor.
+    HostScheduled,
+    /// The hypervisor stopped this core without accounting for it: an exit, or a memory fault on the host.
+    HostUnaccounted,
+    /// All cores of a virtual machine stopped at once: a pause of the machine or an SMI of its host.
+    HostPauseOrSmi,
+    /// Frequency or power transition, microcode, bus lock or the sibling thread: this core only.
+    HardwareThisCore,
+    /// Too little is visible here to say anything.
+    Undetermined,
+}
+
+impl Verdict {
+    /// The words for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Verdict::Traced => "traced",
+            Verdict::Smi => "SMI",
+            Verdict::SmiLike => "SMI-like",
+            Verdict::CorrectedErrorLogging => "corrected-error logging",
+            Verdict::HostScheduled => "host scheduled another task",
+            Verdict::HostUnaccounted => "host, unaccounted",
+            Verdict::HostPauseOrSmi => "VM pause or host SMI",
+            Verdict::HardwareThisCore => "hardware, this core",
+            Verdict::Undetermined => "undetermined",
+        }
+    }
+}
+
+/// How sure a statement is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Measured, with no other explanation left.
+    Certain,
+    /// The likeliest explanation of the evidence.
+    Probable,
+    /// This machine does not show what would separate the explanations.
+    CannotTellApartHere,
+}
+
+impl Certainty {
+    /// The words for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Certainty::Certain => "certain",
+            Certainty::Probable => "probable",
+            Certainty::CannotTellApartHere => "cannot be told apart here",
+        }
+    }
+}
+
+/// One traced cause inside a gap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapCause {
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: Cause,
+    /// Its share of the gap, nested time counted once, nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// A stretch in which a core made no progress.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The core.
+    pub cpu: CpuId,
+    /// How it was found.
+    pub source: GapSource,
+    /// When it began, `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// How long it lasted.
+    pub duration_ns: u64,
+    /// What the probes saw inside, largest first.
+    pub causes: Vec<GapCause>,
+    /// The part that no traced interval covers.
+    pub unexplained_ns: u64,
+    /// What stole the uncovered part.
+    pub verdict: Verdict,
+    /// How sure the verdict is.
+    pub certainty: Certainty,
+    /// What the verdict rests on, one statement each.
+    pub evidence: Vec<String>,
+}

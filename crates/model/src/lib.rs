@@ -1,0 +1,45 @@
+//! The words that every part of Surefoot shares, as plain data.
+//!
+//! Sources produce [`Event`]s; the history keeps them; reports are pure functions of them.
+//! Nothing here reads a clock, a file or the network.
+//!
+//! # Invariants
+//! - Times are nanoseconds of `CLOCK_MONOTONIC` unless a name says otherwise; the unit ends every name.
+//! - For each [`CoreLedger`]: `wall_ns = idle_ns + user_ns + kernel_ns + sum(lost.total_ns) + unexplained_ns`,
+//!   to the nanosecond. [`CoreLedger::sums_up`] checks it.
+//! - The field names are those of the JSON lines and the HTTP API; renaming one is a breaking change.
+//!
+//! ```
+//! use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Lost};
+//! let core = CoreLedger {
+//!     cpu: CpuId(1),
+//!     wall_ns: 1_000_000,
+//!     idle_ns: 0,
+//!     user_ns: 900_000,
+//!     kernel_ns: 60_000,
+//!     lost: vec![Lost::new(Cause::new(CauseKind::Timer, "local_timer"), 4, 40_000, 15_000)],
+//!     unexplained_ns: 0,
+//! };
+//! assert!(core.sums_up());
+//! assert_eq!(core.lost_ns(), 40_000);
+//! ```
+
+mod capability;
+mod cause;
+mod cost;
+mod event;
+mod gap;
+mod histogram;
+mod host;
+mod ledger;
+mod report;
+
+pub use capability::{Capability, CapabilityState};
+pub use cause::{Cause, CauseKind};
+pub use cost::{ProbeCost, SelfCost};
+pub use event::{Event, Notice, Window};
+pub use gap::{Certainty, Gap, GapCause, GapSource, Verdict};
+pub use histogram::{BUCKETS, Histogram};
+pub use host::{CpuId, HostDescription, Vendor};
+pub use ledger::{Completeness, CoreLedger, Lost, Untimed};
+pub use report::{LARGEST_GAPS, Report};

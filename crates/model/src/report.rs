@@ -1,0 +1,188 @@
+use crate::{
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost, Untimed,
+};
+use std::collections::BTreeMap;
+
+/// How many gaps a report keeps: the longest ones.
+pub const LARGEST_GAPS: usize = 100;
+
+/// How many notices a report keeps: the newest ones.
+const NEWEST_NOTICES: usize = 100;
+
+/// Everything a stream of events says, summed up.
+///
+/// A pure fold over the events, so that a replayed report equals the live one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// The host, once its event has come.
+    pub host: Option<HostDescription>,
+    /// What works on the host.
+    pub capabilities: Vec<Capability>,
+    /// Start of the first window, `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// End of the last window, `CLOCK_MONOTONIC`.
+    pub end_ns: u64,
+    /// Windows summed up.
+    pub windows: u64,
+    cores: BTreeMap<CpuId, CoreSum>,
+    /// Interrupts that were counted but could not be timed.
+    pub untimed: Vec<Untimed>,
+    /// The kernel's own counters beside the probes'.
+    pub completeness: Vec<Completeness>,
+    /// What watching cost.
+    pub cost: SelfCost,
+    /// The longest gaps, longest first; [`LARGEST_GAPS`] at most.
+    pub gaps: Vec<Gap>,
+    /// How many gaps there were in all.
+    pub gap_count: u64,
+    /// What the reader must know; the newest 100.
+    pub notices: Vec<Notice>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct CoreSum {
+    wall_ns: u64,
+    idle_ns: u64,
+    user_ns: u64,
+    kernel_ns: u64,
+    unexplained_ns: u64,
+    lost: BTreeMap<Cause, Lost>,
+}
+
+impl Report {
+    /// Sums up a whole stream.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut report = Report::default();
+        for event in events {
+            report.add(event);
+        }
+        report
+    }
+
+    /// Adds one event.
+    pub fn add(&mut self, event: &Event) {
+        match event {
+            Event::Host(host) => self.host = Some(host.clone()),
+            Event::Capabilities { capabilities } => self.capabilities = capabilities.clone(),
+            Event::Window(window) => {
+                if self.windows == 0 {
+                    self.start_ns = window.start_ns;
+                }
+                self.end_ns = window.end_ns;
+                self.windows += 1;
+                for core in &window.cores {
+                    self.cores.entry(core.cpu).or_default().add(core);
+                }
+                add_untimed(&mut self.untimed, &window.untimed);
+                add_completeness(&mut self.completeness, &window.completeness);
+                add_cost(&mut self.cost, &window.cost);
+            }
+            Event::Gap(gap) => {
+                self.gap_count += 1;
+                let at = self.gaps.partition_point(|kept| kept.duration_ns >= gap.duration_ns);
+                if at < LARGEST_GAPS {
+                    self.gaps.insert(at, gap.clone());
+                    self.gaps.truncate(LARGEST_GAPS);
+                }
+            }
+            Event::Notice(notice) => {
+                if self.notices.len() == NEWEST_NOTICES {
+                    self.notices.remove(0);
+                }
+                self.notices.push(notice.clone());
+            }
+        }
+    }
+
+    /// The ledger of each core over the whole stream, ascending; causes largest first.
+    pub fn cores(&self) -> Vec<CoreLedger> {
+        self.cores
+            .iter()
+            .map(|(&cpu, sum)| {
+                let mut lost: Vec<Lost> = sum.lost.values().cloned().collect();
+                lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+                CoreLedger {
+                    cpu,
+                    wall_ns: sum.wall_ns,
+                    idle_ns: sum.idle_ns,
+                    user_ns: sum.user_ns,
+                    kernel_ns: sum.kernel_ns,
+                    lost,
+                    unexplained_ns: sum.unexplained_ns,
+                }
+            })
+            .collect()
+    }
+
+    /// Causes summed over all cores, largest first.
+    pub fn causes(&self) -> Vec<Lost> {
+        let mut all: BTreeMap<&Cause, Lost> = BTreeMap::new();
+        for lost in self.cores.values().flat_map(|core| core.lost.values()) {
+            all.entry(&lost.cause).and_modify(|sum| add_lost(sum, lost)).or_insert_with(|| lost.clone());
+        }
+        let mut causes: Vec<Lost> = all.into_values().collect();
+        causes.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+        causes
+    }
+}
+
+impl CoreSum {
+    fn add(&mut self, core: &CoreLedger) {
+        self.wall_ns += core.wall_ns;
+        self.idle_ns += core.idle_ns;
+        self.user_ns += core.user_ns;
+        self.kernel_ns += core.kernel_ns;
+        self.unexplained_ns += core.unexplained_ns;
+        for lost in &core.lost {
+            self.lost.entry(lost.cause.clone()).and_modify(|sum| add_lost(sum, lost)).or_insert_with(|| lost.clone());
+        }
+    }
+}
+
+fn add_lost(sum: &mut Lost, lost: &Lost) {
+    sum.count += lost.count;
+    sum.total_ns += lost.total_ns;
+    sum.max_ns = sum.max_ns.max(lost.max_ns);
+    sum.while_idle_ns += lost.while_idle_ns;
+    sum.histogram.merge(&lost.histogram);
+}
+
+fn add_untimed(sums: &mut Vec<Untimed>, rows: &[Untimed]) {
+    for row in rows {
+        match sums.iter_mut().find(|sum| sum.cpu == row.cpu && sum.row == row.row) {
+            Some(sum) => sum.count += row.count,
+            None => sums.push(row.clone()),
+        }
+    }
+}
+
+fn add_completeness(sums: &mut Vec<Completeness>, rows: &[Completeness]) {
+    for row in rows {
+        match sums.iter_mut().find(|sum| sum.row == row.row) {
+            Some(sum) => {
+                sum.kernel_count += row.kernel_count;
+                sum.probe_count += row.probe_count;
+            }
+            None => sums.push(row.clone()),
+        }
+    }
+}
+
+fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
+    for probe in &cost.probes {
+        match sum.probes.iter_mut().find(|sum| sum.name == probe.name) {
+            Some(sum) => {
+                sum.count += probe.count;
+                sum.total_ns += probe.total_ns;
+                sum.missed += probe.missed;
+            }
+            None => sum.probes.push(probe.clone()),
+        }
+    }
+    sum.process_cpu_ns += cost.process_cpu_ns;
+    sum.resident_bytes = sum.resident_bytes.max(cost.resident_bytes);
+    sum.map_bytes = sum.map_bytes.max(cost.map_bytes);
+    sum.dropped += cost.dropped;
+    sum.torn += cost.torn;
+    sum.self_interrupts += cost.self_interrupts;
+}
