@@ -1,1 +1,36 @@
-//! Being built.
+//! What the kernel says in files, under one root that tests can change; and the processor's own counters.
+//!
+//! # Invariants
+//! - Every path under /proc, /sys, /dev and /run goes through [`Root`]. Only [`Root::host`] may be combined with
+//!   CPUID, system calls and performance events, because a recorded tree speaks of another machine.
+//! - Nothing here changes the machine. [`thread`] changes this thread and this process only.
+//! - Text from the kernel is not trusted: every read has a limit, no parser panics, what does not fit is counted or is
+//!   an [`Error`] that names the file and the line.
+//! - What a host does not have is [`Unsupported`] with the reason and the remedy, never an error and never an empty
+//!   success.
+//!
+//! ```
+//! use surefoot_hostfs::{Root, cpus, interrupts::Interrupts};
+//! let root = Root::host();
+//! let before = Interrupts::read(&root)?;
+//! let after = Interrupts::read(&root)?;
+//! let delta = after.delta(&before);
+//! assert!(delta.cpus.len() <= cpus::possible(&root)?.len());
+//! for row in &delta.rows {
+//!     println!("{} {}: {}", row.label, row.name, row.total());
+//! }
+//! # Ok::<(), surefoot_hostfs::Error>(())
+//! ```
+
+pub mod clock;
+pub mod cpus;
+mod error;
+pub mod interrupts;
+pub mod privilege;
+mod root;
+pub mod stat;
+pub mod thread;
+pub mod tracefs;
+
+pub use error::{Error, Unsupported};
+pub use root::Root;

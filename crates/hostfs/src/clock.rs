@@ -1,0 +1,229 @@
+//! Clocks: `CLOCK_MONOTONIC` for events, and the processor's own counter for loops that cannot afford a call.
+
+use crate::{Error, Root, Unsupported};
+use std::time::Duration;
+
+/// Pairs read for one anchor. The best of them is what counts; a few hundred make an undisturbed one certain enough.
+const PAIRS: usize = 256;
+
+/// How many anchors are kept to take the rate from.
+const ANCHORS: usize = 8;
+
+/// Fractional bits of the rate, so that rounding costs less than 0.1 ns in ten minutes.
+const RATE_BITS: u32 = 48;
+
+/// `CLOCK_MONOTONIC`, nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, nanoseconds; right to within the time of one clock read.
+pub fn realtime_offset_ns() -> i64 {
+    // The narrowest of a few brackets, because this thread may be preempted between two reads.
+    let best = (0..8).map(|_| {
+        let before = monotonic_ns();
+        let real = read_clock(libc::CLOCK_REALTIME);
+        let after = monotonic_ns();
+        (after - before, i128::from(real) - i128::from(before.midpoint(after)))
+    });
+    let offset = best.min_by_key(|(bracket, _)| *bracket).map_or(0, |(_, offset)| offset);
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn read_clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the call to fill. The clocks passed here exist on every Linux.
+    let failed = unsafe { libc::clock_gettime(clock, &mut time) };
+    debug_assert_eq!(failed, 0);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The processor's counter, read after everything before it has been done.
+///
+/// x86_64: `lfence; rdtsc`, as the kernel's own ordered read. aarch64: `isb; mrs cntvct_el0`.
+/// Other processors have none that can be used here: always 0, and [`TscClock::calibrate`] says so.
+#[inline(always)]
+pub fn tsc() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: both instructions are part of every x86_64; Linux leaves RDTSC enabled unless this process forbade
+        // it to itself by prctl(PR_SET_TSC).
+        unsafe {
+            core::arch::x86_64::_mm_lfence();
+            core::arch::x86_64::_rdtsc()
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: Linux lets user space read the virtual counter; neither instruction touches memory.
+        unsafe {
+            core::arch::asm!("isb", "mrs {ticks}, cntvct_el0", ticks = out(reg) ticks, options(nostack, preserves_flags));
+        }
+        ticks
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        0
+    }
+}
+
+/// The clock source that the kernel uses: `tsc`, `kvm-clock`, `hpet`, `arch_sys_counter`.
+///
+/// # Errors
+/// When /sys/devices/system/clocksource/clocksource0/current_clocksource cannot be read.
+pub fn clocksource(root: &Root) -> Result<String, Error> {
+    let path = root.sys("devices/system/clocksource/clocksource0/current_clocksource");
+    Ok(root.read(path)?.trim().to_owned())
+}
+
+/// Whether the kernel itself keeps time by the processor's counter, and so vouches that it runs evenly and alike on
+/// all cores. When not, gaps on one core can still be measured, but times of different cores must not be compared.
+pub fn trusted(root: &Root) -> bool {
+    clocksource(root).is_ok_and(|source| matches!(source.as_str(), "tsc" | "arch_sys_counter"))
+}
+
+/// One instant on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Anchor {
+    tsc: u64,
+    monotonic_ns: u64,
+    /// The part of a nanosecond that averaging over several pairs gives, 0 to 1.
+    fraction_ns: f64,
+    /// Ticks between the two counter reads around the clock read.
+    bracket_ticks: u64,
+}
+
+impl Anchor {
+    /// Reads pairs and averages those that were as undisturbed as the best.
+    fn read() -> Anchor {
+        let mut pairs = [(0u64, 0u64, 0u64); PAIRS];
+        for pair in &mut pairs {
+            let before = tsc();
+            let monotonic = monotonic_ns();
+            let after = tsc();
+            *pair = (after.wrapping_sub(before), before, monotonic);
+        }
+        Anchor::from_pairs(&pairs)
+    }
+
+    /// `pairs` are (bracket, counter before, clock), in the order of reading; not empty.
+    fn from_pairs(pairs: &[(u64, u64, u64)]) -> Anchor {
+        let best = pairs.iter().map(|pair| pair.0).min().unwrap_or(0);
+        let limit = best + best / 16;
+        let undisturbed = || pairs.iter().filter(|pair| pair.0 <= limit);
+        // Averages are taken relative to the first good pair, where f64 is exact enough.
+        let Some(&(_, tsc0, monotonic0)) = undisturbed().next() else {
+            return Anchor { tsc: 0, monotonic_ns: 0, fraction_ns: 0.0, bracket_ticks: 0 };
+        };
+        let count = undisturbed().count() as f64;
+        let ticks = undisturbed().map(|pair| (pair.1.wrapping_sub(tsc0) + pair.0 / 2) as f64).sum::<f64>() / count;
+        let ns = undisturbed().map(|pair| pair.2.wrapping_sub(monotonic0) as f64).sum::<f64>() / count;
+        Anchor {
+            tsc: tsc0.wrapping_add(ticks as u64),
+            monotonic_ns: monotonic0 + ns as u64,
+            fraction_ns: ns.fract(),
+            bracket_ticks: best,
+        }
+    }
+}
+
+/// Maps the processor's counter to `CLOCK_MONOTONIC`.
+///
+/// An anchor is an instant read on both clocks: pairs of counter reads around a clock read, of which only those with
+/// the narrowest bracket are kept and averaged. The rate comes from two anchors that lie apart. `CLOCK_MONOTONIC` is
+/// slewed by NTP, so the mapping drifts away at up to some hundred nanoseconds a second: call [`TscClock::reanchor`]
+/// about once a second where both clocks are compared. Lengths ([`TscClock::duration_ns`]) do not need it.
+#[derive(Debug, Clone)]
+pub struct TscClock {
+    anchors: Vec<Anchor>,
+    /// Nanoseconds per tick, `RATE_BITS` of them fractional.
+    rate: u128,
+}
+
+impl TscClock {
+    /// Measures the counter's rate for 100 ms.
+    ///
+    /// # Errors
+    /// [`Unsupported`] on a processor without a usable counter, or when it stands still.
+    pub fn calibrate() -> Result<Self, Unsupported> {
+        Self::calibrate_for(Duration::from_millis(100))
+    }
+
+    /// Measures the counter's rate for this long (1 ms to 10 s). The error of the rate falls with the length.
+    ///
+    /// # Errors
+    /// As [`TscClock::calibrate`].
+    pub fn calibrate_for(length: Duration) -> Result<Self, Unsupported> {
+        let first = Anchor::read();
+        std::thread::sleep(length.clamp(Duration::from_millis(1), Duration::from_secs(10)));
+        let second = Anchor::read();
+        Self::from_anchors(vec![first, second]).ok_or_else(|| {
+            Unsupported::new("the processor's time-stamp counter does not run", "use the clock of the kernel instead")
+        })
+    }
+
+    fn from_anchors(anchors: Vec<Anchor>) -> Option<Self> {
+        let (first, last) = (anchors.first()?, anchors.last()?);
+        let ticks = last.tsc.checked_sub(first.tsc).filter(|&ticks| ticks > 0)?;
+        let ns = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 + last.fraction_ns - first.fraction_ns;
+        if ns <= 0.0 {
+            return None;
+        }
+        // A day in ticks needs 48 bits of the 53 that f64 has, which is finer than the anchors are.
+        let rate = (ns / ticks as f64 * (1u64 << RATE_BITS) as f64) as u128;
+        (rate > 0).then_some(TscClock { anchors, rate })
+    }
+
+    /// Takes a new anchor and a new rate from the last few. Where the time of an instant moves by this, it moves by
+    /// the error that had built up. About 20 µs of work; meant for a housekeeping core.
+    pub fn reanchor(&mut self) {
+        let mut anchors = self.anchors.clone();
+        if anchors.len() == ANCHORS {
+            anchors.remove(0);
+        }
+        anchors.push(Anchor::read());
+        // A counter that stood still or ran backwards (a machine that was suspended) starts a new line.
+        let Some(mut next) = Self::from_anchors(anchors) else {
+            if let Ok(fresh) = Self::calibrate() {
+                *self = fresh;
+            }
+            return;
+        };
+        std::mem::swap(self, &mut next);
+    }
+
+    /// The counter's value as `CLOCK_MONOTONIC`, nanoseconds.
+    #[inline]
+    pub fn ns(&self, tsc: u64) -> u64 {
+        let anchor = &self.anchors[self.anchors.len() - 1];
+        if tsc >= anchor.tsc {
+            anchor.monotonic_ns.saturating_add(self.duration_ns(tsc - anchor.tsc))
+        } else {
+            anchor.monotonic_ns.saturating_sub(self.duration_ns(anchor.tsc - tsc))
+        }
+    }
+
+    /// A number of ticks as nanoseconds, rounded.
+    #[inline]
+    pub fn duration_ns(&self, ticks: u64) -> u64 {
+        let ns = (u128::from(ticks) * self.rate + (1 << (RATE_BITS - 1))) >> RATE_BITS;
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds as ticks, rounded down; `u64::MAX` when there are more.
+    #[inline]
+    pub fn ticks(&self, duration_ns: u64) -> u64 {
+        u64::try_from((u128::from(duration_ns) << RATE_BITS) / self.rate).unwrap_or(u64::MAX)
+    }
+
+    /// Ticks in a second.
+    pub fn hz(&self) -> u64 {
+        self.ticks(1_000_000_000)
+    }
+
+    /// How far the newest anchor can be from the truth: half its bracket, nanoseconds.
+    pub fn anchor_error_ns(&self) -> u64 {
+        self.duration_ns(self.anchors[self.anchors.len() - 1].bracket_ticks / 2)
+    }
+}

@@ -1,0 +1,238 @@
+//! /proc/interrupts and /proc/softirqs: how often each interrupt came to each core.
+
+use crate::error::shorten;
+use crate::{Error, Root};
+use std::collections::HashMap;
+use std::path::Path;
+use surefoot_model::CpuId;
+
+/// A machine with 1,024 cores and 4,000 interrupt lines prints 45 MiB.
+const FILE_LIMIT_BYTES: u64 = 128 << 20;
+
+/// How often the file is read again when a core came or went between its header and its rows.
+const READ_TRIES: usize = 3;
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Row {
+    /// The line's number, or the three letters of an architecture's own interrupt: `36`, `LOC`, `IPI0`.
+    pub label: String,
+    /// The description; for a device's line the names of its handlers: `virtio1-req.0`, `ahci[0000:00:1f.2], i801_smbus`.
+    pub name: String,
+    /// The interrupt controller: `IO-APIC`, `PCI-MSIX-0000:00:02.0`; empty for an architecture's own interrupt.
+    pub chip: String,
+    /// The controller's input and how it triggers: `1-edge`, `27 Level`; empty when the kernel prints none.
+    pub input: String,
+    /// One count per core of [`Interrupts::cpus`]; rows such as `ERR` have a single count for the whole machine.
+    pub counts: Vec<u64>,
+}
+
+impl Row {
+    /// Whether this is a device's line and not one of the architecture's own interrupts.
+    pub fn is_device(&self) -> bool {
+        self.label.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    /// The sum over all cores.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+/// The whole table, as counts since boot or, from [`Interrupts::delta`], as differences.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interrupts {
+    /// The columns. /proc/interrupts has only cores that are online; /proc/softirqs all possible ones.
+    pub cpus: Vec<CpuId>,
+    /// The lines, in the kernel's order.
+    pub rows: Vec<Row>,
+    /// Lines whose columns do not fit the header and that were therefore left out: a core came or went while the
+    /// kernel was printing.
+    pub irregular: u32,
+}
+
+impl Interrupts {
+    /// Reads /proc/interrupts; again when a core came or went meanwhile, three times at most.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has no header.
+    pub fn read(root: &Root) -> Result<Self, Error> {
+        Self::read_file(root, &root.proc("interrupts"))
+    }
+
+    /// Reads /proc/softirqs, whose labels are the vectors: `TIMER`, `NET_RX`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has no header.
+    pub fn read_softirqs(root: &Root) -> Result<Self, Error> {
+        Self::read_file(root, &root.proc("softirqs"))
+    }
+
+    fn read_file(root: &Root, path: &Path) -> Result<Self, Error> {
+        let mut tries = 0;
+        loop {
+            let table = Self::parse(&root.read_up_to(path, FILE_LIMIT_BYTES)?).map_err(|error| error.in_file(path))?;
+            tries += 1;
+            if table.irregular == 0 || tries == READ_TRIES {
+                return Ok(table);
+            }
+        }
+    }
+
+    /// Reads the text of either file.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when the first line is no list of cores. Lines that do not fit it are counted in
+    /// [`Interrupts::irregular`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut lines = text.lines();
+        let cpus = header(lines.next().unwrap_or("")).map_err(|reason| {
+            // The caller knows the real path.
+            Error::malformed("/proc/interrupts", 1, reason)
+        })?;
+        let mut table = Interrupts { cpus, rows: Vec::new(), irregular: 0 };
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            match row(line, table.cpus.len()) {
+                Some(row) => table.rows.push(row),
+                None => table.irregular += 1,
+            }
+        }
+        Ok(table)
+    }
+
+    /// The row with this label.
+    pub fn row(&self, label: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.label == label)
+    }
+
+    /// The count of one row on one core; `None` when there is no such row, column or core.
+    pub fn count(&self, label: &str, cpu: CpuId) -> Option<u64> {
+        let column = self.cpus.iter().position(|&column| column == cpu)?;
+        let row = self.row(label)?;
+        // A single count for the whole machine belongs to no core, unless there is only one.
+        if row.counts.len() == self.cpus.len() { row.counts.get(column).copied() } else { None }
+    }
+
+    /// What came since `earlier`, for the cores that are in both tables.
+    ///
+    /// - A core that is only in one of them has no column: its count then is unknown, not zero.
+    /// - A row that is only in `self` is new: the kernel shows a line as soon as its count is not zero, so everything
+    ///   in it came since. A row that is only in `earlier` is gone.
+    /// - The kernel counts in 32 bits. A count that fell went over their end if that makes the rise less than half of
+    ///   their range; otherwise the line was freed, given to another device and counts from zero. Nothing underflows.
+    pub fn delta(&self, earlier: &Interrupts) -> Interrupts {
+        let then_column: HashMap<CpuId, usize> =
+            earlier.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, column)).collect();
+        let columns: Vec<(usize, usize)> = self
+            .cpus
+            .iter()
+            .enumerate()
+            .filter_map(|(now, cpu)| then_column.get(cpu).map(|&then| (now, then)))
+            .collect();
+        let then_row: HashMap<&str, &Row> = earlier.rows.iter().map(|row| (row.label.as_str(), row)).collect();
+        let rows = self.rows.iter().map(|row| {
+            let then = then_row.get(row.label.as_str());
+            let before = |column: usize| {
+                then.and_then(|then| then.counts.get(if then.counts.len() == 1 { 0 } else { column }))
+                    .copied()
+                    .unwrap_or(0)
+            };
+            let counts = if row.counts.len() == self.cpus.len() {
+                columns.iter().map(|&(now, then)| rise(row.counts[now], before(then))).collect()
+            } else {
+                row.counts.iter().enumerate().map(|(column, &now)| rise(now, before(column))).collect()
+            };
+            Row { counts, ..row.clone() }
+        });
+        Interrupts {
+            rows: rows.collect(),
+            cpus: columns.iter().map(|&(now, _)| self.cpus[now]).collect(),
+            irregular: self.irregular.max(earlier.irregular),
+        }
+    }
+}
+
+/// How far a 32-bit counter rose, see [`Interrupts::delta`].
+fn rise(now: u64, before: u64) -> u64 {
+    if now >= before {
+        return now - before;
+    }
+    match (1u64 << 32).checked_sub(before) {
+        // Near the end before and near the start now.
+        Some(to_the_end) if to_the_end + now < 1 << 31 => to_the_end + now,
+        _ => now,
+    }
+}
+
+fn header(line: &str) -> Result<Vec<CpuId>, String> {
+    let cpus: Option<Vec<CpuId>> = line
+        .split_ascii_whitespace()
+        .map(|word| word.strip_prefix("CPU").and_then(|number| number.parse().ok()).map(CpuId))
+        .collect();
+    match cpus {
+        Some(cpus) if cpus.is_empty() => Err("there is no header with the cores".to_owned()),
+        Some(cpus) if !cpus.is_sorted_by(|a, b| a < b) => Err("the cores in the header are not ascending".to_owned()),
+        Some(cpus) => Ok(cpus),
+        None => Err(format!("'{}' is no header with the cores", shorten(line.trim()))),
+    }
+}
+
+/// One line, or `None` when its columns do not fit.
+fn row(line: &str, columns: usize) -> Option<Row> {
+    let (label, rest) = line.split_once(':')?;
+    let label = label.trim();
+    if label.is_empty() || label.contains(char::is_whitespace) {
+        return None;
+    }
+    let mut rest = rest.trim();
+    let mut counts = Vec::with_capacity(columns);
+    while counts.len() < columns {
+        let (word, after) = split_word(rest);
+        let Ok(count) = word.parse() else { break };
+        counts.push(count);
+        rest = after;
+    }
+    let mut row = Row { label: label.to_owned(), counts, ..Row::default() };
+    // One count and no text is a count of the whole machine, such as ERR.
+    if row.counts.len() != columns && !(row.counts.len() == 1 && rest.is_empty()) {
+        return None;
+    }
+    if row.is_device() {
+        describe_device(&mut row, rest)?;
+    } else {
+        row.name = rest.to_owned();
+    }
+    Some(row)
+}
+
+/// Splits what follows the counts of a device's line, as `show_interrupts` in kernel/irq/proc.c prints it:
+/// controller, input number, `-` and the flow handler's name (x86) or `Level`/`Edge` (arm64), two spaces, handlers.
+fn describe_device(row: &mut Row, text: &str) -> Option<()> {
+    let (chip, mut rest) = split_word(text);
+    // A number here is one column too many.
+    if !chip.is_empty() && chip.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    row.chip = chip.to_owned();
+    let (word, after) = split_word(rest);
+    let number = word.split('-').next().unwrap_or("");
+    let is_input = number.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty();
+    if is_input {
+        row.input = word.to_owned();
+        rest = after;
+        let (word, after) = split_word(rest);
+        if matches!(word, "Level" | "Edge") {
+            row.input = format!("{} {word}", row.input);
+            rest = after;
+        }
+    }
+    row.name = rest.to_owned();
+    Some(())
+}
+
+fn split_word(text: &str) -> (&str, &str) {
+    match text.split_once(char::is_whitespace) {
+        Some((word, rest)) => (word, rest.trim_start()),
+        None => (text, ""),
+    }
+}

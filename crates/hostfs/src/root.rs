@@ -1,0 +1,142 @@
+use crate::Error;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where /proc, /sys and /dev are found: on the host itself, or in a recorded tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    base: PathBuf,
+    host: bool,
+}
+
+impl Root {
+    /// How much of one file [`Root::read`] takes, bytes.
+    pub const READ_LIMIT_BYTES: u64 = 16 << 20;
+
+    /// The running host.
+    pub fn host() -> Self {
+        Root { base: PathBuf::from("/"), host: true }
+    }
+
+    /// A recorded or made-up tree with `proc`, `sys`, `dev`, `run` under `base`.
+    pub fn at(base: impl Into<PathBuf>) -> Self {
+        Root { base: base.into(), host: false }
+    }
+
+    /// Whether this is the running host, so that CPUID and system calls speak of the same machine as the files.
+    pub fn is_host(&self) -> bool {
+        self.host
+    }
+
+    /// A path below the root; a leading `/` is ignored.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        let relative = relative.as_ref();
+        self.base.join(relative.strip_prefix("/").unwrap_or(relative))
+    }
+
+    /// A path below /proc.
+    pub fn proc(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.below("proc", relative.as_ref())
+    }
+
+    /// A path below /sys.
+    pub fn sys(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.below("sys", relative.as_ref())
+    }
+
+    /// A path below /dev.
+    pub fn dev(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.below("dev", relative.as_ref())
+    }
+
+    fn below(&self, top: &str, relative: &Path) -> PathBuf {
+        // Joining an absolute path would leave the root.
+        self.base.join(top).join(relative.strip_prefix("/").unwrap_or(relative))
+    }
+
+    /// The mounted tracefs, if its `events` folder can be listed. [`crate::tracefs::state`] says why not.
+    pub fn tracefs(&self) -> Option<PathBuf> {
+        crate::tracefs::mount_points(self).into_iter().find(|at| at.join("events").read_dir().is_ok())
+    }
+
+    /// The text of a file, up to [`Root::READ_LIMIT_BYTES`]. Bytes that are not UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::TooLarge`], naming the path.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<String, Error> {
+        self.read_up_to(path, Self::READ_LIMIT_BYTES)
+    }
+
+    /// As [`Root::read`], with another limit.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::TooLarge`], naming the path.
+    pub fn read_up_to(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Result<String, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::Read { path: path.to_path_buf(), source };
+        let mut bytes = Vec::new();
+        let taken = open(path).map_err(failed)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes);
+        taken.map_err(failed)?;
+        if bytes.len() as u64 > limit_bytes {
+            return Err(Error::TooLarge { path: path.to_path_buf(), limit_bytes });
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// As [`Root::read`], but a file that is not there gives `None`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::TooLarge`] for a file that is there and cannot be read.
+    pub fn read_if_present(&self, path: impl AsRef<Path>) -> Result<Option<String>, Error> {
+        match self.read(path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Opens without waiting: a named pipe in a hostile tree must not stop us.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn no_relative_path_leaves_the_root() {
+        let root = Root::at("/tree");
+        assert_eq!(root.proc("/stat"), Path::new("/tree/proc/stat"));
+        assert_eq!(root.sys("kernel/btf"), Path::new("/tree/sys/kernel/btf"));
+        assert_eq!(root.path("/run/.containerenv"), Path::new("/tree/run/.containerenv"));
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_refused_and_named() {
+        let tree = tempfile::tempdir().unwrap();
+        let path = tree.path().join("long");
+        std::fs::write(&path, "12345").unwrap();
+        let root = Root::at(tree.path());
+        assert_eq!(root.read_up_to(&path, 5).unwrap(), "12345");
+        let error = root.read_up_to(&path, 4).unwrap_err();
+        assert_eq!(error.to_string(), format!("{} is longer than 4 bytes and was not read", path.display()));
+    }
+
+    #[test]
+    fn a_missing_file_is_absent_and_named() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = Root::at(tree.path());
+        let error = root.read(root.proc("stat")).unwrap_err();
+        assert!(error.is_absent() && !error.is_denied());
+        assert!(error.to_string().contains("proc/stat"), "{error}");
+        assert!(root.read_if_present(root.proc("stat")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,151 @@
+//! This thread and this process: where it runs, how urgently, what it has used.
+
+use crate::clock::read_clock;
+use crate::cpus::LARGEST_CPU;
+use crate::{Error, Root};
+use surefoot_model::CpuId;
+
+/// Ties the calling thread to one core.
+///
+/// # Errors
+/// [`Error::System`] when the core does not exist, is offline, or is outside the set this process may use.
+pub fn pin_to(cpu: CpuId) -> Result<(), Error> {
+    pin_to_any(&[cpu])
+}
+
+/// Ties the calling thread to a set of cores.
+///
+/// # Errors
+/// As [`pin_to`], when none of the cores can be used.
+pub fn pin_to_any(cpus: &[CpuId]) -> Result<(), Error> {
+    let action = || format!("run on core {}", crate::cpus::format_list(cpus));
+    const REMEDY: &str = "; see /sys/devices/system/cpu/online, and the core set of this service or container";
+    let invalid = |cpus: &[CpuId]| cpus.is_empty() || cpus.iter().any(|cpu| cpu.0 > LARGEST_CPU);
+    if invalid(cpus) {
+        let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+        return Err(Error::System { action: action(), source, remedy: REMEDY });
+    }
+    // The fixed cpu_set_t ends at core 1,023; the system call takes any length.
+    let mut mask = vec![0u8; mask_bytes(cpus.iter().map(|cpu| cpu.0).max().unwrap_or(0))];
+    for cpu in cpus {
+        let (byte, bit) = mask_position(cpu.0);
+        mask[byte] |= bit;
+    }
+    // SAFETY: the pointer and the length describe `mask`, which the call only reads; 0 is the calling thread.
+    let failed = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
+    if failed != 0 { Err(Error::last_system(action(), REMEDY)) } else { Ok(()) }
+}
+
+/// The cores on which the calling thread may run.
+///
+/// # Errors
+/// [`Error::System`] when the kernel refuses to tell.
+pub fn affinity() -> Result<Vec<CpuId>, Error> {
+    let mut mask = vec![0u8; mask_bytes(LARGEST_CPU)];
+    // SAFETY: the pointer and the length describe `mask`, which the call fills; 0 is the calling thread.
+    let filled = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, mask.len(), mask.as_mut_ptr()) };
+    if filled < 0 {
+        return Err(Error::last_system("ask on which cores this thread may run", ""));
+    }
+    let set = |cpu: &u32| {
+        let (byte, bit) = mask_position(*cpu);
+        mask[byte] & bit != 0
+    };
+    Ok((0..=LARGEST_CPU).filter(set).map(CpuId).collect())
+}
+
+/// Bytes of a mask that reaches to this core, in whole `unsigned long`s as the kernel asks.
+fn mask_bytes(largest: u32) -> usize {
+    let word = size_of::<libc::c_ulong>();
+    (largest as usize / (word * 8) + 1) * word
+}
+
+/// The byte and the bit of a core. The kernel's masks are arrays of `unsigned long`.
+fn mask_position(cpu: u32) -> (usize, u8) {
+    let cpu = cpu as usize;
+    let word = size_of::<libc::c_ulong>();
+    let byte_in_word = if cfg!(target_endian = "little") { cpu / 8 % word } else { word - 1 - cpu / 8 % word };
+    (cpu / (word * 8) * word + byte_in_word, 1 << (cpu % 8))
+}
+
+/// The core on which the calling thread runs at this moment.
+pub fn current_cpu() -> CpuId {
+    // SAFETY: takes no pointer; cannot fail on Linux.
+    CpuId(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0))
+}
+
+/// Makes the calling thread a real-time one (`SCHED_FIFO`), 1 to 99. Threads that it starts are ordinary again.
+///
+/// # Errors
+/// [`Error::System`] without CAP_SYS_NICE, or for a priority outside the range.
+pub fn set_fifo(priority: u8) -> Result<(), Error> {
+    let param = libc::sched_param {
+        sched_priority: i32::from(priority),
+        // SAFETY: some C libraries have more fields, and all of them may be zero.
+        ..unsafe { std::mem::zeroed() }
+    };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: `param` is valid for the call to read; 0 is the calling thread. The raw call is used because one C
+    // library refuses its own wrapper.
+    let failed = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const param) };
+    if failed != 0 {
+        let remedy = "; run as root or give CAP_SYS_NICE";
+        return Err(Error::last_system(format!("take real-time priority {priority}"), remedy));
+    }
+    Ok(())
+}
+
+/// Keeps the pages of this process in memory once they have been touched, so that no page fault of ours delays us.
+///
+/// Pages that were never touched stay unallocated (`MCL_ONFAULT`), so resident memory does not grow by this.
+///
+/// # Errors
+/// [`Error::System`] without CAP_IPC_LOCK when the limit of locked memory is finite: an allocation would fail later
+/// and end the process, so nothing is locked then.
+pub fn lock_memory() -> Result<(), Error> {
+    const ACTION: &str = "lock this process's memory";
+    const REMEDY: &str = "; run as root, give CAP_IPC_LOCK or raise the limit (ulimit -l unlimited)";
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call to fill.
+    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } != 0 {
+        return Err(Error::last_system(ACTION, REMEDY));
+    }
+    let may_exceed = crate::privilege::Capabilities::read(&Root::host()).is_ok_and(|held| held.ipc_lock());
+    if limit.rlim_cur != libc::RLIM_INFINITY && !may_exceed {
+        let source = std::io::Error::from_raw_os_error(libc::EPERM);
+        return Err(Error::System { action: ACTION.to_owned(), source, remedy: REMEDY });
+    }
+    // SAFETY: takes no pointer; changes only when pages are given back.
+    let failed = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+    if failed != 0 { Err(Error::last_system(ACTION, REMEDY)) } else { Ok(()) }
+}
+
+/// Processor time of all threads of this process, nanoseconds.
+pub fn cpu_ns() -> u64 {
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of the calling thread, nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Memory of this process that is in RAM, bytes, from /proc/self/statm.
+///
+/// # Errors
+/// When the file cannot be read or is malformed.
+pub fn resident_bytes(root: &Root) -> Result<u64, Error> {
+    let path = root.proc("self/statm");
+    let text = root.read(&path)?;
+    let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+    let pages = pages.ok_or_else(|| Error::malformed(path, 1, "the second number, the resident pages, is missing"))?;
+    // SAFETY: sysconf reads a constant and takes no pointer.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Ok(pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096)))
+}
+
+/// The kernel's number of the calling thread.
+pub fn current_tid() -> u32 {
+    // SAFETY: takes no pointer and cannot fail.
+    u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap_or(0)
+}
