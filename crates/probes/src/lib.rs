@@ -1,1 +1,347 @@
-//! Being built.
+//! The eBPF programs that keep the ledger of each core, and their loader.
+//!
+//! The programs partition the wall time of every core inside the kernel (`bpf/ledger.h` explains how); this crate
+//! loads them and reads their arrays through shared memory.
+//!
+//! # Invariants
+//! - Reading never makes a system call and never interrupts a core: the arrays are mapped, nothing is sent.
+//! - A [`Snapshot`] adds up: the sum of all causes' time equals the time since the start, to the nanosecond.
+//!   A copy that does not was torn by a concurrent update and is read again, a limited number of times.
+//! - Programs are chosen by what the kernel has, never by its version; what is left out is listed in
+//!   [`Probes::missing`].
+//!
+//! ```no_run
+//! use surefoot_model::CpuId;
+//! use surefoot_probes::{Options, Probes};
+//! let probes = Probes::attach(&Options::default())?;
+//! if let Some(snapshot) = probes.snapshot(CpuId(0)) {
+//!     println!("cpu 0 was idle for {} ns", snapshot.slot.causes[surefoot_probes::layout::CAUSE_IDLE].total_ns);
+//! }
+//! # Ok::<(), surefoot_probes::Error>(())
+//! ```
+
+mod error;
+pub mod layout;
+mod load;
+mod mapped;
+pub mod programs;
+
+pub use error::Error;
+
+use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
+use libbpf_rs::{Link, Object};
+use load::Maps;
+use programs::Program;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
+use surefoot_model::CpuId;
+
+/// How often a torn snapshot is read again before it is given up.
+const SNAPSHOT_ATTEMPTS: usize = 64;
+
+/// Which kind of tracepoint the programs sit on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// BTF-typed tracepoints: cheapest, and the tasks themselves can be read.
+    Btf,
+    /// Plain tracepoints, for kernels without BTF: no late timers, kernel threads by a list from user space.
+    Plain,
+}
+
+/// The work that preemption is counted against.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Workload {
+    /// None is named: only kernel threads count as lost time.
+    #[default]
+    None,
+    /// These processes, by process number; with plain tracepoints these threads.
+    Processes(Vec<u32>),
+    /// Threads of this name, 15 bytes at most.
+    Comm(String),
+    /// Whoever is preempted on a watched core.
+    Cores,
+}
+
+/// What the programs are told when they are loaded.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Timers that fire later than this are recorded, nanoseconds.
+    pub late_threshold_ns: u64,
+    /// The work that preemption is counted against.
+    pub workload: Workload,
+    /// The kind of tracepoint, or `None` for the best that this kernel has.
+    pub flavour: Option<Flavour>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { late_threshold_ns: 100_000, workload: Workload::None, flavour: None }
+    }
+}
+
+/// A program that this kernel does not allow.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// The program; its `without` says what is lost.
+    pub program: Program,
+    /// Why it is left out.
+    pub why: String,
+}
+
+/// A consistent copy of one core's slot.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// When it was taken, `CLOCK_MONOTONIC` nanoseconds; never before `slot.last_ns`.
+    pub at_ns: u64,
+    /// The copy.
+    pub slot: Box<Slot>,
+}
+
+impl Snapshot {
+    /// The innermost open context.
+    pub fn open_cause(&self) -> usize {
+        let top = (self.slot.depth as usize).min(layout::FRAMES - 1);
+        (self.slot.frames[top].cause as usize).min(CAUSES - 1)
+    }
+
+    /// Time of the open context that no event has charged yet, nanoseconds.
+    pub fn open_ns(&self) -> u64 {
+        (self.at_ns - self.slot.last_ns).saturating_sub(self.slot.deferred_ns)
+    }
+}
+
+/// What one program did since it was attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Runs {
+    /// The program.
+    pub program: Program,
+    /// Runs over all cores; 0 for programs that do not count theirs.
+    pub count: u64,
+    /// Time over all cores, extrapolated from one run in 64; nanoseconds.
+    pub total_ns: u64,
+    /// Runs that the kernel skipped because the program was already running on that core.
+    pub missed: u64,
+}
+
+/// The attached programs. Dropping it detaches them.
+pub struct Probes {
+    // Fields drop in this order: detach first, then unmap, then unload.
+    _links: Vec<Link>,
+    maps: Maps,
+    object: Object,
+    flavour: Flavour,
+    missing: Vec<Missing>,
+    cpu_count: usize,
+    start_ns: u64,
+}
+
+impl Probes {
+    /// Loads and attaches the programs.
+    ///
+    /// Attaching patches the kernel's text, which interrupts every core a few times; after that nothing does.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when this kernel or this privilege does not allow it, with what helps;
+    /// [`Error::Refused`] when the kernel refused the programs for another reason.
+    pub fn attach(options: &Options) -> Result<Self, Error> {
+        let flavour = load::choose(options.flavour)?;
+        let (object, missing) = load::load(flavour, options)?;
+        let maps = load::map_all(&object)?;
+        let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
+        if let Workload::Processes(ids) = &options.workload {
+            load::put_ids(&object, "workload_ids", ids)?;
+        }
+        let start_ns = monotonic_ns();
+        load::start_slots(&maps, cpu_count, start_ns);
+        let mut links = Vec::new();
+        // Exits first: an entry whose exit is not watched yet would leave its context open.
+        let (exits, others): (Vec<_>, Vec<_>) = object
+            .progs_mut()
+            .filter(|program| program.autoload())
+            .partition(|program| program.name().to_string_lossy().ends_with("_exit"));
+        for program in exits.into_iter().chain(others) {
+            links.push(program.attach().map_err(|error| Error::Refused {
+                why: format!("cannot attach to {}: {error}", program.name().to_string_lossy()),
+            })?);
+        }
+        Ok(Probes { _links: links, maps, object, flavour, missing, cpu_count, start_ns })
+    }
+
+    /// The kind of tracepoint in use.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// The programs that this kernel does not allow.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// When the ledgers began, `CLOCK_MONOTONIC` nanoseconds.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Cores that the arrays have room for: every core that the kernel may ever bring online.
+    pub fn cpu_count(&self) -> usize {
+        self.cpu_count
+    }
+
+    /// Bytes of all arrays.
+    pub fn map_bytes(&self) -> u64 {
+        (self.maps.slots.bytes() + self.maps.histograms.bytes() + self.maps.tape.bytes() + self.maps.late.bytes())
+            as u64
+    }
+
+    /// Tells the programs which threads are kernel threads; needed with [`Flavour::Plain`] only.
+    ///
+    /// # Errors
+    /// [`Error::Workload`] when there are more than the set holds (16,384).
+    pub fn set_kernel_threads(&self, ids: &[u32]) -> Result<(), Error> {
+        load::put_ids(&self.object, "kernel_threads", ids)
+    }
+
+    /// Replaces the processes of the workload.
+    ///
+    /// # Errors
+    /// [`Error::Workload`] when there are more than the set holds (4,096).
+    pub fn set_workload(&self, ids: &[u32]) -> Result<(), Error> {
+        load::put_ids(&self.object, "workload_ids", ids)
+    }
+
+    /// A consistent copy of a core's slot, or `None` if the core kept changing it or does not exist.
+    pub fn snapshot(&self, cpu: CpuId) -> Option<Snapshot> {
+        let index = cpu.0 as usize;
+        if index >= self.cpu_count {
+            return None;
+        }
+        let mut slot = Box::new(empty_slot());
+        for _ in 0..SNAPSHOT_ATTEMPTS {
+            self.maps.slots.load(index, &mut slot);
+            let at_ns = monotonic_ns();
+            let seq = self.maps.slots.word(index, offset_of!(Slot, seq));
+            if seq == slot.seq && seq.is_multiple_of(2) && adds_up(&slot) {
+                return Some(Snapshot { at_ns: at_ns.max(slot.last_ns), slot });
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// How many turns a core has ever written to its tape.
+    pub fn tape_end(&self, cpu: CpuId) -> u64 {
+        if cpu.0 as usize >= self.cpu_count {
+            return 0;
+        }
+        self.maps.slots.word(cpu.0 as usize, offset_of!(Slot, tape_turns))
+    }
+
+    /// Appends the turns of a core from number `from` on; returns the number to continue with and how many turns
+    /// were overwritten before they could be read.
+    pub fn read_tape(&self, cpu: CpuId, from: u64, into: &mut Vec<Turn>) -> (u64, u64) {
+        if cpu.0 as usize >= self.cpu_count {
+            return (from, 0);
+        }
+        let end = self.tape_end(cpu);
+        let oldest = end.saturating_sub(TAPE_TURNS as u64);
+        let mut next = from.max(oldest);
+        let first_kept = into.len();
+        while next < end {
+            let mut turn = Turn::default();
+            self.maps.tape.load(cpu.0 as usize * TAPE_TURNS + (next as usize & (TAPE_TURNS - 1)), &mut turn);
+            into.push(turn);
+            next += 1;
+        }
+        // The writer may have lapped us while we copied. One more turn than it has finished may be half written.
+        let lapped = (self.tape_end(cpu) + 1).saturating_sub(TAPE_TURNS as u64);
+        let spoilt = lapped.saturating_sub(from.max(oldest)).min(end - from.max(oldest).min(end)) as usize;
+        into.drain(first_kept..first_kept + spoilt);
+        (end, oldest.saturating_sub(from) + spoilt as u64)
+    }
+
+    /// The late timers of a core from number `from` on; returns the number to continue with and how many were
+    /// overwritten.
+    pub fn read_late(&self, cpu: CpuId, from: u64, into: &mut Vec<Late>) -> (u64, u64) {
+        let index = cpu.0 as usize;
+        if index >= self.cpu_count {
+            return (from, 0);
+        }
+        let end = self.maps.slots.word(index, offset_of!(Slot, late_records));
+        let oldest = end.saturating_sub(LATE_RECORDS as u64 - 1).max(from.min(end));
+        for number in oldest..end {
+            let mut late = empty_late();
+            self.maps.late.load(index * LATE_RECORDS + (number as usize % LATE_RECORDS), &mut late);
+            into.push(late);
+        }
+        (end, oldest.saturating_sub(from))
+    }
+
+    /// Copies the durations of one cause on one core.
+    pub fn histogram(&self, cpu: CpuId, cause: usize) -> [u32; layout::BUCKETS] {
+        let mut buckets = [0u32; layout::BUCKETS];
+        if (cpu.0 as usize) < self.cpu_count && cause < CAUSES {
+            for (pair, two) in buckets.chunks_exact_mut(2).enumerate() {
+                let offset_bytes = (cause * layout::BUCKETS + pair * 2) * 4;
+                let word = self.maps.histograms.word(cpu.0 as usize, offset_bytes).to_ne_bytes();
+                two[0] = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+                two[1] = u32::from_ne_bytes([word[4], word[5], word[6], word[7]]);
+            }
+        }
+        buckets
+    }
+
+    /// What each program cost since it was attached, over the given snapshots of all cores.
+    pub fn runs<'a>(&self, slots: impl Iterator<Item = &'a Slot> + Clone) -> Vec<Runs> {
+        self.object
+            .progs()
+            .filter(|program| program.autoload())
+            .filter_map(|program| {
+                let known = programs::named(&program.name().to_string_lossy())?;
+                let (count, sampled_ns) = known.number.map_or((0, 0), |number| {
+                    slots.clone().fold((0, 0), |(count, sampled), slot| {
+                        (count + slot.programs[number].count, sampled + slot.programs[number].sampled_ns)
+                    })
+                });
+                Some(Runs {
+                    program: known,
+                    count,
+                    total_ns: sampled_ns * 64,
+                    missed: missed_runs(program.as_fd().as_raw_fd()),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Whether the causes' times add up to the time that has been charged.
+fn adds_up(slot: &Slot) -> bool {
+    let total = slot.causes.iter().fold(0u64, |sum, cause| sum.wrapping_add(cause.total_ns));
+    total == slot.last_ns.wrapping_sub(slot.start_ns).wrapping_add(slot.deferred_ns)
+}
+
+/// How often the kernel skipped a program because it was already running on that core.
+fn missed_runs(fd: i32) -> u64 {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: the pointer and the length describe `info`, which outlives the call.
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut bytes) };
+    if result == 0 { info.recursion_misses } else { 0 }
+}
+
+pub(crate) fn empty_slot() -> Slot {
+    // SAFETY: Slot consists of integers only, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+fn empty_late() -> Late {
+    // SAFETY: Late consists of integers only, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The clock that the programs read, too.
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local timespec; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The few kernel types that the programs read, named as the kernel names them. The loader relocates every
+ * access to the running kernel's layout (CO-RE), so only names matter here, neither offsets nor completeness.
+ */
+#ifndef SUREFOOT_KERNEL_TYPES_H
+#define SUREFOOT_KERNEL_TYPES_H
+
+typedef unsigned char __u8;
+typedef signed short __s16;
+typedef unsigned short __u16;
+typedef signed int __s32;
+typedef unsigned int __u32;
+typedef signed long long __s64;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __s32 s32;
+typedef __u64 u64;
+typedef __s64 s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_F_MMAPABLE = 1 << 10,
+};
+
+#define PF_KTHREAD 0x00200000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct thread_info {
+	u32 cpu;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid;
+	int tgid;
+	unsigned int flags;
+	unsigned int __state;
+	char comm[16];
+};
+
+/* Before 5.16 the core number lay in the task itself. */
+struct task_struct___before_5_16 {
+	unsigned int cpu;
+};
+
+/* Before 5.14 the state was a long of another name. */
+struct task_struct___before_5_14 {
+	long state;
+};
+
+struct timerqueue_node {
+	s64 expires;
+};
+
+struct hrtimer {
+	struct timerqueue_node node;
+	u8 is_soft;
+};
+
+/* From 7.x on the node is of another type; whichever has an `expires` serves. */
+struct timerqueue_linked_node {
+	s64 expires;
+};
+
+struct hrtimer___linked {
+	struct timerqueue_linked_node node;
+};
+
+struct cpumask {
+	unsigned long bits[1];
+};
+
+#pragma clang attribute pop
+
+#endif

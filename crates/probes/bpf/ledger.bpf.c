@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The ledger on BTF-typed tracepoints (tp_btf): no marshalling, and the tasks themselves can be read. */
+#include "ledger.h"
+#include "programs.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define VECTOR(vector, cause)                                                                                          \
+	SEC("tp_btf/" #vector "_entry")                                                                                \
+	int vector##_entry(u64 *ctx)                                                                                   \
+	{                                                                                                              \
+		return on_entry(P_VECTOR_ENTRY + 2 * (cause - CAUSE_LOCAL_TIMER), cause, LEVEL_INTERRUPT);                     \
+	}                                                                                                              \
+	SEC("tp_btf/" #vector "_exit")                                                                                 \
+	int vector##_exit(u64 *ctx)                                                                                    \
+	{                                                                                                              \
+		return on_exit(P_VECTOR_ENTRY + 2 * (cause - CAUSE_LOCAL_TIMER) + 1, LEVEL_INTERRUPT);                 \
+	}
+
+EVERY_VECTOR
+
+SEC("tp_btf/softirq_entry")
+int softirq_entry(u64 *ctx)
+{
+	u32 vector = ctx[0];
+
+	return on_entry(P_SOFTIRQ_ENTRY, CAUSE_SOFTIRQ + (vector < 10 ? vector : 0), LEVEL_SOFTIRQ);
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_exit(u64 *ctx)
+{
+	return on_exit(P_SOFTIRQ_EXIT, LEVEL_SOFTIRQ);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int irq_handler_entry(u64 *ctx)
+{
+	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, KEY(KEY_DEVICE, ctx[0] & 0xFFFFFFFF), CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int irq_handler_exit(u64 *ctx)
+{
+	return on_exit(P_IRQ_HANDLER_EXIT, LEVEL_INTERRUPT);
+}
+
+/* Raw, because the verifier does not let a typed program read a function pointer. */
+SEC("raw_tp/csd_function_entry")
+int csd_function_entry(u64 *ctx)
+{
+	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, ctx[0]), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
+}
+
+SEC("raw_tp/csd_function_exit")
+int csd_function_exit(u64 *ctx)
+{
+	return on_exit(P_CSD_FUNCTION_EXIT, LEVEL_FUNCTION);
+}
+
+SEC("tp_btf/nmi_handler")
+int nmi_handler(u64 *ctx)
+{
+	return on_nmi(P_NMI_HANDLER, ctx[0], ctx[1]);
+}
+
+static __always_inline void view(struct task_view *to, struct task_struct *task)
+{
+	to->pid = task->pid;
+	to->tgid = task->tgid;
+	to->kernel_thread = task->flags & PF_KTHREAD;
+	if (to->kernel_thread || config.workload_by != WORKLOAD_NONE)
+		bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
+}
+
+static __always_inline bool is_runnable(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state == 0;
+	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state) == 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct task_view was = {}, is = {};
+
+	view(&is, next);
+	was.pid = prev->pid;
+	if (config.workload_by != WORKLOAD_NONE) {
+		view(&was, prev);
+		was.runnable = is_runnable(prev);
+	}
+	return on_switch(P_SCHED_SWITCH, &was, &is);
+}
+
+static __always_inline u32 core_of(struct task_struct *task)
+{
+	struct task_struct___before_5_16 *older = (void *)task;
+
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return BPF_CORE_READ(task, thread_info.cpu);
+	return BPF_CORE_READ(older, cpu);
+}
+
+/* A preempted thread of the workload that is moved away waits here no longer. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task)
+{
+	u32 cpu = core_of(task);
+	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
+
+	if (slot && slot->waiting_pid == (u32)task->pid)
+		slot->waiting_pid = 0;
+	return 0;
+}
+
+static __always_inline s64 expiry_of(struct hrtimer *timer)
+{
+	struct hrtimer___linked *linked = (void *)timer;
+
+	if (bpf_core_field_exists(timer->node.expires))
+		return BPF_CORE_READ(timer, node.expires);
+	if (bpf_core_field_exists(linked->node.expires))
+		return BPF_CORE_READ(linked, node.expires);
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer, s64 *fired)
+{
+	struct slot *slot = this_slot();
+	s64 due = expiry_of(timer), late_ns, now_ns = 0;
+	u64 now;
+
+	if (!slot || !due || BPF_CORE_READ(timer, is_soft))
+		return 0;
+	bpf_probe_read_kernel(&now_ns, sizeof(now_ns), fired);
+	late_ns = now_ns - due;
+	if (late_ns < (s64)config.late_threshold_ns || busy(slot))
+		return 0;
+	/* Only inside the timer interrupt is the moment of firing known. */
+	if (slot->frames[slot->depth & (FRAMES - 1)].cause != CAUSE_LOCAL_TIMER)
+		return 0;
+	now = bpf_ktime_get_ns();
+	begin(slot);
+	record_late(slot, late_ns);
+	end(slot, P_HRTIMER_EXPIRE_ENTRY, now);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(ipi_send_cpu, unsigned int cpu)
+{
+	struct slot *slot = sent_by_self();
+
+	if (slot)
+		slot->self_interrupts++;
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpumask")
+int BPF_PROG(ipi_send_cpumask, struct cpumask *mask)
+{
+	struct slot *slot = sent_by_self();
+	int word;
+
+	if (!slot)
+		return 0;
+	for (word = 0; word < 8; word++) {
+		u64 bits = 0;
+
+		if (word * 64 >= config.cpu_count)
+			break;
+		bpf_probe_read_kernel(&bits, sizeof(bits), (const char *)mask + word * 8);
+		bits -= (bits >> 1) & 0x5555555555555555ULL;
+		bits = (bits & 0x3333333333333333ULL) + ((bits >> 2) & 0x3333333333333333ULL);
+		bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0FULL;
+		slot->self_interrupts += (bits * 0x0101010101010101ULL) >> 56;
+	}
+	return 0;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The ledger on plain tracepoints, for kernels without BTF. The records' layouts are those of the tracepoints'
+ * format files; src/load.rs compares each offset used here with the running kernel's before it loads a program.
+ * Tasks cannot be read here, so user space lists the kernel threads, and late timers stay unseen.
+ */
+#include "ledger.h"
+#include "programs.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define VECTOR(vector, cause)                                                                                          \
+	SEC("tp/irq_vectors/" #vector "_entry")                                                                        \
+	int vector##_entry(void *ctx)                                                                                  \
+	{                                                                                                              \
+		return on_entry(P_VECTOR_ENTRY + 2 * (cause - CAUSE_LOCAL_TIMER), cause, LEVEL_INTERRUPT);                     \
+	}                                                                                                              \
+	SEC("tp/irq_vectors/" #vector "_exit")                                                                         \
+	int vector##_exit(void *ctx)                                                                                   \
+	{                                                                                                              \
+		return on_exit(P_VECTOR_ENTRY + 2 * (cause - CAUSE_LOCAL_TIMER) + 1, LEVEL_INTERRUPT);                 \
+	}
+
+EVERY_VECTOR
+
+struct softirq_record {
+	u64 common;
+	u32 vec;
+};
+
+SEC("tp/irq/softirq_entry")
+int softirq_entry(struct softirq_record *record)
+{
+	return on_entry(P_SOFTIRQ_ENTRY, CAUSE_SOFTIRQ + (record->vec < 10 ? record->vec : 0), LEVEL_SOFTIRQ);
+}
+
+SEC("tp/irq/softirq_exit")
+int softirq_exit(struct softirq_record *record)
+{
+	return on_exit(P_SOFTIRQ_EXIT, LEVEL_SOFTIRQ);
+}
+
+struct irq_record {
+	u64 common;
+	s32 irq;
+};
+
+SEC("tp/irq/irq_handler_entry")
+int irq_handler_entry(struct irq_record *record)
+{
+	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, KEY(KEY_DEVICE, (u32)record->irq), CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
+}
+
+SEC("tp/irq/irq_handler_exit")
+int irq_handler_exit(struct irq_record *record)
+{
+	return on_exit(P_IRQ_HANDLER_EXIT, LEVEL_INTERRUPT);
+}
+
+struct csd_record {
+	u64 common;
+	u64 func;
+	u64 csd;
+};
+
+SEC("tp/csd/csd_function_entry")
+int csd_function_entry(struct csd_record *record)
+{
+	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, record->func), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
+}
+
+SEC("tp/csd/csd_function_exit")
+int csd_function_exit(struct csd_record *record)
+{
+	return on_exit(P_CSD_FUNCTION_EXIT, LEVEL_FUNCTION);
+}
+
+struct nmi_record {
+	u64 common;
+	u64 handler;
+	s64 delta_ns;
+};
+
+SEC("tp/nmi/nmi_handler")
+int nmi_handler(struct nmi_record *record)
+{
+	return on_nmi(P_NMI_HANDLER, record->handler, record->delta_ns);
+}
+
+struct switch_record {
+	u64 common;
+	char prev_comm[16];
+	s32 prev_pid;
+	s32 prev_prio;
+	u64 prev_state;
+	char next_comm[16];
+	s32 next_pid;
+	s32 next_prio;
+};
+
+SEC("tp/sched/sched_switch")
+int sched_switch(struct switch_record *record)
+{
+	struct task_view was = {}, is = {};
+
+	is.pid = record->next_pid;
+	is.tgid = is.pid;
+	is.kernel_thread = is.pid && bpf_map_lookup_elem(&kernel_threads, &is.pid) != 0;
+	__builtin_memcpy(is.comm, record->next_comm, 16);
+	was.pid = record->prev_pid;
+	was.tgid = was.pid;
+	if (config.workload_by != WORKLOAD_NONE) {
+		was.kernel_thread = was.pid && bpf_map_lookup_elem(&kernel_threads, &was.pid) != 0;
+		was.runnable = (record->prev_state & 0xFF) == 0;
+		__builtin_memcpy(was.comm, record->prev_comm, 16);
+	}
+	return on_switch(P_SCHED_SWITCH, &was, &is);
+}
+
+struct migrate_record {
+	u64 common;
+	u32 comm_location;
+	s32 pid;
+	s32 prio;
+	s32 orig_cpu;
+	s32 dest_cpu;
+};
+
+SEC("tp/sched/sched_migrate_task")
+int sched_migrate_task(struct migrate_record *record)
+{
+	u32 cpu = record->orig_cpu;
+	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
+
+	if (slot && slot->waiting_pid == (u32)record->pid)
+		slot->waiting_pid = 0;
+	return 0;
+}
+
+struct send_cpu_record {
+	u64 common;
+	u32 cpu;
+};
+
+SEC("tp/ipi/ipi_send_cpu")
+int ipi_send_cpu(struct send_cpu_record *record)
+{
+	struct slot *slot = sent_by_self();
+
+	if (slot)
+		slot->self_interrupts++;
+	return 0;
+}
+
+/* The mask's length varies, so every broadcast counts as one here: a lower bound. */
+SEC("tp/ipi/ipi_send_cpumask")
+int ipi_send_cpumask(void *record)
+{
+	struct slot *slot = sent_by_self();
+
+	if (slot)
+		slot->self_interrupts++;
+	return 0;
+}

@@ -1,0 +1,272 @@
+//! Opens an object, tells it what it must know, leaves out what this kernel does not have, loads and attaches.
+
+use crate::error::Error;
+use crate::layout::{CAUSE_UNKNOWN, HistogramTable, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
+use crate::mapped::Mapped;
+use crate::programs::{self, Program};
+use crate::{Flavour, Missing, Options, Workload};
+use libbpf_rs::btf::{Btf, types::Typedef};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+static LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
+static LEDGER_PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_plain.bpf.o"));
+
+/// What libbpf says while it loads; kept to explain a refusal instead of being printed.
+static LIBRARY_WORDS: Mutex<String> = Mutex::new(String::new());
+const LIBRARY_WORDS_BYTES: usize = 16 * 1024;
+
+pub(crate) struct Maps {
+    pub(crate) slots: Mapped<Slot>,
+    pub(crate) histograms: Mapped<HistogramTable>,
+    pub(crate) tape: Mapped<Turn>,
+    pub(crate) late: Mapped<Late>,
+}
+
+fn listen(_level: libbpf_rs::PrintLevel, words: String) {
+    if let Ok(mut kept) = LIBRARY_WORDS.lock()
+        && kept.len() + words.len() <= LIBRARY_WORDS_BYTES
+    {
+        kept.push_str(&words);
+    }
+}
+
+/// The last words of libbpf that look like a reason.
+fn reason(error: &libbpf_rs::Error) -> String {
+    let words = LIBRARY_WORDS.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+    let told: Vec<&str> = words.lines().filter(|line| line.starts_with("libbpf: ")).take(3).collect();
+    if told.is_empty() { error.to_string() } else { format!("{error} ({})", told.join("; ")) }
+}
+
+pub(crate) fn tracefs() -> Option<PathBuf> {
+    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|path| path.join("events").is_dir())
+}
+
+/// Which of the two flavours this kernel allows.
+pub(crate) fn choose(wanted: Option<Flavour>) -> Result<Flavour, Error> {
+    let has_btf = Path::new("/sys/kernel/btf/vmlinux").exists();
+    match wanted {
+        Some(Flavour::Btf) if !has_btf => Err(Error::Unsupported {
+            why: "this kernel has no BTF (/sys/kernel/btf/vmlinux)".into(),
+            remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF, or plain tracepoints".into(),
+        }),
+        Some(flavour) => Ok(flavour),
+        None if has_btf => Ok(Flavour::Btf),
+        None => Ok(Flavour::Plain),
+    }
+}
+
+pub(crate) fn load(flavour: Flavour, options: &Options) -> Result<(Object, Vec<Missing>), Error> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, listen)));
+    let image = match flavour {
+        Flavour::Btf => LEDGER,
+        Flavour::Plain => LEDGER_PLAIN,
+    };
+    let mut object =
+        ObjectBuilder::default().open_memory(image).map_err(|error| Error::Refused { why: reason(&error) })?;
+    let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
+    configure(&mut object, options, cpu_count)?;
+    let missing = leave_out(&mut object, flavour, options)?;
+    let object = object.load().map_err(|error| refusal(&error))?;
+    Ok((object, missing))
+}
+
+fn refusal(error: &libbpf_rs::Error) -> Error {
+    let why = reason(error);
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        return Error::Unsupported {
+            why: format!("the kernel refused to load the programs: {why}"),
+            remedy: "run as root, or give the binary CAP_BPF and CAP_PERFMON".into(),
+        };
+    }
+    Error::Refused { why }
+}
+
+fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
+    let mut config = ProgramConfig {
+        late_threshold_ns: options.late_threshold_ns,
+        self_tgid: std::process::id(),
+        cpu_count: cpu_count as u32,
+        ..ProgramConfig::default()
+    };
+    match &options.workload {
+        Workload::None => {}
+        Workload::Processes(_) => config.workload_by = 1,
+        Workload::Comm(comm) => {
+            if comm.is_empty() || comm.len() > 15 {
+                return Err(Error::Workload(format!("a thread name has 1 to 15 bytes, '{comm}' has {}", comm.len())));
+            }
+            config.workload_by = 2;
+            config.workload_comm[..comm.len()].copy_from_slice(comm.as_bytes());
+        }
+        Workload::Cores => config.workload_by = 3,
+    }
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let entries = match name.as_str() {
+            "slots" | "histograms" => cpu_count,
+            "tape" => cpu_count * TAPE_TURNS,
+            "late_ring" => cpu_count * LATE_RECORDS,
+            _ if name.ends_with(".config") => {
+                // SAFETY: ProgramConfig is repr(C) and made of integers and bytes without padding.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(std::ptr::from_ref(&config).cast::<u8>(), size_of::<ProgramConfig>())
+                };
+                map.set_initial_value(bytes).map_err(|_| Error::Layout {
+                    map: name.clone(),
+                    found_bytes: map.initial_value().map_or(0, <[u8]>::len),
+                    wanted_bytes: bytes.len(),
+                })?;
+                continue;
+            }
+            _ => continue,
+        };
+        map.set_max_entries(entries as u32).map_err(|error| Error::Refused { why: error.to_string() })?;
+    }
+    Ok(())
+}
+
+/// Switches off the programs whose tracepoints are absent, by presence and never by kernel version.
+fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Result<Vec<Missing>, Error> {
+    let mut missing = Vec::new();
+    let btf = match flavour {
+        Flavour::Btf => Some(Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?),
+        Flavour::Plain => None,
+    };
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some(known) = programs::named(&name) else { continue };
+        let absence = match &btf {
+            Some(btf) => btf
+                .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
+                .is_none()
+                .then(|| format!("the kernel has no tracepoint {}:{name}", known.group)),
+            None => plain_absence(&known)?,
+        };
+        let unneeded = name == "sched_migrate_task" && options.workload == Workload::None;
+        if let Some(why) = absence {
+            program.set_autoload(false);
+            if known.without.is_empty() {
+                return Err(Error::Unsupported { why, remedy: "the ledger cannot do without it".into() });
+            }
+            missing.push(Missing { program: known, why });
+        } else if unneeded {
+            program.set_autoload(false);
+        }
+    }
+    if flavour == Flavour::Plain
+        && let Some(known) = programs::named("hrtimer_expire_entry")
+    {
+        missing.push(Missing { program: known, why: "a plain tracepoint does not tell when the timer was due".into() });
+    }
+    Ok(missing)
+}
+
+/// Why a plain tracepoint cannot be used, if it cannot: absent, or laid out differently from what was compiled.
+fn plain_absence(program: &Program) -> Result<Option<String>, Error> {
+    let Some(tracefs) = tracefs() else {
+        return Err(Error::Unsupported {
+            why: "tracefs is not mounted or not readable".into(),
+            remedy: "as root: mount -t tracefs nodev /sys/kernel/tracing".into(),
+        });
+    };
+    let path = tracefs.join("events").join(program.group).join(program.name).join("format");
+    let format = match fs::read_to_string(&path) {
+        Ok(format) => format,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Some(format!("the kernel has no tracepoint {}:{}", program.group, program.name)));
+        }
+        Err(source) => return Err(Error::Format { path, source }),
+    };
+    for (field, wanted) in program.fields {
+        match offset_of(&format, field) {
+            Some(found) if found == *wanted => {}
+            Some(found) => {
+                return Ok(Some(format!(
+                    "{}:{} has '{field}' at offset {found}, not {wanted}",
+                    program.group, program.name
+                )));
+            }
+            None => return Ok(Some(format!("{}:{} has no field '{field}'", program.group, program.name))),
+        }
+    }
+    Ok(None)
+}
+
+/// The offset of a field in a tracepoint's format file.
+fn offset_of(format: &str, field: &str) -> Option<usize> {
+    format.lines().find_map(|line| {
+        let (declaration, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
+        let name = declaration.split('[').next()?.split_whitespace().next_back()?;
+        if name != field {
+            return None;
+        }
+        rest.split(';').find_map(|part| part.trim().strip_prefix("offset:")?.parse().ok())
+    })
+}
+
+pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
+    fn mapped<T>(object: &Object, name: &str) -> Result<Mapped<T>, Error> {
+        let map = object
+            .maps()
+            .find(|map| map.name() == name)
+            .ok_or_else(|| Error::Refused { why: format!("the object has no map '{name}'") })?;
+        Mapped::new(name, map.as_fd(), map.value_size() as usize, map.max_entries() as usize)
+    }
+    Ok(Maps {
+        slots: mapped(object, "slots")?,
+        histograms: mapped(object, "histograms")?,
+        tape: mapped(object, "tape")?,
+        late: mapped(object, "late_ring")?,
+    })
+}
+
+/// Gives every core its start, before the first program is attached.
+pub(crate) fn start_slots(maps: &Maps, cpu_count: usize, now_ns: u64) {
+    let mut slot = Box::new(crate::empty_slot());
+    slot.start_ns = now_ns;
+    slot.last_ns = now_ns;
+    slot.frames[0].cause = CAUSE_UNKNOWN as u32;
+    for cpu in 0..cpu_count {
+        maps.slots.store(cpu, &slot);
+    }
+}
+
+/// Replaces the members of a set of thread or process numbers.
+pub(crate) fn put_ids(object: &Object, map: &str, ids: &[u32]) -> Result<(), Error> {
+    let Some(map) = object.maps().find(|candidate| candidate.name() == map) else { return Ok(()) };
+    let wanted: std::collections::HashSet<u32> = ids.iter().copied().collect();
+    let stale: Vec<Vec<u8>> = map
+        .keys()
+        .filter(|key| <[u8; 4]>::try_from(key.as_slice()).is_ok_and(|key| !wanted.contains(&u32::from_ne_bytes(key))))
+        .collect();
+    for key in stale {
+        let _ = map.delete(&key);
+    }
+    for id in wanted {
+        map.update(&id.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|error| Error::Workload(format!("cannot tell the programs about number {id}: {error}")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::offset_of;
+
+    #[test]
+    fn offsets_are_read_from_a_format_file() {
+        let format = "name: sched_switch\nformat:\n\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+                      \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n";
+        assert_eq!(offset_of(format, "prev_comm"), Some(8));
+        assert_eq!(offset_of(format, "prev_pid"), Some(24));
+        assert_eq!(offset_of(format, "pid"), None);
+        assert_eq!(offset_of("field:int x", "x"), None);
+    }
+}
