@@ -1,0 +1,200 @@
+use std::io;
+use std::path::PathBuf;
+
+/// What can go wrong with a recording or a history. Each variant names its file and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file system refused to open, create or inspect the file.
+    #[error("{}: cannot be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The path leads to something else than a regular file.
+    #[error("{}: this is {what}, not a regular file; name a file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is, with its article: `a directory`.
+        what: &'static str,
+    },
+    /// A recording of this name exists and the caller did not ask to replace it.
+    #[error("{}: exists already; choose another name or ask for it to be replaced", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process is writing this file.
+    #[error("{}: {} is using it; stop that one or choose another file", path.display(), process(*pid))]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The other process, where it left its number.
+        pid: Option<u32>,
+    },
+    /// The recording holds nothing at all.
+    #[error("{}: the file is empty; a recording has at least a header", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file does not begin as a recording does.
+    #[error("{}: not a recording (it does not begin with SUREFOOT)", path.display())]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The recording was cut within its header, before any event.
+    #[error("{}: the recording is cut off after {bytes} bytes, within its header; it holds no events", path.display())]
+    HeaderTorn {
+        /// The file.
+        path: PathBuf,
+        /// How much is left of the file.
+        bytes: u64,
+    },
+    /// The header does not match its checksum.
+    #[error("{}: the header of the recording is damaged (its checksum does not match); copy the file again", path.display())]
+    HeaderDamaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The recording is of another version of the format.
+    #[error(
+        "{}: the recording has format version {found}, this program reads version {known}; use the release that wrote it",
+        path.display()
+    )]
+    RecordingVersion {
+        /// The file.
+        path: PathBuf,
+        /// The version of the file.
+        found: u16,
+        /// The version that this program reads.
+        known: u16,
+    },
+    /// One event is larger than a recording can hold. It was left out and counted.
+    #[error("{}: an event of {bytes} bytes is over the limit of {limit_bytes} and was left out ({dropped_events} left out in all)", path.display())]
+    EventTooLarge {
+        /// The recording.
+        path: PathBuf,
+        /// Size of the event as JSON, or of its frame when that is what is too large.
+        bytes: usize,
+        /// The limit.
+        limit_bytes: usize,
+        /// Events left out so far.
+        dropped_events: u64,
+    },
+    /// The recording could not be written further.
+    #[error(
+        "{}: cannot be written: {source}; {safe_events} events ({safe_bytes} bytes) are in the file and replay, \
+         {waiting_events} wait for another try, {dropped_events} were dropped",
+        path.display()
+    )]
+    RecordingWrite {
+        /// The recording.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+        /// Events in whole frames of the file.
+        safe_events: u64,
+        /// Bytes of the header and of whole frames.
+        safe_bytes: u64,
+        /// Events in memory that the next flush tries again.
+        waiting_events: u64,
+        /// Events given up because memory for waiting ones is limited.
+        dropped_events: u64,
+    },
+    /// The file exists but is no history of Surefoot's.
+    #[error("{}: not a history of Surefoot ({why}); it was left as it is, choose another file", path.display())]
+    NotAHistory {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: String,
+    },
+    /// A newer Surefoot wrote the history.
+    #[error(
+        "{}: the history has schema version {found}, this program knows up to {known}; use the newer release or choose another file",
+        path.display()
+    )]
+    HistoryVersion {
+        /// The history.
+        path: PathBuf,
+        /// The version of the file.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// SQLite found the history damaged.
+    #[error(
+        "{}: the history is damaged ({what}); it was left as it is: move it aside to start a new one, \
+         `sqlite3 FILE .recover` saves what can be read",
+        path.display()
+    )]
+    Corrupt {
+        /// The history.
+        path: PathBuf,
+        /// What SQLite found.
+        what: String,
+    },
+    /// What was recorded could not be written to the history; nothing that was committed before is lost.
+    #[error(
+        "{}: cannot be written: {why}; {waiting} records wait for another try, {} were dropped ({} in all)",
+        path.display(), dropped_now.total(), dropped.total()
+    )]
+    HistoryWrite {
+        /// The history.
+        path: PathBuf,
+        /// What SQLite or the kernel said.
+        why: String,
+        /// Whether the disk, or the space allowed to the history, is used up.
+        full: bool,
+        /// Records in memory that the next commit tries again.
+        waiting: usize,
+        /// What was given up with this error because memory for waiting records is limited.
+        dropped_now: crate::history::Dropped,
+        /// What was given up since the history was opened.
+        dropped: crate::history::Dropped,
+    },
+    /// An event came before the host's, so that its time of day is unknown. It was left out and counted.
+    #[error("{}: an event came before the description of its host and was left out ({dropped_events} left out in all)", path.display())]
+    NoHostYet {
+        /// The history.
+        path: PathBuf,
+        /// Events left out so far for this reason.
+        dropped_events: u64,
+    },
+    /// A query would return more than one answer may hold.
+    #[error(
+        "{}: the range holds more than {limit} windows; ask for a shorter range or a coarser resolution",
+        path.display()
+    )]
+    TooManyWindows {
+        /// The history.
+        path: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// Another failure of SQLite.
+    #[error("{}: {doing}: {source}", path.display())]
+    Sqlite {
+        /// The history.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+}
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn process(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".into(),
+    }
+}

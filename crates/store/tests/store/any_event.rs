@@ -1,0 +1,239 @@
+//! Every event that the model can say, for properties; and a plausible stream, for examples.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use surefoot_model::{
+    Capability, CapabilityState, Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, Event, Gap, GapCause,
+    GapSource, Histogram, HostDescription, Lost, Notice, ProbeCost, SelfCost, Untimed, Vendor, Verdict, Window,
+};
+
+fn text() -> impl Strategy<Value = String> {
+    vec(any::<char>(), 0..12).prop_map(|characters| characters.into_iter().collect())
+}
+
+/// Numbers from all over the range, not only the huge ones that a uniform choice gives.
+fn number() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0u32..64).prop_map(|(number, shift)| number >> shift)
+}
+
+fn cpu() -> impl Strategy<Value = CpuId> {
+    any::<u32>().prop_map(CpuId)
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    (prop::sample::select(CauseKind::ALL.to_vec()), text()).prop_map(|(kind, name)| Cause { kind, name })
+}
+
+fn capability() -> impl Strategy<Value = Capability> {
+    let state =
+        prop_oneof![Just(CapabilityState::Works), Just(CapabilityState::Reduced), Just(CapabilityState::Unsupported)];
+    (text(), text(), state, text(), text()).prop_map(|(id, name, state, reason, remedy)| Capability {
+        id,
+        name,
+        state,
+        reason,
+        remedy,
+    })
+}
+
+fn host() -> impl Strategy<Value = HostDescription> {
+    let vendor = prop_oneof![Just(Vendor::Intel), Just(Vendor::Amd), Just(Vendor::Other)];
+    let texts = (text(), text(), text(), text(), text(), text());
+    (texts, vendor, option::of(text()), vec(cpu(), 0..4), any::<i64>()).prop_map(
+        |((hostname, kernel, processor, workload, source, missing), vendor, hypervisor, cpus, realtime_offset_ns)| {
+            HostDescription {
+                hostname,
+                kernel,
+                processor,
+                vendor,
+                hypervisor,
+                cpus,
+                workload,
+                source,
+                missing,
+                realtime_offset_ns,
+            }
+        },
+    )
+}
+
+fn lost() -> impl Strategy<Value = Lost> {
+    let histogram = vec((any::<u8>(), number()), 0..4).prop_map(Histogram);
+    (cause(), number(), number(), number(), number(), histogram).prop_map(
+        |(cause, count, total_ns, max_ns, while_idle_ns, histogram)| Lost {
+            cause,
+            count,
+            total_ns,
+            max_ns,
+            while_idle_ns,
+            histogram,
+        },
+    )
+}
+
+fn core() -> impl Strategy<Value = CoreLedger> {
+    (cpu(), number(), number(), number(), number(), vec(lost(), 0..4), number()).prop_map(
+        |(cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns)| CoreLedger {
+            cpu,
+            wall_ns,
+            idle_ns,
+            user_ns,
+            kernel_ns,
+            lost,
+            unexplained_ns,
+        },
+    )
+}
+
+fn cost() -> impl Strategy<Value = SelfCost> {
+    let probe = (text(), number(), number(), number()).prop_map(|(name, count, total_ns, missed)| ProbeCost {
+        name,
+        count,
+        total_ns,
+        missed,
+    });
+    (vec(probe, 0..3), number(), number(), number(), number(), number(), number()).prop_map(
+        |(probes, process_cpu_ns, resident_bytes, map_bytes, dropped, torn, self_interrupts)| SelfCost {
+            probes,
+            process_cpu_ns,
+            resident_bytes,
+            map_bytes,
+            dropped,
+            torn,
+            self_interrupts,
+        },
+    )
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    let untimed =
+        (cpu(), text(), text(), number()).prop_map(|(cpu, row, name, count)| Untimed { cpu, row, name, count });
+    let completeness = (text(), number(), number()).prop_map(|(row, kernel_count, probe_count)| Completeness {
+        row,
+        kernel_count,
+        probe_count,
+    });
+    (number(), number(), vec(core(), 0..4), vec(untimed, 0..3), vec(completeness, 0..3), cost()).prop_map(
+        |(start_ns, end_ns, cores, untimed, completeness, cost)| Window {
+            start_ns,
+            end_ns,
+            cores,
+            untimed,
+            completeness,
+            cost,
+        },
+    )
+}
+
+pub fn gap() -> impl Strategy<Value = Gap> {
+    let source = prop_oneof![
+        Just(GapSource::Probe),
+        Just(GapSource::Sentinel),
+        Just(GapSource::TimerLateness),
+        Just(GapSource::SleepLateness)
+    ];
+    let verdict = prop::sample::select(vec![
+        Verdict::Traced,
+        Verdict::Smi,
+        Verdict::SmiLike,
+        Verdict::CorrectedErrorLogging,
+        Verdict::HostScheduled,
+        Verdict::HostUnaccounted,
+        Verdict::HostPauseOrSmi,
+        Verdict::HardwareThisCore,
+        Verdict::Undetermined,
+    ]);
+    let certainty =
+        prop_oneof![Just(Certainty::Certain), Just(Certainty::Probable), Just(Certainty::CannotTellApartHere)];
+    let causes = vec((cause(), number()).prop_map(|(cause, duration_ns)| GapCause { cause, duration_ns }), 0..3);
+    (cpu(), source, number(), number(), causes, number(), verdict, certainty, vec(text(), 0..3)).prop_map(
+        |(cpu, source, start_ns, duration_ns, causes, unexplained_ns, verdict, certainty, evidence)| Gap {
+            cpu,
+            source,
+            start_ns,
+            duration_ns,
+            causes,
+            unexplained_ns,
+            verdict,
+            certainty,
+            evidence,
+        },
+    )
+}
+
+pub fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        host().prop_map(Event::Host),
+        vec(capability(), 0..4).prop_map(|capabilities| Event::Capabilities { capabilities }),
+        window().prop_map(Event::Window),
+        gap().prop_map(Event::Gap),
+        (number(), text()).prop_map(|(at_ns, text)| Event::Notice(Notice { at_ns, text })),
+    ]
+}
+
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// Realtime minus monotonic of the plausible host: some time in 2026.
+pub const OFFSET_NS: i64 = 1_790_000_000 * SECOND_NS as i64;
+
+pub fn plausible_host(cores: u32) -> Event {
+    Event::Host(HostDescription {
+        hostname: "node17".into(),
+        kernel: "6.12.0".into(),
+        processor: "A processor".into(),
+        vendor: Vendor::Amd,
+        hypervisor: Some("KVM".into()),
+        cpus: (0..cores).map(CpuId).collect(),
+        workload: String::new(),
+        source: "eBPF (BTF)".into(),
+        missing: String::new(),
+        realtime_offset_ns: OFFSET_NS,
+    })
+}
+
+/// A window of one second that begins at this second; its parts add up, and its numbers depend on the second.
+pub fn plausible_window(second: u64, cores: u32) -> Event {
+    let ledger = |cpu: u32| {
+        let tick = Lost {
+            cause: Cause::new(CauseKind::Timer, "local_timer"),
+            count: 250,
+            total_ns: 500_000 + second,
+            max_ns: 9_000 + second,
+            while_idle_ns: 200_000,
+            histogram: Histogram(vec![(40, 200), (44, 50)]),
+        };
+        let shootdown = Lost::new(Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"), 12, 40_000, 6_000);
+        CoreLedger {
+            cpu: CpuId(cpu),
+            wall_ns: SECOND_NS,
+            idle_ns: 700_000_000,
+            user_ns: SECOND_NS - 700_000_000 - 90_000_000 - tick.total_ns - shootdown.total_ns - 10_000,
+            kernel_ns: 90_000_000,
+            lost: vec![tick, shootdown],
+            unexplained_ns: 10_000,
+        }
+    };
+    Event::Window(Window {
+        start_ns: second * SECOND_NS,
+        end_ns: (second + 1) * SECOND_NS,
+        cores: (0..cores).map(ledger).collect(),
+        untimed: vec![],
+        completeness: vec![],
+        cost: SelfCost::default(),
+    })
+}
+
+pub fn plausible_gap(second: u64, duration_ns: u64) -> Event {
+    Event::Gap(Gap {
+        cpu: CpuId(1),
+        source: GapSource::Probe,
+        start_ns: second * SECOND_NS + 1_234,
+        duration_ns,
+        causes: vec![GapCause { cause: Cause::new(CauseKind::Timer, "local_timer"), duration_ns: duration_ns / 2 }],
+        unexplained_ns: duration_ns - duration_ns / 2,
+        verdict: Verdict::HostUnaccounted,
+        certainty: Certainty::Probable,
+        evidence: vec!["steal did not move".into()],
+    })
+}
