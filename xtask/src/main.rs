@@ -1,2 +1,60 @@
-//! Being built.
-fn main() {}
+//! The developer's commands behind `make`: checks, tests, the page, the benchmarks.
+//!
+//! `cargo xtask help` lists them. Each check is also a step of `cargo xtask test`, which ends with one line
+//! `N passed, N failed, N skipped` and exit code 0 only if nothing failed. Nothing here is shipped.
+
+mod counts;
+mod layers;
+mod licences;
+mod links;
+mod page;
+mod rust_text;
+mod spdx;
+mod suite;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test      every check and every test; ends with N passed, N failed, N skipped
+  lint      the checks alone, without running tests
+  layers    who may use whom among the crates
+  licences  the licence of every dependency
+  tidy      the house rules that a text search can check
+  links     the links between the documents
+  ui        build the web page anew into ui/dist
+  bench     measure side by side with other tools (make bench)
+  help      this list
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = arguments.first().map_or("help", String::as_str);
+    if !matches!(command, "bench") && arguments.len() > 1 {
+        eprintln!("cargo xtask {command} takes no options, and was given '{}'", arguments[1]);
+        return ExitCode::from(2);
+    }
+    let workspace = Workspace::here();
+    match command {
+        "test" => suite::test(&workspace),
+        "lint" => suite::lint(&workspace),
+        "layers" => suite::one(&workspace, "layers", layers::check),
+        "licences" => suite::one(&workspace, "licences", licences::check),
+        "tidy" => suite::one(&workspace, "tidy", tidy::check),
+        "links" => suite::one(&workspace, "links", links::check),
+        "ui" => page::build(&workspace),
+        "bench" => suite::bench(&workspace, &arguments[1..]),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("cargo xtask has no command '{command}'\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,1 +1,2 @@
 //! Being built.
+pub mod not_run;

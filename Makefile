@@ -1,0 +1,43 @@
+# The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint ui bench
+
+# rustup puts cargo here, and a shell opened before it was installed does not know.
+ifeq (,$(findstring /.cargo/bin,$(PATH)))
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+endif
+
+# What `make run` passes to surefoot, such as ARGS="watch --replay FILE".
+ARGS ?= watch
+
+# `make run SUDO=` and `make test SUDO=` never ask for root; they then see and test less, and say so.
+SUDO ?= sudo
+export SUDO
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what running and testing need and this machine lacks
+	@sh xtask/setup.sh test
+
+run: ## build surefoot and watch this host, in the terminal and on a web page
+	@sh xtask/setup.sh run
+	cargo build --release --locked --package surefoot-cli
+	@sh xtask/run.sh $(ARGS)
+
+test: ## set up, then run every check and every test
+	@sh xtask/setup.sh test
+	@cargo xtask test
+
+lint: ## the checks alone: format, clippy, layers, licences, house rules, links, shell
+	@sh xtask/setup.sh test
+	@cargo xtask lint
+
+ui: ## build the web page anew into ui/dist
+	@sh xtask/setup.sh test
+	@cargo xtask ui
+
+bench: ## measure side by side with other tools and print ratios
+	@sh xtask/setup.sh bench
+	@cargo xtask bench

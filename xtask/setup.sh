@@ -1,0 +1,302 @@
+#!/bin/sh
+# Installs what Surefoot needs and this machine lacks, from the distribution's own packages.
+#
+#   xtask/setup.sh run      what building and running needs
+#   xtask/setup.sh test     the same, and what the checks and tests need
+#   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
+#
+# It is a shell script because it runs before there is a compiler. It looks first; with everything
+# in place it changes nothing and takes less than a second. It never removes a package.
+# Exit codes: 0 ready, 1 an installation failed, 2 wrong use, 3 not supported here: it says what to install.
+set -eu
+
+cd "$(dirname "$0")/.."
+os_release=${SETUP_OS_RELEASE:-/etc/os-release}
+unavailable_file=${CARGO_TARGET_DIR:-target}/setup-unavailable
+
+say() {
+    echo "setup: $*"
+}
+
+# Whether this machine has the thing; the words are those of package_for below.
+have() {
+    case $1 in
+    # A compiler alone is not enough: without the C library's files it links nothing.
+    cc) printf 'int main(void){return 0;}\n' | cc -x c - -o /dev/null ;;
+    libelf) cc -E -include libelf.h -x c /dev/null ;;
+    zlib) cc -E -include zlib.h -x c /dev/null ;;
+    llvm) command -v llvm-strip ;;
+    chromium)
+        command -v chromium || command -v chromium-browser || command -v google-chrome ||
+            command -v google-chrome-stable
+        ;;
+    node) [ "$(node_major)" -ge 20 ] ;;
+    rt-tests) command -v cyclictest && command -v oslat ;;
+    *) command -v "$1" ;;
+    esac >/dev/null 2>&1
+}
+
+node_major() {
+    version=$(node --version 2>/dev/null) || version=v0
+    version=${version#v}
+    echo "${version%%.*}"
+}
+
+# The package, or packages, of a thing in the family of this distribution.
+package_for() {
+    case $family:$1 in
+    apt:cc) echo gcc libc6-dev ;;
+    dnf:cc) echo gcc ;;
+    apk:cc) echo gcc musl-dev linux-headers ;;
+    zypper:cc) echo gcc glibc-devel ;;
+    *:cc) echo gcc ;;
+    apt:libelf) echo libelf-dev ;;
+    dnf:libelf) echo elfutils-libelf-devel ;;
+    zypper:libelf) echo libelf-devel ;;
+    apk:libelf) echo elfutils-dev ;;
+    *:libelf) echo libelf ;;
+    apt:zlib) echo zlib1g-dev ;;
+    pacman:zlib) echo zlib ;;
+    generic:zlib) echo zlib ;;
+    *:zlib) echo zlib-devel ;;
+    dnf:pkg-config) echo pkgconf-pkg-config ;;
+    pacman:pkg-config | apk:pkg-config) echo pkgconf ;;
+    *:node) echo nodejs ;;
+    dnf:rt-tests) echo realtime-tests ;;
+    dnf:shellcheck | zypper:shellcheck) echo ShellCheck ;;
+    apt:perf) if [ "$id" = ubuntu ]; then echo linux-tools-generic; else echo linux-perf; fi ;;
+    *) echo "$1" ;;
+    esac
+}
+
+read_distribution() {
+    id=$(sed -n 's/^ID=//p' "$os_release" 2>/dev/null | tr -d '"') || id=
+    like=$(sed -n 's/^ID_LIKE=//p' "$os_release" 2>/dev/null | tr -d '"') || like=
+    family=generic
+    case " $id $like " in
+    *" debian "* | *" ubuntu "*) if command -v apt-get >/dev/null 2>&1; then family=apt; fi ;;
+    *)
+        for manager in dnf pacman zypper apk; do
+            if command -v "$manager" >/dev/null 2>&1; then
+                family=$manager
+                break
+            fi
+        done
+        ;;
+    esac
+}
+
+install_command() {
+    case $family in
+    apt) echo "apt-get install" ;;
+    dnf) echo "dnf install" ;;
+    pacman) echo "pacman -S --needed" ;;
+    zypper) echo "zypper install" ;;
+    apk) echo "apk add" ;;
+    *) echo "your package manager:" ;;
+    esac
+}
+
+packages_for() {
+    for thing in "$@"; do
+        package_for "$thing"
+    done | tr '\n' ' ' | sed 's/ $//'
+}
+
+# Tells the user what to do and ends, because this script may not or cannot do it.
+give_up() {
+    say "$1"
+    say "  $2"
+    say "then run the same make command again"
+    exit 3
+}
+
+# Sets as_root to what stands before a command that needs root.
+find_root() {
+    as_root=
+    if [ "$(id -u)" -ne 0 ]; then
+        if [ -z "${SUDO-sudo}" ] || ! command -v "${SUDO-sudo}" >/dev/null 2>&1; then
+            give_up "installing packages needs root, and there is no sudo to use; as root, run:" \
+                "apt-get install $1"
+        fi
+        as_root=${SUDO-sudo}
+    fi
+}
+
+apt_updated=
+apt_install() {
+    # shellcheck disable=SC2086 # the list is meant to be split
+    set -- $1
+    find_root "$*"
+    say "installing $* with ${as_root:+$as_root }apt-get"
+    # shellcheck disable=SC2086 # as_root is empty or one word
+    if [ -z "$apt_updated" ]; then
+        $as_root apt-get update -qq </dev/null || say "apt-get update failed; going on with the package lists at hand"
+        apt_updated=yes
+    fi
+    # shellcheck disable=SC2086 # as_root is empty or one word
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends --no-remove \
+        -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+install_required() {
+    missing=
+    for thing in "$@"; do
+        have "$thing" || missing="$missing $thing"
+    done
+    [ -n "$missing" ] || return 0
+    # shellcheck disable=SC2086 # the list is meant to be split
+    packages=$(packages_for $missing)
+    if [ "$family" != apt ]; then
+        give_up "missing:$missing. Surefoot installs packages only on Debian and Ubuntu; here, run:" \
+            "$(install_command) $packages"
+    fi
+    apt_install "$packages" || {
+        say "apt-get could not install: $packages"
+        exit 1
+    }
+}
+
+# Things whose absence leaves some tests or comparisons out; those say so when their turn comes.
+install_optional() {
+    for thing in "$@"; do
+        if have "$thing"; then
+            continue
+        fi
+        packages=$(packages_for "$thing")
+        if [ "$family" != apt ]; then
+            say "$thing is missing; what needs it will be counted as not run ($(install_command) $packages)"
+        elif [ "$thing" = chromium ] && [ "$id" = ubuntu ]; then
+            say "Ubuntu has Chromium only as a snap, which tests cannot drive; the browser tests will be counted as not run"
+        elif grep -qx "$thing" "$unavailable_file" 2>/dev/null; then
+            say "$thing could not be installed before; what needs it will be counted as not run (to try again: rm $unavailable_file)"
+        else
+            apt_install "$packages" || true
+            have "$thing" || remember_unavailable "$thing"
+        fi
+    done
+}
+
+remember_unavailable() {
+    mkdir -p "$(dirname "$unavailable_file")"
+    echo "$1" >>"$unavailable_file"
+    say "$1 could not be installed; what needs it will be counted as not run"
+}
+
+# Node builds and checks the page; the built page is in the repository, so running needs none of it.
+install_node() {
+    if have node && have npm; then
+        return 0
+    fi
+    if [ "$(node_major)" -gt 0 ] && ! have node; then
+        say "node $(node_major) is older than 20; the checks of the page will be counted as not run"
+        return 0
+    fi
+    if [ "$family" = apt ] && ! have node; then
+        candidate=$(apt-cache policy nodejs 2>/dev/null | sed -n 's/^ *Candidate: //p')
+        case ${candidate%%.*} in
+        [2-9][0-9]) ;;
+        *)
+            say "this distribution has no nodejs of version 20 or newer; the checks of the page will be counted as not run"
+            return 0
+            ;;
+        esac
+    fi
+    # In this order: some packages of nodejs contain npm.
+    install_optional node
+    install_optional npm
+}
+
+cargo_version() {
+    cargo --version 2>/dev/null | cut -d' ' -f2
+}
+
+# Whether $1 is version $2 or newer; the major and minor numbers count.
+at_least() {
+    [ -n "$1" ] || return 1
+    have_major=${1%%.*}
+    have_rest=${1#*.}
+    need_major=${2%%.*}
+    need_rest=${2#*.}
+    [ "$have_major" -gt "$need_major" ] ||
+        { [ "$have_major" -eq "$need_major" ] && [ "${have_rest%%.*}" -ge "${need_rest%%.*}" ]; }
+}
+
+install_rust() {
+    needed=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    found=$(cargo_version)
+    if at_least "$found" "$needed"; then
+        return 0
+    fi
+    if [ -z "$found" ] && ! command -v rustup >/dev/null 2>&1 && [ "$family" = apt ] && has_rustup_package; then
+        apt_install rustup || {
+            say "apt-get could not install: rustup"
+            exit 1
+        }
+    fi
+    if [ -z "$found" ] && command -v rustup >/dev/null 2>&1; then
+        say "installing the stable Rust toolchain with rustup"
+        rustup default stable || exit 1
+        found=$(cargo_version)
+    fi
+    at_least "$found" "$needed" || explain_rust
+}
+
+has_rustup_package() {
+    [ -n "$apt_updated" ] || find_root rustup
+    if [ -z "$apt_updated" ]; then
+        say "looking for rustup with ${as_root:+$as_root }apt-get update"
+        # shellcheck disable=SC2086 # as_root is empty or one word
+        $as_root apt-get update -qq </dev/null || true
+        apt_updated=yes
+    fi
+    case $(apt-cache policy rustup 2>/dev/null | sed -n 's/^ *Candidate: //p') in
+    "" | "(none)") return 1 ;;
+    esac
+}
+
+explain_rust() {
+    what="cargo $needed or newer is needed; here is ${found:-none}."
+    if command -v rustup >/dev/null 2>&1; then
+        give_up "$what Run:" "rustup update stable && rustup default stable"
+    fi
+    if [ "$family" = apt ] && [ -n "$found" ] && has_rustup_package; then
+        give_up "$what rustup brings it, and replaces the distribution's cargo. Run:" \
+            "sudo apt-get install rustup && rustup default stable"
+    fi
+    give_up "$what This distribution has no package of it. As https://rustup.rs says, run:" \
+        "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+}
+
+install_rust_components() {
+    for component in clippy fmt; do
+        if cargo "$component" --version >/dev/null 2>&1; then
+            continue
+        fi
+        package=clippy
+        [ "$component" = clippy ] || package=rustfmt
+        command -v rustup >/dev/null 2>&1 || give_up "cargo $component is missing; run:" \
+            "$(install_command) $([ $package = rustfmt ] && echo rustfmt || echo rust-clippy)"
+        say "adding $package with rustup"
+        rustup component add "$package" || exit 1
+    done
+}
+
+level=${1:-}
+case $level in
+run | test | bench) ;;
+*)
+    echo "usage: xtask/setup.sh run|test|bench" >&2
+    exit 2
+    ;;
+esac
+
+read_distribution
+install_required cc make pkg-config clang llvm libelf zlib
+install_rust
+[ "$level" != run ] || exit 0
+install_rust_components
+install_optional git shellcheck chromium rt-tests stress-ng
+install_node
+[ "$level" = bench ] || exit 0
+install_optional bpftrace perf

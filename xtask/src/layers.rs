@@ -1,0 +1,307 @@
+//! Who may use whom: the one place where the layers of the workspace are written down, and the check that keeps them.
+//!
+//! Build dependencies count as normal ones. Development dependencies may reach other libraries freely, and of ours
+//! what the layer may use anyway, and `testkit`.
+
+use crate::rust_text;
+use crate::workspace::{Checked, Package, Workspace};
+use std::path::Path;
+
+/// What a crate may use of ours, and what it must keep away from.
+struct Layer {
+    /// The folder, from the root of the workspace.
+    folder: &'static str,
+    /// Folder names of the crates that it may use.
+    uses: &'static [&'static str],
+    /// Libraries of other authors.
+    externals: Externals,
+    /// What its sources must not say, outside tests.
+    silent_on: &'static [Words],
+}
+
+enum Externals {
+    /// These and no others.
+    Only(&'static [&'static str]),
+    /// All but those of these groups.
+    AllBut(&'static [&'static [&'static str]]),
+}
+
+/// Words that a source must not contain, and why.
+struct Words {
+    any_of: &'static [&'static str],
+    why: &'static str,
+}
+
+/// Asynchronous runtimes and what only makes sense inside one.
+const ASYNC: &[&str] = &[
+    "async-std",
+    "axum",
+    "futures",
+    "futures-util",
+    "hyper",
+    "hyper-util",
+    "reqwest",
+    "smol",
+    "tokio",
+    "tokio-stream",
+    "tokio-util",
+    "tower",
+];
+/// What belongs to a command, not to a library.
+const COMMAND: &[&str] = &["anyhow", "clap"];
+/// Databases.
+const DATABASE: &[&str] = &["postgres", "rusqlite", "sqlx", "tokio-postgres"];
+/// The system-call and kernel interfaces.
+const SYSTEM: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nix", "rustix"];
+
+const PRINTING: Words = Words {
+    any_of: &["print!(", "println!(", "eprint!(", "eprintln!(", "process::exit("],
+    why: "printing and exit codes belong to cli",
+};
+const ASYNC_CODE: Words =
+    Words { any_of: &["async fn", "async move", ".await"], why: "async belongs to daemon and store" };
+const WORLD: Words = Words {
+    any_of: &["std::env", "std::fs", "std::net", "std::process", "std::thread", "Instant::now", "SystemTime::now"],
+    why: "this crate has no I/O, clock or thread",
+};
+
+const LIBRARY: Externals = Externals::AllBut(&[ASYNC, COMMAND, DATABASE]);
+const QUIET: &[Words] = &[PRINTING, ASYNC_CODE];
+const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
+const FEATURES: &[&str] = &["model", "hostfs", "probes"];
+
+/// The table. A crate without a row is a fault, so that a new one is placed before it is used.
+const LAYERS: &[Layer] = &[
+    Layer { folder: "crates/model", uses: &[], externals: Externals::Only(&["serde"]), silent_on: PURE },
+    Layer {
+        folder: "crates/ecc",
+        uses: &[],
+        externals: Externals::AllBut(&[ASYNC, COMMAND, DATABASE, SYSTEM]),
+        silent_on: PURE,
+    },
+    Layer { folder: "crates/hostfs", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/stall", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/checkpoint", uses: &["ecc", "model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/nic", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/remedy", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer {
+        folder: "crates/store",
+        uses: &["model"],
+        externals: Externals::AllBut(&[COMMAND, &["axum", "hyper", "hyper-util"]]),
+        silent_on: &[PRINTING],
+    },
+    Layer {
+        folder: "crates/daemon",
+        uses: &[
+            "model",
+            "hostfs",
+            "probes",
+            "stall",
+            "memory",
+            "disturb",
+            "ecc",
+            "checkpoint",
+            "nic",
+            "remedy",
+            "store",
+        ],
+        externals: Externals::AllBut(&[COMMAND]),
+        silent_on: &[PRINTING],
+    },
+    Layer {
+        folder: "crates/cli",
+        uses: &[
+            "model",
+            "hostfs",
+            "probes",
+            "stall",
+            "memory",
+            "disturb",
+            "ecc",
+            "checkpoint",
+            "nic",
+            "remedy",
+            "store",
+            "daemon",
+        ],
+        externals: Externals::AllBut(&[ASYNC, DATABASE]),
+        silent_on: &[ASYNC_CODE],
+    },
+    Layer { folder: "crates/testkit", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: &[] },
+    Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
+    Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
+    Layer { folder: "xtask", uses: &[], externals: Externals::Only(&["serde_json"]), silent_on: &[] },
+];
+
+/// What the end-to-end tests and the benchmarks may use: everything, and nobody may use them.
+const TOOLS: &[&str] = &[
+    "model",
+    "hostfs",
+    "probes",
+    "stall",
+    "memory",
+    "disturb",
+    "ecc",
+    "checkpoint",
+    "nic",
+    "remedy",
+    "store",
+    "daemon",
+    "testkit",
+];
+
+/// Checks the manifests and sources of the workspace against the table.
+pub fn check(workspace: &Workspace) -> Result<Checked, String> {
+    let members = workspace.members()?;
+    let mut faults = faults_in_manifests(&members, &workspace.root);
+    let Some(files) = workspace.files() else {
+        return Ok(Checked::NotRun("this is not a git checkout, and the sources are listed by git".into()));
+    };
+    for file in &files {
+        if let Some(text) = source_layer(file).and_then(|_| workspace.text(file)) {
+            faults.extend(faults_in_source(file, &text));
+        }
+    }
+    Ok(Checked::from_faults(faults, format!("{} crates keep their layers", members.len())))
+}
+
+fn layer_of(folder: &Path) -> Option<&'static Layer> {
+    LAYERS.iter().find(|layer| Path::new(layer.folder) == folder)
+}
+
+fn faults_in_manifests(members: &[Package], root: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    for member in members {
+        let folder = member.folder.strip_prefix(root).unwrap_or(&member.folder);
+        let Some(layer) = layer_of(folder) else {
+            faults.push(format!("{} has no row in the table of xtask/src/layers.rs", folder.display()));
+            continue;
+        };
+        let short = layer.folder.rsplit('/').next().unwrap_or(layer.folder);
+        if member.name != format!("surefoot-{short}") {
+            faults
+                .push(format!("the package in {} must be called surefoot-{short}, not {}", layer.folder, member.name));
+        }
+        for dependency in &member.dependencies {
+            let name = &dependency.name;
+            let allowed = match name.strip_prefix("surefoot-") {
+                Some(ours) => layer.uses.contains(&ours) || (dependency.development && ours == "testkit"),
+                None => dependency.development || layer.externals.allow(name),
+            };
+            if !allowed {
+                let kind = if dependency.development { " even in its tests" } else { "" };
+                faults.push(format!("{} must not use {name}{kind}", layer.folder));
+            }
+        }
+    }
+    faults
+}
+
+impl Externals {
+    fn allow(&self, name: &str) -> bool {
+        match self {
+            Externals::Only(names) => names.contains(&name),
+            Externals::AllBut(groups) => !groups.iter().any(|group| group.contains(&name)),
+        }
+    }
+}
+
+/// The layer of a shipped source file; not of tests, examples and build scripts.
+fn source_layer(file: &Path) -> Option<&'static Layer> {
+    if file.extension()? != "rs" {
+        return None;
+    }
+    LAYERS.iter().find(|layer| file.starts_with(Path::new(layer.folder).join("src")))
+}
+
+fn faults_in_source(file: &Path, text: &str) -> Vec<String> {
+    let Some(layer) = source_layer(file) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let code = rust_text::code_only(rust_text::before_tests(text));
+    for (number, line) in code.lines().enumerate() {
+        for words in layer.silent_on {
+            if let Some(word) = words.any_of.iter().find(|word| contains_word(line, word)) {
+                faults.push(format!("{}:{}: '{word}': {}", file.display(), number + 1, words.why));
+            }
+        }
+    }
+    faults
+}
+
+/// Whether the line has the words where no longer name ends in them.
+fn contains_word(line: &str, words: &str) -> bool {
+    line.match_indices(words).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::packages_in;
+
+    fn faults(folder: &str, name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<String> {
+        let dependencies: Vec<_> =
+            dependencies.iter().map(|(name, kind)| serde_json::json!({ "name": name, "kind": kind })).collect();
+        let metadata = serde_json::json!({ "packages": [{
+            "name": name, "version": "0.1.0", "license": "MIT",
+            "manifest_path": format!("/src/{folder}/Cargo.toml"), "dependencies": dependencies,
+        }]});
+        faults_in_manifests(&packages_in(&metadata.to_string()).unwrap(), Path::new("/src"))
+    }
+
+    #[test]
+    fn a_crate_within_its_layer_has_no_fault() {
+        let found = faults(
+            "crates/stall",
+            "surefoot-stall",
+            &[("surefoot-model", None), ("libc", None), ("surefoot-testkit", Some("dev")), ("tokio", Some("dev"))],
+        );
+        assert_eq!(found, Vec::<String>::new());
+        assert!(faults("e2e", "surefoot-e2e", &[("surefoot-testkit", None)]).is_empty());
+        assert!(faults("crates/daemon", "surefoot-daemon", &[("tokio", None), ("surefoot-store", None)]).is_empty());
+    }
+
+    #[test]
+    fn a_feature_crate_must_not_use_the_store_or_another_feature() {
+        let found = faults("crates/stall", "surefoot-stall", &[("surefoot-store", None), ("surefoot-memory", None)]);
+        assert_eq!(found, ["crates/stall must not use surefoot-store", "crates/stall must not use surefoot-memory"]);
+        let found = faults("crates/hostfs", "surefoot-hostfs", &[("surefoot-probes", Some("dev"))]);
+        assert_eq!(found, ["crates/hostfs must not use surefoot-probes even in its tests"]);
+    }
+
+    #[test]
+    fn nobody_may_use_the_command_and_testkit_is_for_tests() {
+        assert_eq!(faults("crates/daemon", "surefoot-daemon", &[("surefoot-cli", None)]).len(), 1);
+        assert_eq!(faults("e2e", "surefoot-e2e", &[("surefoot-cli", None)]).len(), 1);
+        assert_eq!(faults("crates/cli", "surefoot-cli", &[("surefoot-testkit", None)]).len(), 1);
+        assert_eq!(faults("crates/cli", "surefoot-cli", &[("surefoot-testkit", Some("build"))]).len(), 1);
+    }
+
+    #[test]
+    fn async_stays_in_daemon_and_store_and_the_model_stays_plain() {
+        for (folder, name) in [("crates/stall", "surefoot-stall"), ("crates/cli", "surefoot-cli")] {
+            assert_eq!(faults(folder, name, &[("tokio", None)]), [format!("{folder} must not use tokio")]);
+        }
+        assert_eq!(faults("crates/model", "surefoot-model", &[("serde", None), ("libc", None)]).len(), 1);
+        assert_eq!(faults("crates/store", "surefoot-store", &[("anyhow", None)]).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_or_with_a_strange_name_is_a_fault() {
+        assert!(faults("crates/helpers", "surefoot-helpers", &[])[0].contains("has no row"));
+        assert!(faults("crates/model", "model", &[])[0].contains("must be called surefoot-model"));
+    }
+
+    #[test]
+    fn sources_keep_quiet_where_they_must() {
+        let source = "//! println!(\nfn a() {\n    println!(\"hello\");\n}\n#[cfg(test)]\nmod tests { fn b() { println!(); } }\n";
+        let found = faults_in_source(Path::new("crates/stall/src/lib.rs"), source);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("crates/stall/src/lib.rs:3: "), "{found:?}");
+        assert!(faults_in_source(Path::new("crates/cli/src/main.rs"), source).is_empty());
+        assert_eq!(faults_in_source(Path::new("crates/model/src/a.rs"), "let now = Instant::now();").len(), 1);
+        assert!(faults_in_source(Path::new("crates/model/build.rs"), "println!()").is_empty());
+    }
+}
