@@ -88,8 +88,10 @@ pub fn trusted(root: &Root) -> bool {
 struct Anchor {
     tsc: u64,
     monotonic_ns: u64,
-    /// The part of a nanosecond that averaging over several pairs gives, 0 to 1.
-    fraction_ns: f64,
+    /// The part of a tick that averaging over several pairs adds, 0 to 1.
+    tick_fraction: f64,
+    /// The part of a nanosecond that averaging over several pairs adds, 0 to 1.
+    ns_fraction: f64,
     /// Ticks between the two counter reads around the clock read.
     bracket_ticks: u64,
 }
@@ -114,15 +116,17 @@ impl Anchor {
         let undisturbed = || pairs.iter().filter(|pair| pair.0 <= limit);
         // Averages are taken relative to the first good pair, where f64 is exact enough.
         let Some(&(_, tsc0, monotonic0)) = undisturbed().next() else {
-            return Anchor { tsc: 0, monotonic_ns: 0, fraction_ns: 0.0, bracket_ticks: 0 };
+            return Anchor { tsc: 0, monotonic_ns: 0, tick_fraction: 0.0, ns_fraction: 0.0, bracket_ticks: 0 };
         };
         let count = undisturbed().count() as f64;
-        let ticks = undisturbed().map(|pair| (pair.1.wrapping_sub(tsc0) + pair.0 / 2) as f64).sum::<f64>() / count;
+        let middle = |pair: &(u64, u64, u64)| pair.1.wrapping_sub(tsc0) as f64 + pair.0 as f64 / 2.0;
+        let ticks = undisturbed().map(middle).sum::<f64>() / count;
         let ns = undisturbed().map(|pair| pair.2.wrapping_sub(monotonic0) as f64).sum::<f64>() / count;
         Anchor {
             tsc: tsc0.wrapping_add(ticks as u64),
             monotonic_ns: monotonic0 + ns as u64,
-            fraction_ns: ns.fract(),
+            tick_fraction: ticks.fract(),
+            ns_fraction: ns.fract(),
             bracket_ticks: best,
         }
     }
@@ -166,12 +170,13 @@ impl TscClock {
     fn from_anchors(anchors: Vec<Anchor>) -> Option<Self> {
         let (first, last) = (anchors.first()?, anchors.last()?);
         let ticks = last.tsc.checked_sub(first.tsc).filter(|&ticks| ticks > 0)?;
-        let ns = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 + last.fraction_ns - first.fraction_ns;
-        if ns <= 0.0 {
+        let ticks = ticks as f64 + last.tick_fraction - first.tick_fraction;
+        let ns = last.monotonic_ns.checked_sub(first.monotonic_ns)? as f64 + last.ns_fraction - first.ns_fraction;
+        if ns <= 0.0 || ticks <= 0.0 {
             return None;
         }
         // A day in ticks needs 48 bits of the 53 that f64 has, which is finer than the anchors are.
-        let rate = (ns / ticks as f64 * (1u64 << RATE_BITS) as f64) as u128;
+        let rate = (ns / ticks * (1u64 << RATE_BITS) as f64) as u128;
         (rate > 0).then_some(TscClock { anchors, rate })
     }
 

@@ -25,10 +25,14 @@
 pub mod clock;
 pub mod cpus;
 mod error;
+pub mod identity;
 pub mod interrupts;
+mod perf;
 pub mod privilege;
 mod root;
+pub mod smi;
 pub mod stat;
+pub mod symbols;
 pub mod thread;
 pub mod tracefs;
 

@@ -79,11 +79,8 @@ pub fn current_cpu() -> CpuId {
 /// # Errors
 /// [`Error::System`] without CAP_SYS_NICE, or for a priority outside the range.
 pub fn set_fifo(priority: u8) -> Result<(), Error> {
-    let param = libc::sched_param {
-        sched_priority: i32::from(priority),
-        // SAFETY: some C libraries have more fields, and all of them may be zero.
-        ..unsafe { std::mem::zeroed() }
-    };
+    // The kernel's struct sched_param is this one number; C libraries differ in what they add to it.
+    let param = libc::c_int::from(priority);
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: `param` is valid for the call to read; 0 is the calling thread. The raw call is used because one C
     // library refuses its own wrapper.
