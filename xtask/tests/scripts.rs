@@ -1,0 +1,302 @@
+//! `setup.sh` and `run.sh` on made-up machines: a folder of small programs is the whole PATH, so nothing real is
+//! installed and every call of a package manager or of sudo is seen.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DEBIAN: &str = "ID=debian\nVERSION_ID=\"13\"\n";
+const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\n";
+const FEDORA: &str = "ID=fedora\n";
+
+/// What both scripts use of every POSIX system.
+const BASE: &[&str] = &["sh", "sed", "tr", "cut", "grep", "dirname", "mkdir", "env", "ln", "rm"];
+/// What a machine has on which nothing is missing.
+const COMPLETE: &[&str] = &[
+    "cc",
+    "make",
+    "pkg-config",
+    "clang",
+    "llvm-strip",
+    "git",
+    "shellcheck",
+    "chromium",
+    "cyclictest",
+    "oslat",
+    "stress-ng",
+    "npm",
+    "bpftrace",
+    "perf",
+];
+
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    /// A machine with everything but `missing`.
+    fn without(os_release: &str, missing: &[&str]) -> Self {
+        let machine = Machine { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(machine.path("bin")).unwrap();
+        fs::write(machine.path("os-release"), os_release).unwrap();
+        fs::write(machine.path("log"), "").unwrap();
+        for name in BASE {
+            let real = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
+            symlink(real.iter().find(|path| path.exists()).unwrap(), machine.path("bin").join(name)).unwrap();
+        }
+        for name in COMPLETE.iter().filter(|name| !missing.contains(name)) {
+            machine.program(name, "exit 0");
+        }
+        machine.program("id", "echo 0");
+        if !missing.contains(&"node") {
+            machine.program("node", "echo v20.19.2");
+        }
+        if !missing.contains(&"cargo") {
+            machine.program("cargo", "echo 'cargo 1.95.0 (f2d3ce0bd 2026-03-21)'");
+        }
+        // Installing makes the programs of a package appear.
+        machine.logged(
+            "apt-get",
+            r#"[ "$1" = update ] && exit 0
+               for package in "$@"; do case $package in
+                   chromium) [ -e "$MACHINE/no-chromium" ] && exit 100; ln -s sh "$MACHINE/bin/chromium" ;;
+                   clang | git | rustup) ln -s "$MACHINE/$package" "$MACHINE/bin/$package" ;;
+               esac; done"#,
+        );
+        machine.program("apt-cache", r#"if [ -e "$MACHINE/has-$2" ]; then sed -n p "$MACHINE/has-$2"; fi"#);
+        for package in ["clang", "git"] {
+            machine.write_program(&machine.path(package), "exit 0");
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write_program(&self, path: &Path, script: &str) {
+        fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        self.write_program(&self.path("bin").join(name), script);
+    }
+
+    /// A program that leaves a line in the log before it does its work.
+    fn logged(&self, name: &str, script: &str) {
+        self.program(name, &format!("echo \"{name} $*\" >>\"$MACHINE/log\"\n{script}"));
+    }
+
+    fn log(&self) -> Vec<String> {
+        fs::read_to_string(self.path("log")).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(self.path("bin").join("sh"));
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).env_clear();
+        command.env("PATH", self.path("bin")).env("MACHINE", self.folder.path());
+        command.env("SETUP_OS_RELEASE", self.path("os-release")).env("CARGO_TARGET_DIR", self.path("target"));
+        command
+    }
+
+    fn setup(&self, level: &str) -> (i32, String) {
+        ended(self.script("setup.sh").arg(level).output().unwrap())
+    }
+
+    fn run(&self, sudo: Option<&str>, arguments: &[&str]) -> (i32, String) {
+        let release = self.path("target/release");
+        fs::create_dir_all(&release).unwrap();
+        self.write_program(&release.join("surefoot"), "echo \"surefoot $*\" >>\"$MACHINE/log\"\nexit 7");
+        let mut command = self.script("run.sh");
+        if let Some(sudo) = sudo {
+            command.env("SUDO", sudo);
+        }
+        ended(command.args(arguments).output().unwrap())
+    }
+}
+
+fn ended(output: Output) -> (i32, String) {
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_complete_machine_is_left_alone() {
+    for (os_release, level) in [(DEBIAN, "run"), (DEBIAN, "test"), (UBUNTU, "bench"), (FEDORA, "bench"), ("", "test")] {
+        let machine = Machine::without(os_release, &[]);
+        assert_eq!(machine.setup(level), (0, String::new()), "{os_release} {level}");
+        assert_eq!(machine.log(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_missing_is_installed_once_and_nothing_else() {
+    let machine = Machine::without(DEBIAN, &["clang", "chromium"]);
+    let (code, said) = machine.setup("run");
+    assert_eq!((code, said.as_str()), (0, "setup: installing clang with apt-get\n"));
+    let log = machine.log();
+    assert_eq!(log.len(), 2, "{log:?}");
+    assert!(log[0].starts_with("apt-get update"), "{log:?}");
+    assert!(log[1].contains(" install ") && log[1].contains("--no-remove") && log[1].ends_with(" clang"), "{log:?}");
+
+    let (code, said) = machine.setup("test");
+    assert_eq!((code, said.as_str()), (0, "setup: installing chromium with apt-get\n"));
+    assert_eq!(machine.setup("test"), (0, String::new()));
+}
+
+#[test]
+fn root_comes_from_sudo_which_is_said_before() {
+    let machine = Machine::without(DEBIAN, &["clang"]);
+    machine.program("id", "echo 1000");
+    machine.logged("sudo", r#"exec "$@""#);
+    let (code, said) = machine.setup("run");
+    assert_eq!((code, said.as_str()), (0, "setup: installing clang with sudo apt-get\n"));
+    assert!(machine.log()[0].starts_with("sudo apt-get update"), "{:?}", machine.log());
+}
+
+#[test]
+fn without_root_and_sudo_it_says_what_to_run() {
+    let machine = Machine::without(DEBIAN, &["clang", "cc"]);
+    machine.program("id", "echo 1000");
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("apt-get install gcc libc6-dev clang"), "{said}");
+    assert_eq!(machine.log(), Vec::<String>::new());
+}
+
+#[test]
+fn other_systems_are_told_what_to_install_and_not_touched() {
+    for (os_release, manager, expected) in [
+        (FEDORA, "dnf", "dnf install gcc clang elfutils-libelf-devel zlib-devel"),
+        ("ID=arch\n", "pacman", "pacman -S --needed gcc clang libelf zlib"),
+        ("ID=\"opensuse-leap\"\n", "zypper", "zypper install gcc glibc-devel clang libelf-devel zlib-devel"),
+        ("ID=alpine\n", "apk", "apk add gcc musl-dev linux-headers clang elfutils-dev zlib-dev"),
+        ("ID=plan9\n", "none", "your package manager: gcc clang libelf zlib"),
+    ] {
+        let machine = Machine::without(os_release, &["clang", "cc"]);
+        machine.logged(manager, "exit 0");
+        let (code, said) = machine.setup("run");
+        assert_eq!(code, 3, "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(machine.log(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_old_or_absent_cargo_is_explained() {
+    let machine = Machine::without(DEBIAN, &["cargo"]);
+    machine.program("cargo", "echo 'cargo 1.63.0'");
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("here is 1.63.0") && said.contains("https://sh.rustup.rs"), "{said}");
+
+    let machine = Machine::without(FEDORA, &["cargo"]);
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("here is none") && said.contains("https://sh.rustup.rs"), "{said}");
+
+    let machine = Machine::without(FEDORA, &["cargo"]);
+    machine.program("cargo", "echo 'cargo 1.80.1'");
+    machine.logged("rustup", "exit 0");
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("rustup update stable"), "{said}");
+    assert_eq!(machine.log(), Vec::<String>::new());
+}
+
+#[test]
+fn the_distributions_rustup_brings_cargo_but_replaces_none() {
+    let rustup = r#"printf '#!/bin/sh\necho cargo 1.95.0\n' >"$MACHINE/bin/cargo"; /bin/chmod +x "$MACHINE/bin/cargo""#;
+    let machine = Machine::without(DEBIAN, &["cargo"]);
+    fs::write(machine.path("has-rustup"), "rustup:\n  Candidate: 1.27.1-3\n").unwrap();
+    machine.write_program(&machine.path("rustup"), &format!("echo \"rustup $*\" >>\"$MACHINE/log\"\n{rustup}"));
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 0, "{said}");
+    let log = machine.log();
+    assert!(log[1].ends_with(" rustup") && log[2] == "rustup default stable", "{log:?}");
+
+    let machine = Machine::without(DEBIAN, &["cargo"]);
+    machine.program("cargo", "echo 'cargo 1.85.0'");
+    fs::write(machine.path("has-rustup"), "rustup:\n  Candidate: 1.27.1-3\n").unwrap();
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("apt-get install rustup && rustup default stable"), "{said}");
+    assert!(!machine.log().iter().any(|line| line.contains("install")), "{:?}", machine.log());
+}
+
+#[test]
+fn what_only_some_tests_need_may_be_missing() {
+    let machine = Machine::without(DEBIAN, &["chromium"]);
+    fs::write(machine.path("no-chromium"), "").unwrap();
+    let (code, said) = machine.setup("test");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("chromium could not be installed; what needs it will be counted as not run"), "{said}");
+    let calls = machine.log().len();
+    let (code, said) = machine.setup("test");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("could not be installed before"), "{said}");
+    assert_eq!(machine.log().len(), calls, "a second try was not asked for");
+
+    let machine = Machine::without(UBUNTU, &["chromium"]);
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("only as a snap"), "{said}");
+    assert_eq!(machine.log(), Vec::<String>::new());
+
+    let machine = Machine::without(DEBIAN, &["node"]);
+    machine.program("node", "echo v18.20.4");
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("node 18 is older than 20"), "{said}");
+    assert_eq!(machine.log(), Vec::<String>::new());
+
+    let machine = Machine::without(DEBIAN, &["node", "npm"]);
+    fs::write(machine.path("has-nodejs"), "nodejs:\n  Candidate: 18.20.4+dfsg-1\n").unwrap();
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("no nodejs of version 20"), "{said}");
+    assert_eq!(machine.log(), Vec::<String>::new());
+}
+
+#[test]
+fn a_failed_installation_of_what_is_needed_ends_it() {
+    let machine = Machine::without(DEBIAN, &["clang"]);
+    machine.logged("apt-get", "[ \"$1\" = update ]");
+    let (code, said) = machine.setup("run");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("apt-get could not install: clang"), "{said}");
+}
+
+#[test]
+fn setup_names_its_levels_when_asked_for_another() {
+    let machine = Machine::without(DEBIAN, &[]);
+    for level in ["", "all"] {
+        let (code, said) = machine.setup(level);
+        assert_eq!(code, 2);
+        assert!(said.contains("setup.sh run|test|bench"), "{said}");
+    }
+}
+
+#[test]
+fn run_uses_sudo_only_where_it_shows_more() {
+    // (user id, SUDO, whether there is a sudo and what it says, arguments, the log, a word of what is said)
+    let watch = &["watch", "--port", "9000"][..];
+    let replay = &["watch", "--replay", "FILE"][..];
+    for (id, sudo, answer, arguments, expected, word) in [
+        ("0", None, Some("0"), watch, "surefoot watch --port 9000", ""),
+        ("1000", None, Some("0"), replay, "surefoot watch --replay FILE", ""),
+        ("1000", Some(""), Some("0"), watch, "surefoot watch --port 9000", "reduced view"),
+        ("1000", None, None, watch, "surefoot watch --port 9000", "there is no sudo here"),
+        ("1000", None, Some("1"), watch, "surefoot watch --port 9000", "sudo refused"),
+        ("1000", None, Some("0"), watch, "as root: surefoot watch --port 9000", "using sudo"),
+    ] {
+        let machine = Machine::without(DEBIAN, &[]);
+        machine.program("id", &format!("echo {id}"));
+        if let Some(answer) = answer {
+            let script = r#"case $1 in -*) exit ANSWER ;; esac; printf 'as root: ' >>"$MACHINE/log"; exec "$@""#;
+            machine.program("sudo", &script.replace("ANSWER", answer));
+        }
+        let (code, said) = machine.run(sudo, arguments);
+        assert_eq!((code, machine.log().join("\n").as_str()), (7, expected), "{said}");
+        assert!(said.contains(word) && said.is_empty() == word.is_empty(), "{said}");
+    }
+}
