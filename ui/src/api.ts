@@ -1,0 +1,84 @@
+// The HTTP API: two documents and one stream of events, all from the server that sent the page.
+
+import type { Gap, Notice, Report, Snapshot, Window } from "./model.ts";
+
+/** A document that does not come within this time counts as not reachable. */
+const TIMEOUT_MS = 10_000;
+
+async function getJson(path: string): Promise<unknown> {
+  const response = await fetch(path, {
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+    headers: { accept: "application/json" },
+    cache: "no-store",
+  });
+  if (!response.ok) throw new Error(`${path.split("?")[0]} answered ${response.status}`);
+  return response.json();
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+/** The parts without which the page would show something false or nothing at all. */
+export function checkSnapshot(value: unknown): Snapshot {
+  const wrong = (what: string) => new Error(`the server's snapshot has no usable "${what}"; page and server may be of different versions`);
+  if (!isRecord(value)) throw wrong("object");
+  if (value.mode !== "live" && value.mode !== "replay") throw wrong("mode");
+  if (typeof value.now_ns !== "number") throw wrong("now_ns");
+  if (!isRecord(value.verdict) || typeof value.verdict.sentence !== "string") throw wrong("verdict");
+  if (!isRecord(value.host) || !Array.isArray(value.host.cpus)) throw wrong("host");
+  for (const list of ["capabilities", "windows", "gaps", "notices"]) {
+    if (!Array.isArray(value[list])) throw wrong(list);
+  }
+  return value as unknown as Snapshot;
+}
+
+/**
+ * The state of everything. With `sinceNs` only windows and gaps that end later are asked for; a server
+ * that does not know the question sends all of them, which costs time but does no harm.
+ */
+export async function fetchSnapshot(sinceNs: number | null): Promise<Snapshot> {
+  return checkSnapshot(await getJson(`api/v1/snapshot${sinceNs === null ? "" : `?since_ns=${sinceNs}`}`));
+}
+
+/** The sums since watching began; the page reads the percentiles from it. */
+export async function fetchReport(): Promise<Report> {
+  const value = await getJson("api/v1/report");
+  if (!isRecord(value) || !Array.isArray(value.causes)) throw new Error("the server's report has no causes");
+  return value as unknown as Report;
+}
+
+export interface EventHandlers {
+  open(): void;
+  window(window: Window): void;
+  gap(gap: Gap): void;
+  notice(notice: Notice): void;
+  /** The server left events out because this page read too slowly. */
+  lagged(): void;
+  closed(reason: string): void;
+}
+
+/** Opens the stream of events; the returned function closes it without a call to `closed`. */
+export function openEvents(handlers: EventHandlers): () => void {
+  const source = new EventSource("api/v1/events");
+  const on = (name: string, handle: (data: unknown) => void) =>
+    source.addEventListener(name, (event) => {
+      try {
+        handle(JSON.parse((event as MessageEvent<string>).data));
+      } catch (error) {
+        source.close();
+        handlers.closed(`an event of the server could not be read: ${String(error)}`);
+      }
+    });
+  source.addEventListener("open", () => handlers.open());
+  on("window", (data) => handlers.window(data as Window));
+  on("gap", (data) => handlers.gap(data as Gap));
+  on("notice", (data) => handlers.notice(data as Notice));
+  source.addEventListener("lagged", () => handlers.lagged());
+  source.addEventListener("error", () => {
+    // The browser would reconnect by itself, unseen; the page does it with a countdown and a backfill.
+    source.close();
+    handlers.closed("the stream of events ended");
+  });
+  return () => source.close();
+}

@@ -1,0 +1,201 @@
+import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { commandLine } from "../command.ts";
+import { formatCpuList, parseCpuList } from "../cpulist.ts";
+import { share } from "../format.ts";
+import { KINDS, type Kind } from "../model.ts";
+import { changeFilters, filters, filtersAreDefault, history, meta, problems, revision, whole } from "../state.ts";
+import { defaults, MAX_MIN_US, RANGES_S } from "../url.ts";
+import { Icon } from "./icons.tsx";
+import { Swatch } from "./swatch.tsx";
+
+function rangeLabel(seconds: number): string {
+  if (seconds === 0) return "all";
+  return seconds >= 120 && seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`;
+}
+
+function Range() {
+  const { rangeS } = filters.value;
+  const offered: number[] = [...RANGES_S, ...(meta.value?.mode === "replay" ? [0] : [])];
+  if (!offered.includes(rangeS)) offered.push(rangeS);
+  return (
+    <fieldset class="segments">
+      <legend>Last</legend>
+      {offered.map((seconds) => (
+        <label key={seconds}>
+          <input
+            type="radio"
+            name="range"
+            value={seconds}
+            checked={seconds === rangeS}
+            onChange={() => changeFilters({ rangeS: seconds })}
+          />
+          <span>{rangeLabel(seconds)}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+function Cores() {
+  const problem = useSignal("");
+  const { cpus } = filters.value;
+  const take = (text: string) => {
+    const parsed = text.trim() === "" ? [] : parseCpuList(text);
+    if (!parsed) {
+      problem.value = "Write cores as 0-3,8.";
+      return;
+    }
+    const missing = parsed.filter((cpu) => meta.value && !meta.value.host.cpus.includes(cpu));
+    problem.value = missing.length > 0 ? `Not watched: ${formatCpuList(missing).slice(0, 30)}.` : "";
+    changeFilters({ cpus: parsed });
+  };
+  return (
+    <label class="field">
+      <span>Cores</span>
+      <input
+        type="text"
+        name="cpus"
+        size={9}
+        placeholder="all"
+        autocomplete="off"
+        spellcheck={false}
+        value={formatCpuList(cpus)}
+        aria-invalid={problem.value !== ""}
+        onChange={(event) => take(event.currentTarget.value)}
+      />
+      {problem.value !== "" && (
+        <span class="field-problem" role="status">
+          {problem.value}
+        </span>
+      )}
+    </label>
+  );
+}
+
+function MinimumStall() {
+  const { minUs } = filters.value;
+  const take = (field: HTMLInputElement) => {
+    const value = field.valueAsNumber;
+    if (value >= 0 && value <= MAX_MIN_US) changeFilters({ minUs: value });
+    else field.value = String(minUs);
+  };
+  return (
+    <label class="field">
+      <span>Stalls from</span>
+      <input
+        type="number"
+        name="min_us"
+        min={0}
+        max={MAX_MIN_US}
+        step="any"
+        value={minUs}
+        onChange={(event) => take(event.currentTarget)}
+      />
+      <span>us</span>
+    </label>
+  );
+}
+
+/** The legend of all colours and the filter by kind in one: kinds that occurred, with their share. */
+function Kinds() {
+  revision.value;
+  const { kinds } = filters.value;
+  const sum = whole.value;
+  const occurred = new Set(history.causes.map((cause) => cause.kind));
+  const toggle = (kind: Kind) =>
+    changeFilters({
+      kinds: KINDS.map((known) => known.id).filter((id) => (id === kind ? !kinds.includes(id) : kinds.includes(id))),
+    });
+  return (
+    <div class="kinds" role="group" aria-label="Causes to show">
+      {KINDS.map((kind, at) =>
+        occurred.has(at) || kinds.includes(kind.id) ? (
+          <button
+            key={kind.id}
+            type="button"
+            class="chip"
+            data-kind={kind.id}
+            aria-pressed={kinds.includes(kind.id)}
+            data-off={kinds.length > 0 && !kinds.includes(kind.id)}
+            onClick={() => toggle(kind.id)}
+          >
+            <Swatch kind={at} />
+            {kind.label}
+            <span class="figures muted">{share(sum.byKindNs[at], sum.wallNs)}</span>
+          </button>
+        ) : null,
+      )}
+      <span class="chip still">
+        <Swatch kind={null} />
+        unexplained
+        <span class="figures muted">{share(sum.unexplainedNs, sum.wallNs)}</span>
+      </span>
+    </div>
+  );
+}
+
+function Command() {
+  const text = useRef<HTMLElement>(null);
+  const said = useSignal("");
+  const line = commandLine(filters.value, meta.value?.mode === "replay" ? (meta.value.recording ?? "FILE") : null);
+  const select = () => {
+    if (!text.current) return;
+    getSelection()?.selectAllChildren(text.current);
+  };
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(line);
+      said.value = "Copied";
+    } catch {
+      // No permission, or not a secure context: the selected text can be copied by key.
+      select();
+      said.value = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => (said.value = ""), 4000);
+  };
+  return (
+    <div class="command">
+      <span class="command-label">The same in a terminal</span>
+      <code ref={text} data-testid="command" class="untrusted">
+        {line}
+      </code>
+      <button type="button" class="button" data-testid="copy" onClick={() => void copy()}>
+        <Icon name={said.value === "Copied" ? "done" : "copy"} />
+        {said.value === "" ? "Copy" : said.value}
+      </button>
+      <span class="visually-hidden" role="status">
+        {said.value}
+      </span>
+    </div>
+  );
+}
+
+export function FilterBar() {
+  const mode = meta.value?.mode ?? "live";
+  return (
+    <section class="filters" data-testid="filters" aria-label="Filters">
+      <div class="filter-row">
+        <Range />
+        <Cores />
+        <MinimumStall />
+        {!filtersAreDefault.value && (
+          <button type="button" class="button quiet" onClick={() => changeFilters(defaults(mode))}>
+            Reset
+          </button>
+        )}
+        <Command />
+      </div>
+      <Kinds />
+      {problems.value.length > 0 && (
+        <ul class="problems" role="alert">
+          {problems.value.map((problem) => (
+            <li key={problem} class="untrusted">
+              {problem}
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,79 @@
+// The ledger of one place or of the whole range: every part, and that they add up.
+
+import { duration, roundToSum, share, thousandths } from "../format.ts";
+import type { Ledger } from "../ledger.ts";
+import { KINDS } from "../model.ts";
+import { Bar, kindClass, Swatch } from "./swatch.tsx";
+
+/** The parts of a core's wall time as bar segments, every kind in its own colour. */
+export function ledgerSegments(ledger: Ledger) {
+  return [
+    { key: "idle", className: "c-idle", value: ledger.idleNs },
+    { key: "user", className: "c-user", value: ledger.userNs },
+    { key: "kernel", className: "c-kernel", value: ledger.kernelNs },
+    ...lostSegments(ledger),
+  ];
+}
+
+export function lostSegments(ledger: Ledger) {
+  return [
+    ...KINDS.map((kind, at) => ({ key: kind.id, className: kindClass(at), value: ledger.byKindNs[at] })),
+    { key: "unexplained", className: kindClass(null), value: ledger.unexplainedNs },
+  ];
+}
+
+/** Milliseconds to the microsecond, rounded so that the column adds up to its last line. */
+export function LedgerTable({ ledger }: { ledger: Ledger }) {
+  const lost = [...ledger.lost].filter((cause) => cause.totalNs > 0 || cause.count > 0);
+  const parts = [
+    ledger.idleNs,
+    ledger.userNs,
+    ledger.kernelNs,
+    ...lost.map((cause) => cause.totalNs),
+    ledger.unexplainedNs,
+  ];
+  const steps = roundToSum(parts, ledger.wallNs, 1000);
+  const sum = steps.reduce((all, part) => all + part, 0);
+  const row = (key: string, name: preact.ComponentChildren, ns: number, at: number, title?: string) => (
+    <tr key={key} title={title}>
+      <th scope="row">{name}</th>
+      <td>{thousandths(at < 0 ? sum : steps[at])}</td>
+      <td class="muted">{share(ns, ledger.wallNs)}</td>
+    </tr>
+  );
+  return (
+    <>
+      <Bar segments={ledgerSegments(ledger)} full={ledger.wallNs} />
+      <table class="ledger">
+        <thead>
+          <tr>
+            <th scope="col">part</th>
+            <th scope="col">ms</th>
+            <th scope="col">share</th>
+          </tr>
+        </thead>
+        <tbody>
+          {row("idle", <><span class="swatch c-idle" aria-hidden="true" />idle</>, ledger.idleNs, 0)}
+          {row("user", <><span class="swatch c-user" aria-hidden="true" />user</>, ledger.userNs, 1)}
+          {row("kernel", <><span class="swatch c-kernel" aria-hidden="true" />kernel for tasks</>, ledger.kernelNs, 2)}
+          {lost.map((cause, at) =>
+            row(
+              `${cause.kind}/${cause.name}`,
+              <>
+                <Swatch kind={cause.kind} />
+                {KINDS[cause.kind].label} <span class="untrusted muted">{cause.name}</span>
+              </>,
+              cause.totalNs,
+              at + 3,
+              `${cause.count} times, longest ${duration(cause.maxNs)} since watching began`,
+            ),
+          )}
+          {row("unexplained", <><Swatch kind={null} />unexplained</>, ledger.unexplainedNs, steps.length - 1)}
+        </tbody>
+        <tfoot>
+          {row("wall", "= wall", ledger.wallNs, -1)}
+        </tfoot>
+      </table>
+    </>
+  );
+}

@@ -1,0 +1,151 @@
+import { useSignal } from "@preact/signals";
+import { clock, duration, instant, share } from "../format.ts";
+import { gapKey } from "../history.ts";
+import { CERTAINTIES, kindIndex, KINDS, SOURCES, VERDICTS, type Gap } from "../model.ts";
+import * as state from "../state.ts";
+import { Bar, kindClass, Swatch } from "./swatch.tsx";
+
+const ROOM = 20;
+const MOST = 200;
+
+/** Full, half, empty: how sure, readable without colour. */
+const SURE: Record<string, string> = { certain: "●", probable: "◐", cannot_tell_apart_here: "○" };
+
+function segments(gap: Gap) {
+  return [
+    ...gap.causes.map((cause, at) => ({
+      key: String(at),
+      className: kindClass(kindIndex(cause.kind)),
+      value: cause.duration_ns,
+    })),
+    { key: "unexplained", className: kindClass(null), value: gap.unexplained_ns },
+  ];
+}
+
+function Inside({ gap }: { gap: Gap }) {
+  const row = (key: string, kind: number | null, name: preact.ComponentChildren, ns: number) => (
+    <tr key={key}>
+      <th scope="row">
+        <Swatch kind={kind} />
+        {name}
+      </th>
+      <td>{duration(ns)}</td>
+      <td class="muted">{share(ns, gap.duration_ns)}</td>
+    </tr>
+  );
+  return (
+    <table class="ledger">
+      <thead>
+        <tr>
+          <th scope="col">inside</th>
+          <th scope="col">time</th>
+          <th scope="col">share</th>
+        </tr>
+      </thead>
+      <tbody>
+        {gap.causes.map((cause, at) => {
+          const kind = kindIndex(cause.kind);
+          const name = (
+            <>
+              {KINDS[kind].label} <span class="untrusted muted">{cause.name}</span>
+            </>
+          );
+          return row(String(at), kind, name, cause.duration_ns);
+        })}
+        {row("unexplained", null, "unexplained", gap.unexplained_ns)}
+      </tbody>
+      <tfoot>
+        <tr>
+          <th scope="row">= stall</th>
+          <td>{duration(gap.duration_ns)}</td>
+          <td />
+        </tr>
+      </tfoot>
+    </table>
+  );
+}
+
+function Stall({ gap }: { gap: Gap }) {
+  const open = useSignal(false);
+  const offset = state.meta.value?.host.realtime_offset_ns ?? 0;
+  const show = () => {
+    state.pinned.value = { cpu: gap.cpu, ns: gap.start_ns };
+    document.querySelector<HTMLElement>(".canvas-frame")?.focus();
+  };
+  return (
+    <li>
+      <details onToggle={(event) => (open.value = event.currentTarget.open)}>
+        <summary>
+          <span class="stall-length figures">{duration(gap.duration_ns)}</span>
+          <span class="stall-core figures">core {gap.cpu}</span>
+          <span class="stall-when figures muted">{clock(gap.start_ns, offset)}</span>
+          <Bar segments={segments(gap)} full={gap.duration_ns} />
+          <span class="stall-verdict">
+            {VERDICTS[gap.verdict] ?? <span class="untrusted">{gap.verdict}</span>}
+            <span class="certainty muted">
+              <span aria-hidden="true">{SURE[gap.certainty] ?? "○"}</span> {CERTAINTIES[gap.certainty] ?? gap.certainty}
+            </span>
+          </span>
+          <span class="stall-unexplained figures muted">{share(gap.unexplained_ns, gap.duration_ns)} unexplained</span>
+          <span class="stall-source muted">{SOURCES[gap.source] ?? gap.source}</span>
+        </summary>
+        {open.value && (
+          <div class="stall-inside">
+            <Inside gap={gap} />
+            <div>
+              <h4>Evidence</h4>
+              {gap.evidence.length > 0 ? (
+                <ul>
+                  {gap.evidence.map((line, at) => (
+                    <li key={at} class="untrusted">
+                      {line}
+                    </li>
+                  ))}
+                </ul>
+              ) : (
+                <p class="muted">None was recorded.</p>
+              )}
+              <p class="muted figures">Began {instant(gap.start_ns, offset)}</p>
+              <button type="button" class="button" onClick={show}>
+                Show in the timeline
+              </button>
+            </div>
+          </div>
+        )}
+      </details>
+    </li>
+  );
+}
+
+export function Stalls() {
+  const all = useSignal(false);
+  const gaps = state.gaps.value;
+  const { minUs } = state.filters.value;
+  const shown = gaps.slice(0, all.value ? MOST : ROOM);
+  return (
+    <section class="card" data-testid="stalls" aria-labelledby="stalls-title">
+      <div class="card-head">
+        <h2 id="stalls-title">Worst stalls</h2>
+        {gaps.length > 0 && (
+          <p class="muted figures">
+            {gaps.length} of {duration(minUs * 1000)} and more; longest first
+          </p>
+        )}
+      </div>
+      {gaps.length > 0 ? (
+        <ol class="stalls">
+          {shown.map((gap) => (
+            <Stall key={gapKey(gap)} gap={gap} />
+          ))}
+        </ol>
+      ) : (
+        <p class="empty">No stall above {duration(minUs * 1000)} in this range.</p>
+      )}
+      {gaps.length > ROOM && (
+        <button type="button" class="button quiet more" onClick={() => (all.value = !all.value)}>
+          {all.value ? `Show the first ${ROOM}` : `Show ${Math.min(MOST, gaps.length)}`}
+        </button>
+      )}
+    </section>
+  );
+}

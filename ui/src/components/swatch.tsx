@@ -1,0 +1,35 @@
+// The small coloured square beside a kind's name, and the bars made of the same colours.
+
+import { KINDS } from "../model.ts";
+
+/** `null` stands for the unexplained part. */
+export function kindClass(kind: number | null): string {
+  return kind === null ? "c-unexplained" : `c-${KINDS[kind].id}`;
+}
+
+export function Swatch({ kind }: { kind: number | null }) {
+  return <span class={`swatch ${kindClass(kind)}`} aria-hidden="true" />;
+}
+
+export interface Segment {
+  key: string;
+  className: string;
+  value: number;
+}
+
+/** Parts of a whole side by side. Decoration: the numbers stand beside it. */
+export function Bar({ segments, full }: { segments: Segment[]; full: number }) {
+  return (
+    <span class="bar" aria-hidden="true">
+      {segments
+        .filter((segment) => segment.value > 0)
+        .map((segment) => (
+          <span
+            key={segment.key}
+            class={segment.className}
+            style={{ width: `${Math.min(100, (segment.value / full) * 100)}%` }}
+          />
+        ))}
+    </span>
+  );
+}

@@ -1,0 +1,172 @@
+// Keeps the state filled: snapshot, then the stream of events; after a break, a countdown, a snapshot
+// of what was missed, and the stream again. A recording needs one snapshot only.
+
+import { batch } from "@preact/signals";
+import { fetchReport, fetchSnapshot, openEvents } from "./api.ts";
+import { KEEP_NS } from "./history.ts";
+import type { Notice, Snapshot } from "./model.ts";
+import * as state from "./state.ts";
+
+const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
+/** The verdict, the cost and the notices come with the snapshot, the percentiles with the report. */
+const REFRESH_MS = 5000;
+/** When the server cannot send only what is new. */
+const REFRESH_WHOLE_MS = 30_000;
+const MAX_NOTICES = 100;
+
+let closeEvents: (() => void) | null = null;
+let retryTimer = 0;
+let refreshTimer = 0;
+let failures = 0;
+let refreshMs = REFRESH_MS;
+/** Rises whenever the feed starts or stops, so that a late answer to an old question is dropped. */
+let turn = 0;
+
+/** Loads everything and, on a live host, follows it. */
+export async function start(): Promise<void> {
+  const own = stop();
+  if (state.meta.value === null) state.connection.value = { phase: "loading" };
+  try {
+    const snapshot = await update(own);
+    if (!snapshot) return;
+    failures = 0;
+    if (snapshot.mode === "live") {
+      follow(own);
+      return;
+    }
+    state.connection.value = { phase: "replay" };
+    await refreshReport(own);
+  } catch (error) {
+    if (own === turn) fail(error);
+  }
+}
+
+/** Stops asking the server for anything until `start`. */
+export function pause(): void {
+  stop();
+  state.connection.value = { phase: "paused" };
+}
+
+function stop(): number {
+  closeEvents?.();
+  closeEvents = null;
+  clearTimeout(retryTimer);
+  clearTimeout(refreshTimer);
+  turn += 1;
+  return turn;
+}
+
+function fail(error: unknown): void {
+  stop();
+  const waitMs = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
+  failures += 1;
+  state.connection.value = { phase: "retrying", reason: sentence(error), retryAtMs: performance.now() + waitMs };
+  retryTimer = window.setTimeout(() => void start(), waitMs);
+}
+
+function sentence(error: unknown): string {
+  if (error instanceof DOMException && error.name === "TimeoutError") return "the server does not answer";
+  if (error instanceof TypeError) return "the server cannot be reached";
+  return error instanceof Error ? error.message : String(error);
+}
+
+function follow(own: number): void {
+  closeEvents = openEvents({
+    open() {
+      state.connection.value = { phase: "live" };
+      // What happened between the snapshot and the opening of the stream.
+      void refresh(own);
+    },
+    window(window) {
+      state.history.addWindow(window);
+      if (window.end_ns > state.hostNow()) state.setHostClock(window.end_ns);
+      show();
+    },
+    gap(gap) {
+      state.history.addGaps([gap]);
+      show();
+    },
+    notice: addNotice,
+    lagged() {
+      state.laggedCount.value += 1;
+      void refresh(own);
+    },
+    closed(reason) {
+      if (own === turn) fail(new Error(reason));
+    },
+  });
+}
+
+let shown = true;
+
+/** Renders once per frame, however many events came; a hidden page renders once a second at most. */
+function show(): void {
+  if (!shown) return;
+  shown = false;
+  const now = () => {
+    shown = true;
+    state.revision.value += 1;
+  };
+  if (document.hidden) setTimeout(now, 1000);
+  else requestAnimationFrame(now);
+}
+
+async function refresh(own: number): Promise<void> {
+  clearTimeout(refreshTimer);
+  try {
+    if (await update(own)) await refreshReport(own);
+  } catch (error) {
+    if (own === turn) fail(error);
+    return;
+  }
+  if (own === turn) refreshTimer = window.setTimeout(() => void refresh(own), refreshMs);
+}
+
+/** Fetches and takes what is new; `null` when another turn began meanwhile. */
+async function update(own: number): Promise<Snapshot | null> {
+  const since = state.history.newestNs;
+  const snapshot = await fetchSnapshot(since);
+  if (own !== turn) return null;
+  const whole = since !== null && snapshot.windows.some((window) => window.end_ns <= since);
+  refreshMs = whole ? REFRESH_WHOLE_MS : REFRESH_MS;
+  if (take(snapshot) === "same" || since === null) return snapshot;
+  // The question named a time of the old time line, so the answer may lack windows of the new one.
+  return update(own);
+}
+
+async function refreshReport(own: number): Promise<void> {
+  const report = await fetchReport();
+  if (own !== turn) return;
+  state.reportCauses.value = new Map(report.causes.map((cause) => [`${cause.kind}/${cause.name}`, cause]));
+}
+
+function take(snapshot: Snapshot): "same" | "another" {
+  return batch(() => {
+    const { windows, gaps, ...rest } = snapshot;
+    const before = state.meta.value;
+    const newest = state.history.newestNs;
+    // Another host, a reboot, another recording: nothing of the old time line fits the new one.
+    const another =
+      before === null ||
+      before.mode !== rest.mode ||
+      before.recording !== rest.recording ||
+      before.host.hostname !== rest.host.hostname ||
+      (newest !== null && rest.now_ns < newest);
+    if (another) {
+      state.forgetHistory(rest.mode === "live" ? KEEP_NS : Infinity);
+    }
+    state.meta.value = rest;
+    if (before?.mode !== rest.mode) state.readAddress();
+    state.setHostClock(rest.now_ns);
+    for (const window of windows) state.history.addWindow(window);
+    state.history.addGaps(gaps);
+    state.revision.value += 1;
+    return another ? "another" : "same";
+  });
+}
+
+function addNotice(notice: Notice): void {
+  const known = state.meta.value;
+  if (!known) return;
+  state.meta.value = { ...known, notices: [...known.notices, notice].slice(-MAX_NOTICES) };
+}

@@ -1,0 +1,213 @@
+// Sums over windows. All pure: the same blocks and filters give the same numbers.
+
+import { IDLE, KERNEL, TIMES, UNEXPLAINED, USER, WALL, type Block, type CauseEntry } from "./history.ts";
+import { KINDS, VERDICT_KINDS, type Completeness, type Gap, type Kind, type SelfCost, type Untimed } from "./model.ts";
+
+/** What one cause took. */
+export interface CauseSum {
+  kind: number;
+  name: string;
+  count: number;
+  totalNs: number;
+  maxNs: number;
+  whileIdleNs: number;
+}
+
+/** Where time went: wall = idle + user + kernel + sum(lost) + unexplained, as in the model. */
+export interface Ledger {
+  wallNs: number;
+  idleNs: number;
+  userNs: number;
+  kernelNs: number;
+  /** Largest first. */
+  lost: CauseSum[];
+  lostNs: number;
+  /** Lost time per kind, in the order of `KINDS`. */
+  byKindNs: Float64Array;
+  unexplainedNs: number;
+}
+
+export interface CoreSum extends Ledger {
+  cpu: number;
+}
+
+class Sum {
+  readonly times = new Float64Array(TIMES);
+  readonly byKindNs = new Float64Array(KINDS.length);
+  readonly causes = new Map<number, CauseSum>();
+
+  add(block: Block, at: number, entries: readonly CauseEntry[]): void {
+    for (let time = 0; time < TIMES; time += 1) this.times[time] += block.times[at * TIMES + time];
+    for (let row = block.firstRow[at]; row < block.firstRow[at + 1]; row += 1) {
+      const id = block.cause[row];
+      const entry = entries[id];
+      let sum = this.causes.get(id);
+      if (!sum) {
+        sum = { kind: entry.kind, name: entry.name, count: 0, totalNs: 0, maxNs: 0, whileIdleNs: 0 };
+        this.causes.set(id, sum);
+      }
+      sum.count += block.count[row];
+      sum.totalNs += block.totalNs[row];
+      sum.maxNs = Math.max(sum.maxNs, block.maxNs[row]);
+      sum.whileIdleNs += block.whileIdleNs[row];
+      this.byKindNs[entry.kind] += block.totalNs[row];
+    }
+  }
+
+  ledger(): Ledger {
+    const lost = [...this.causes.values()].sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
+    return {
+      wallNs: this.times[WALL],
+      idleNs: this.times[IDLE],
+      userNs: this.times[USER],
+      kernelNs: this.times[KERNEL],
+      lost,
+      lostNs: this.byKindNs.reduce((sum, part) => sum + part, 0),
+      byKindNs: this.byKindNs,
+      unexplainedNs: this.times[UNEXPLAINED],
+    };
+  }
+}
+
+/** A test for the cores of a filter; an empty filter takes all. */
+export function coreFilter(cpus: readonly number[]): (cpu: number) => boolean {
+  if (cpus.length === 0) return () => true;
+  const wanted = new Set(cpus);
+  return (cpu) => wanted.has(cpu);
+}
+
+/** One ledger per core, ascending, of the cores that pass. */
+export function sumCores(blocks: readonly Block[], entries: readonly CauseEntry[], passes: (cpu: number) => boolean): CoreSum[] {
+  const sums = new Map<number, Sum>();
+  for (const block of blocks) {
+    for (let at = 0; at < block.cpus.length; at += 1) {
+      const cpu = block.cpus[at];
+      if (!passes(cpu)) continue;
+      let sum = sums.get(cpu);
+      if (!sum) sums.set(cpu, (sum = new Sum()));
+      sum.add(block, at, entries);
+    }
+  }
+  return [...sums.entries()].sort((a, b) => a[0] - b[0]).map(([cpu, sum]) => ({ cpu, ...sum.ledger() }));
+}
+
+/** The ledgers of several cores as one. */
+export function total(cores: readonly Ledger[]): Ledger {
+  const all: Ledger = {
+    wallNs: 0,
+    idleNs: 0,
+    userNs: 0,
+    kernelNs: 0,
+    lost: [],
+    lostNs: 0,
+    byKindNs: new Float64Array(KINDS.length),
+    unexplainedNs: 0,
+  };
+  const causes = new Map<string, CauseSum>();
+  for (const core of cores) {
+    all.wallNs += core.wallNs;
+    all.idleNs += core.idleNs;
+    all.userNs += core.userNs;
+    all.kernelNs += core.kernelNs;
+    all.lostNs += core.lostNs;
+    all.unexplainedNs += core.unexplainedNs;
+    core.byKindNs.forEach((ns, kind) => (all.byKindNs[kind] += ns));
+    for (const lost of core.lost) {
+      const key = `${lost.kind}/${lost.name}`;
+      const sum = causes.get(key);
+      if (!sum) causes.set(key, { ...lost });
+      else {
+        sum.count += lost.count;
+        sum.totalNs += lost.totalNs;
+        sum.maxNs = Math.max(sum.maxNs, lost.maxNs);
+        sum.whileIdleNs += lost.whileIdleNs;
+      }
+    }
+  }
+  all.lost = [...causes.values()].sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
+  return all;
+}
+
+/** Which kinds a filter shows, in the order of `KINDS`; an empty filter shows all. */
+export function kindMask(kinds: readonly Kind[]): boolean[] {
+  return KINDS.map((kind) => kinds.length === 0 || kinds.includes(kind.id));
+}
+
+/** The gaps that pass the filters, longest first. A gap passes a kind by a cause inside it or by its verdict. */
+export function filterGaps(
+  gaps: readonly Gap[],
+  passes: (cpu: number) => boolean,
+  kinds: readonly Kind[],
+  minNs: number,
+  fromNs: number,
+  toNs: number,
+): Gap[] {
+  const wanted = new Set<string>(kinds);
+  return gaps
+    .filter(
+      (gap) =>
+        passes(gap.cpu) &&
+        gap.duration_ns >= minNs &&
+        gap.start_ns + gap.duration_ns > fromNs &&
+        gap.start_ns <= toNs &&
+        (wanted.size === 0 ||
+          gap.causes.some((cause) => wanted.has(cause.kind)) ||
+          (VERDICT_KINDS[gap.verdict] ?? []).some((kind) => wanted.has(kind))),
+    )
+    .sort((a, b) => b.duration_ns - a.duration_ns || b.start_ns - a.start_ns);
+}
+
+/** What watching cost over these windows: times and counts summed, memory at its largest. */
+export function sumCost(blocks: readonly Block[]): SelfCost {
+  const sum: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 };
+  const probes = new Map<string, SelfCost["probes"][number]>();
+  for (const { cost } of blocks) {
+    for (const probe of cost.probes) {
+      const known = probes.get(probe.name);
+      if (!known) probes.set(probe.name, { ...probe });
+      else {
+        known.count += probe.count;
+        known.total_ns += probe.total_ns;
+        known.missed += probe.missed;
+      }
+    }
+    sum.process_cpu_ns += cost.process_cpu_ns;
+    sum.resident_bytes = Math.max(sum.resident_bytes, cost.resident_bytes);
+    sum.map_bytes = Math.max(sum.map_bytes, cost.map_bytes);
+    sum.dropped += cost.dropped;
+    sum.torn += cost.torn;
+    sum.self_interrupts += cost.self_interrupts;
+  }
+  sum.probes = [...probes.values()].sort((a, b) => b.total_ns - a.total_ns);
+  return sum;
+}
+
+/** The kernel's counters beside the probes', per row, in the kernel's order. */
+export function sumCompleteness(blocks: readonly Block[]): Completeness[] {
+  const rows = new Map<string, Completeness>();
+  for (const block of blocks) {
+    for (const row of block.completeness) {
+      const known = rows.get(row.row);
+      if (!known) rows.set(row.row, { ...row });
+      else {
+        known.kernel_count += row.kernel_count;
+        known.probe_count += row.probe_count;
+      }
+    }
+  }
+  return [...rows.values()];
+}
+
+/** Interrupts without a time, per row over the cores that pass; most frequent first. */
+export function sumUntimed(blocks: readonly Block[], passes: (cpu: number) => boolean): Untimed[] {
+  const rows = new Map<string, Untimed>();
+  for (const block of blocks) {
+    for (const row of block.untimed) {
+      if (!passes(row.cpu)) continue;
+      const known = rows.get(row.row);
+      if (!known) rows.set(row.row, { ...row });
+      else known.count += row.count;
+    }
+  }
+  return [...rows.values()].sort((a, b) => b.count - a.count);
+}
