@@ -9,6 +9,13 @@ const PAIRS: usize = 256;
 /// How many anchors are kept to take the rate from.
 const ANCHORS: usize = 8;
 
+/// Kept anchors lie this far apart at least, so that many re-anchorings in a row do not shorten the rate's base.
+const ANCHOR_SPACING_NS: u64 = 100_000_000;
+
+/// How often an anchor is tried, and how much wider than usual its bracket may be.
+const ANCHOR_TRIES: usize = 3;
+const WIDE_BRACKET: u64 = 4;
+
 /// Fractional bits of the rate, so that rounding costs less than 0.1 ns in ten minutes.
 const RATE_BITS: u32 = 48;
 
@@ -140,6 +147,7 @@ impl Anchor {
 /// about once a second where both clocks are compared. Lengths ([`TscClock::duration_ns`]) do not need it.
 #[derive(Debug, Clone)]
 pub struct TscClock {
+    /// Ascending; never empty.
     anchors: Vec<Anchor>,
     /// Nanoseconds per tick, `RATE_BITS` of them fractional.
     rate: u128,
@@ -183,19 +191,27 @@ impl TscClock {
     /// Takes a new anchor and a new rate from the last few. Where the time of an instant moves by this, it moves by
     /// the error that had built up. About 20 µs of work; meant for a housekeeping core.
     pub fn reanchor(&mut self) {
+        let usual = self.anchors.iter().map(|anchor| anchor.bracket_ticks).min().unwrap_or(0);
+        let undisturbed = |anchor: &Anchor| anchor.bracket_ticks <= usual.saturating_mul(WIDE_BRACKET);
+        // An anchor that was disturbed each time is left out: the old one is better.
+        let Some(anchor) = (0..ANCHOR_TRIES).map(|_| Anchor::read()).find(undisturbed) else { return };
+        self.add(anchor);
+    }
+
+    fn add(&mut self, anchor: Anchor) {
         let mut anchors = self.anchors.clone();
-        if anchors.len() == ANCHORS {
+        let before_last = anchors.len().checked_sub(2).map(|at| anchors[at].monotonic_ns);
+        if before_last.is_some_and(|then| anchor.monotonic_ns.saturating_sub(then) < ANCHOR_SPACING_NS) {
+            anchors.pop();
+        } else if anchors.len() == ANCHORS {
             anchors.remove(0);
         }
-        anchors.push(Anchor::read());
-        // A counter that stood still or ran backwards (a machine that was suspended) starts a new line.
-        let Some(mut next) = Self::from_anchors(anchors) else {
-            if let Ok(fresh) = Self::calibrate() {
-                *self = fresh;
-            }
-            return;
-        };
-        std::mem::swap(self, &mut next);
+        anchors.push(anchor);
+        match Self::from_anchors(anchors) {
+            Some(next) => *self = next,
+            // The counter ran backwards: the machine was suspended. The rate holds, the old anchors do not.
+            None => self.anchors = vec![anchor],
+        }
     }
 
     /// The counter's value as `CLOCK_MONOTONIC`, nanoseconds.
@@ -230,5 +246,117 @@ impl TscClock {
     /// How far the newest anchor can be from the truth: half its bracket, nanoseconds.
     pub fn anchor_error_ns(&self) -> u64 {
         self.duration_ns(self.anchors[self.anchors.len() - 1].bracket_ticks / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A counter of exactly 2.8 GHz that stood at `TSC_START` when the clock showed `CLOCK_START_NS`.
+    const TICKS_PER_NS: f64 = 2.8;
+    const TSC_START: u64 = 123_456_789_012_345;
+    const CLOCK_START_NS: u64 = 44_092_000_000_000;
+
+    fn tsc_at(ns: u64) -> u64 {
+        TSC_START + ((ns - CLOCK_START_NS) as u128 * 28 / 10) as u64
+    }
+
+    /// Pairs as a real machine gives them: mostly 40 ticks wide, now and then interrupted for long.
+    fn anchor_at(start_ns: u64) -> Anchor {
+        let pairs: Vec<(u64, u64, u64)> = (0..PAIRS as u64)
+            .map(|i| {
+                let ns = start_ns + i * 17;
+                let interrupted = if i % 5 == 3 { 90_000 + i * 1_000 } else { 0 };
+                // The clock is read in the middle of the undisturbed bracket, after the interruption.
+                (40 + interrupted, tsc_at(ns) - 20 - interrupted, ns)
+            })
+            .collect();
+        Anchor::from_pairs(&pairs)
+    }
+
+    fn clock() -> TscClock {
+        TscClock::from_anchors(vec![anchor_at(CLOCK_START_NS + 1_000), anchor_at(CLOCK_START_NS + 100_001_000)])
+            .unwrap()
+    }
+
+    #[test]
+    fn interrupted_pairs_do_not_move_an_anchor() {
+        let anchor = anchor_at(CLOCK_START_NS + 1_000);
+        assert_eq!(anchor.bracket_ticks, 40);
+        let truth = tsc_at(anchor.monotonic_ns) as f64 + anchor.ns_fraction * TICKS_PER_NS;
+        assert!((anchor.tsc as f64 + anchor.tick_fraction - truth).abs() < 1.0, "{anchor:?}");
+    }
+
+    #[test]
+    fn ten_seconds_away_the_mapping_is_off_by_less_than_100_ns() {
+        let clock = clock();
+        assert!(clock.hz().abs_diff(2_800_000_000) < 20, "{}", clock.hz());
+        for ns in [CLOCK_START_NS, CLOCK_START_NS + 100_000_000, CLOCK_START_NS + 10_000_000_000] {
+            let error = clock.ns(tsc_at(ns)).abs_diff(ns);
+            assert!(error < 100, "{error} ns");
+        }
+        assert_eq!(clock.duration_ns(2_800), 1_000);
+        assert!(clock.ticks(1_000_000).abs_diff(2_800_000) <= 1);
+    }
+
+    #[test]
+    fn many_anchors_in_a_row_keep_the_base_of_the_rate_long() {
+        let mut clock = clock();
+        for i in 0..1_000 {
+            clock.add(anchor_at(CLOCK_START_NS + 100_001_000 + i * 1_000_000));
+        }
+        let base = clock.anchors.last().unwrap().monotonic_ns - clock.anchors[0].monotonic_ns;
+        assert!(base > 5 * ANCHOR_SPACING_NS && clock.anchors.len() <= ANCHORS, "{base}");
+    }
+
+    #[test]
+    fn a_counter_that_ran_backwards_starts_a_new_line() {
+        let mut clock = clock();
+        let restarted =
+            Anchor { tsc: 1_000, monotonic_ns: CLOCK_START_NS + 5_000_000_000, ..anchor_at(CLOCK_START_NS) };
+        clock.add(restarted);
+        assert_eq!(clock.ns(1_000 + 2_800), CLOCK_START_NS + 5_000_001_000);
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_no_clock() {
+        let still = Anchor { tsc: 7, ..anchor_at(CLOCK_START_NS) };
+        let later = Anchor { tsc: 7, ..anchor_at(CLOCK_START_NS + 1_000_000) };
+        assert!(TscClock::from_anchors(vec![still, later]).is_none());
+    }
+
+    #[test]
+    fn conversions_have_no_overflow() {
+        let clock = clock();
+        assert!(clock.ns(0) < 1_000_000_000);
+        assert!(clock.ns(u64::MAX) > CLOCK_START_NS);
+        assert!(clock.duration_ns(u64::MAX) > 1 << 60);
+        assert_eq!(clock.ticks(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_real_counter_maps_between_two_reads_of_the_real_clock() {
+        let mut clock = TscClock::calibrate_for(Duration::from_millis(20)).unwrap();
+        // NTP may slew the clock between anchor and reading; this much it cannot in so short a time.
+        const SLEW_NS: u64 = 20_000;
+        for _ in 0..100 {
+            let before = monotonic_ns();
+            let mapped = clock.ns(tsc());
+            let after = monotonic_ns();
+            assert!(before <= mapped + SLEW_NS && mapped <= after + SLEW_NS, "{before} {mapped} {after}");
+        }
+        clock.reanchor();
+        let before = monotonic_ns();
+        let mapped = clock.ns(tsc());
+        assert!(before <= mapped + SLEW_NS);
+    }
+
+    #[test]
+    fn the_offset_leads_to_the_time_of_day() {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i128;
+        let ours = i128::from(monotonic_ns()) + i128::from(realtime_offset_ns());
+        assert!((0..60_000_000_000).contains(&(ours - now)), "{ours} against {now}");
     }
 }

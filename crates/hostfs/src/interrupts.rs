@@ -205,34 +205,160 @@ fn row(line: &str, columns: usize) -> Option<Row> {
     Some(row)
 }
 
-/// Splits what follows the counts of a device's line, as `show_interrupts` in kernel/irq/proc.c prints it:
-/// controller, input number, `-` and the flow handler's name (x86) or `Level`/`Edge` (arm64), two spaces, handlers.
+/// Splits what follows the counts of a device's line, as `show_interrupts` in kernel/irq/proc.c prints it: controller,
+/// input number, `-` and the flow handler's name (x86) or `Level`/`Edge` (arm64), then the handlers.
 fn describe_device(row: &mut Row, text: &str) -> Option<()> {
-    let (chip, mut rest) = split_word(text);
+    let (first, after_first) = split_word(text);
     // A number here is one column too many.
-    if !chip.is_empty() && chip.bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_number(first) {
         return None;
     }
-    row.chip = chip.to_owned();
-    let (word, after) = split_word(rest);
-    let number = word.split('-').next().unwrap_or("");
-    let is_input = number.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty();
-    if is_input {
-        row.input = word.to_owned();
-        rest = after;
-        let (word, after) = split_word(rest);
-        if matches!(word, "Level" | "Edge") {
-            row.input = format!("{} {word}", row.input);
-            rest = after;
+    let (second, after_second) = split_word(after_first);
+    let (third, after_third) = split_word(after_second);
+    let fourth = split_word(after_third).0;
+    let mut rest = after_first;
+    row.chip = first.to_owned();
+    if is_input(second) {
+        row.input = second.to_owned();
+        rest = after_second;
+    } else if is_input(third) && (third.contains('-') || is_trigger(fourth)) {
+        // Some controllers have two words: `RISC-V INTC`.
+        row.chip = format!("{first} {second}");
+        row.input = third.to_owned();
+        rest = after_third;
+    }
+    if !row.input.is_empty() {
+        let (trigger, after_trigger) = split_word(rest);
+        if is_trigger(trigger) {
+            row.input = format!("{} {trigger}", row.input);
+            rest = after_trigger;
+        }
+        let (handler, after_handler) = split_word(rest);
+        if is_trigger(trigger) && handler.starts_with('-') {
+            row.input = format!("{} {handler}", row.input);
+            rest = after_handler;
         }
     }
     row.name = rest.to_owned();
     Some(())
 }
 
+/// `27` or `1-edge`, and `-event` under Xen, where the number is left out.
+fn is_input(word: &str) -> bool {
+    match word.split_once('-') {
+        Some((number, handler)) => (number.is_empty() || is_number(number)) && !handler.is_empty(),
+        None => is_number(word),
+    }
+}
+
+fn is_trigger(word: &str) -> bool {
+    matches!(word, "Level" | "Edge")
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn split_word(text: &str) -> (&str, &str) {
     match text.split_once(char::is_whitespace) {
         Some((word, rest)) => (word, rest.trim_start()),
         None => (text, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn table(cpus: &[u32], rows: &[(&str, &[u64])]) -> Interrupts {
+        Interrupts {
+            cpus: cpus.iter().copied().map(CpuId).collect(),
+            rows: rows
+                .iter()
+                .map(|(label, counts)| Row { label: (*label).to_owned(), counts: counts.to_vec(), ..Row::default() })
+                .collect(),
+            irregular: 0,
+        }
+    }
+
+    #[test]
+    fn every_way_of_naming_a_device_is_understood() {
+        for (text, chip, input, name) in [
+            ("IO-APIC   5-edge      ACPI:Ged", "IO-APIC", "5-edge", "ACPI:Ged"),
+            (
+                "IR-IO-APIC   16-fasteoi   ahci[0000:00:1f.2], i801_smbus",
+                "IR-IO-APIC",
+                "16-fasteoi",
+                "ahci[0000:00:1f.2], i801_smbus",
+            ),
+            ("GICv3  27 Level     arch_timer", "GICv3", "27 Level", "arch_timer"),
+            ("GICv3  25 Level   -fasteoi   vgic", "GICv3", "25 Level -fasteoi", "vgic"),
+            ("RISC-V INTC   5 Edge      riscv-timer", "RISC-V INTC", "5 Edge", "riscv-timer"),
+            ("xen-dyn    -event     xenbus", "xen-dyn", "-event", "xenbus"),
+            ("PCI-MSI-edge      eth0-TxRx-0", "PCI-MSI-edge", "", "eth0-TxRx-0"),
+            ("MIPS   7  timer", "MIPS", "7", "timer"),
+            ("intel-gpio   12-level     Power Button", "intel-gpio", "12-level", "Power Button"),
+            ("IO-APIC   7-edge", "IO-APIC", "7-edge", ""),
+            ("None", "None", "", ""),
+        ] {
+            let row = row(&format!(" 24:  1  2 {text}"), 2).unwrap();
+            assert_eq!((row.chip.as_str(), row.input.as_str(), row.name.as_str()), (chip, input, name), "{text}");
+            assert_eq!(row.counts, [1, 2]);
+        }
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_the_header_are_counted() {
+        let text = "      CPU0       CPU1\n 1: 5 6 IO-APIC 1-edge a\n 2: 5 IO-APIC 2-edge b\n 3: 5 6 7 IO-APIC 3-edge c\n\
+                    LOC: 1 2 Local timer interrupts\nERR: 3\nnonsense\n two words: 1 2 x\n";
+        let table = Interrupts::parse(text).unwrap();
+        assert_eq!(table.irregular, 4);
+        assert_eq!(table.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["1", "LOC", "ERR"]);
+        assert_eq!(table.count("LOC", CpuId(1)), Some(2));
+        assert_eq!(table.count("ERR", CpuId(0)), None);
+        assert_eq!(table.row("ERR").unwrap().total(), 3);
+    }
+
+    #[test]
+    fn a_text_without_a_header_is_refused() {
+        for (text, reason) in [
+            ("", "there is no header with the cores"),
+            ("CPU0 CPU2 CPU1\n", "the cores in the header are not ascending"),
+            ("NMI: 1 2\n", "'NMI: 1 2' is no header with the cores"),
+        ] {
+            let message = Interrupts::parse(text).unwrap_err().to_string();
+            assert_eq!(message, format!("/proc/interrupts, line 1: {reason}"));
+        }
+    }
+
+    #[test]
+    fn a_core_that_came_or_went_has_no_difference() {
+        let before = table(&[0, 1, 2], &[("LOC", &[10, 20, 30])]);
+        let after = table(&[0, 2, 3], &[("LOC", &[11, 33, 4_000])]);
+        let delta = after.delta(&before);
+        assert_eq!(delta, table(&[0, 2], &[("LOC", &[1, 3])]));
+    }
+
+    #[test]
+    fn a_new_row_counts_from_zero_and_a_gone_row_is_left_out() {
+        let before = table(&[0, 1], &[("40", &[7, 7]), ("LOC", &[1, 1])]);
+        let after = table(&[0, 1], &[("41", &[2, 3]), ("LOC", &[1, 2])]);
+        assert_eq!(after.delta(&before), table(&[0, 1], &[("41", &[2, 3]), ("LOC", &[0, 1])]));
+    }
+
+    #[test]
+    fn a_count_that_fell_wrapped_or_restarted() {
+        let before = table(&[0, 1], &[("LOC", &[0xffff_fff0, 5_000])]);
+        let after = table(&[0, 1], &[("LOC", &[0x10, 12])]);
+        assert_eq!(after.delta(&before), table(&[0, 1], &[("LOC", &[0x20, 12])]));
+    }
+
+    #[test]
+    fn a_count_of_the_whole_machine_survives_all_cores_but_one_going_offline() {
+        let before = table(&[0, 1], &[("ERR", &[5])]);
+        let after = table(&[1], &[("ERR", &[6])]);
+        assert_eq!(after.delta(&before), table(&[1], &[("ERR", &[1])]));
+        assert_eq!(before.delta(&after).row("ERR").unwrap().counts, [5]);
     }
 }
