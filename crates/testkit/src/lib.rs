@@ -1,2 +1,18 @@
-//! Being built.
+//! Made-up hosts, and words for tests that cannot run here. Development only: no crate that ships depends on it.
+//!
+//! # Invariants
+//! - Everything is written below a temporary folder that vanishes with the test.
+//! - What a test needs and does not get ends the test with a panic that names the file.
+//!
+//! ```
+//! use surefoot_testkit::HostTree;
+//! let host = HostTree::new().file("sys/devices/system/cpu/online", "0-3\n");
+//! assert!(host.path().join("sys/devices/system/cpu/online").is_file());
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod host_tree;
 pub mod not_run;
+
+pub use host_tree::HostTree;
