@@ -166,6 +166,14 @@ pub enum Error {
         /// Events left out so far for this reason.
         dropped_events: u64,
     },
+    /// The place of the history lacks what it needs.
+    #[error("{}: a history cannot be kept here: {why}; choose a place on a local disk", path.display())]
+    Unsupported {
+        /// The history.
+        path: PathBuf,
+        /// What is missing.
+        why: String,
+    },
     /// A query would return more than one answer may hold.
     #[error(
         "{}: the range holds more than {limit} windows; ask for a shorter range or a coarser resolution",

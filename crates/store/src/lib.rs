@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod file_kind;
 pub mod history;
 pub mod recording;
 

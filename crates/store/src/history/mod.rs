@@ -1,10 +1,330 @@
-//! Being built.
-/// dropped
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {}
-impl Dropped {
-    /// total
-    pub fn total(&self) -> u64 {
-        0
+//! The history of one host: rolled-up windows, the longest gaps and the notices, in SQLite.
+//!
+//! # What is kept
+//!
+//! | table | what | how long |
+//! |---|---|---|
+//! | `host` | each description of the host, as JSON | the newest 1,000 |
+//! | `span` | one stretch of time: 1 s and 1 min apart | seconds an hour, minutes 30 days |
+//! | `core` | the ledger of one core in one span | as its span |
+//! | `lost` | what one cause took from one core in one span | as its span |
+//! | `cause` | kind and name of a cause, once | 10,000 names, further ones are kept by kind alone |
+//! | `gap` | the longest gaps of each day (UTC), as JSON | 1,000 a day, 30 days |
+//! | `notice` | what the reader must know | 10,000, 30 days |
+//! | `state` | how far the seconds are rolled up into minutes | |
+//!
+//! Periods, counts and the size of the file are [`Limits`]. When the file reaches its size, the oldest spans go first,
+//! whatever their age, and [`Pruned`] counts them.
+//!
+//! - A span of one second is one window, or several shorter ones that lie within a second. A span of a minute is
+//!   the sum of the seconds that begin in it; the running minute has no span yet. The parts of each core still add up
+//!   to its `wall_ns`, which says how much of the span was watched.
+//! - Histograms, capabilities, Surefoot's own cost and the kernel's counters are not kept; recordings have them.
+//! - Numbers over 2^63 − 1 are kept as 2^63 − 1, because SQLite has no larger ones; the JSON of a gap is exact.
+//!
+//! # Time
+//!
+//! `CLOCK_MONOTONIC` starts again with each boot, so the history keeps nanoseconds since 1970 (UTC):
+//! the monotonic time of the event plus `realtime_offset_ns` of the last [`surefoot_model::Event::Host`] before it.
+//! Who watches for long sends that event again when the offset changes: the machine slept, or the clock was set.
+//!
+//! # Failure
+//!
+//! The file is in WAL mode with `synchronous = NORMAL`: what was committed survives the death of the process at any
+//! point; a loss of power may take the last commits but leaves the file whole. When a commit fails, for a full disk
+//! say, its records wait in memory for the next try, up to [`Limits::waiting_bytes_max`]; what is given up beyond that
+//! is counted, and the history says so in a notice of its own once writing goes on.
+
+mod lock;
+mod prune;
+mod query;
+mod rollup;
+mod schema;
+mod sums;
+mod waiting;
+mod write;
+
+pub use prune::Pruned;
+pub use query::{GAPS_MAX, GapFilter, HistoryWindow, KeptGap, Resolution, View, WINDOWS_MAX};
+pub use waiting::Dropped;
+
+use crate::{Error, Result};
+use lock::Lock;
+use rusqlite::{Connection, ErrorCode};
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_model::{Cause, Event, HostDescription, Notice};
+use waiting::Waiting;
+
+/// How often [`History::record`] commits by itself.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least size that a history can be held to: below, its tables alone do not fit.
+const SIZE_BYTES_MIN: u64 = 1 << 20;
+
+/// What bounds a history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Size of the database and its log, 1 MiB at least. A commit may pass it by its own length until the next one.
+    pub size_bytes_max: u64,
+    /// How long spans of a second are kept, seconds.
+    pub second_spans_kept_s: u64,
+    /// How long spans of a minute, gaps and notices are kept, seconds.
+    pub minute_spans_kept_s: u64,
+    /// How many gaps are kept for each day: the longest ones.
+    pub gaps_per_day_max: usize,
+    /// How many notices are kept: the newest ones.
+    pub notices_max: usize,
+    /// Memory for records that wait for a commit.
+    pub waiting_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            size_bytes_max: 256 << 20,
+            second_spans_kept_s: 3_600,
+            minute_spans_kept_s: 30 * 86_400,
+            gaps_per_day_max: 1_000,
+            notices_max: 10_000,
+            waiting_bytes_max: 8 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// The part of the size that the log may take.
+    fn log_bytes_max(&self) -> u64 {
+        (self.size_bytes_max.max(SIZE_BYTES_MIN) / 8).clamp(256 << 10, 32 << 20)
+    }
+
+    /// The part of the size that the database may take.
+    fn database_bytes_max(&self) -> u64 {
+        self.size_bytes_max.max(SIZE_BYTES_MIN) - self.log_bytes_max()
+    }
+}
+
+/// The history of one host, open for writing by this process alone.
+///
+/// Use it from one thread; [`History::open_view`] gives other threads a way to read.
+///
+/// ```
+/// use surefoot_model::{CpuId, Event, HostDescription, Notice, Vendor};
+/// use surefoot_store::history::{History, Limits};
+/// # let directory = tempfile::tempdir()?;
+/// # let host = HostDescription {
+/// #     hostname: "node17".into(), kernel: "6.12".into(), processor: "a processor".into(), vendor: Vendor::Amd,
+/// #     hypervisor: None, cpus: vec![CpuId(0)], workload: "".into(), source: "eBPF (BTF)".into(),
+/// #     missing: "".into(), realtime_offset_ns: 1_000,
+/// # };
+/// let mut history = History::open(directory.path().join("history.sqlite"), Limits::default())?;
+/// history.record(&Event::Host(host))?;
+/// history.record(&Event::Notice(Notice { at_ns: 5, text: "core 3 went offline".into() }))?;
+/// history.commit()?;
+/// assert_eq!(history.notices(0..i64::MAX)?[0].0, 1_005);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct History {
+    path: PathBuf,
+    limits: Limits,
+    connection: Connection,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, once a host has told it.
+    offset_ns: Option<i64>,
+    waiting: Waiting,
+    last_commit: Instant,
+    /// Rows of `cause` that this connection knows.
+    cause_ids: HashMap<Cause, i64>,
+    pruned: Pruned,
+    without_host: u64,
+    /// Held while the history is open; the kernel lets go of it however the process ends.
+    _lock: Lock,
+}
+
+impl History {
+    /// Opens the history, or creates it, readable by its owner alone.
+    ///
+    /// An existing file is checked from end to end first, which takes about a second for 256 MiB.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when another process writes it, [`Error::NotAFile`], [`Error::NotAHistory`],
+    /// [`Error::HistoryVersion`], [`Error::Corrupt`], [`Error::Unsupported`] where the file system lacks shared memory
+    /// or locks, [`Error::Open`] and [`Error::Sqlite`]. The file is left as it is in each of these cases.
+    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<History> {
+        let path = path.as_ref().to_path_buf();
+        let lock = Lock::take(&path)?;
+        let connection = schema::open(&path, &limits)?;
+        let mut history = History {
+            waiting: Waiting::new(limits.waiting_bytes_max, limits.gaps_per_day_max),
+            path,
+            limits,
+            connection,
+            offset_ns: None,
+            last_commit: Instant::now(),
+            cause_ids: HashMap::new(),
+            pruned: Pruned::default(),
+            without_host: 0,
+            _lock: lock,
+        };
+        history.load_causes()?;
+        Ok(history)
+    }
+
+    /// Takes note of an event; commits when the last commit is a second ago.
+    ///
+    /// # Errors
+    /// As [`History::commit`], and [`Error::NoHostYet`] for an event that comes before its host's.
+    pub fn record(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::Host(host) => self.record_host(host),
+            // The state of the moment, which the page asks the daemon for; no history.
+            Event::Capabilities { .. } => {}
+            Event::Window(window) => {
+                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.windows += 1)?;
+                self.waiting.add_window(window, offset_ns);
+            }
+            Event::Gap(gap) => {
+                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.gaps += 1)?;
+                self.pruned.gaps_for_longer += self.waiting.add_gap(gap, offset_ns);
+            }
+            Event::Notice(Notice { at_ns, text }) => {
+                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.notices += 1)?;
+                self.waiting.add_notice(realtime_ns(*at_ns, offset_ns), text);
+            }
+        }
+        if self.last_commit.elapsed() >= COMMIT_INTERVAL { self.commit() } else { Ok(()) }
+    }
+
+    fn record_host(&mut self, host: &HostDescription) {
+        self.offset_ns = Some(host.realtime_offset_ns);
+        self.waiting.add_host(host);
+    }
+
+    fn offset(&mut self) -> Result<i64> {
+        self.offset_ns.ok_or_else(|| {
+            self.without_host += 1;
+            Error::NoHostYet { path: self.path.clone(), dropped_events: self.without_host }
+        })
+    }
+
+    /// The windows that begin in the range (nanoseconds since 1970), oldest first.
+    ///
+    /// # Errors
+    /// [`Error::TooManyWindows`] over [`WINDOWS_MAX`]; [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Vec<HistoryWindow>> {
+        query::windows(&self.connection, &self.path, range, resolution)
+    }
+
+    /// Gives the windows that begin in the range to `take`, oldest first, until it breaks off.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn for_each_window(
+        &self,
+        range: Range<i64>,
+        resolution: Resolution,
+        take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
+    ) -> Result<()> {
+        query::for_each_window(&self.connection, &self.path, range, resolution, take)
+    }
+
+    /// The gaps that pass the filter, longest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn gaps(&self, filter: &GapFilter) -> Result<Vec<KeptGap>> {
+        query::gaps(&self.connection, &self.path, filter)
+    }
+
+    /// The notices of the range, as nanoseconds since 1970 and text, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
+        query::notices(&self.connection, &self.path, range)
+    }
+
+    /// The host's descriptions, each with the time from which it holds (nanoseconds since 1970), oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn hosts(&self) -> Result<Vec<(i64, HostDescription)>> {
+        query::hosts(&self.connection, &self.path)
+    }
+
+    /// A second, read-only connection for another thread, with the same queries. It sees what is committed.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`] and [`Error::Corrupt`].
+    pub fn open_view(&self) -> Result<View> {
+        View::open(&self.path)
+    }
+
+    /// What the history takes on the disk: the database and its log, bytes.
+    ///
+    /// # Errors
+    /// [`Error::Open`] when the database is gone.
+    pub fn size_bytes(&self) -> Result<u64> {
+        let database =
+            std::fs::metadata(&self.path).map_err(|source| Error::Open { path: self.path.clone(), source })?;
+        Ok(database.len() + self.log_bytes())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was given up since the history was opened, because it could not be written or came before its host.
+    pub fn dropped(&self) -> Dropped {
+        self.waiting.dropped
+    }
+
+    /// What was pruned since the history was opened.
+    pub fn pruned(&self) -> Pruned {
+        self.pruned
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        std::fs::metadata(log).map_or(0, |found| found.len())
+    }
+}
+
+impl Drop for History {
+    /// Writes what waits. The outcome has nobody to tell; who wants it calls [`History::commit`] before.
+    fn drop(&mut self) {
+        let _ = self.commit();
+    }
+}
+
+/// The time of day of a monotonic time, nanoseconds since 1970.
+fn realtime_ns(monotonic_ns: u64, offset_ns: i64) -> i64 {
+    i64::try_from(i128::from(monotonic_ns) + i128::from(offset_ns)).unwrap_or(i64::MAX)
+}
+
+/// SQLite's largest number stands for all above it.
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number that [`stored`] wrote.
+fn loaded(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// The error of an operation on a history that is known to be one.
+fn sqlite_error(path: &Path, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
+    move |source| {
+        let path = path.to_path_buf();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Error::Corrupt { path, what: format!("found while {doing}: {source}") }
+            }
+            _ => Error::Sqlite { path, doing, source },
+        }
     }
 }

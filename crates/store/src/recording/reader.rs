@@ -130,7 +130,7 @@ impl Reader {
         // Without O_NONBLOCK, opening a FIFO would wait for a writer that may never come.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).map_err(open_error)?;
         let found = file.metadata().map_err(open_error)?;
-        if let Some(what) = super::not_regular(&found) {
+        if let Some(what) = crate::file_kind::not_regular(&found) {
             return Err(Error::NotAFile { path, what });
         }
         let mut source = BufReader::new(file);

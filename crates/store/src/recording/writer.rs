@@ -254,7 +254,7 @@ fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
 
 /// What the file is, if a recording cannot be written to it. Character devices can take one: `/dev/null`.
 fn not_writable(found: &std::fs::Metadata) -> Option<&'static str> {
-    if found.file_type().is_char_device() { None } else { super::not_regular(found) }
+    if found.file_type().is_char_device() { None } else { crate::file_kind::not_regular(found) }
 }
 
 fn not_a_file(path: &Path, found: &std::fs::Metadata) -> Error {

@@ -1,0 +1,66 @@
+//! One writer per history, kept by a lock that dies with its holder.
+
+use crate::{Error, Result};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// An exclusive `flock` on `FILE.lock`, which holds the number of the process that has it.
+///
+/// A side file, because SQLite's own locks on the database come and go with each transaction. The file stays behind
+/// when the history is closed: removing it could take it from under a process that has just opened it.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(history: &Path) -> Result<Lock> {
+        let path = side_file(history);
+        let open_error = |source| Error::Open { path: path.clone(), source };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .map_err(open_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::InUse { path: history.to_path_buf(), pid: read_pid(&mut file) });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Unsupported {
+                    path: history.to_path_buf(),
+                    why: format!("its file system has no locks: {source}"),
+                });
+            }
+        }
+        // The number only makes the message of others clearer, so a disk too full for it must not stop us.
+        let _ = write_pid(&mut file);
+        Ok(Lock { _file: file })
+    }
+}
+
+/// The same side file whichever way the history is reached, by a symbolic link for instance.
+fn side_file(history: &Path) -> PathBuf {
+    let mut path = history.canonicalize().unwrap_or_else(|_| history.to_path_buf()).into_os_string();
+    path.push(".lock");
+    path.into()
+}
+
+fn write_pid(file: &mut File) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

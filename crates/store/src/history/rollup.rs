@@ -1,0 +1,116 @@
+//! Seconds summed up into minutes.
+
+use super::loaded;
+use super::sums::{CoreSum, LostSum};
+use super::waiting::SECOND_NS;
+use super::write::{MINUTE, SECOND, SpanWriter};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use std::collections::BTreeMap;
+
+const MINUTE_NS: i64 = MINUTE * SECOND_NS;
+
+/// Seconds taken into one transaction; more wait for the next commit.
+const SPANS_PER_ROLLUP: i64 = 600;
+
+/// Cores by number; causes by their number in the database.
+type Cores = BTreeMap<i64, CoreSum<i64>>;
+
+/// Sums up the minutes that have become whole since the last time.
+///
+/// A minute is whole when a second of another minute was written after it. The seconds themselves carry the running
+/// minute through a crash: `state` says how far they were summed up, in the same transaction as the sums.
+pub(super) fn roll_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    let minutes = whole_minutes(connection)?;
+    if minutes.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (minute, spans) in &minutes {
+        let mut cores = Cores::new();
+        for &span in spans {
+            add_span(&transaction, span, &mut cores)?;
+        }
+        write_minute(&transaction, *minute, cores)?;
+    }
+    let last = minutes.values().flatten().max();
+    transaction.execute("UPDATE state SET value = ?1 WHERE name = 'rolled_up_span'", [last])?;
+    transaction.commit()
+}
+
+/// The seconds to sum up, by the minute that they begin in.
+fn whole_minutes(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Vec<i64>>> {
+    let mut select = connection.prepare(
+        "SELECT id, start_ns FROM span
+         WHERE resolution_s = ?1 AND id > (SELECT value FROM state WHERE name = 'rolled_up_span')
+         ORDER BY id LIMIT ?2",
+    )?;
+    let spans: Vec<(i64, i64)> = select
+        .query_map([SECOND, SPANS_PER_ROLLUP], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.div_euclid(MINUTE_NS))))?
+        .collect::<rusqlite::Result<_>>()?;
+    let running = spans.last().map(|span| span.1);
+    let whole = spans.iter().rposition(|span| Some(span.1) != running).map_or(0, |last| last + 1);
+    // With this many in one minute, its seconds are short indeed; the rest of them is added to the minute later.
+    let whole = if spans.len() as i64 == SPANS_PER_ROLLUP { spans.len() } else { whole };
+    let mut minutes: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for &(id, minute) in &spans[..whole] {
+        minutes.entry(minute).or_default().push(id);
+    }
+    Ok(minutes)
+}
+
+/// Adds what one span holds.
+fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusqlite::Result<()> {
+    let mut select = transaction
+        .prepare("SELECT cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns FROM core WHERE span = ?1")?;
+    let mut rows = select.query([span])?;
+    while let Some(row) = rows.next()? {
+        cores.entry(row.get(0)?).or_default().add(CoreSum {
+            wall_ns: loaded(row.get(1)?),
+            idle_ns: loaded(row.get(2)?),
+            user_ns: loaded(row.get(3)?),
+            kernel_ns: loaded(row.get(4)?),
+            unexplained_ns: loaded(row.get(5)?),
+            lost: BTreeMap::new(),
+        });
+    }
+    let mut select =
+        transaction.prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?;
+    let mut rows = select.query([span])?;
+    while let Some(row) = rows.next()? {
+        let lost = LostSum {
+            count: loaded(row.get(2)?),
+            total_ns: loaded(row.get(3)?),
+            max_ns: loaded(row.get(4)?),
+            while_idle_ns: loaded(row.get(5)?),
+        };
+        cores.entry(row.get(0)?).or_default().add_lost(row.get(1)?, lost);
+    }
+    Ok(())
+}
+
+/// Writes a minute, together with what an earlier run of the program has written of it.
+fn write_minute(transaction: &Transaction<'_>, minute: i64, mut cores: Cores) -> rusqlite::Result<()> {
+    let start_ns = minute.saturating_mul(MINUTE_NS);
+    let earlier: Vec<i64> = transaction
+        .prepare("SELECT id FROM span WHERE resolution_s = ?1 AND start_ns = ?2")?
+        .query_map([MINUTE, start_ns], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for span in earlier {
+        add_span(transaction, span, &mut cores)?;
+        delete_span(transaction, span)?;
+    }
+    let mut writer = SpanWriter::new(transaction)?;
+    let id = writer.span(MINUTE, start_ns, start_ns.saturating_add(MINUTE_NS))?;
+    for (cpu, core) in &cores {
+        writer.core(id, *cpu, core)?;
+    }
+    Ok(())
+}
+
+/// Deletes a span and what it holds.
+pub(super) fn delete_span(transaction: &Transaction<'_>, span: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM lost WHERE span = ?1", [span])?;
+    transaction.execute("DELETE FROM core WHERE span = ?1", [span])?;
+    transaction.execute("DELETE FROM span WHERE id = ?1", [span])?;
+    Ok(())
+}
