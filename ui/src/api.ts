@@ -1,6 +1,8 @@
 // The HTTP API: two documents and one stream of events, all from the server that sent the page.
 
+import { formatCpuList } from "./cpulist.ts";
 import type { Gap, Notice, Report, Snapshot, Window } from "./model.ts";
+import type { Filters } from "./url.ts";
 
 /** A document that does not come within this time counts as not reachable. */
 const TIMEOUT_MS = 10_000;
@@ -11,8 +13,15 @@ async function getJson(path: string): Promise<unknown> {
     headers: { accept: "application/json" },
     cache: "no-store",
   });
-  if (!response.ok) throw new Error(`${path.split("?")[0]} answered ${response.status}`);
+  if (!response.ok) throw new Error(await refusal(path, response));
   return response.json();
+}
+
+/** The server's own sentence where it sent one. */
+async function refusal(path: string, response: Response): Promise<string> {
+  const body: unknown = await response.json().catch(() => null);
+  const said = isRecord(body) && typeof body.error === "string" ? body.error : "";
+  return said === "" ? `${path.split("?")[0]} answered ${response.status}` : said;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -26,6 +35,7 @@ export function checkSnapshot(value: unknown): Snapshot {
   if (value.mode !== "live" && value.mode !== "replay") throw wrong("mode");
   if (typeof value.now_ns !== "number") throw wrong("now_ns");
   if (!isRecord(value.verdict) || typeof value.verdict.sentence !== "string") throw wrong("verdict");
+  if (value.host === null) throw new Error("the server has not looked at its host yet");
   if (!isRecord(value.host) || !Array.isArray(value.host.cpus)) throw wrong("host");
   for (const list of ["capabilities", "windows", "gaps", "notices"]) {
     if (!Array.isArray(value[list])) throw wrong(list);
@@ -33,18 +43,23 @@ export function checkSnapshot(value: unknown): Snapshot {
   return value as unknown as Snapshot;
 }
 
-/**
- * The state of everything. With `sinceNs` only windows and gaps that end later are asked for; a server
- * that does not know the question sends all of them, which costs time but does no harm.
- */
-export async function fetchSnapshot(sinceNs: number | null): Promise<Snapshot> {
-  return checkSnapshot(await getJson(`api/v1/snapshot${sinceNs === null ? "" : `?since_ns=${sinceNs}`}`));
+/** The state of everything; with `rangeS` only the windows and gaps of the last seconds. */
+export async function fetchSnapshot(rangeS: number | null): Promise<Snapshot> {
+  return checkSnapshot(await getJson(`api/v1/snapshot${rangeS === null ? "" : `?range_s=${rangeS}`}`));
 }
 
-/** The sums since watching began; the page reads the percentiles from it. */
-export async function fetchReport(): Promise<Report> {
-  const value = await getJson("api/v1/report");
-  if (!isRecord(value) || !Array.isArray(value.causes)) throw new Error("the server's report has no causes");
+/**
+ * The sums of what these filters leave. The page takes from it what windows do not hold: percentiles, and
+ * the longest gaps of the range, of which a snapshot of everything may hold others only.
+ */
+export async function fetchReport(filters: Filters): Promise<Report> {
+  const given = [`range_s=${filters.rangeS}`, `min_us=${filters.minUs}`];
+  if (filters.cpus.length > 0) given.push(`cpu=${formatCpuList(filters.cpus)}`);
+  if (filters.kinds.length > 0) given.push(`kind=${filters.kinds.join(",")}`);
+  const value = await getJson(`api/v1/report?${given.join("&")}`);
+  if (!isRecord(value) || !Array.isArray(value.causes) || !Array.isArray(value.gaps)) {
+    throw new Error("the server's report has no causes or no gaps; page and server may be of different versions");
+  }
   return value as unknown as Report;
 }
 

@@ -1,7 +1,7 @@
 // Keeps the state filled: snapshot, then the stream of events; after a break, a countdown, a snapshot
 // of what was missed, and the stream again. A recording needs one snapshot only.
 
-import { batch } from "@preact/signals";
+import { batch, effect } from "@preact/signals";
 import { fetchReport, fetchSnapshot, openEvents } from "./api.ts";
 import { KEEP_NS } from "./history.ts";
 import type { Notice, Snapshot } from "./model.ts";
@@ -10,15 +10,16 @@ import * as state from "./state.ts";
 const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
 /** The verdict, the cost and the notices come with the snapshot, the percentiles with the report. */
 const REFRESH_MS = 5000;
-/** When the server cannot send only what is new. */
-const REFRESH_WHOLE_MS = 30_000;
+/** The server looks back a day at most. */
+const MAX_BACK_S = 86_400;
+/** While somebody clicks through the filters, only the last choice is asked for. */
+const SETTLE_MS = 120;
 const MAX_NOTICES = 100;
 
 let closeEvents: (() => void) | null = null;
 let retryTimer = 0;
 let refreshTimer = 0;
 let failures = 0;
-let refreshMs = REFRESH_MS;
 /** Rises whenever the feed starts or stops, so that a late answer to an old question is dropped. */
 let turn = 0;
 
@@ -119,25 +120,52 @@ async function refresh(own: number): Promise<void> {
     if (own === turn) fail(error);
     return;
   }
-  if (own === turn) refreshTimer = window.setTimeout(() => void refresh(own), refreshMs);
+  if (own === turn) refreshTimer = window.setTimeout(() => void refresh(own), REFRESH_MS);
 }
 
 /** Fetches and takes what is new; `null` when another turn began meanwhile. */
 async function update(own: number): Promise<Snapshot | null> {
-  const since = state.history.newestNs;
-  const snapshot = await fetchSnapshot(since);
+  const newest = state.history.newestNs;
+  // What came since the newest window that is known, and a little more; windows known already are left out.
+  const back = newest === null ? null : Math.max(0, Math.ceil((state.hostNow() - newest) / 1e9)) + 2;
+  const rangeS = back !== null && back <= MAX_BACK_S ? back : null;
+  const snapshot = await fetchSnapshot(rangeS);
   if (own !== turn) return null;
-  const whole = since !== null && snapshot.windows.some((window) => window.end_ns <= since);
-  refreshMs = whole ? REFRESH_WHOLE_MS : REFRESH_MS;
-  if (take(snapshot) === "same" || since === null) return snapshot;
-  // The question named a time of the old time line, so the answer may lack windows of the new one.
+  if (take(snapshot) === "same" || rangeS === null) return snapshot;
+  // The question fitted the old time line, so the answer may lack windows of the new one.
   return update(own);
 }
 
 async function refreshReport(own: number): Promise<void> {
-  const report = await fetchReport();
-  if (own !== turn) return;
-  state.reportCauses.value = new Map(report.causes.map((cause) => [`${cause.kind}/${cause.name}`, cause]));
+  const asked = state.filters.value;
+  // The server refuses cores that it does not watch; the page says so beside the field.
+  const watched = state.meta.value?.host.cpus ?? [];
+  const cpus = asked.cpus.filter((cpu) => watched.includes(cpu));
+  if (asked.cpus.length > 0 && cpus.length === 0) return;
+  const report = await fetchReport({ ...asked, cpus });
+  if (own !== turn || asked !== state.filters.value) return;
+  batch(() => {
+    state.reportCauses.value = new Map(report.causes.map((cause) => [`${cause.kind}/${cause.name}`, cause]));
+    state.reportedGaps.value = report.gap_count;
+    state.history.addGaps(report.gaps);
+    state.revision.value += 1;
+  });
+}
+
+let settleTimer = 0;
+
+/** Asks for the report again whenever the filters change. */
+export function followFilters(): void {
+  effect(() => {
+    state.filters.value;
+    state.reportedGaps.value = 0;
+    clearTimeout(settleTimer);
+    const own = turn;
+    settleTimer = window.setTimeout(() => {
+      if (state.meta.peek() === null || own !== turn) return;
+      refreshReport(own).catch((error) => own === turn && fail(error));
+    }, SETTLE_MS);
+  });
 }
 
 function take(snapshot: Snapshot): "same" | "another" {

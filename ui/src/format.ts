@@ -40,10 +40,15 @@ export function bytes(value: number): string {
   return scaled(value, BYTE_UNITS);
 }
 
-/** A count with thin groups up to a million, then "12.3 M". */
+/** A whole number in groups of three, parted by a thin space that does not break. */
+function grouped(value: number): string {
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** A count: in full up to a million, then "12.3 M". */
 export function count(value: number): string {
   if (!Number.isFinite(value)) return "–";
-  if (value < 999_500) return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  if (value < 999_500) return grouped(value);
   return scaled(value, [
     [1e6, "M"],
     [1e9, "G"],
@@ -51,13 +56,14 @@ export function count(value: number): string {
   ]);
 }
 
-/** A share of one: "12.4 %", "0.0031 %", "0 %"; what is not zero never prints as zero. */
+/** A share: "12.4 %", "0.0031 %", "0 %"; what is not nothing never prints as 0 %, what is not all never as 100 %. */
 export function share(part: number, whole: number): string {
   if (!(whole > 0) || !Number.isFinite(part)) return "–";
   const percent = (part / whole) * 100;
   if (percent === 0) return "0 %";
   if (percent < 0.0001) return "<0.0001 %";
-  if (percent >= 99.95) return `${percent.toFixed(0)} %`;
+  if (percent >= 99.95 && percent < 100) return percent < 99.9995 ? `${percent.toFixed(3)} %` : ">99.999 %";
+  if (percent >= 100) return `${percent.toFixed(0)} %`;
   const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(percent) + 1e-9)));
   return `${percent.toFixed(decimals)} %`;
 }
@@ -111,5 +117,5 @@ export function thousandths(steps: number): string {
   const sign = steps < 0 ? "-" : "";
   const whole = Math.floor(Math.abs(steps) / 1000);
   const rest = Math.abs(steps) % 1000;
-  return `${sign}${count(whole)}.${rest.toString().padStart(3, "0")}`;
+  return `${sign}${grouped(whole)}.${rest.toString().padStart(3, "0")}`;
 }

@@ -9,7 +9,7 @@ import { ConnectionError, Header, Notices, Verdict } from "./components/header.t
 import { Stalls } from "./components/stalls.tsx";
 import { Timeline } from "./components/timeline.tsx";
 import { Capabilities, Completeness, Cost } from "./components/trust.tsx";
-import { start } from "./feed.ts";
+import { followFilters, start } from "./feed.ts";
 import { publishColours } from "./palette.ts";
 import { connection, meta, readAddress, theme } from "./state.ts";
 import "./styles/base.css";
@@ -69,5 +69,6 @@ const root = document.getElementById("app");
 if (root) {
   root.replaceChildren();
   render(<App />, root);
+  followFilters();
   void start();
 }

@@ -137,7 +137,8 @@ export interface Snapshot {
   mode: "live" | "replay";
   recording: string | null;
   now_ns: number;
-  age_ns: number;
+  /** `null` before the first window. */
+  age_ns: number | null;
   verdict: { sentence: string; severity: Severity };
   host: HostDescription;
   capabilities: Capability[];
@@ -149,12 +150,18 @@ export interface Snapshot {
 }
 
 export interface ReportCause extends Lost {
-  p50_ns: number;
-  p99_ns: number;
+  /** `null` where the source does not know single durations. */
+  p50_ns: number | null;
+  p99_ns: number | null;
 }
 
+/** The parts of a report that the page uses; it sums up the rest from the windows. */
 export interface Report {
   causes: ReportCause[];
+  /** The longest gaps that pass the filters. */
+  gaps: Gap[];
+  /** How many gaps pass the filters in all. */
+  gap_count: number;
 }
 
 export const VERDICTS: Record<string, string> = {

@@ -22,6 +22,8 @@ export type Connection =
 export const connection = signal<Connection>({ phase: "loading" });
 export const meta = signal<Meta | null>(null);
 export const reportCauses = signal<ReadonlyMap<string, ReportCause>>(new Map());
+/** How many gaps pass the filters according to the server, which keeps more of them than it sends. */
+export const reportedGaps = signal(0);
 /** How often the server left events out for this page. */
 export const laggedCount = signal(0);
 

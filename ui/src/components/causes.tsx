@@ -9,15 +9,15 @@ function reported(cause: CauseSum) {
   return state.reportCauses.value.get(`${KINDS[cause.kind].id}/${cause.name}`);
 }
 
-/** Causes of the range, cores and kinds chosen; the percentiles are those of the whole watch. */
+/** Causes of the range, cores and kinds chosen; percentiles come from the server's report of the same. */
 export function Causes() {
   const whole = state.whole.value;
   const mask = state.mask.value;
   const rows = whole.lost.filter((cause) => mask[cause.kind] && (cause.count > 0 || cause.totalNs > 0));
   const most = rows.reduce((largest, cause) => Math.max(largest, cause.totalNs), 0);
   const shown = rows.reduce((sum, cause) => sum + cause.totalNs, 0);
-  // A percentile of zero means that the source does not know single durations.
-  const percentile = (ns: number | undefined) => (ns ? duration(ns) : "–");
+  // No percentile, or a longest of zero, means that the source does not know single durations.
+  const percentile = (ns: number | null | undefined) => (ns ? duration(ns) : "–");
   const columns: ColumnOf<CauseSum>[] = [
     {
       key: "cause",
@@ -25,10 +25,10 @@ export function Causes() {
       className: "name",
       order: (row) => `${KINDS[row.kind].label} ${row.name}`,
       cell: (row) => (
-        <>
+        <span class="one-line" title={row.name}>
           <Swatch kind={row.kind} />
           {KINDS[row.kind].label} <span class="untrusted muted">{row.name}</span>
-        </>
+        </span>
       ),
     },
     { key: "count", title: "Count", className: "number", order: (row) => row.count, cell: (row) => count(row.count) },
@@ -42,13 +42,13 @@ export function Causes() {
     {
       key: "share",
       title: "Of time",
-      className: "number barred",
+      className: "number",
       order: (row) => row.totalNs,
       cell: (row) => (
-        <>
-          {share(row.totalNs, whole.wallNs)}
+        <span class="barred">
           <Bar segments={[{ key: "total", className: kindClass(row.kind), value: row.totalNs }]} full={most} />
-        </>
+          <span>{share(row.totalNs, whole.wallNs)}</span>
+        </span>
       ),
     },
     {
@@ -63,7 +63,7 @@ export function Causes() {
       key: "p50",
       title: "p50",
       className: "number",
-      hint: "Half were no longer than this, since watching began",
+      hint: "Half were no longer than this",
       order: (row) => reported(row)?.p50_ns || null,
       cell: (row) => percentile(reported(row)?.p50_ns),
     },
@@ -71,7 +71,7 @@ export function Causes() {
       key: "p99",
       title: "p99",
       className: "number",
-      hint: "99 of 100 were no longer than this, since watching began",
+      hint: "99 of 100 were no longer than this",
       order: (row) => reported(row)?.p99_ns || null,
       cell: (row) => percentile(reported(row)?.p99_ns),
     },
@@ -89,7 +89,7 @@ export function Causes() {
       <div class="card-head">
         <h2 id="causes-title">Largest causes</h2>
         <p class="muted">
-          {duration(shown)} named, {duration(whole.unexplainedNs)} unexplained; p50, p99 and max since watching began
+          {duration(shown)} named, {duration(whole.unexplainedNs)} unexplained; max is since watching began
         </p>
       </div>
       {rows.length > 0 ? (

@@ -1,6 +1,6 @@
 // The ledger of one place or of the whole range: every part, and that they add up.
 
-import { duration, roundToSum, share, thousandths } from "../format.ts";
+import { count, duration, roundToSum, share, thousandths } from "../format.ts";
 import type { Ledger } from "../ledger.ts";
 import { KINDS } from "../model.ts";
 import { Bar, kindClass, Swatch } from "./swatch.tsx";
@@ -59,13 +59,13 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
           {lost.map((cause, at) =>
             row(
               `${cause.kind}/${cause.name}`,
-              <>
+              <span class="one-line">
                 <Swatch kind={cause.kind} />
                 {KINDS[cause.kind].label} <span class="untrusted muted">{cause.name}</span>
-              </>,
+              </span>,
               cause.totalNs,
               at + 3,
-              `${cause.count} times, longest ${duration(cause.maxNs)} since watching began`,
+              `${cause.name} ${count(cause.count)} times, longest ${duration(cause.maxNs)} since watching began`,
             ),
           )}
           {row("unexplained", <><Swatch kind={null} />unexplained</>, ledger.unexplainedNs, steps.length - 1)}

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { clock, duration, instant, share } from "../format.ts";
+import { clock, count, duration, instant, share } from "../format.ts";
 import { gapKey } from "../history.ts";
 import { CERTAINTIES, kindIndex, KINDS, SOURCES, VERDICTS, type Gap } from "../model.ts";
 import * as state from "../state.ts";
@@ -128,7 +128,7 @@ export function Stalls() {
         <h2 id="stalls-title">Worst stalls</h2>
         {gaps.length > 0 && (
           <p class="muted figures">
-            {gaps.length} of {duration(minUs * 1000)} and more; longest first
+            {count(Math.max(gaps.length, state.reportedGaps.value))} of {duration(minUs * 1000)} and more; longest first
           </p>
         )}
       </div>

@@ -79,9 +79,8 @@ export function Cost() {
         {facts.map(([name, value, note]) => (
           <div key={name}>
             <dt class="untrusted">{name}</dt>
-            <dd>
-              <strong class="figures">{value}</strong> <span class="muted">{note}</span>
-            </dd>
+            <dd class="figures">{value}</dd>
+            <dd class="muted">{note}</dd>
           </div>
         ))}
       </dl>

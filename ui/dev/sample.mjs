@@ -1,0 +1,309 @@
+// @ts-check
+// Made-up but plausible hosts for developing and testing the page. Never part of what users get.
+// Seeded, so that a failing browser check shows the same page again.
+
+/** @typedef {import("../src/model.ts").Snapshot} Snapshot */
+/** @typedef {import("../src/model.ts").Window} Window */
+/** @typedef {import("../src/model.ts").Gap} Gap */
+/** @typedef {"small" | "large" | "quiet" | "reduced" | "replay"} Scenario */
+
+/** @param {number} seed */
+function randomOf(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** Kind, name, events per second, typical length in nanoseconds, and whether all cores have it. */
+const CAUSES = /** @type {const} */ ([
+  ["timer", "local_timer", 250, 4200, true],
+  ["softirq", "TIMER", 190, 2900, true],
+  ["softirq", "SCHED", 160, 3600, true],
+  ["softirq", "NET_RX", 420, 9800, false],
+  ["softirq", "RCU", 120, 1700, true],
+  ["device_interrupt", "virtio0-input.0", 380, 3100, false],
+  ["device_interrupt", "nvme0q1", 60, 5200, false],
+  ["reschedule", "", 140, 900, true],
+  ["tlb_shootdown", "flush_tlb_func", 48, 2600, true],
+  ["call_function", "do_sync_core", 2, 1900, true],
+  ["irq_work", "", 12, 700, true],
+  ["kernel_thread", "kworker/1:2-events", 9, 31_000, true],
+  ["kernel_thread", "<img src=x onerror=alert(1)>", 3, 12_000, true],
+  ["other_interrupt", "deferred_error", 0.2, 2100, false],
+]);
+
+/** @param {Scenario} scenario */
+export function makeHost(scenario) {
+  const cores = scenario === "large" ? 128 : 2;
+  const random = randomOf(7);
+  /** @param {number} value */
+  const around = (value) => value * (0.6 + 0.8 * random());
+  /** Milliseconds of uptime when the sample begins, and the real time that goes with it. */
+  const bootNs = 86_400e9;
+  const offsetNs = Math.round(Date.now() * 1e6 - bootNs - 900e9);
+  /** Longest occurrence of each cause so far. @type {Map<string, number>} */
+  const longest = new Map();
+
+  /** @returns {Snapshot["host"]} */
+  const host = () => ({
+    hostname: scenario === "large" ? "trade-17" : "sf-guest",
+    kernel: scenario === "large" ? "6.12.48+deb13-amd64" : "6.18.5",
+    processor: scenario === "large" ? "AMD EPYC 9654 96-Core Processor" : "AMD EPYC 7R13 Processor",
+    vendor: "amd",
+    hypervisor: scenario === "large" ? null : "KVM",
+    cpus: Array.from({ length: cores }, (_, cpu) => cpu),
+    workload: scenario === "large" ? "--comm matcher" : "",
+    source: scenario === "reduced" ? "kernel counters" : "eBPF (BTF)",
+    missing: scenario === "reduced" ? "no eBPF (not root), so interrupts have counts but no times: run with sudo" : "",
+    realtime_offset_ns: offsetNs,
+  });
+
+  /** One window of one second that ends at `endNs`. @param {number} endNs @param {number} at @returns {Window} */
+  const window = (endNs, at) => {
+    const wall = 1e9;
+    const list = host().cpus.map((cpu) => {
+      const housekeeping = cpu < Math.max(1, cores / 16);
+      const busy = scenario === "quiet" ? 0.04 : housekeeping ? 0.55 + 0.15 * Math.sin(at / 40) : 0.8 + 0.15 * random();
+      const burst = scenario !== "quiet" && (at % 97 < 6) && (cpu % 5 === 1 || cores <= 2) ? 5 : 1;
+      let lostNs = 0;
+      const lost = CAUSES.flatMap(([kind, name, rate, length, everywhere]) => {
+        if (!everywhere && !housekeeping) return [];
+        const quiet = scenario === "large" && !housekeeping ? 0.12 : 1;
+        const many = Math.round(around(rate * quiet) * (kind === "softirq" || kind === "tlb_shootdown" ? burst : 1));
+        if (many === 0) return [];
+        const total = scenario === "reduced" ? 0 : Math.round(many * around(length));
+        const key = `${cpu}/${kind}/${name}`;
+        const most = Math.max(longest.get(key) ?? 0, Math.round(length * (2 + 10 * random() ** 4)));
+        longest.set(key, most);
+        lostNs += total;
+        return [{ kind, name, count: many, total_ns: total, max_ns: scenario === "reduced" ? 0 : most, while_idle_ns: Math.round(total * (1 - busy) * 0.9) }];
+      });
+      if (cores === 2 && scenario === "small" && at % 61 === 30) {
+        const stolen = Math.round(around(24e6));
+        lost.push({ kind: /** @type {any} */ ("host"), name: /** @type {any} */ ("steal"), count: 2, total_ns: stolen, max_ns: stolen, while_idle_ns: 0 });
+        lostNs += stolen;
+      }
+      lost.sort((a, b) => b.total_ns - a.total_ns);
+      const unexplained = Math.round(around(scenario === "quiet" ? 40_000 : 900_000) * (at % 53 === 0 ? 6 : 1));
+      const rest = wall - lostNs - unexplained;
+      const idle = Math.round(rest * (1 - busy));
+      const user = Math.round((rest - idle) * 0.86);
+      return { cpu, wall_ns: wall, idle_ns: idle, user_ns: user, kernel_ns: rest - idle - user, lost, unexplained_ns: unexplained };
+    });
+    const interrupts = list.reduce((sum, core) => sum + (core.lost.find((lost) => lost.kind === "timer")?.count ?? 0), 0);
+    return {
+      start_ns: endNs - wall,
+      end_ns: endNs,
+      cores: list,
+      untimed: [{ cpu: 0, row: "HYP", name: "Hypervisor callback interrupts", count: at % 3 }],
+      completeness:
+        scenario === "reduced"
+          ? []
+          : [
+              { row: "LOC", kernel_count: interrupts + (at % 40 === 0 ? 1 : 0), probe_count: interrupts },
+              { row: "RES", kernel_count: 140 * cores, probe_count: 140 * cores },
+              { row: "CAL", kernel_count: 50 * cores, probe_count: 50 * cores },
+              { row: "24", kernel_count: 380, probe_count: 380 },
+            ],
+      cost: {
+        probes:
+          scenario === "reduced"
+            ? []
+            : ["on_softirq_entry", "on_softirq_exit", "on_vector_entry", "on_vector_exit", "on_switch"].map((name, n) => ({
+                name,
+                count: 900 * cores,
+                total_ns: Math.round(900 * cores * (90 + 20 * n)),
+                missed: at % 200 === 0 ? 1 : 0,
+              })),
+        process_cpu_ns: 3_100_000 + 40_000 * cores,
+        resident_bytes: 22_400_000 + cores * 60_000,
+        map_bytes: 3_100_000,
+        dropped: 0,
+        torn: at % 300 === 0 ? 1 : 0,
+        self_interrupts: 0,
+      },
+    };
+  };
+
+  /** Stalls that belong to a window. @param {number} endNs @returns {Gap[]} */
+  const gaps = (endNs) => {
+    if (scenario === "quiet") return [];
+    const many = Math.floor(random() * (cores > 2 ? 6 : 3));
+    return Array.from({ length: many }, () => {
+      const cpu = Math.floor(random() * cores);
+      const start_ns = Math.round(endNs - 1e9 * random());
+      if (random() < 0.12) {
+        const duration_ns = Math.round(2e6 + 55e6 * random() ** 3);
+        const softirq = Math.round(duration_ns * 0.04);
+        return {
+          cpu,
+          source: "sentinel",
+          start_ns,
+          duration_ns,
+          causes: [{ kind: "softirq", name: "NET_RX", duration_ns: softirq }],
+          unexplained_ns: duration_ns - softirq,
+          verdict: cores === 2 ? "host_unaccounted" : "hardware_this_core",
+          certainty: cores === 2 ? "probable" : "cannot_tell_apart_here",
+          evidence: [
+            "traced intervals cover 4.0 % of the gap",
+            cores === 2 ? "a hypervisor is present (KVM)" : "no hypervisor is present",
+            "steal of this core rose by 0 ns in the same window",
+            "no other core had a gap within 50 us",
+          ],
+        };
+      }
+      const timer = Math.round(8_000 + 60_000 * random() ** 2);
+      const softirq = Math.round(12_000 + 160_000 * random() ** 3);
+      const unexplained_ns = Math.round(300 + 2_000 * random());
+      return {
+        cpu,
+        source: random() < 0.5 ? "timer_lateness" : "probe",
+        start_ns,
+        duration_ns: timer + softirq + unexplained_ns,
+        causes: [
+          { kind: "softirq", name: "NET_RX", duration_ns: softirq },
+          { kind: "timer", name: "local_timer", duration_ns: timer },
+        ].sort((a, b) => b.duration_ns - a.duration_ns),
+        unexplained_ns,
+        verdict: "traced",
+        certainty: "certain",
+        evidence: ["traced intervals cover the gap but for entry and exit", `irq_vectors:local_timer on core ${cpu}`],
+      };
+    });
+  };
+
+  return { host, window, gaps, bootNs, cores };
+}
+
+/** The last `seconds` of such a host and what follows. @param {Scenario} scenario @param {number} seconds */
+export function makeStream(scenario, seconds) {
+  const made = makeHost(scenario);
+  /** @type {Window[]} */
+  const windows = [];
+  /** @type {Gap[]} */
+  const gaps = [];
+  let at = 0;
+  const step = () => {
+    at += 1;
+    const endNs = Math.round(made.bootNs + 900e9 + (at - seconds) * 1e9);
+    const window = made.window(endNs, at);
+    const found = made.gaps(endNs);
+    windows.push(window);
+    gaps.push(...found);
+    if (windows.length > 900) windows.shift();
+    if (gaps.length > 5000) gaps.shift();
+    return { window, gaps: found };
+  };
+  while (at < seconds) step();
+  return { host: made.host(), windows, gaps, step, scenario };
+}
+
+/** @param {ReturnType<typeof makeStream>} stream @param {URLSearchParams} query */
+function filterOf(stream, query) {
+  const rangeS = Number(query.get("range_s") ?? 0);
+  const endNs = stream.windows[stream.windows.length - 1]?.end_ns ?? 0;
+  const fromNs = rangeS > 0 ? endNs - rangeS * 1e9 : -Infinity;
+  const cpus = query.get("cpu");
+  const kinds = query.get("kind")?.split(",");
+  const wanted = cpus === null ? null : new Set(parse(cpus));
+  const minNs = Number(query.get("min_us") ?? 0) * 1000;
+  const windows = stream.windows.filter((window) => window.end_ns > fromNs);
+  const gaps = stream.gaps
+    .filter(
+      (gap) =>
+        gap.start_ns + gap.duration_ns > fromNs &&
+        gap.duration_ns >= minNs &&
+        (!wanted || wanted.has(gap.cpu)) &&
+        (!kinds || gap.causes.some((cause) => kinds.includes(cause.kind))),
+    )
+    .sort((a, b) => b.duration_ns - a.duration_ns);
+  return { windows, gaps, hasCpu: (/** @type {number} */ cpu) => !wanted || wanted.has(cpu), kinds };
+}
+
+/** @param {string} list */
+function parse(list) {
+  return list.split(",").flatMap((part) => {
+    const [first, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+  });
+}
+
+/** @param {ReturnType<typeof makeStream>} stream @param {number} ageNs @param {URLSearchParams} query @returns {Snapshot} */
+export function snapshotOf(stream, ageNs, query) {
+  const kept = filterOf(stream, query);
+  const { scenario, windows } = stream;
+  const newest = windows.length > 0 ? windows[windows.length - 1].end_ns : 86_400e9;
+  const verdicts = /** @type {const} */ ({
+    small: ["notice", "Core 1 lost 2.9 % of the last 60 s; most of it to softirq NET_RX; one stall of 48.2 ms is probably the hypervisor's."],
+    large: ["serious", "Core 81 lost 54.3 ms in one stall that cannot be told apart here: hardware of this core; 6 other cores lost more than 1 %."],
+    quiet: ["good", "No core lost more than 0.3 % of the last 60 s, and no stall above 20 us was found."],
+    reduced: ["notice", "Interrupts are counted but not timed here; no core lost time to the hypervisor."],
+    replay: ["serious", "Core 1 lost 24.4 ms per second to the hypervisor (steal) around the middle of this recording."],
+  });
+  const [severity, sentence] = verdicts[scenario];
+  return {
+    version: "0.1.0",
+    mode: scenario === "replay" ? "replay" : "live",
+    recording: scenario === "replay" ? "recordings/troubled host.sfr" : null,
+    now_ns: Math.round(newest + ageNs),
+    age_ns: Math.round(ageNs),
+    verdict: { sentence, severity },
+    host: stream.host,
+    capabilities: [
+      { id: "stall.ledger", name: "Ledger of lost time", state: scenario === "reduced" ? "reduced" : "works", reason: scenario === "reduced" ? "no eBPF: CAP_BPF is missing" : "tp_btf programs on 26 tracepoints", remedy: scenario === "reduced" ? "run as root: sudo surefoot watch" : "" },
+      { id: "stall.probe", name: "Spinning probe", state: "works", reason: "invariant time-stamp counter at 2.65 GHz", remedy: "" },
+      { id: "stall.sentinel", name: "Sentinel on a housekeeping core", state: "reduced", reason: "only 2 cores, so core 0 is shared with the workload", remedy: "name a housekeeping core with --sentinel-cpu" },
+      { id: "stall.smi", name: "SMI counter", state: "unsupported", reason: "a virtual machine has no access to ls_smi_rx", remedy: "run on the host" },
+    ],
+    windows: kept.windows,
+    gaps: kept.gaps.slice(0, 200),
+    notices:
+      scenario === "quiet"
+        ? []
+        : [
+            { at_ns: newest - 240e9, text: "Core 1 went offline and came back after 3.1 s." },
+            { at_ns: newest - 61e9, text: "The history's disk is full; the oldest hour was dropped." },
+          ],
+    cost: windows[windows.length - 1]?.cost ?? { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 },
+    dropped: { subscribers: 0, history_writes: scenario === "large" ? 12 : 0 },
+  };
+}
+
+/** @param {ReturnType<typeof makeStream>} stream @param {URLSearchParams} query @returns {import("../src/model.ts").Report} */
+export function reportOf(stream, query) {
+  const kept = filterOf(stream, query);
+  /** @type {Map<string, import("../src/model.ts").ReportCause>} */
+  const causes = new Map();
+  for (const window of kept.windows) {
+    for (const core of window.cores) {
+      if (!kept.hasCpu(core.cpu)) continue;
+      for (const lost of core.lost) {
+        if (kept.kinds && !kept.kinds.includes(lost.kind)) continue;
+        const key = `${lost.kind}/${lost.name}`;
+        const sum = causes.get(key);
+        if (!sum) causes.set(key, { ...lost, p50_ns: null, p99_ns: null });
+        else {
+          sum.count += lost.count;
+          sum.total_ns += lost.total_ns;
+          sum.max_ns = Math.max(sum.max_ns, lost.max_ns);
+          sum.while_idle_ns += lost.while_idle_ns;
+        }
+      }
+    }
+  }
+  for (const cause of causes.values()) {
+    if (cause.total_ns === 0) continue;
+    cause.p50_ns = Math.round((cause.total_ns / cause.count) * 0.9);
+    cause.p99_ns = Math.round(Math.min(cause.max_ns, (cause.total_ns / cause.count) * 3.2));
+  }
+  return {
+    causes: [...causes.values()].sort((a, b) => b.total_ns - a.total_ns),
+    gaps: kept.gaps.slice(0, 100),
+    gap_count: kept.gaps.length,
+  };
+}
