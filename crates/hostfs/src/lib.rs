@@ -33,6 +33,7 @@ mod root;
 pub mod smi;
 pub mod stat;
 pub mod symbols;
+pub mod tasks;
 pub mod thread;
 pub mod tracefs;
 

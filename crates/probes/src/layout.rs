@@ -169,9 +169,25 @@ pub struct Slot {
     pub causes: [CauseTotals; CAUSES],
 }
 
+impl Slot {
+    /// A slot in which nothing has happened yet.
+    pub fn zeroed() -> Self {
+        // SAFETY: Slot consists of integers only, for which zero is a value.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+impl Late {
+    /// A record that nothing has filled yet.
+    pub fn zeroed() -> Self {
+        // SAFETY: Late consists of integers only, for which zero is a value.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
 /// One change of context; it lasts until the next turn.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// When, `CLOCK_MONOTONIC` nanoseconds.
     pub at_ns: u64,

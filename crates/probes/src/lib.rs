@@ -215,7 +215,7 @@ impl Probes {
         if index >= self.cpu_count {
             return None;
         }
-        let mut slot = Box::new(empty_slot());
+        let mut slot = Box::new(Slot::zeroed());
         for _ in 0..SNAPSHOT_ATTEMPTS {
             self.maps.slots.load(index, &mut slot);
             let at_ns = monotonic_ns();
@@ -269,7 +269,7 @@ impl Probes {
         let end = self.maps.slots.word(index, offset_of!(Slot, late_records));
         let oldest = end.saturating_sub(LATE_RECORDS as u64 - 1).max(from.min(end));
         for number in oldest..end {
-            let mut late = empty_late();
+            let mut late = Late::zeroed();
             self.maps.late.load(index * LATE_RECORDS + (number as usize % LATE_RECORDS), &mut late);
             into.push(late);
         }
@@ -326,16 +326,6 @@ fn missed_runs(fd: i32) -> u64 {
     // SAFETY: the pointer and the length describe `info`, which outlives the call.
     let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut bytes) };
     if result == 0 { info.recursion_misses } else { 0 }
-}
-
-pub(crate) fn empty_slot() -> Slot {
-    // SAFETY: Slot consists of integers only, for which zero is a value.
-    unsafe { std::mem::zeroed() }
-}
-
-fn empty_late() -> Late {
-    // SAFETY: Late consists of integers only, for which zero is a value.
-    unsafe { std::mem::zeroed() }
 }
 
 /// The clock that the programs read, too.

@@ -229,7 +229,7 @@ pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
 
 /// Gives every core its start, before the first program is attached.
 pub(crate) fn start_slots(maps: &Maps, cpu_count: usize, now_ns: u64) {
-    let mut slot = Box::new(crate::empty_slot());
+    let mut slot = Box::new(Slot::zeroed());
     slot.start_ns = now_ns;
     slot.last_ns = now_ns;
     slot.frames[0].cause = CAUSE_UNKNOWN as u32;

@@ -1,0 +1,130 @@
+//! What the user chose, checked against the host before anything starts.
+
+use crate::Error;
+use std::time::Duration;
+use surefoot_hostfs::{Root, cpus};
+use surefoot_model::CpuId;
+use surefoot_probes::{Flavour, Workload};
+
+/// Where the ledger gets its numbers from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SourceChoice {
+    /// eBPF where it is allowed, the kernel's counters elsewhere.
+    #[default]
+    Best,
+    /// eBPF on this kind of tracepoint, or an error.
+    Ebpf(Flavour),
+    /// The kernel's counters, also where eBPF is allowed.
+    Counters,
+}
+
+/// The loop that spins on a housekeeping core part of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentinelConfig {
+    /// The core.
+    pub cpu: CpuId,
+    /// The share of time that it spins, percent (1 to 100).
+    pub duty_percent: u8,
+}
+
+/// What to watch and how.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The cores; empty for all that are online.
+    pub cpus: Vec<CpuId>,
+    /// Length of a window.
+    pub window: Duration,
+    /// Timers later than this, and gaps of the sentinel longer than this, are reported; nanoseconds.
+    pub gap_threshold_ns: u64,
+    /// The work that preemption is counted against.
+    pub workload: Workload,
+    /// The spinning sentinel, if one is wanted.
+    pub sentinel: Option<SentinelConfig>,
+    /// Where the numbers come from.
+    pub source: SourceChoice,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            cpus: Vec::new(),
+            window: Duration::from_secs(1),
+            gap_threshold_ns: 100_000,
+            workload: Workload::None,
+            sentinel: None,
+            source: SourceChoice::Best,
+        }
+    }
+}
+
+/// The shortest and the longest window.
+pub const WINDOW_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+
+/// The smallest and the largest threshold of a gap, nanoseconds.
+pub const THRESHOLD_RANGE_NS: (u64, u64) = (100, 60_000_000_000);
+
+impl Config {
+    /// Checks the choices against the host and fills in the cores.
+    ///
+    /// # Errors
+    /// [`Error::Core`] for a core that is not online, [`Error::Option`] for a value outside its range.
+    pub fn checked(mut self, root: &Root) -> Result<Self, Error> {
+        self.cpus = checked_cores(&self.cpus, root)?;
+        if self.window < WINDOW_RANGE.0 || self.window > WINDOW_RANGE.1 {
+            return Err(Error::Option { option: "window", why: format!("{:?} is outside 100 ms to 1 h", self.window) });
+        }
+        checked_threshold(self.gap_threshold_ns)?;
+        if let Some(sentinel) = self.sentinel {
+            checked_cores(&[sentinel.cpu], root)?;
+            if !(1..=100).contains(&sentinel.duty_percent) {
+                return Err(Error::Option {
+                    option: "sentinel duty",
+                    why: format!("{} % is outside 1 to 100 %", sentinel.duty_percent),
+                });
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The cores asked for, ascending and once each, all of them online; all online cores when none is asked for.
+///
+/// # Errors
+/// [`Error::Core`] for one that does not exist or is offline.
+pub fn checked_cores(wanted: &[CpuId], root: &Root) -> Result<Vec<CpuId>, Error> {
+    let online = cpus::online(root)?;
+    if wanted.is_empty() {
+        return Ok(online);
+    }
+    let possible = cpus::possible(root).unwrap_or_default();
+    let mut cores = wanted.to_vec();
+    cores.sort_unstable();
+    cores.dedup();
+    for &cpu in &cores {
+        if !online.contains(&cpu) {
+            let why = if possible.contains(&cpu) { "is offline" } else { "does not exist" };
+            return Err(Error::Core { cpu, why, online: cpus::format_list(&online) });
+        }
+    }
+    Ok(cores)
+}
+
+/// Refuses a threshold outside [`THRESHOLD_RANGE_NS`].
+///
+/// # Errors
+/// [`Error::Option`].
+pub fn checked_threshold(threshold_ns: u64) -> Result<(), Error> {
+    if threshold_ns < THRESHOLD_RANGE_NS.0 || threshold_ns > THRESHOLD_RANGE_NS.1 {
+        return Err(Error::Option { option: "threshold", why: format!("{threshold_ns} ns is outside 100 ns to 60 s") });
+    }
+    Ok(())
+}
+
+/// The core that the reading threads run on: one that is not watched if there is one, else the last online.
+pub fn housekeeping_core(watched: &[CpuId], root: &Root) -> Option<CpuId> {
+    let allowed = surefoot_hostfs::thread::affinity().ok()?;
+    let online = cpus::online(root).ok()?;
+    let isolated = cpus::isolated(root).unwrap_or_default();
+    let usable = || online.iter().copied().filter(|cpu| allowed.contains(cpu) && !watched.contains(cpu));
+    usable().find(|cpu| !isolated.contains(cpu)).or_else(|| usable().next())
+}

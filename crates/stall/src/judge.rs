@@ -1,0 +1,239 @@
+//! The judge: from a bare gap to one with its causes, its verdict and its evidence.
+
+use crate::join::{Inside, join};
+use crate::tapes::Tapes;
+use crate::verdict::{self, Evidence, Others, Steal};
+use crate::witness::Witness;
+use std::collections::VecDeque;
+use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource};
+use surefoot_probes::Probes;
+
+/// Margins that the estimate of entry and exit rests on.
+const MARGINS: usize = 255;
+
+/// Margins that are needed before the estimate replaces the assumption.
+const ENOUGH_MARGINS: usize = 9;
+
+/// What an interrupt costs before its handler is reached and after it has returned, which no tracepoint covers.
+///
+/// The sum of traced durations is always smaller than the gap (osnoise's documentation says the same of itself). On
+/// bare metal the rest is below a microsecond; in a virtual machine each interrupt is an exit to the host and back,
+/// which takes tens. It is measured here as the median rest of gaps with a single traced interval.
+#[derive(Debug, Clone)]
+pub struct EntryExit {
+    margins_ns: VecDeque<u64>,
+    assumed_ns: u64,
+    median_ns: Option<u64>,
+}
+
+impl EntryExit {
+    fn new(virtual_machine: bool) -> Self {
+        let assumed_ns = if virtual_machine { 10_000 } else { 1_000 };
+        EntryExit { margins_ns: VecDeque::with_capacity(MARGINS), assumed_ns, median_ns: None }
+    }
+
+    fn learn(&mut self, inside: &Inside) {
+        if inside.entries != 1 || inside.before_tape_ns > 0 {
+            return;
+        }
+        if self.margins_ns.len() == MARGINS {
+            self.margins_ns.pop_front();
+        }
+        self.margins_ns.push_back(inside.unexplained_ns);
+        // The median moves slowly; sorting at every gap would cost more than it tells.
+        let seen = self.margins_ns.len();
+        if seen >= ENOUGH_MARGINS && (self.median_ns.is_none() || seen.is_multiple_of(16)) {
+            let mut sorted: Vec<u64> = self.margins_ns.iter().copied().collect();
+            sorted.sort_unstable();
+            self.median_ns = Some(sorted[sorted.len() / 2]);
+        }
+    }
+
+    /// The median, or the assumption while too little was seen; nanoseconds per interruption.
+    pub fn typical_ns(&self) -> u64 {
+        self.median_ns.unwrap_or(self.assumed_ns)
+    }
+
+    /// Up to where a rest counts as entry and exit: twice the median.
+    pub fn allowance_ns(&self) -> u64 {
+        self.typical_ns() * 2
+    }
+
+    /// Whether it was measured here.
+    pub fn is_measured(&self) -> bool {
+        self.median_ns.is_some()
+    }
+}
+
+/// A gap before it is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// How it was found.
+    pub source: GapSource,
+    /// The core.
+    pub cpu: CpuId,
+    /// Start, `CLOCK_MONOTONIC` nanoseconds.
+    pub start_ns: u64,
+    /// End, `CLOCK_MONOTONIC` nanoseconds.
+    pub end_ns: u64,
+    /// The thread whose work was interrupted, or `None` when any work on the core counts.
+    pub own: Option<u32>,
+    /// What loops that spin on other cores saw at the same time.
+    pub peers: Others,
+}
+
+/// Judges gaps.
+pub struct Judge {
+    tapes: Option<Tapes>,
+    witness: Witness,
+    entry_exit: EntryExit,
+}
+
+impl Judge {
+    /// With the tapes of the watched cores, or without where nothing is traced.
+    pub fn new(tapes: Option<Tapes>, witness: Witness, virtual_machine: bool) -> Self {
+        Judge { tapes, witness, entry_exit: EntryExit::new(virtual_machine) }
+    }
+
+    /// Reads the tapes and looks round; to be called every few milliseconds.
+    pub fn look(&mut self, probes: Option<&Probes>) {
+        self.read_tapes(probes);
+        self.witness.look();
+    }
+
+    /// Reads the tapes only.
+    pub fn read_tapes(&mut self, probes: Option<&Probes>) {
+        if let (Some(tapes), Some(probes)) = (&mut self.tapes, probes) {
+            tapes.read(probes);
+        }
+    }
+
+    /// The tapes, where there are any.
+    pub fn tapes(&mut self) -> Option<&mut Tapes> {
+        self.tapes.as_mut()
+    }
+
+    /// The witness.
+    pub fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// The measured cost of entry and exit.
+    pub fn entry_exit(&self) -> &EntryExit {
+        &self.entry_exit
+    }
+
+    /// Joins the gap with its tape and decides.
+    pub fn judge(&mut self, probes: Option<&Probes>, found: &Found) -> Gap {
+        let span = (found.start_ns, found.end_ns);
+        let mut evidence = self.witness.evidence(found.source, found.cpu, span.0, span.1);
+        let mut inside = match (&mut self.tapes, probes) {
+            (Some(tapes), Some(probes)) => {
+                evidence.others = tapes.others(found.cpu, span.0, span.1);
+                let stretches = tapes.stretches(probes, found.cpu, span, found.own);
+                join(span.0, span.1, &stretches)
+            }
+            _ => {
+                evidence.traced = false;
+                Inside { unexplained_ns: span.1 - span.0, ..Inside::default() }
+            }
+        };
+        if found.peers != Others::NotSeen {
+            evidence.others = found.peers;
+        }
+        if found.source != GapSource::TimerLateness {
+            self.entry_exit.learn(&inside);
+        }
+        evidence.nmi_count = inside.causes.iter().filter(|cause| cause.cause.kind == CauseKind::Nmi).count() as u64;
+        evidence.unexplained_ns = inside.unexplained_ns;
+        evidence.allowance_ns = u64::from(inside.entries) * self.entry_exit.allowance_ns();
+        let (verdict, certainty, because) = verdict::decide(&evidence);
+        let mut statements = vec![because.to_owned()];
+        self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
+        statements.extend(more_evidence(&inside, &evidence));
+        Gap {
+            cpu: found.cpu,
+            source: found.source,
+            start_ns: span.0,
+            duration_ns: span.1 - span.0,
+            causes: inside.causes,
+            unexplained_ns: inside.unexplained_ns,
+            verdict,
+            certainty,
+            evidence: statements,
+        }
+    }
+
+    /// Gives the interruptions the entry and exit that they cost here: all of a rest within the allowance, of a larger
+    /// one only what is typical.
+    fn name_entry_and_exit(&self, inside: &mut Inside, evidence: &Evidence, statements: &mut Vec<String>) {
+        let typical_ns = u64::from(inside.entries) * self.entry_exit.typical_ns();
+        let rest_ns = inside.unexplained_ns - inside.before_tape_ns;
+        let named_ns = if rest_ns <= evidence.allowance_ns { rest_ns } else { rest_ns.min(typical_ns) };
+        let Some(kind) = inside.causes.first().map(|cause| cause.cause.kind).filter(|_| named_ns > 0) else { return };
+        inside.unexplained_ns -= named_ns;
+        inside.causes.push(GapCause { cause: Cause::new(kind, "entry and exit"), duration_ns: named_ns });
+        inside.causes.sort_by_key(|cause| std::cmp::Reverse(cause.duration_ns));
+        let how = if self.entry_exit.is_measured() { "measured here" } else { "assumed" };
+        statements.push(format!(
+            "entry and exit of an interruption typically take {} ns ({how})",
+            self.entry_exit.typical_ns()
+        ));
+    }
+}
+
+fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
+    let mut statements = Vec::new();
+    if evidence.traced && inside.before_tape_ns > 0 {
+        statements.push(format!("the tape of this core begins {} ns after the gap did", inside.before_tape_ns));
+    }
+    match evidence.steal {
+        Steal::Rose(ns) => statements.push(format!("steal rose by {} ms around it", ns / 1_000_000)),
+        Steal::Flat => statements.push("steal stayed flat".to_owned()),
+        Steal::CannotSay => {}
+    }
+    match evidence.smi_rise {
+        Some(0) => statements.push("no SMI was counted around it".to_owned()),
+        Some(count) => statements.push(format!("{count} SMIs were counted around it")),
+        None => {}
+    }
+    match evidence.others {
+        Others::Ran => statements.push("another core ran meanwhile".to_owned()),
+        Others::Stopped => statements.push("the other spinning cores stopped, too".to_owned()),
+        Others::NotSeen => {}
+    }
+    if evidence.error_report_followed {
+        statements.push("an error report followed within a second".to_owned());
+    }
+    if evidence.wall_clock_stepped {
+        statements.push("the wall clock stepped".to_owned());
+    }
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(entries: u32, unexplained_ns: u64) -> Inside {
+        let cause = Cause::new(CauseKind::Timer, "local_timer");
+        Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], before_tape_ns: 0 }
+    }
+
+    #[test]
+    fn entry_and_exit_are_learned_from_single_interruptions() {
+        let mut cost = EntryExit::new(true);
+        assert_eq!((cost.typical_ns(), cost.is_measured()), (10_000, false));
+        for _ in 0..40 {
+            cost.learn(&inside(1, 700));
+            cost.learn(&inside(2, 90_000));
+            cost.learn(&Inside { before_tape_ns: 5, ..inside(1, 90_000) });
+        }
+        assert_eq!((cost.typical_ns(), cost.allowance_ns(), cost.is_measured()), (700, 1_400, true));
+        // A few long stops among them do not move the median.
+        for _ in 0..10 {
+            cost.learn(&inside(1, 5_000_000));
+        }
+        assert_eq!(cost.typical_ns(), 700);
+    }
+}

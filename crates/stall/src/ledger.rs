@@ -1,0 +1,278 @@
+//! From two snapshots of a core to its ledger: a pure function.
+//!
+//! The programs partition the wall time among contexts. Three things they cannot see are moved here, within the sum:
+//! the split of work between user and kernel mode (the kernel samples it at the tick), time that the hypervisor took
+//! (the steal counter), and hidden gaps (late timers, the sentinel). What is moved never exceeds what is there, so the
+//! parts always add up to the wall time.
+
+use std::collections::BTreeMap;
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost};
+use surefoot_probes::Snapshot;
+use surefoot_probes::layout::{CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals};
+
+/// What the kernel's own counters say about the same window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Time in user mode as sampled at the tick, any unit.
+    pub user: u64,
+    /// Time in kernel mode as sampled at the tick, the same unit.
+    pub system: u64,
+    /// Idle time, nanoseconds.
+    pub idle_ns: u64,
+    /// Time that the hypervisor gave to others, nanoseconds.
+    pub steal_ns: u64,
+}
+
+/// Time inside a context that was not spent there: a gap that no traced interval covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// What took it, or `None` if that is not known.
+    pub cause: Option<Cause>,
+    /// How long, nanoseconds.
+    pub duration_ns: u64,
+    /// Whether the core was idle then.
+    pub while_idle: bool,
+}
+
+/// Time that a snapshot accounts for under one cause, the open context included.
+fn accounted_ns(snapshot: &Snapshot, number: usize) -> u64 {
+    let open_ns = if snapshot.open_cause() == number { snapshot.open_ns() } else { 0 };
+    snapshot.slot.causes[number].total_ns + open_ns
+}
+
+fn idle_part_ns(snapshot: &Snapshot, number: usize) -> u64 {
+    let slot = &snapshot.slot;
+    let open = snapshot.open_cause() == number && slot.depth > 0 && slot.frames[0].cause == CAUSE_IDLE as u32;
+    slot.causes[number].idle_ns + if open { snapshot.open_ns() } else { 0 }
+}
+
+/// The parts of a window while they are being moved.
+struct Parts {
+    idle_ns: u64,
+    work_ns: u64,
+    unexplained_ns: u64,
+    lost: BTreeMap<Cause, Lost>,
+}
+
+impl Parts {
+    fn lose(&mut self, lost: Lost) {
+        self.lost
+            .entry(lost.cause.clone())
+            .and_modify(|sum| {
+                sum.count += lost.count;
+                sum.total_ns += lost.total_ns;
+                sum.max_ns = sum.max_ns.max(lost.max_ns);
+                sum.while_idle_ns += lost.while_idle_ns;
+                sum.histogram.merge(&lost.histogram);
+            })
+            .or_insert(lost);
+    }
+
+    /// Moves hidden time out of the context it was found in.
+    fn move_hidden(&mut self, hidden: &Hidden) {
+        let from = if hidden.while_idle { &mut self.idle_ns } else { &mut self.work_ns };
+        let moved_ns = hidden.duration_ns.min(*from);
+        *from -= moved_ns;
+        match &hidden.cause {
+            None => self.unexplained_ns += moved_ns,
+            Some(cause) => {
+                let mut lost = Lost::new(cause.clone(), 1, moved_ns, hidden.duration_ns);
+                lost.while_idle_ns = if hidden.while_idle { moved_ns } else { 0 };
+                lost.histogram.record(hidden.duration_ns);
+                self.lose(lost);
+            }
+        }
+    }
+
+    /// Steal has no occurrences, only a sum; it is taken from work first, because an idle core cannot be kept waiting.
+    fn move_steal(&mut self, steal_ns: u64) {
+        let from_work_ns = steal_ns.min(self.work_ns);
+        let from_idle_ns = (steal_ns - from_work_ns).min(self.idle_ns);
+        if from_work_ns + from_idle_ns == 0 {
+            return;
+        }
+        self.work_ns -= from_work_ns;
+        self.idle_ns -= from_idle_ns;
+        let mut lost = Lost::new(Cause::new(CauseKind::Host, "steal"), 0, from_work_ns + from_idle_ns, 0);
+        lost.while_idle_ns = from_idle_ns;
+        self.lose(lost);
+    }
+
+    /// A context can turn out to have been another one after it was read (an NMI is booked backwards), so a part can
+    /// come out too large by what the next window then lacks. The largest parts carry the difference.
+    fn balance(&mut self, wall_ns: u64) {
+        let sum = self.idle_ns + self.work_ns + self.unexplained_ns;
+        let sum = sum + self.lost.values().map(|lost| lost.total_ns).sum::<u64>();
+        if sum <= wall_ns {
+            self.unexplained_ns += wall_ns - sum;
+            return;
+        }
+        let mut excess_ns = sum - wall_ns;
+        let mut parts: Vec<&mut u64> = vec![&mut self.idle_ns, &mut self.work_ns, &mut self.unexplained_ns];
+        parts.extend(self.lost.values_mut().map(|lost| &mut lost.total_ns));
+        parts.sort_by_key(|part| std::cmp::Reverse(**part));
+        for part in parts {
+            let taken_ns = excess_ns.min(*part);
+            *part -= taken_ns;
+            excess_ns -= taken_ns;
+        }
+        for lost in self.lost.values_mut() {
+            lost.while_idle_ns = lost.while_idle_ns.min(lost.total_ns);
+        }
+    }
+}
+
+/// The ledger of a core between two snapshots.
+///
+/// `name` gives a cause its name; `durations` gives the durations of a cause since the earlier snapshot.
+pub fn core_ledger(
+    cpu: CpuId,
+    (earlier, later): (&Snapshot, &Snapshot),
+    counters: &Counters,
+    hidden: &[Hidden],
+    name: impl Fn(usize, &CauseTotals) -> Cause,
+    mut durations: impl FnMut(usize) -> Histogram,
+) -> CoreLedger {
+    let wall_ns = later.at_ns - earlier.at_ns;
+    let took_ns = |number| accounted_ns(later, number).saturating_sub(accounted_ns(earlier, number));
+    let mut parts =
+        Parts { idle_ns: took_ns(CAUSE_IDLE), work_ns: took_ns(CAUSE_WORK), unexplained_ns: 0, lost: BTreeMap::new() };
+    // Before its first event nobody knows what a core does; the kernel's own idle counter does.
+    let unknown_ns = took_ns(CAUSE_UNKNOWN);
+    let unknown_idle_ns = unknown_ns.min(counters.idle_ns);
+    parts.idle_ns += unknown_idle_ns;
+    parts.unexplained_ns += unknown_ns - unknown_idle_ns;
+    for number in CAUSE_LOCAL_TIMER..CAUSES {
+        let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
+        let count = is.count.saturating_sub(was.count);
+        let total_ns = took_ns(number);
+        if count == 0 && total_ns == 0 {
+            continue;
+        }
+        let idle_ns = idle_part_ns(later, number).saturating_sub(idle_part_ns(earlier, number));
+        parts.lose(Lost {
+            cause: name(number, is),
+            count,
+            total_ns,
+            max_ns: is.max_ns,
+            while_idle_ns: idle_ns.min(total_ns),
+            histogram: durations(number),
+        });
+    }
+    parts.balance(wall_ns);
+    parts.move_steal(counters.steal_ns);
+    for gap in hidden {
+        parts.move_hidden(gap);
+    }
+    let kernel_ns = split_ns(parts.work_ns, counters.system, counters.user);
+    let mut lost: Vec<Lost> = parts.lost.into_values().collect();
+    lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+    CoreLedger {
+        cpu,
+        wall_ns,
+        idle_ns: parts.idle_ns,
+        user_ns: parts.work_ns - kernel_ns,
+        kernel_ns,
+        lost,
+        unexplained_ns: parts.unexplained_ns,
+    }
+}
+
+/// The share of `whole` that belongs to `part` when `rest` is the other share; 0 when neither was sampled.
+fn split_ns(whole: u64, part: u64, rest: u64) -> u64 {
+    if part + rest == 0 {
+        return 0;
+    }
+    (u128::from(whole) * u128::from(part) / u128::from(part + rest)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use surefoot_probes::layout::Slot;
+
+    fn snapshot(at_ns: u64, last_ns: u64, open: usize, totals: &[(usize, u64, u64)]) -> Snapshot {
+        let mut slot = Box::new(Slot::zeroed());
+        slot.last_ns = last_ns;
+        slot.frames[0].cause = open as u32;
+        for &(number, total_ns, count) in totals {
+            slot.causes[number].total_ns = total_ns;
+            slot.causes[number].count = count;
+        }
+        Snapshot { at_ns, slot }
+    }
+
+    fn name(number: usize, _: &CauseTotals) -> Cause {
+        Cause::new(CauseKind::Timer, number.to_string())
+    }
+
+    fn ledger(earlier: &Snapshot, later: &Snapshot, counters: &Counters, hidden: &[Hidden]) -> CoreLedger {
+        core_ledger(CpuId(0), (earlier, later), counters, hidden, name, |_| Histogram::default())
+    }
+
+    #[test]
+    fn the_open_context_is_counted_and_not_counted_again() {
+        let first = snapshot(1_000, 900, CAUSE_WORK, &[(CAUSE_WORK, 900, 0)]);
+        let second = snapshot(2_000, 1_500, CAUSE_IDLE, &[(CAUSE_WORK, 1_400, 0), (CAUSE_LOCAL_TIMER, 100, 2)]);
+        let core = ledger(&first, &second, &Counters { user: 3, system: 1, ..Counters::default() }, &[]);
+        assert!(core.sums_up(), "{core:?}");
+        assert_eq!((core.wall_ns, core.idle_ns, core.user_ns, core.kernel_ns), (1_000, 500, 300, 100));
+        assert_eq!((core.lost[0].total_ns, core.lost[0].count, core.unexplained_ns), (100, 2, 0));
+    }
+
+    #[test]
+    fn hidden_time_moves_to_its_cause_or_to_unexplained() {
+        let first = snapshot(0, 0, CAUSE_WORK, &[]);
+        let second = snapshot(1_000, 1_000, CAUSE_WORK, &[(CAUSE_WORK, 800, 0), (CAUSE_IDLE, 200, 0)]);
+        let smi = Hidden { cause: Some(Cause::new(CauseKind::Smi, "")), duration_ns: 300, while_idle: false };
+        let nobody = Hidden { cause: None, duration_ns: 900, while_idle: false };
+        let idle = Hidden { cause: None, duration_ns: 50, while_idle: true };
+        let counters = Counters { user: 1, steal_ns: 100, ..Counters::default() };
+        let core = ledger(&first, &second, &counters, &[smi, nobody, idle]);
+        assert!(core.sums_up(), "{core:?}");
+        // 800 of work: 100 stolen, 300 by an SMI, and of the 900 claimed only the 400 that are left.
+        assert_eq!((core.user_ns, core.idle_ns, core.unexplained_ns), (0, 150, 450));
+        assert_eq!(core.lost_ns(), 400);
+    }
+
+    #[test]
+    fn a_core_without_events_is_idle_as_far_as_the_kernel_says_so() {
+        let first = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
+        let second = snapshot(1_000, 0, CAUSE_UNKNOWN, &[]);
+        let core = ledger(&first, &second, &Counters { idle_ns: 700, ..Counters::default() }, &[]);
+        assert_eq!((core.idle_ns, core.unexplained_ns, core.wall_ns), (700, 300, 1_000));
+    }
+
+    proptest! {
+        /// Whatever the counters and gaps claim, the parts add up.
+        #[test]
+        fn the_parts_add_up(
+            totals in prop::collection::vec((0..CAUSES, 0u64..1_000_000, 0u64..50), 0..20),
+            open in 0..CAUSES, open_ns in 0u64..1_000_000,
+            early_open in 0..CAUSES, early_open_ns in 0u64..1_000_000,
+            user in 0u64..100, system in 0u64..100, idle_ns in 0u64..5_000_000, steal_ns in 0u64..5_000_000,
+            hidden in prop::collection::vec((any::<bool>(), 0u64..2_000_000, any::<bool>()), 0..8),
+        ) {
+            let first = snapshot(5_000_000 + early_open_ns, 5_000_000, early_open, &[]);
+            let mut summed: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+            for (number, total_ns, count) in totals {
+                let entry = summed.entry(number).or_default();
+                entry.0 += total_ns;
+                entry.1 += count;
+            }
+            let totals: Vec<_> = summed.into_iter().map(|(number, (total_ns, count))| (number, total_ns, count)).collect();
+            let last_ns = 5_000_000 + totals.iter().map(|total| total.1).sum::<u64>();
+            let second = snapshot((last_ns + open_ns).max(first.at_ns), last_ns, open, &totals);
+            let hidden: Vec<Hidden> = hidden
+                .into_iter()
+                .map(|(named, duration_ns, while_idle)| Hidden {
+                    cause: named.then(|| Cause::new(CauseKind::Host, "x")), duration_ns, while_idle,
+                })
+                .collect();
+            let core = ledger(&first, &second, &Counters { user, system, idle_ns, steal_ns }, &hidden);
+            prop_assert!(core.sums_up(), "{:?}", core);
+            prop_assert!(core.lost.iter().all(|lost| lost.while_idle_ns <= lost.total_ns));
+        }
+    }
+}

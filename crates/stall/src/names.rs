@@ -1,0 +1,161 @@
+//! The names of the causes: from the programs' numbers and keys to words of the field.
+
+use std::collections::HashMap;
+use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_hostfs::symbols::Symbols;
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_model::{Cause, CauseKind};
+use surefoot_probes::layout::{
+    self, CAUSE_FIRST_DYNAMIC, CAUSE_LOCAL_TIMER, CAUSE_SOFTIRQ, CauseTotals, KEY_DEVICE, KEY_FUNCTION, KEY_NMI,
+    KEY_TASK, KEY_THREAD, SOFTIRQS, VECTORS,
+};
+
+/// The function that x86 calls on the cores whose translations must go.
+const SHOOTDOWN: &str = "flush_tlb_func";
+
+/// Gives causes their names. Interrupt lines and symbols are looked up once and again when a line is new.
+pub struct Names {
+    devices: HashMap<u32, String>,
+    symbols: Result<Symbols, Unsupported>,
+}
+
+impl Names {
+    /// Reads the interrupt lines and the kernel's symbols.
+    pub fn load(root: &Root) -> Self {
+        let mut names = Names { devices: HashMap::new(), symbols: Symbols::load(root) };
+        if let Ok(interrupts) = Interrupts::read(root) {
+            names.learn(&interrupts);
+        }
+        names
+    }
+
+    /// Why functions cannot be named, if they cannot.
+    pub fn symbols_missing(&self) -> Option<&Unsupported> {
+        self.symbols.as_ref().err()
+    }
+
+    /// Takes over the names of interrupt lines that were not known yet.
+    pub fn learn(&mut self, interrupts: &Interrupts) {
+        for row in interrupts.rows.iter().filter(|row| row.is_device()) {
+            if let Ok(number) = row.label.parse() {
+                self.devices.entry(number).or_insert_with(|| row.name.clone());
+            }
+        }
+    }
+
+    fn function(&self, key: u64) -> String {
+        // The key holds the low 56 bits of a kernel address, whose upper byte is all ones.
+        let address = key | 0xFF << 56;
+        match self.symbols.as_ref().ok().and_then(|symbols| symbols.name(address)) {
+            Some(name) => name.to_owned(),
+            None => "function without a name".to_owned(),
+        }
+    }
+
+    /// The cause behind a number of the programs; `totals` is its entry on the core where it happened.
+    pub fn cause(&self, number: usize, totals: &CauseTotals) -> Cause {
+        if (CAUSE_LOCAL_TIMER..CAUSE_LOCAL_TIMER + VECTORS.len()).contains(&number) {
+            return vector_cause(number - CAUSE_LOCAL_TIMER);
+        }
+        if (CAUSE_SOFTIRQ..CAUSE_SOFTIRQ + SOFTIRQS.len()).contains(&number) {
+            return Cause::new(CauseKind::Softirq, SOFTIRQS[number - CAUSE_SOFTIRQ]);
+        }
+        match number {
+            layout::CAUSE_OTHER_NMI => return Cause::new(CauseKind::Nmi, "others"),
+            layout::CAUSE_OTHER_DEVICE => return Cause::new(CauseKind::DeviceInterrupt, "others"),
+            layout::CAUSE_OTHER_FUNCTION => return Cause::new(CauseKind::CallFunction, "others"),
+            layout::CAUSE_OTHER_THREAD => return Cause::new(CauseKind::KernelThread, "others"),
+            layout::CAUSE_OTHER_TASK => return Cause::new(CauseKind::Preemption, "others"),
+            _ if number < CAUSE_FIRST_DYNAMIC => {
+                return Cause::new(CauseKind::OtherInterrupt, format!("number {number}"));
+            }
+            _ => {}
+        }
+        let value = totals.key & (u64::MAX >> 8);
+        match (totals.key >> 56) as u8 {
+            KEY_DEVICE => {
+                let line = value as u32;
+                let name = self.devices.get(&line).filter(|name| !name.is_empty());
+                Cause::new(CauseKind::DeviceInterrupt, name.cloned().unwrap_or_else(|| format!("line {line}")))
+            }
+            KEY_FUNCTION => {
+                let name = self.function(value);
+                let kind = if name == SHOOTDOWN { CauseKind::TlbShootdown } else { CauseKind::CallFunction };
+                Cause::new(kind, name)
+            }
+            KEY_THREAD => Cause::new(CauseKind::KernelThread, printable(&totals.name)),
+            KEY_TASK => Cause::new(CauseKind::Preemption, printable(&totals.name)),
+            KEY_NMI => Cause::new(CauseKind::Nmi, self.function(value)),
+            other => Cause::new(CauseKind::OtherInterrupt, format!("key {other}")),
+        }
+    }
+
+    /// The interrupt line of a cause, if it is one.
+    pub fn line(totals: &CauseTotals) -> Option<u32> {
+        ((totals.key >> 56) as u8 == KEY_DEVICE).then_some(totals.key as u32)
+    }
+}
+
+fn vector_cause(index: usize) -> Cause {
+    let kind = match VECTORS[index].row {
+        "LOC" => CauseKind::Timer,
+        "RES" => CauseKind::Reschedule,
+        "CAL" => return Cause::new(CauseKind::CallFunction, "interrupt itself"),
+        "IWI" => CauseKind::IrqWork,
+        "THR" | "DFR" => CauseKind::MachineCheck,
+        _ => CauseKind::OtherInterrupt,
+    };
+    Cause::new(kind, VECTORS[index].name)
+}
+
+/// A thread's name as text: thread names are bytes that any program may choose, control characters included.
+pub fn printable(name: &[u8]) -> String {
+    let bytes = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    fn totals(kind: u8, value: u64, name: &[u8]) -> CauseTotals {
+        let mut totals = CauseTotals { key: u64::from(kind) << 56 | value & (u64::MAX >> 8), ..CauseTotals::default() };
+        totals.name[..name.len()].copy_from_slice(name);
+        totals
+    }
+
+    fn names() -> Names {
+        let tree = HostTree::new()
+            .file("proc/interrupts", "      CPU0\n 36:  5  PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\n")
+            .file(
+                "proc/kallsyms",
+                "ffffffff81000000 T _text\nffffffff81001000 t flush_tlb_func\nffffffff81002000 t do_sync_core\n",
+            );
+        Names::load(&tree.root())
+    }
+
+    #[test]
+    fn keys_become_words_of_the_field() {
+        let names = names();
+        let named = |kind, value, name: &[u8]| names.cause(40, &totals(kind, value, name)).to_string();
+        assert_eq!(named(KEY_DEVICE, 36, b""), "device interrupt virtio1-req.0");
+        assert_eq!(named(KEY_DEVICE, 99, b""), "device interrupt line 99");
+        assert_eq!(named(KEY_FUNCTION, 0xffff_ffff_8100_1000, b""), "TLB shootdown flush_tlb_func");
+        assert_eq!(named(KEY_FUNCTION, 0xffff_ffff_8100_2000, b""), "call function do_sync_core");
+        assert_eq!(named(KEY_THREAD, 1, b"ksoftirqd"), "kernel thread ksoftirqd");
+        assert_eq!(named(KEY_TASK, 1, b"evil\x1b[2Jname"), "preemption evil?[2Jname");
+    }
+
+    #[test]
+    fn every_number_has_a_name_of_its_own() {
+        let names = names();
+        let mut seen = std::collections::BTreeSet::new();
+        for number in CAUSE_LOCAL_TIMER..CAUSE_FIRST_DYNAMIC {
+            seen.insert(names.cause(number, &CauseTotals::default()));
+        }
+        // The two call-function vectors share one name.
+        assert_eq!(seen.len(), CAUSE_FIRST_DYNAMIC - CAUSE_LOCAL_TIMER - 1);
+        assert_eq!(names.cause(CAUSE_SOFTIRQ + 3, &CauseTotals::default()).name, "NET_RX");
+    }
+}

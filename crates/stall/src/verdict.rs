@@ -1,0 +1,321 @@
+//! The verdict: what stole the part of a gap that no traced interval covers. A pure decision table.
+//!
+//! The order of the rows matters and is that of [`ROWS`]; the first that fits decides. Each row carries a test.
+//! Sources of the rules: SMIs halt all cores of a machine but QEMU's do not reach all virtual ones; Intel counts them
+//! in MSR 0x34, AMD in `ls_smi_rx` without any time; a guest's steal counter covers only time runnable but not
+//! running, in ticks, and is a lower bound; osnoise's documentation on what it calls hardware noise.
+
+use surefoot_model::{Certainty, GapSource, Verdict};
+
+/// Whether the other watched cores made progress during the gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// Nobody looked, or they had nothing to do.
+    NotSeen,
+    /// At least one did.
+    Ran,
+    /// All that were seen stood still, too.
+    Stopped,
+}
+
+/// What the steal counter of this core says about the gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steal {
+    /// There is none, or the gap is shorter than its step.
+    CannotSay,
+    /// It did not move although the gap is several of its steps long.
+    Flat,
+    /// It rose by this much around the gap, nanoseconds.
+    Rose(u64),
+}
+
+/// What is known about a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// How the gap was found.
+    pub source: GapSource,
+    /// Whether interrupts and switches on this core are traced at all.
+    pub traced: bool,
+    /// Time that no traced interval covers, nanoseconds.
+    pub unexplained_ns: u64,
+    /// The part of it that the entries and exits of the traced intervals may have taken, nanoseconds.
+    pub allowance_ns: u64,
+    /// Whether the kernel may have masked interrupts there (it cannot while a loop in user mode spins).
+    pub maybe_masked: bool,
+    /// Whether a hypervisor is below.
+    pub virtual_machine: bool,
+    /// By how much the SMI counter rose, where there is one.
+    pub smi_rise: Option<u64>,
+    /// What the other cores did.
+    pub others: Others,
+    /// NMIs inside the gap.
+    pub nmi_count: u64,
+    /// Whether an error report (machine check, memory controller) followed within a second.
+    pub error_report_followed: bool,
+    /// The steal counter.
+    pub steal: Steal,
+    /// Whether the wall clock stepped against the monotonic one.
+    pub wall_clock_stepped: bool,
+}
+
+/// A row of the decision table.
+pub struct Row {
+    /// What the row says, as evidence to show.
+    pub because: &'static str,
+    fits: fn(&Evidence) -> bool,
+    verdict: Verdict,
+    certainty: Certainty,
+}
+
+const fn row(because: &'static str, fits: fn(&Evidence) -> bool, verdict: Verdict, certainty: Certainty) -> Row {
+    Row { because, fits, verdict, certainty }
+}
+
+use Certainty::{CannotTellApartHere, Certain, Probable};
+
+/// The decision table; the first row that fits decides.
+pub const ROWS: [Row; 20] = [
+    row(
+        "traced intervals cover it, but for their entry and exit",
+        |e| e.traced && e.unexplained_ns <= e.allowance_ns,
+        Verdict::Traced,
+        Certain,
+    ),
+    row(
+        "the SMI counter rose and another core stopped at the same time",
+        |e| !e.virtual_machine && smi(e) && e.others == Others::Stopped,
+        Verdict::Smi,
+        Certain,
+    ),
+    row(
+        "the SMI counter rose; no other core was looked at",
+        |e| !e.virtual_machine && smi(e) && e.others == Others::NotSeen,
+        Verdict::Smi,
+        Probable,
+    ),
+    row(
+        "all cores stopped together, no NMI, and an error report followed; there is no SMI counter here",
+        |e| bare_all_stopped(e) && e.error_report_followed,
+        Verdict::CorrectedErrorLogging,
+        Probable,
+    ),
+    row(
+        "all cores stopped together without an NMI; there is no SMI counter here",
+        bare_all_stopped,
+        Verdict::SmiLike,
+        Probable,
+    ),
+    row(
+        "the steal counter rose by about the gap",
+        |e| e.virtual_machine && steal_covers(e),
+        Verdict::HostScheduled,
+        Certain,
+    ),
+    row(
+        "the steal counter rose, by less than the gap",
+        |e| e.virtual_machine && !e.maybe_masked && matches!(e.steal, Steal::Rose(_)),
+        Verdict::HostScheduled,
+        Probable,
+    ),
+    row(
+        "nothing is traced here, so software cannot be excluded",
+        |e| !e.traced,
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+    row(
+        "the kernel may have had interrupts off, which no tracepoint shows",
+        |e| e.maybe_masked && e.others != Others::Stopped,
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+    row(
+        "all watched cores stopped together and the wall clock stepped: the machine was paused",
+        |e| e.virtual_machine && e.others == Others::Stopped && e.wall_clock_stepped,
+        Verdict::HostPauseOrSmi,
+        Probable,
+    ),
+    row(
+        "all watched cores stopped together; a pause of the machine and an SMI of its host look the same from inside",
+        |e| e.virtual_machine && e.others == Others::Stopped,
+        Verdict::HostPauseOrSmi,
+        CannotTellApartHere,
+    ),
+    row(
+        "only this core stopped and its steal counter stayed flat: an exit or a memory fault on the host",
+        |e| e.virtual_machine && e.others == Others::Ran && e.steal == Steal::Flat,
+        Verdict::HostUnaccounted,
+        Probable,
+    ),
+    row(
+        "only this core stopped; the gap is too short for the steal counter",
+        |e| e.virtual_machine && e.others == Others::Ran,
+        Verdict::HostUnaccounted,
+        Probable,
+    ),
+    row(
+        "a hypervisor is below and no software ran; whether other cores stopped too was not seen",
+        |e| e.virtual_machine,
+        Verdict::HostUnaccounted,
+        CannotTellApartHere,
+    ),
+    row(
+        "the SMI counter rose, but another core ran on, so it was not that SMI",
+        |e| smi(e) && e.others == Others::Ran,
+        Verdict::HardwareThisCore,
+        Probable,
+    ),
+    row(
+        "only this core stopped: frequency or power transition, microcode, bus lock, or the sibling thread",
+        |e| e.others == Others::Ran,
+        Verdict::HardwareThisCore,
+        Probable,
+    ),
+    row(
+        "all cores stopped together although no SMI was counted",
+        |e| e.others == Others::Stopped && e.smi_rise == Some(0),
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+    row(
+        "all cores stopped together with an NMI",
+        |e| e.others == Others::Stopped,
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+    row(
+        "no SMI was counted; no other core was looked at",
+        |e| e.smi_rise == Some(0),
+        Verdict::HardwareThisCore,
+        CannotTellApartHere,
+    ),
+    row(
+        "no other core was looked at and there is no SMI counter",
+        |_| true,
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+];
+
+fn smi(evidence: &Evidence) -> bool {
+    evidence.smi_rise.is_some_and(|rise| rise > 0)
+}
+
+fn bare_all_stopped(evidence: &Evidence) -> bool {
+    !evidence.virtual_machine
+        && evidence.smi_rise.is_none()
+        && evidence.others == Others::Stopped
+        && evidence.nmi_count == 0
+}
+
+/// Steal counts in steps, so "about the gap" is between a half and the double plus one step of 10 ms.
+fn steal_covers(evidence: &Evidence) -> bool {
+    const STEP_NS: u64 = 10_000_000;
+    match evidence.steal {
+        Steal::Rose(ns) => ns >= evidence.unexplained_ns / 2 && ns <= evidence.unexplained_ns * 2 + STEP_NS,
+        Steal::CannotSay | Steal::Flat => false,
+    }
+}
+
+/// Decides, and says by which row.
+pub fn decide(evidence: &Evidence) -> (Verdict, Certainty, &'static str) {
+    let row = ROWS.iter().find(|row| (row.fits)(evidence)).unwrap_or(&ROWS[ROWS.len() - 1]);
+    (row.verdict, row.certainty, row.because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bare metal, a spinning loop, tracing on, no SMI counter, nobody else looked.
+    const BARE: Evidence = Evidence {
+        source: GapSource::Probe,
+        traced: true,
+        unexplained_ns: 50_000_000,
+        allowance_ns: 2_000,
+        maybe_masked: false,
+        virtual_machine: false,
+        smi_rise: None,
+        others: Others::NotSeen,
+        nmi_count: 0,
+        error_report_followed: false,
+        steal: Steal::CannotSay,
+        wall_clock_stepped: false,
+    };
+    const GUEST: Evidence = Evidence { virtual_machine: true, ..BARE };
+
+    /// One piece of evidence per row, in the order of the rows.
+    fn fitting() -> Vec<Evidence> {
+        let stopped = Others::Stopped;
+        let ran = Others::Ran;
+        vec![
+            Evidence { unexplained_ns: 1_500, ..BARE },
+            Evidence { smi_rise: Some(1), others: stopped, ..BARE },
+            Evidence { smi_rise: Some(2), ..BARE },
+            Evidence { others: stopped, error_report_followed: true, ..BARE },
+            Evidence { others: stopped, ..BARE },
+            Evidence { steal: Steal::Rose(60_000_000), ..GUEST },
+            Evidence { steal: Steal::Rose(10_000_000), ..GUEST },
+            Evidence { traced: false, ..GUEST },
+            Evidence { maybe_masked: true, source: GapSource::TimerLateness, ..GUEST },
+            Evidence { others: stopped, wall_clock_stepped: true, ..GUEST },
+            Evidence { others: stopped, ..GUEST },
+            Evidence { others: ran, steal: Steal::Flat, ..GUEST },
+            Evidence { others: ran, unexplained_ns: 100_000, ..GUEST },
+            GUEST,
+            Evidence { smi_rise: Some(1), others: ran, ..BARE },
+            Evidence { others: ran, ..BARE },
+            Evidence { others: stopped, smi_rise: Some(0), ..BARE },
+            Evidence { others: stopped, nmi_count: 1, ..BARE },
+            Evidence { smi_rise: Some(0), ..BARE },
+            BARE,
+        ]
+    }
+
+    #[test]
+    fn every_row_decides_the_case_it_was_written_for() {
+        let cases = fitting();
+        assert_eq!(cases.len(), ROWS.len());
+        for (case, row) in cases.iter().zip(&ROWS) {
+            let (verdict, certainty, because) = decide(case);
+            assert_eq!((because, verdict, certainty), (row.because, row.verdict, row.certainty), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn an_smi_is_certain_only_with_a_count_and_a_second_core() {
+        for others in [Others::NotSeen, Others::Ran, Others::Stopped] {
+            for smi_rise in [None, Some(0), Some(3)] {
+                for virtual_machine in [false, true] {
+                    let (verdict, certainty, _) = decide(&Evidence { others, smi_rise, virtual_machine, ..BARE });
+                    let sure = verdict == Verdict::Smi && certainty == Certainty::Certain;
+                    assert_eq!(sure, !virtual_machine && smi_rise == Some(3) && others == Others::Stopped);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_guest_never_names_an_smi_and_bare_metal_never_a_hypervisor() {
+        for mut case in fitting() {
+            case.virtual_machine = true;
+            let (verdict, ..) = decide(&case);
+            assert!(!matches!(verdict, Verdict::Smi | Verdict::SmiLike | Verdict::HardwareThisCore), "{case:?}");
+            case.virtual_machine = false;
+            let (verdict, ..) = decide(&case);
+            let of_a_host = [Verdict::HostScheduled, Verdict::HostUnaccounted, Verdict::HostPauseOrSmi];
+            assert!(!of_a_host.contains(&verdict), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn without_tracing_software_is_never_excluded() {
+        for case in fitting() {
+            let untraced = Evidence { traced: false, steal: Steal::CannotSay, smi_rise: None, ..case };
+            let (verdict, certainty, _) = decide(&untraced);
+            if untraced.others != Others::Stopped || untraced.virtual_machine {
+                assert_eq!((verdict, certainty), (Verdict::Undetermined, Certainty::CannotTellApartHere), "{case:?}");
+            }
+        }
+    }
+}

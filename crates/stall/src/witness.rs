@@ -1,0 +1,200 @@
+//! The witness: what the rest of the machine did around a gap.
+//!
+//! A housekeeping thread lets it look round every few milliseconds; it keeps the last looks, so that a gap found
+//! later can be held against the steal counter, the SMI counter, the wall clock and the error reports of its time.
+
+use crate::verdict::{Evidence, Others, Steal};
+use std::collections::VecDeque;
+use surefoot_hostfs::identity::Identity;
+use surefoot_hostfs::smi::SmiCounter;
+use surefoot_hostfs::stat::{Stat, ticks_per_s};
+use surefoot_hostfs::{Root, Unsupported, clock};
+use surefoot_model::{CpuId, GapSource};
+
+/// Looks that are kept: at 10 ms each, the last five seconds.
+const LOOKS: usize = 512;
+
+/// The kernel brings the steal counter up to date at the tick, so a rise shows up to this much later.
+pub const SETTLING_NS: u64 = 25_000_000;
+
+/// A step of the wall clock against the monotonic one that cannot be slewing, nanoseconds.
+const STEP_NS: i64 = 1_000_000;
+
+#[derive(Debug, Clone)]
+struct Look {
+    at_ns: u64,
+    steal_ticks: Vec<(CpuId, u64)>,
+    smi_count: Option<u64>,
+    error_reports: u64,
+    realtime_offset_ns: i64,
+}
+
+/// Keeps what the machine's counters said lately.
+pub struct Witness {
+    root: Root,
+    looks: VecDeque<Look>,
+    smi: Result<SmiCounter, Unsupported>,
+    virtual_machine: bool,
+    step_ns: u64,
+}
+
+impl Witness {
+    /// Opens the counters; the SMI counter is read on `housekeeping`, because reading another core's would
+    /// interrupt that core.
+    pub fn open(root: &Root, identity: &Identity, housekeeping: Option<CpuId>) -> Self {
+        let smi = match housekeeping {
+            Some(cpu) => SmiCounter::open(root, identity, cpu),
+            None => Err(Unsupported::new(
+                "every core is watched, and reading the SMI counter interrupts the core it is read on",
+                "leave one core unwatched",
+            )),
+        };
+        Witness {
+            root: root.clone(),
+            looks: VecDeque::with_capacity(LOOKS),
+            smi,
+            virtual_machine: identity.hypervisor.is_some(),
+            step_ns: 1_000_000_000 / ticks_per_s().max(1),
+        }
+    }
+
+    /// Why SMIs cannot be counted, if they cannot.
+    pub fn smi_missing(&self) -> Option<&Unsupported> {
+        self.smi.as_ref().err()
+    }
+
+    /// Looks round once.
+    pub fn look(&mut self) {
+        let steal_ticks = Stat::read(&self.root)
+            .map(|stat| stat.cpus.iter().map(|(cpu, ticks)| (*cpu, ticks.steal)).collect())
+            .unwrap_or_default();
+        let look = Look {
+            at_ns: clock::monotonic_ns(),
+            steal_ticks,
+            smi_count: self.smi.as_mut().ok().and_then(|counter| counter.read().ok()),
+            error_reports: error_reports(&self.root),
+            realtime_offset_ns: clock::realtime_offset_ns(),
+        };
+        if self.looks.len() == LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(look);
+    }
+
+    /// When it last looked, `CLOCK_MONOTONIC` nanoseconds; 0 before the first look.
+    pub fn last_look_ns(&self) -> u64 {
+        self.looks.back().map_or(0, |look| look.at_ns)
+    }
+
+    /// The looks just before and just after a stretch of time.
+    fn around(&self, start_ns: u64, end_ns: u64) -> Option<(&Look, &Look)> {
+        let before = self.looks.iter().rev().find(|look| look.at_ns <= start_ns)?;
+        let after = self.looks.iter().find(|look| look.at_ns >= end_ns).or(self.looks.back())?;
+        (after.at_ns > before.at_ns).then_some((before, after))
+    }
+
+    fn steal(&self, cpu: CpuId, start_ns: u64, end_ns: u64) -> Steal {
+        let length_ns = end_ns - start_ns;
+        // A gap shorter than a step of the counter cannot be told from its neighbours.
+        if !self.virtual_machine || length_ns < self.step_ns {
+            return Steal::CannotSay;
+        }
+        let Some((before, after)) = self.around(start_ns, end_ns + SETTLING_NS) else { return Steal::CannotSay };
+        let ticks = |look: &Look| look.steal_ticks.iter().find(|(other, _)| *other == cpu).map(|(_, ticks)| *ticks);
+        match (ticks(before), ticks(after)) {
+            (Some(was), Some(is)) if is > was => Steal::Rose((is - was) * self.step_ns),
+            (Some(_), Some(_)) if length_ns >= 3 * self.step_ns => Steal::Flat,
+            _ => Steal::CannotSay,
+        }
+    }
+
+    /// What is known about a gap, apart from what its own core's tape says.
+    pub fn evidence(&self, source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64) -> Evidence {
+        let around = self.around(start_ns, end_ns);
+        let later_ns = end_ns.saturating_add(1_000_000_000);
+        let reports =
+            self.around(start_ns, later_ns).map_or(0, |(before, after)| after.error_reports - before.error_reports);
+        Evidence {
+            source,
+            traced: true,
+            unexplained_ns: end_ns - start_ns,
+            allowance_ns: 0,
+            maybe_masked: source == GapSource::TimerLateness,
+            virtual_machine: self.virtual_machine,
+            smi_rise: around.and_then(|(before, after)| Some(after.smi_count?.saturating_sub(before.smi_count?))),
+            others: Others::NotSeen,
+            nmi_count: 0,
+            error_report_followed: reports > 0,
+            steal: self.steal(cpu, start_ns, end_ns),
+            wall_clock_stepped: around
+                .is_some_and(|(before, after)| (after.realtime_offset_ns - before.realtime_offset_ns).abs() > STEP_NS),
+        }
+    }
+}
+
+/// Errors that the memory controllers' drivers have reported so far; never falls.
+fn error_reports(root: &Root) -> u64 {
+    const CONTROLLERS: u32 = 64;
+    let mut sum = 0u64;
+    for controller in 0..CONTROLLERS {
+        let count = |kind: &str| {
+            let path = root.sys(format!("devices/system/edac/mc/mc{controller}/{kind}_count"));
+            root.read_if_present(path).ok().flatten().and_then(|text| text.trim().parse::<u64>().ok())
+        };
+        let Some(corrected) = count("ce") else { break };
+        sum = sum.saturating_add(corrected).saturating_add(count("ue").unwrap_or(0));
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn witness(virtual_machine: bool, looks: &[(u64, u64, Option<u64>, u64, i64)]) -> Witness {
+        Witness {
+            root: Root::host(),
+            looks: looks
+                .iter()
+                .map(|&(at_ms, steal, smi_count, error_reports, offset_ms)| Look {
+                    at_ns: at_ms * 1_000_000,
+                    steal_ticks: vec![(CpuId(0), steal), (CpuId(1), 0)],
+                    smi_count,
+                    error_reports,
+                    realtime_offset_ns: offset_ms * 1_000_000,
+                })
+                .collect(),
+            smi: Err(Unsupported::new("test", "")),
+            virtual_machine,
+            step_ns: 10_000_000,
+        }
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn steal_is_compared_around_the_gap_and_only_when_it_can_say_something() {
+        let guest = witness(true, &[(0, 5, None, 0, 0), (10, 5, None, 0, 0), (60, 5, None, 0, 0), (90, 9, None, 0, 0)]);
+        let steal = |cpu, from_ms: u64, to_ms: u64| {
+            guest.evidence(GapSource::Probe, CpuId(cpu), from_ms * MS, to_ms * MS).steal
+        };
+        assert_eq!(steal(0, 12, 55), Steal::Rose(40 * MS));
+        assert_eq!(steal(1, 12, 55), Steal::Flat);
+        assert_eq!(steal(0, 12, 15), Steal::CannotSay, "3 ms are less than a step of 10 ms");
+        assert_eq!(steal(1, 12, 30), Steal::CannotSay, "18 ms may fall between two steps");
+        let bare = witness(false, &[(0, 5, None, 0, 0), (90, 9, None, 0, 0)]);
+        assert_eq!(bare.evidence(GapSource::Probe, CpuId(0), 12 * MS, 55 * MS).steal, Steal::CannotSay);
+    }
+
+    #[test]
+    fn smi_count_error_reports_and_clock_steps_are_seen_around_the_gap() {
+        let looks = [(0, 0, Some(7), 0, 5), (10, 0, Some(7), 0, 5), (20, 0, Some(9), 0, 8), (500, 0, Some(9), 2, 8)];
+        let bare = witness(false, &looks);
+        let evidence = bare.evidence(GapSource::Sentinel, CpuId(0), 11 * MS, 12 * MS);
+        assert_eq!(evidence.smi_rise, Some(2));
+        assert!(evidence.error_report_followed && evidence.wall_clock_stepped && !evidence.maybe_masked);
+        let quiet = bare.evidence(GapSource::TimerLateness, CpuId(0), MS, 2 * MS);
+        assert_eq!(quiet.smi_rise, Some(0));
+        assert!(quiet.maybe_masked && !quiet.wall_clock_stepped);
+    }
+}
