@@ -1,5 +1,7 @@
 //! Reads how many tests passed, failed and were left out from what the test runners print.
 
+use std::collections::BTreeMap;
+
 /// The tests of one or more runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -14,12 +16,37 @@ impl Counts {
         self.failed += other.failed;
         self.skipped += other.skipped;
     }
+}
 
+/// What a runner has said so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    pub counts: Counts,
+    /// Tests that are marked as ignored, with the reason of the mark.
+    pub ignored: BTreeMap<String, String>,
+    /// Whether a summary has come; without one the counts mean nothing.
+    pub summed_up: bool,
+    /// Ignored tests that a summary counts although another test runs them.
+    pub parts_of_others: u64,
+}
+
+/// How the reason of an ignored test begins that another test starts in a process of its own: it does run.
+const PART_OF_ANOTHER: &str = "runs in a child process";
+
+impl Said {
     /// Reads one line of a runner's output; a line that says nothing about counts changes nothing.
     pub fn read(&mut self, line: &str) {
         let line = line.trim_end();
-        if let Some(counts) = cargo_result(line) {
-            self.add(counts);
+        if let Some(mut counts) = cargo_result(line) {
+            counts.skipped = counts.skipped.saturating_sub(std::mem::take(&mut self.parts_of_others));
+            self.counts.add(counts);
+            self.summed_up = true;
+        } else if let Some((name, reason)) = cargo_ignored(line) {
+            if reason.starts_with(PART_OF_ANOTHER) {
+                self.parts_of_others += 1;
+            } else {
+                self.ignored.insert(name.to_owned(), reason.to_owned());
+            }
         } else if let Some(rest) = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ ")) {
             self.read_node(rest);
         }
@@ -30,11 +57,21 @@ impl Counts {
         let Some((word, number)) = line.split_once(' ') else { return };
         let Ok(number) = number.parse::<u64>() else { return };
         match word {
-            "pass" => self.passed += number,
-            "fail" | "cancelled" => self.failed += number,
-            "skipped" | "todo" => self.skipped += number,
-            _ => {}
+            "pass" => self.counts.passed += number,
+            "fail" | "cancelled" => self.counts.failed += number,
+            "skipped" | "todo" => self.counts.skipped += number,
+            _ => return,
         }
+        self.summed_up = true;
+    }
+}
+
+/// `test NAME ... ignored` or `test NAME ... ignored, REASON`
+fn cargo_ignored(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+    match rest.strip_prefix(", ") {
+        Some(reason) => Some((name, reason)),
+        None => rest.is_empty().then_some((name, "marked as ignored")),
     }
 }
 
@@ -53,10 +90,14 @@ fn cargo_result(line: &str) -> Option<Counts> {
 mod tests {
     use super::*;
 
+    fn said(text: &str) -> Said {
+        let mut said = Said::default();
+        text.lines().for_each(|line| said.read(line));
+        said
+    }
+
     fn read(text: &str) -> Counts {
-        let mut counts = Counts::default();
-        text.lines().for_each(|line| counts.read(line));
-        counts
+        said(text).counts
     }
 
     #[test]
@@ -78,7 +119,20 @@ mod tests {
     #[test]
     fn other_lines_count_nothing() {
         for line in ["test result: who knows", "test result: ok. x passed; 0 failed; 0 ignored", "# pass", "pass 3"] {
-            assert_eq!(read(line), Counts::default(), "{line}");
+            assert_eq!(said(line), Said::default(), "{line}");
         }
+        assert!(said("# pass 0").summed_up);
+    }
+
+    #[test]
+    fn ignored_tests_are_named_and_parts_of_others_are_no_tests() {
+        let said = said(
+            "test a::b ... ignored, no such kernel\ntest c ... ignored\ntest d ... ok\n\
+            test e ... ignored, runs in a child process\n\
+            test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        );
+        assert_eq!(said.counts, Counts { passed: 1, failed: 0, skipped: 2 });
+        let ignored: Vec<_> = said.ignored.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
+        assert_eq!(ignored, [("a::b", "no such kernel"), ("c", "marked as ignored")]);
     }
 }

@@ -5,7 +5,7 @@
 //! file that the environment variable `SUREFOOT_NOT_RUN` names (see `surefoot_testkit::not_run`) and then counts as
 //! skipped, not as passed. The last line is always `N passed, N failed, N skipped`.
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Said};
 use crate::workspace::{Checked, Workspace, output};
 use crate::{layers, licences, links, page, tidy};
 use std::collections::BTreeMap;
@@ -242,11 +242,12 @@ impl<'a> Suite<'a> {
         }
         command.env(NOT_RUN_FILE, &self.not_run_file).stdin(Stdio::null());
         match run_and_count(command) {
-            Ok((counts, succeeded)) => {
+            Ok((said, succeeded)) => {
                 let left_out = read_not_run(&self.not_run_file);
-                let counts = settle(counts, succeeded, left_out.len() as u64);
+                let counts = settle(&said, succeeded, left_out.len() as u64);
                 let failed = counts.failed > 0;
                 self.counts.add(counts);
+                self.left_out.extend(said.ignored);
                 self.left_out.extend(left_out);
                 let result = format!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
                 self.note(name, began, if failed { format!("FAILED: {result}") } else { result });
@@ -295,29 +296,32 @@ fn announce(name: &str) -> Instant {
 }
 
 /// Runs a command, passes its standard output through line by line, and reads the counts in it.
-fn run_and_count(command: &mut Command) -> Result<(Counts, bool), String> {
+fn run_and_count(command: &mut Command) -> Result<(Said, bool), String> {
     let program = format!("{:?}", command.get_program());
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("{program} cannot be started: {error}"))?;
-    let mut counts = Counts::default();
+    let mut said = Said::default();
     let mut lines = BufReader::new(child.stdout.take().expect("standard output was asked for"));
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).map_err(|error| format!("{program}: {error}"))? > 0 {
         let text = String::from_utf8_lossy(&line);
         print!("{text}");
-        counts.read(&text);
+        said.read(&text);
         line.clear();
     }
     let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
-    Ok((counts, status.success()))
+    Ok((said, status.success()))
 }
 
 /// The counts that go into the sum: what was left out did not pass, and what ends badly has failed.
-fn settle(mut counts: Counts, succeeded: bool, left_out: u64) -> Counts {
+///
+/// A runner that gives no numbers counts as one test.
+fn settle(said: &Said, succeeded: bool, left_out: u64) -> Counts {
+    let mut counts = said.counts;
     if !succeeded && counts.failed == 0 {
         counts.failed = 1;
     }
-    if succeeded && counts == Counts::default() {
+    if succeeded && !said.summed_up {
         counts.passed = 1;
     }
     counts.passed = counts.passed.saturating_sub(left_out);
@@ -345,19 +349,21 @@ mod tests {
     #[test]
     fn counts_come_from_what_a_runner_prints_and_how_it_ends() {
         let line = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        let (counts, succeeded) = run_and_count(&mut shell(&format!("echo '{line}'; echo '{line}'"))).unwrap();
-        assert_eq!((counts, succeeded), (Counts { passed: 6, failed: 0, skipped: 2 }, true));
-        let (counts, succeeded) = run_and_count(&mut shell(&format!("echo '{line}'; exit 101"))).unwrap();
+        let (said, succeeded) = run_and_count(&mut shell(&format!("echo '{line}'; echo '{line}'"))).unwrap();
+        assert_eq!((said.counts, succeeded), (Counts { passed: 6, failed: 0, skipped: 2 }, true));
+        let (said, succeeded) = run_and_count(&mut shell(&format!("echo '{line}'; exit 101"))).unwrap();
         assert!(!succeeded);
-        assert_eq!(settle(counts, succeeded, 0), Counts { passed: 3, failed: 1, skipped: 1 });
+        assert_eq!(settle(&said, succeeded, 0), Counts { passed: 3, failed: 1, skipped: 1 });
     }
 
     #[test]
     fn a_test_that_was_left_out_has_not_passed() {
-        let counts = Counts { passed: 5, failed: 1, skipped: 1 };
-        assert_eq!(settle(counts, false, 2), Counts { passed: 3, failed: 1, skipped: 3 });
-        assert_eq!(settle(Counts::default(), true, 0), Counts { passed: 1, failed: 0, skipped: 0 });
-        assert_eq!(settle(Counts::default(), false, 0), Counts { passed: 0, failed: 1, skipped: 0 });
+        let said = Said { counts: Counts { passed: 5, failed: 1, skipped: 1 }, summed_up: true, ..Said::default() };
+        assert_eq!(settle(&said, false, 2), Counts { passed: 3, failed: 1, skipped: 3 });
+        assert_eq!(settle(&Said::default(), true, 0), Counts { passed: 1, failed: 0, skipped: 0 });
+        assert_eq!(settle(&Said::default(), false, 0), Counts { passed: 0, failed: 1, skipped: 0 });
+        let nothing = Said { summed_up: true, ..Said::default() };
+        assert_eq!(settle(&nothing, true, 0), Counts::default());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `setup.sh` and `run.sh` on made-up machines: a folder of small programs is the whole PATH, so nothing real is
 //! installed and every call of a package manager or of sudo is seen.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
