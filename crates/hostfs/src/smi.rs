@@ -84,13 +84,18 @@ impl SmiSource {
 /// # Errors
 /// [`Unsupported`] with the reason and the remedy.
 pub fn choose(facts: &SmiFacts) -> Result<SmiSource, Unsupported> {
-    if let Some(hypervisor) = &facts.hypervisor {
-        let hidden = if hypervisor == "KVM" {
-            "KVM shows a guest only the SMIs of its virtual firmware (MSR 0x34), never those of the machine".to_owned()
-        } else {
-            format!("this is a guest of a hypervisor ({hypervisor}), which hides the SMIs of the machine")
+    if facts.vendor != Vendor::Other
+        && let Some(hypervisor) = &facts.hypervisor
+    {
+        let why = match (hypervisor.as_str(), facts.vendor) {
+            ("KVM", Vendor::Intel) => {
+                "KVM shows a guest only the SMIs of its virtual firmware (MSR 0x34), never those of the machine"
+                    .to_owned()
+            }
+            ("unknown", _) => "this is a guest of a hypervisor, which hides the SMIs of the machine".to_owned(),
+            (name, _) => format!("this is a guest of {name}, which hides the SMIs of the machine"),
         };
-        return Err(Unsupported::new(hidden, "run Surefoot on the host of this virtual machine"));
+        return Err(Unsupported::new(why, "run Surefoot on the host of this virtual machine"));
     }
     match facts.vendor {
         Vendor::Intel if facts.family < INTEL_FIRST_FAMILY || facts.family == INTEL_PENTIUM_4 => {
@@ -265,8 +270,10 @@ mod tests {
             (SmiFacts { family: 15, ..facts() }, "Intel processors of family 15 do not count SMIs"),
             (SmiFacts { family: 5, ..facts() }, "Intel processors of family 5 do not count SMIs"),
             (guest("KVM"), "KVM shows a guest only the SMIs of its virtual firmware"),
-            (guest("Hyper-V"), "a guest of a hypervisor (Hyper-V)"),
-            (SmiFacts { hypervisor: Some("Xen".to_owned()), ..amd.clone() }, "a guest of a hypervisor (Xen)"),
+            (guest("Hyper-V"), "this is a guest of Hyper-V, which hides"),
+            (guest("unknown"), "this is a guest of a hypervisor, which hides"),
+            (SmiFacts { hypervisor: Some("KVM".to_owned()), ..amd.clone() }, "this is a guest of KVM, which hides"),
+            (SmiFacts { vendor: Vendor::Other, ..guest("KVM") }, "no SMI counter is known for this processor"),
             (amd.clone(), "event ls_smi_rx"),
             (SmiFacts { family: 0x15, ..amd.clone() }, "AMD processors of family 21 do not count SMIs"),
             (SmiFacts { pmu: false, ..amd.clone() }, "no driver for the processor's counters"),

@@ -136,9 +136,14 @@ pub fn resident_bytes(root: &Root) -> Result<u64, Error> {
     let text = root.read(&path)?;
     let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
     let pages = pages.ok_or_else(|| Error::malformed(path, 1, "the second number, the resident pages, is missing"))?;
+    Ok(pages.saturating_mul(page_bytes()))
+}
+
+/// The size of a page of memory of the running kernel, bytes.
+pub fn page_bytes() -> u64 {
     // SAFETY: sysconf reads a constant and takes no pointer.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    Ok(pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096)))
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|&bytes| bytes > 0).unwrap_or(4096)
 }
 
 /// The kernel's number of the calling thread.
