@@ -27,6 +27,16 @@ export function duration(ns: number): string {
   return scaled(ns, TIME_UNITS);
 }
 
+/** A threshold as it was set, without made-up digits: "20 us", "1.5 ms". */
+export function threshold(us: number): string {
+  return us >= 1000 ? `${us / 1000} ms` : `${us} us`;
+}
+
+/** A total that a source may not know: counted but not timed is not the same as no time. */
+export function timed(totalNs: number, times: number, words: string): string {
+  return totalNs === 0 && times > 0 ? "not timed" : words;
+}
+
 const BYTE_UNITS = [
   [1024, "KiB"],
   [1024 ** 2, "MiB"],

@@ -26,7 +26,7 @@ const MAX_HEAT_PX = 560;
 export function layoutOf(width: number, cores: number): Layout {
   const lanes = cores <= MAX_LANES;
   const row = lanes
-    ? Math.max(32, Math.min(205, Math.floor(410 / Math.max(1, cores))))
+    ? Math.max(32, Math.min(300, Math.floor(410 / Math.max(1, cores))))
     : Math.max(3, Math.min(16, Math.floor(MAX_HEAT_PX / cores)));
   const space = lanes ? 8 : row >= 6 ? 1 : 0;
   const axis = 22;

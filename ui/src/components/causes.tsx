@@ -1,4 +1,4 @@
-import { count, duration, share } from "../format.ts";
+import { count, duration, share, timed } from "../format.ts";
 import type { CauseSum } from "../ledger.ts";
 import { KINDS } from "../model.ts";
 import * as state from "../state.ts";
@@ -37,7 +37,7 @@ export function Causes() {
       title: "Total",
       className: "number",
       order: (row) => row.totalNs,
-      cell: (row) => duration(row.totalNs),
+      cell: (row) => timed(row.totalNs, row.count, duration(row.totalNs)),
     },
     {
       key: "share",
@@ -47,7 +47,7 @@ export function Causes() {
       cell: (row) => (
         <span class="barred">
           <Bar segments={[{ key: "total", className: kindClass(row.kind), value: row.totalNs }]} full={most} />
-          <span>{share(row.totalNs, whole.wallNs)}</span>
+          <span>{timed(row.totalNs, row.count, share(row.totalNs, whole.wallNs)).replace("not timed", "–")}</span>
         </span>
       ),
     },

@@ -44,7 +44,7 @@ export function Cores() {
       className: "wide",
       hint: "Lost and unexplained time, drawn larger: the core with the most fills the bar",
       order: ({ core }) => (core.lostNs + core.unexplainedNs) / core.wallNs,
-      cell: ({ core }) => <Bar segments={lostSegments(core)} full={mostLost * core.wallNs} />,
+      cell: ({ core }) => <Bar segments={lostSegments(core, state.mask.value)} full={mostLost * core.wallNs} />,
     },
   ];
   return (

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { commandLine } from "../command.ts";
 import { formatCpuList, parseCpuList } from "../cpulist.ts";
-import { share } from "../format.ts";
+import { share, timed } from "../format.ts";
 import { KINDS, type Kind } from "../model.ts";
 import { changeFilters, filters, filtersAreDefault, history, meta, problems, revision, whole } from "../state.ts";
 import { defaults, MAX_MIN_US, RANGES_S } from "../url.ts";
@@ -102,6 +102,7 @@ function Kinds() {
   revision.value;
   const { kinds } = filters.value;
   const sum = whole.value;
+  const counts = KINDS.map((_, at) => sum.lost.reduce((all, lost) => all + (lost.kind === at ? lost.count : 0), 0));
   const occurred = new Set(history.causes.map((cause) => cause.kind));
   const toggle = (kind: Kind) =>
     changeFilters({
@@ -122,7 +123,7 @@ function Kinds() {
           >
             <Swatch kind={at} />
             {kind.label}
-            <span class="figures muted">{share(sum.byKindNs[at], sum.wallNs)}</span>
+            <span class="figures muted">{timed(sum.byKindNs[at], counts[at], share(sum.byKindNs[at], sum.wallNs))}</span>
           </button>
         ) : null,
       )}

@@ -15,16 +15,22 @@ export function ledgerSegments(ledger: Ledger) {
   ];
 }
 
-export function lostSegments(ledger: Ledger) {
+/** Kinds that a filter leaves out keep their length and lose their colour, so that the parts still add up. */
+export function lostSegments(ledger: Ledger, mask?: readonly boolean[]) {
   return [
-    ...KINDS.map((kind, at) => ({ key: kind.id, className: kindClass(at), value: ledger.byKindNs[at] })),
+    ...KINDS.map((kind, at) => ({
+      key: kind.id,
+      className: mask && !mask[at] ? "c-off" : kindClass(at),
+      value: ledger.byKindNs[at],
+    })),
     { key: "unexplained", className: kindClass(null), value: ledger.unexplainedNs },
   ];
 }
 
 /** Milliseconds to the microsecond, rounded so that the column adds up to its last line. */
 export function LedgerTable({ ledger }: { ledger: Ledger }) {
-  const lost = [...ledger.lost].filter((cause) => cause.totalNs > 0 || cause.count > 0);
+  const lost = ledger.lost.filter((cause) => cause.totalNs > 0);
+  const untimed = ledger.lost.filter((cause) => cause.totalNs === 0 && cause.count > 0).length;
   const parts = [
     ledger.idleNs,
     ledger.userNs,
@@ -74,6 +80,12 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
           {row("wall", "= wall", ledger.wallNs, -1)}
         </tfoot>
       </table>
+      {untimed > 0 && (
+        <p class="muted aside">
+          {untimed === 1 ? "One cause was" : `${untimed} causes were`} counted but not timed; its time is in the other
+          parts.
+        </p>
+      )}
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { clock, count, duration, instant, share } from "../format.ts";
+import { clock, count, duration, instant, share, threshold } from "../format.ts";
 import { gapKey } from "../history.ts";
 import { CERTAINTIES, kindIndex, KINDS, SOURCES, VERDICTS, type Gap } from "../model.ts";
 import * as state from "../state.ts";
@@ -128,7 +128,7 @@ export function Stalls() {
         <h2 id="stalls-title">Worst stalls</h2>
         {gaps.length > 0 && (
           <p class="muted figures">
-            {count(Math.max(gaps.length, state.reportedGaps.value))} of {duration(minUs * 1000)} and more; longest first
+            {count(Math.max(gaps.length, state.reportedGaps.value))} of {threshold(minUs)} and more; longest first
           </p>
         )}
       </div>
@@ -139,7 +139,7 @@ export function Stalls() {
           ))}
         </ol>
       ) : (
-        <p class="empty">No stall above {duration(minUs * 1000)} in this range.</p>
+        <p class="empty">No stall above {threshold(minUs)} in this range.</p>
       )}
       {gaps.length > ROOM && (
         <button type="button" class="button quiet more" onClick={() => (all.value = !all.value)}>

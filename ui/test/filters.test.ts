@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { commandLine, shellWord } from "../src/command.ts";
+import { formatCpuList, parseCpuList } from "../src/cpulist.ts";
+import { KINDS } from "../src/model.ts";
+import { defaults, parseQuery, toQuery, type Filters } from "../src/url.ts";
+
+const live = defaults("live");
+
+test("core lists are the kernel's", () => {
+  assert.deepEqual(parseCpuList("0-3,8"), [0, 1, 2, 3, 8]);
+  assert.deepEqual(parseCpuList(" 3 , 1-1,3 "), [1, 3]);
+  for (const bad of ["", "a", "3-1", "1,,2", "-1", "0-99999", "1e2", "0x1"]) assert.equal(parseCpuList(bad), null, bad);
+  assert.equal(formatCpuList([0, 1]), "0,1");
+  assert.equal(formatCpuList([0, 1, 2, 3, 8]), "0-3,8");
+  assert.equal(formatCpuList([]), "");
+});
+
+test("filters survive the way through the URL", () => {
+  let seed = 7;
+  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+  for (let round = 0; round < 300; round += 1) {
+    const filters: Filters = {
+      cpus: Array.from({ length: 40 }, (_, cpu) => cpu).filter(() => random() < 0.3),
+      kinds: KINDS.map((kind) => kind.id).filter(() => random() < 0.3),
+      minUs: [0, 0.5, 20, 1000][Math.floor(random() * 4)],
+      rangeS: [60, 300, 900, 0, 42][Math.floor(random() * 5)],
+    };
+    const base = defaults(random() < 0.5 ? "live" : "replay");
+    const { filters: back, problems } = parseQuery(toQuery(filters, base), base);
+    assert.deepEqual(back, filters);
+    assert.deepEqual(problems, []);
+  }
+});
+
+test("the defaults are the plain address", () => {
+  assert.equal(toQuery(live, live), "");
+  assert.deepEqual(parseQuery("", live).filters, live);
+  assert.equal(
+    toQuery({ cpus: [0, 1], kinds: ["timer", "softirq"], minUs: 50, rangeS: 300 }, live),
+    "?cpu=0,1&kind=timer,softirq&min_us=50&range_s=300",
+  );
+});
+
+test("what cannot be used is left out and said", () => {
+  const { filters, problems } = parseQuery("?cpu=x&kind=timer,<b>&min_us=-4&range_s=1.5&other=1", live);
+  assert.deepEqual(filters, { ...live, kinds: ["timer"] });
+  assert.equal(problems.length, 4);
+  assert.match(problems[0], /^cpu=x is not a list of cores/);
+  assert.ok(parseQuery(`?cpu=${"9".repeat(500)}`, live).problems[0].length < 150);
+});
+
+test("the command says the same as the filters", () => {
+  assert.equal(
+    commandLine({ cpus: [0, 1], kinds: ["timer", "softirq"], minUs: 20, rangeS: 60 }, null),
+    "surefoot stall report --cpus 0,1 --kinds timer,softirq --min-gap 20us --duration 60s",
+  );
+  assert.equal(commandLine({ ...live, minUs: 1000 }, null), "surefoot stall report --min-gap 1ms --duration 60s");
+  assert.equal(commandLine({ ...live, minUs: 0.5 }, null), "surefoot stall report --min-gap 500ns --duration 60s");
+});
+
+test("a file name cannot become another command", () => {
+  assert.equal(commandLine(live, "a b.sfr"), "surefoot stall replay 'a b.sfr' --min-gap 20us");
+  assert.equal(shellWord("x'; rm -rf ~ #"), "'x'\\''; rm -rf ~ #'");
+  assert.match(commandLine(live, "--help"), / \.\/--help /);
+});
