@@ -19,6 +19,12 @@ pub fn kernel_threads(root: &Root) -> Vec<u32> {
         .collect()
 }
 
+/// The numbers of a process's threads; empty when it has ended.
+pub fn threads(root: &Root, pid: u32) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(root.proc(format!("{pid}/task"))) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(MOST_TASKS).collect()
+}
+
 /// The name of a task may hold spaces and parentheses, so the fields are counted from the last closing one.
 fn is_kernel_thread(stat: &str) -> bool {
     let Some((_, rest)) = stat.rsplit_once(')') else { return false };
@@ -41,5 +47,6 @@ mod tests {
     #[test]
     fn this_process_is_not_a_kernel_thread() {
         assert!(!kernel_threads(&Root::host()).contains(&std::process::id()));
+        assert!(threads(&Root::host(), std::process::id()).contains(&std::process::id()));
     }
 }

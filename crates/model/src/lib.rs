@@ -23,6 +23,7 @@
 //! assert!(core.sums_up());
 //! assert_eq!(core.lost_ns(), 40_000);
 //! ```
+#![forbid(unsafe_code)]
 
 mod capability;
 mod cause;

@@ -60,6 +60,9 @@ impl Default for Config {
 /// The shortest and the longest window.
 pub const WINDOW_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
+/// The longest run of anything that has an end.
+pub const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// The smallest and the largest threshold of a gap, nanoseconds.
 pub const THRESHOLD_RANGE_NS: (u64, u64) = (100, 60_000_000_000);
 

@@ -78,6 +78,8 @@ pub struct Found {
     pub end_ns: u64,
     /// The thread whose work was interrupted, or `None` when any work on the core counts.
     pub own: Option<u32>,
+    /// Whether the core was idle when it began; an idle kernel does not mask interrupts.
+    pub idle: bool,
     /// What loops that spin on other cores saw at the same time.
     pub peers: Others,
 }
@@ -138,6 +140,7 @@ impl Judge {
                 Inside { unexplained_ns: span.1 - span.0, ..Inside::default() }
             }
         };
+        evidence.maybe_masked &= !found.idle;
         if found.peers != Others::NotSeen {
             evidence.others = found.peers;
         }

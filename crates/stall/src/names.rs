@@ -120,7 +120,8 @@ mod tests {
     use surefoot_testkit::HostTree;
 
     fn totals(kind: u8, value: u64, name: &[u8]) -> CauseTotals {
-        let mut totals = CauseTotals { key: u64::from(kind) << 56 | value & (u64::MAX >> 8), ..CauseTotals::default() };
+        let mut totals = CauseTotals::default();
+        totals.key = u64::from(kind) << 56 | value & (u64::MAX >> 8);
         totals.name[..name.len()].copy_from_slice(name);
         totals
     }
@@ -132,7 +133,7 @@ mod tests {
                 "proc/kallsyms",
                 "ffffffff81000000 T _text\nffffffff81001000 t flush_tlb_func\nffffffff81002000 t do_sync_core\n",
             );
-        Names::load(&tree.root())
+        Names::load(&Root::at(tree.path()))
     }
 
     #[test]

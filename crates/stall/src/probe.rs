@@ -1,7 +1,7 @@
 //! `surefoot stall probe`: pinned loops that find every gap, joined with what the kernel did inside.
 
 use crate::Error;
-use crate::config::{SourceChoice, checked_cores, checked_threshold, housekeeping_core};
+use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core};
 use crate::judge::{Found, Judge};
 use crate::spin::{self, Granularity, Jump, Jumps};
 use crate::tapes::Tapes;
@@ -44,9 +44,6 @@ pub struct ProbeConfig {
     /// Whether to trace.
     pub source: SourceChoice,
 }
-
-/// The longest run.
-pub const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl ProbeConfig {
     fn checked(mut self, root: &Root) -> Result<Self, Error> {
@@ -323,6 +320,7 @@ impl Run {
                 start_ns,
                 end_ns,
                 own: Some(loops[index].tid),
+                idle: false,
                 peers: peers(loops, index, start_ns, end_ns),
             };
             let gap = judge.judge(probes, &found);

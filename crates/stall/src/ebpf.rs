@@ -1,0 +1,244 @@
+//! The ledger's main source: the eBPF programs.
+
+use crate::Error;
+use crate::completeness::{self, Span};
+use crate::config::Config;
+use crate::judge::Judge;
+use crate::ledger::{self, Counters, Hidden};
+use std::collections::{BTreeMap, HashMap};
+use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_hostfs::stat::Stat;
+use surefoot_hostfs::{Root, tasks};
+use surefoot_model::{BUCKETS, CpuId, Histogram, ProbeCost, Window};
+use surefoot_probes::layout::{CAUSE_IDLE, Late, VECTORS};
+use surefoot_probes::{Flavour, Probes, Runs, Snapshot, Workload};
+
+/// A kernel timer that fired late.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LateTimer {
+    pub(crate) cpu: CpuId,
+    pub(crate) due_ns: u64,
+    pub(crate) fired_ns: u64,
+    pub(crate) while_idle: bool,
+}
+
+pub(crate) struct EbpfSource {
+    root: Root,
+    probes: Probes,
+    workload: Workload,
+    snapshots: BTreeMap<CpuId, Snapshot>,
+    /// The cores of the window that was closed last, with their snapshots at both ends.
+    closed: Vec<(CpuId, Snapshot, Snapshot)>,
+    durations: HashMap<(CpuId, usize), Box<[u32; BUCKETS]>>,
+    late_next: BTreeMap<CpuId, u64>,
+    lost_late: u64,
+    runs: Vec<Runs>,
+    self_interrupts: u64,
+}
+
+impl EbpfSource {
+    pub(crate) fn new(root: &Root, probes: Probes, config: &Config) -> Result<Self, Error> {
+        let source = EbpfSource {
+            root: root.clone(),
+            probes,
+            workload: config.workload.clone(),
+            snapshots: BTreeMap::new(),
+            closed: Vec::new(),
+            durations: HashMap::new(),
+            late_next: BTreeMap::new(),
+            lost_late: 0,
+            runs: Vec::new(),
+            self_interrupts: 0,
+        };
+        source.refresh_tasks()?;
+        Ok(source)
+    }
+
+    pub(crate) fn probes(&self) -> &Probes {
+        &self.probes
+    }
+
+    pub(crate) fn label(&self) -> &'static str {
+        match self.probes.flavour() {
+            Flavour::Btf => "eBPF (BTF)",
+            Flavour::Plain => "eBPF (plain tracepoints)",
+        }
+    }
+
+    /// Plain tracepoints cannot look into a task: user space tells them which threads are whose.
+    fn refresh_tasks(&self) -> Result<(), Error> {
+        if self.probes.flavour() == Flavour::Plain {
+            self.probes.set_kernel_threads(&tasks::kernel_threads(&self.root))?;
+            if let Workload::Processes(ids) = &self.workload {
+                let threads: Vec<u32> = ids.iter().flat_map(|&id| tasks::threads(&self.root, id)).collect();
+                self.probes.set_workload(&threads)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what attaching has cost: the first window starts now.
+    pub(crate) fn restart(&mut self, cpus: &[CpuId]) {
+        for &cpu in cpus {
+            if let Some(snapshot) = self.probes.snapshot(cpu) {
+                self.take_durations(cpu, None, &snapshot);
+                self.snapshots.insert(cpu, snapshot);
+            }
+            let mut skipped = Vec::new();
+            let (next, _) = self.probes.read_late(cpu, 0, &mut skipped);
+            self.late_next.insert(cpu, next);
+        }
+        self.runs = self.all_runs();
+        self.self_interrupts = self.all_self_interrupts();
+    }
+
+    /// A core that goes offline or comes back starts anew.
+    pub(crate) fn forget(&mut self, cpu: CpuId) {
+        self.snapshots.remove(&cpu);
+        self.durations.retain(|(of, _), _| *of != cpu);
+    }
+
+    /// Late timers since the last call.
+    pub(crate) fn late_timers(&mut self, cpus: &[CpuId]) -> Vec<LateTimer> {
+        let mut timers = Vec::new();
+        let mut records: Vec<Late> = Vec::new();
+        for &cpu in cpus {
+            records.clear();
+            let next = self.late_next.entry(cpu).or_default();
+            let (end, lost) = self.probes.read_late(cpu, *next, &mut records);
+            *next = end;
+            self.lost_late += lost;
+            timers.extend(records.iter().filter(|late| late.due_ns < late.fired_ns).map(|late| LateTimer {
+                cpu,
+                due_ns: late.due_ns,
+                fired_ns: late.fired_ns,
+                while_idle: late.base_cause as usize == CAUSE_IDLE,
+            }));
+        }
+        timers
+    }
+
+    pub(crate) fn lost_late_timers(&self) -> u64 {
+        self.lost_late
+    }
+
+    /// Reads every core and writes its ledger into the window; returns the table of interrupts read right after.
+    pub(crate) fn close(
+        &mut self,
+        watched: &[CpuId],
+        judge: &mut Judge,
+        (earlier_stat, later_stat): (&Stat, &Stat),
+        hidden: &BTreeMap<CpuId, Vec<Hidden>>,
+        window: &mut Window,
+    ) -> Result<Interrupts, Error> {
+        self.refresh_tasks()?;
+        let later: Vec<(CpuId, Option<Snapshot>)> =
+            watched.iter().map(|&cpu| (cpu, self.probes.snapshot(cpu))).collect();
+        let interrupts = Interrupts::read(&self.root)?;
+        if let Some(tapes) = judge.tapes() {
+            tapes.learn(&interrupts);
+        }
+        self.closed.clear();
+        for (cpu, snapshot) in later {
+            let Some(snapshot) = snapshot else {
+                window.cost.torn += 1;
+                continue;
+            };
+            let Some(earlier) = self.snapshots.insert(cpu, snapshot.clone()) else {
+                self.take_durations(cpu, None, &snapshot);
+                continue;
+            };
+            let durations = self.take_durations(cpu, Some(&earlier), &snapshot);
+            let counters = counters(cpu, earlier_stat, later_stat);
+            let nothing = Vec::new();
+            let hidden = hidden.get(&cpu).unwrap_or(&nothing);
+            let Some(tapes) = judge.tapes() else { continue };
+            let names = tapes.names();
+            window.cores.push(ledger::core_ledger(
+                cpu,
+                (&earlier, &snapshot),
+                &counters,
+                hidden,
+                |number, totals| names.cause(number, totals),
+                |number| durations.get(&number).cloned().unwrap_or_default(),
+            ));
+            self.closed.push((cpu, earlier, snapshot));
+        }
+        self.add_cost(window);
+        Ok(interrupts)
+    }
+
+    /// Compares the window that was just closed with the kernel's own table.
+    pub(crate) fn compare(&self, rise: &Interrupts, window: &mut Window) {
+        let attached = |name: &str| !self.probes.missing().iter().any(|missing| missing.program.name == name);
+        let timed_rows: Vec<&str> =
+            VECTORS.iter().filter(|vector| attached(vector.entry)).map(|vector| vector.row).collect();
+        let spans: Vec<Span<'_>> = self.closed.iter().map(|(cpu, was, is)| (*cpu, was, is)).collect();
+        (window.completeness, window.untimed) =
+            completeness::compare(rise, &spans, &timed_rows, attached("irq_handler_entry"), attached("nmi_handler"));
+    }
+
+    /// The durations of each cause that occurred since the earlier snapshot.
+    fn take_durations(
+        &mut self,
+        cpu: CpuId,
+        earlier: Option<&Snapshot>,
+        later: &Snapshot,
+    ) -> HashMap<usize, Histogram> {
+        let mut taken = HashMap::new();
+        for (number, cause) in later.slot.causes.iter().enumerate() {
+            if cause.count == earlier.map_or(0, |earlier| earlier.slot.causes[number].count) {
+                continue;
+            }
+            let now = self.probes.histogram(cpu, number);
+            let before = self.durations.entry((cpu, number)).or_insert_with(|| Box::new([0; BUCKETS]));
+            let mut histogram = Histogram::default();
+            for (bucket, (&is, was)) in now.iter().zip(before.iter_mut()).enumerate() {
+                histogram.add(bucket, u64::from(is.wrapping_sub(*was)));
+                *was = is;
+            }
+            taken.insert(number, histogram);
+        }
+        taken
+    }
+
+    fn all_runs(&self) -> Vec<Runs> {
+        self.probes.runs(self.snapshots.values().map(|snapshot| &*snapshot.slot))
+    }
+
+    fn all_self_interrupts(&self) -> u64 {
+        self.snapshots.values().map(|snapshot| snapshot.slot.self_interrupts).sum()
+    }
+
+    fn add_cost(&mut self, window: &mut Window) {
+        let runs = self.all_runs();
+        for now in &runs {
+            let before = self.runs.iter().find(|before| before.program == now.program);
+            let (count, total_ns, missed) = before.map_or((0, 0, 0), |b| (b.count, b.total_ns, b.missed));
+            let cost = ProbeCost {
+                name: now.program.name.to_owned(),
+                count: now.count.saturating_sub(count),
+                total_ns: now.total_ns.saturating_sub(total_ns),
+                missed: now.missed.saturating_sub(missed),
+            };
+            if cost.count > 0 || cost.missed > 0 {
+                window.cost.probes.push(cost);
+            }
+        }
+        self.runs = runs;
+        let self_interrupts = self.all_self_interrupts();
+        window.cost.self_interrupts = self_interrupts.saturating_sub(self.self_interrupts);
+        self.self_interrupts = self_interrupts;
+    }
+}
+
+fn counters(cpu: CpuId, earlier: &Stat, later: &Stat) -> Counters {
+    let (Some(was), Some(is)) = (earlier.cpu(cpu), later.cpu(cpu)) else { return Counters::default() };
+    let rise = is.since(was);
+    Counters {
+        user: rise.user + rise.nice,
+        system: rise.system,
+        idle_ns: later.ns(rise.idle + rise.iowait),
+        steal_ns: later.ns(rise.steal),
+    }
+}
