@@ -1,0 +1,39 @@
+use crate::reply;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+/// Characters of a client's own words that come back in an error.
+const ECHO_CHARACTERS_MAX: usize = 100;
+
+/// A refused request: a status and a sentence, sent as `{"error": …}`.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    text: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        ApiError { status, text: text.into() }
+    }
+
+    pub(crate) fn bad_request(text: String) -> Self {
+        ApiError::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// A value that cannot be used, and what can.
+    pub(crate) fn bad_parameter(name: &str, value: &str, allowed: &str) -> Self {
+        ApiError::bad_request(format!("parameter '{name}' cannot be '{}'; allowed: {allowed}", echo(value)))
+    }
+}
+
+/// The beginning of a client's own words.
+pub(crate) fn echo(text: &str) -> String {
+    text.chars().take(ECHO_CHARACTERS_MAX).collect()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        reply::json(self.status, &serde_json::json!({ "error": self.text }))
+    }
+}

@@ -1,0 +1,132 @@
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A bounded queue between two threads.
+///
+/// The sender waits a little for room, so that a burst loses nothing; once a wait was in vain it
+/// waits no more until there is room again, so that a stuck receiver cannot slow the sender down.
+pub(crate) struct Queue<T> {
+    inner: Mutex<Inner<T>>,
+    changed: Condvar,
+    capacity: usize,
+}
+
+struct Inner<T> {
+    items: VecDeque<T>,
+    closed: bool,
+    stuck: bool,
+}
+
+/// What a receiver found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Popped<T> {
+    /// The oldest item.
+    Item(T),
+    /// Nothing came in time.
+    Empty,
+    /// The queue is closed and everything in it was taken.
+    Closed,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let inner = Inner { items: VecDeque::new(), closed: false, stuck: false };
+        Queue { inner: Mutex::new(inner), changed: Condvar::new(), capacity }
+    }
+
+    /// Appends an item, waiting at most `patience` for room. False if it was dropped.
+    pub(crate) fn push(&self, item: T, patience: Duration) -> bool {
+        let mut inner = self.lock();
+        if inner.items.len() >= self.capacity && !inner.stuck && !patience.is_zero() {
+            let full = |inner: &mut Inner<T>| inner.items.len() >= self.capacity && !inner.closed;
+            inner = self.changed.wait_timeout_while(inner, patience, full).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if inner.closed || inner.items.len() >= self.capacity {
+            inner.stuck = true;
+            return false;
+        }
+        inner.stuck = false;
+        inner.items.push_back(item);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Takes the oldest item, waiting at most `patience` for one.
+    pub(crate) fn pop(&self, patience: Duration) -> Popped<T> {
+        let deadline = Instant::now() + patience;
+        let mut inner = self.lock();
+        loop {
+            if let Some(item) = inner.items.pop_front() {
+                self.changed.notify_all();
+                return Popped::Item(item);
+            }
+            if inner.closed {
+                return Popped::Closed;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Popped::Empty;
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Lets the receiver take what is left and refuses everything new.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the queue is closed, at most this long. Whether it is.
+    pub(crate) fn wait_closed(&self, patience: Duration) -> bool {
+        let open = |inner: &mut Inner<T>| !inner.closed;
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, open);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn keeps_order_and_refuses_what_does_not_fit() {
+        let queue = Queue::new(2);
+        assert!(queue.push(1, Duration::ZERO));
+        assert!(queue.push(2, Duration::ZERO));
+        assert!(!queue.push(3, Duration::ZERO));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(1));
+        assert!(queue.push(4, Duration::ZERO));
+        queue.close();
+        assert!(!queue.push(5, Duration::ZERO));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(2));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(4));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Closed);
+    }
+
+    #[test]
+    fn a_sender_waits_for_room_but_not_for_a_stuck_receiver() {
+        let queue = Arc::new(Queue::new(1));
+        assert!(queue.push(1, Duration::ZERO));
+        let receiver = {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                queue.pop(Duration::ZERO)
+            })
+        };
+        assert!(queue.push(2, Duration::from_secs(30)), "there was room in time");
+        assert_eq!(receiver.join().unwrap(), Popped::Item(1));
+
+        assert!(!queue.push(3, Duration::from_millis(1)));
+        let begun = Instant::now();
+        assert!(!queue.push(4, Duration::from_secs(30)), "the queue is known to be stuck");
+        assert!(begun.elapsed() < Duration::from_secs(15));
+    }
+}

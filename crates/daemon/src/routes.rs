@@ -1,0 +1,84 @@
+use crate::api_error::{ApiError, echo};
+use crate::config::Mode;
+use crate::filter::{Filter, parameters};
+use crate::guard::guard;
+use crate::page::{self, ASSETS};
+use crate::state::Shared;
+use crate::view::{Origin, ReportView, SnapshotView};
+use crate::{history, metrics, reply, sse};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use std::sync::Arc;
+
+type Answer = Result<Response, ApiError>;
+
+/// Every address of the server.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let mut router = Router::new();
+    for asset in ASSETS {
+        let serve = move |headers: HeaderMap| async move { page::serve(&asset, &headers) };
+        router = router.route(asset.path, get(serve));
+    }
+    router
+        .route("/api/v1/snapshot", get(snapshot))
+        .route("/api/v1/report", get(report))
+        .route("/api/v1/capabilities", get(capabilities))
+        .route("/api/v1/history", get(past))
+        .route("/api/v1/events", get(events))
+        .route("/metrics", get(openmetrics))
+        .fallback(unknown)
+        .layer(middleware::from_fn(guard))
+        .with_state(shared)
+}
+
+fn origin(shared: &Shared) -> Origin<'_> {
+    match &shared.mode {
+        Mode::Live => Origin { mode: "live", recording: None },
+        Mode::Replay { file } => Origin { mode: "replay", recording: Some(file) },
+    }
+}
+
+async fn snapshot(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let kept = shared.kept();
+    let filter = Filter::of(&uri, kept.watched())?;
+    Ok(reply::json(StatusCode::OK, &SnapshotView::of(&kept, origin(&shared), &filter)))
+}
+
+async fn report(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let kept = shared.kept();
+    let filter = Filter::of(&uri, kept.watched())?;
+    Ok(reply::json(StatusCode::OK, &ReportView::of(&kept, origin(&shared), &filter)))
+}
+
+async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    parameters(&uri, &[])?;
+    let capabilities = shared.capabilities();
+    Ok(reply::json(StatusCode::OK, &serde_json::json!({ "capabilities": capabilities })))
+}
+
+async fn past(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    history::answer(shared, &uri).await
+}
+
+async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    sse::events(&shared, &headers)
+}
+
+async fn openmetrics(State(shared): State<Arc<Shared>>) -> Response {
+    let (totals, dropped, age) = shared.totals();
+    match metrics::encode(totals, dropped, age) {
+        Ok(text) => reply::with_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
+        Err(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form").into_response(),
+    }
+}
+
+async fn unknown(uri: Uri) -> ApiError {
+    let text = format!(
+        "nothing is at {}; there are /, /metrics and /api/v1/snapshot, report, capabilities, history, events",
+        echo(uri.path())
+    );
+    ApiError::new(StatusCode::NOT_FOUND, text)
+}

@@ -1,0 +1,13 @@
+//! The daemon through its public API, with a plain HTTP client on loopback.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod data;
+mod health;
+mod history;
+mod lifecycle;
+mod live;
+mod metrics;
+mod routes;
+mod verdict;

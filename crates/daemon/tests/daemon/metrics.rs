@@ -1,0 +1,205 @@
+use crate::client::{Answer, get, get_json, wait_for};
+use crate::data::{SECOND_NS, busy_window, core, gap, lost, untraced_gap, window};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use surefoot_daemon::{Config, Server};
+use surefoot_hostfs::clock::monotonic_ns;
+use surefoot_model::{CauseKind, Certainty, Event, Verdict};
+
+/// Samples by name and labels, as they stand in the text.
+type Samples = BTreeMap<String, f64>;
+
+fn scrape(server: &Server, sequence: u64) -> (Answer, Samples) {
+    wait_for("all events", || (get_json(server.address(), "/api/v1/snapshot")["sequence"] == sequence).then_some(()));
+    let answer = get(server.address(), "/metrics");
+    assert_eq!(answer.status, 200);
+    let samples = validate(answer.text());
+    (answer, samples)
+}
+
+/// Checks the text against the rules of the OpenMetrics 1.0 text format.
+fn validate(text: &str) -> Samples {
+    let body = text.strip_suffix("# EOF\n").expect("the text ends with # EOF");
+    let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
+    let (mut family, mut kind) = (String::new(), String::new());
+    for line in body.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let [word, name, rest] = comment.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            match word {
+                "HELP" => {
+                    assert!(families.insert(name.to_owned()), "two families are called {name}");
+                    (family, kind) = (name.to_owned(), String::new());
+                    assert!(!rest.is_empty());
+                }
+                "TYPE" => kind = rest.to_owned(),
+                "UNIT" => assert!(name.ends_with(&format!("_{rest}")), "{name} must end with its unit {rest}"),
+                other => panic!("unknown word {other}"),
+            }
+            assert_eq!(name, family, "one family after the other");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let name = series.split('{').next().unwrap();
+        let suffixes: &[&str] = match kind.as_str() {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "info" => &["_info"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            other => panic!("{line}: type {other}"),
+        };
+        let suffix = name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} in family {family}"));
+        assert!(suffixes.contains(&suffix), "{name} is no sample of a {kind}");
+        let value: f64 = value.parse().unwrap();
+        assert!(value.is_finite() && value >= 0.0, "{line}");
+        check_labels(series);
+        assert!(samples.insert(series.to_owned(), value).is_none(), "{series} stands there twice");
+    }
+    samples
+}
+
+fn check_labels(series: &str) {
+    let Some((_, labels)) = series.split_once('{') else { return };
+    let labels = labels.strip_suffix('}').unwrap();
+    let mut names = BTreeSet::new();
+    let mut rest = labels;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once("=\"").unwrap();
+        assert!(name.chars().all(|character| character.is_ascii_lowercase() || character == '_'), "{series}");
+        assert!(names.insert(name), "{series}: two labels {name}");
+        let mut end = None;
+        let mut escaped = false;
+        for (at, character) in after.char_indices() {
+            match character {
+                _ if escaped => {
+                    assert!(matches!(character, '\\' | '"' | 'n'), "{series}: escape {character}");
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                '"' => {
+                    end = Some(at);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        rest = &after[end.unwrap() + 1..];
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+}
+
+#[test]
+fn an_empty_server_has_valid_metrics() {
+    let server = Server::start(Config::default()).unwrap();
+    let (answer, samples) = scrape(&server, 0);
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.header("content-type"), Some(media_type));
+    assert_eq!(samples[&format!("surefoot_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
+    assert!(!samples.contains_key("surefoot_data_age_seconds"), "there is no data that could be old");
+    server.stop();
+}
+
+#[test]
+fn the_sums_are_those_of_all_windows() {
+    let server = Server::start(Config { keep_windows: 2, ..Config::default() }).unwrap();
+    for _ in 0..10 {
+        server.publish(Event::Window(busy_window(monotonic_ns().max(SECOND_NS))));
+    }
+    server.publish(Event::Gap(gap(0, 0, 30_000)));
+    server.publish(Event::Gap(gap(0, 0, 1_000)));
+    server.publish(Event::Gap(untraced_gap(1, 0, 60_000_000_000, Verdict::Smi, Certainty::Certain)));
+    let (_, samples) = scrape(&server, 13);
+    for (series, value) in [
+        ("surefoot_core_seconds_total{cpu=\"0\",state=\"idle\"}", 0.0),
+        ("surefoot_core_seconds_total{cpu=\"0\",state=\"user\"}", 9.99),
+        ("surefoot_core_seconds_total{cpu=\"1\",state=\"kernel\"}", 0.0),
+        ("surefoot_core_seconds_total{cpu=\"1\",state=\"unexplained\"}", 0.0),
+        ("surefoot_lost_seconds_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 0.02),
+        ("surefoot_lost_events_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 1_000.0),
+        ("surefoot_lost_max_seconds{cpu=\"0\",kind=\"timer\",name=\"local_timer\"}", 4e-6),
+        ("surefoot_untimed_interrupts_total{cpu=\"1\",row=\"HYP\"}", 70.0),
+        ("surefoot_gaps_total{cpu=\"0\",source=\"timer_lateness\",verdict=\"traced\",certainty=\"certain\"}", 2.0),
+        ("surefoot_gaps_total{cpu=\"1\",source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}", 1.0),
+        ("surefoot_gap_duration_seconds_bucket{le=\"0.000001\"}", 1.0),
+        ("surefoot_gap_duration_seconds_bucket{le=\"0.00005\"}", 2.0),
+        ("surefoot_gap_duration_seconds_bucket{le=\"10.0\"}", 2.0),
+        ("surefoot_gap_duration_seconds_bucket{le=\"+Inf\"}", 3.0),
+        ("surefoot_gap_duration_seconds_count", 3.0),
+        ("surefoot_gap_duration_seconds_sum", 60.000_031),
+        ("surefoot_probe_seconds_total{probe=\"on_irq_entry\"}", 0.001_5),
+        ("surefoot_probe_runs_total{probe=\"on_irq_entry\"}", 5_000.0),
+        ("surefoot_probe_missed_total{probe=\"on_irq_entry\"}", 20.0),
+        ("surefoot_process_cpu_seconds_total", 0.03),
+        ("surefoot_resident_bytes", f64::from(20 << 20)),
+        ("surefoot_map_bytes", f64::from(1 << 20)),
+        ("surefoot_self_interrupts_total", 0.0),
+        ("surefoot_dropped_events_total{where=\"kernel\"}", 50.0),
+        ("surefoot_dropped_events_total{where=\"torn\"}", 10.0),
+        ("surefoot_dropped_events_total{where=\"queue\"}", 0.0),
+    ] {
+        let found = samples.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", samples.keys()));
+        assert!((found - value).abs() < 1e-9, "{series}: {found}, expected {value}");
+    }
+    let age = samples["surefoot_data_age_seconds"];
+    assert!(age < 60.0, "{age}");
+    let buckets: Vec<f64> = GAP_EDGES
+        .iter()
+        .map(|edge| samples[&format!("surefoot_gap_duration_seconds_bucket{{le=\"{edge}\"}}")])
+        .collect();
+    assert!(buckets.is_sorted(), "{buckets:?}");
+    server.stop();
+}
+
+/// Some of the bucket edges, ascending, as they stand in the text.
+const GAP_EDGES: [&str; 5] = ["0.000001", "0.00002", "0.001", "1.0", "+Inf"];
+
+#[test]
+fn names_from_the_machine_are_escaped_and_limited() {
+    let server = Server::start(Config::default()).unwrap();
+    let mut rows = vec![lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#", 1, 1_000)];
+    rows.extend((0..300).map(|number| lost(CauseKind::KernelThread, &format!("kworker/{number}"), 1, 1_000)));
+    server.publish(Event::Window(window(2 * SECOND_NS, vec![core(0, 0, rows, 0)])));
+    let (_, samples) = scrape(&server, 1);
+    let odd = r#"surefoot_lost_events_total{cpu="0",kind="device_interrupt",name="a\"b\\c\nd}{,=#"}"#;
+    assert_eq!(samples[odd], 1.0);
+    let threads: Vec<_> = samples
+        .iter()
+        .filter(|(series, _)| series.starts_with("surefoot_lost_events_total") && series.contains("kernel_thread"))
+        .collect();
+    assert_eq!(threads.len(), 65, "64 names, and one for the others");
+    let other = r#"surefoot_lost_events_total{cpu="0",kind="kernel_thread",name="other"}"#;
+    assert_eq!(samples[other], 236.0);
+    server.stop();
+}
+
+#[test]
+fn prometheus_itself_reads_the_metrics() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        eprintln!("not run: promtool is not installed (Debian's package prometheus has it)");
+        return;
+    }
+    let server = Server::start(Config::default()).unwrap();
+    server.publish(Event::Window(busy_window(monotonic_ns().max(SECOND_NS))));
+    server.publish(Event::Gap(gap(0, 0, 30_000)));
+    let odd = lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#é", 1, 1_000);
+    server.publish(Event::Window(window(monotonic_ns().max(SECOND_NS), vec![core(0, 0, vec![odd], 0)])));
+    let (answer, samples) = scrape(&server, 3);
+    // Prometheus has one command that reads OpenMetrics, and it wants to know the time of each sample.
+    let timed: String = answer
+        .text()
+        .lines()
+        .map(|line| if line.starts_with('#') { format!("{line}\n") } else { format!("{line} 1700000000\n") })
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let (file, blocks) = (directory.path().join("metrics"), directory.path().join("blocks"));
+    std::fs::write(&file, timed).unwrap();
+    let output = Command::new("promtool")
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&file, &blocks])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let series = format!(" {} ", samples.len());
+    assert!(text.lines().any(|line| line.contains(&series)), "{series} series expected in: {text}");
+    server.stop();
+}
