@@ -34,28 +34,35 @@ export interface CoreSum extends Ledger {
 class Sum {
   readonly times = new Float64Array(TIMES);
   readonly byKindNs = new Float64Array(KINDS.length);
-  readonly causes = new Map<number, CauseSum>();
+  /** Dense by cause, four numbers each: a map of objects took ten times as long on 128 cores. */
+  private readonly sums: Float64Array;
 
-  add(block: Block, at: number, entries: readonly CauseEntry[]): void {
+  constructor(private readonly entries: readonly CauseEntry[]) {
+    this.sums = new Float64Array(entries.length * 4);
+  }
+
+  add(block: Block, at: number): void {
+    const { sums } = this;
     for (let time = 0; time < TIMES; time += 1) this.times[time] += block.times[at * TIMES + time];
-    for (let row = block.firstRow[at]; row < block.firstRow[at + 1]; row += 1) {
-      const id = block.cause[row];
-      const entry = entries[id];
-      let sum = this.causes.get(id);
-      if (!sum) {
-        sum = { kind: entry.kind, name: entry.name, count: 0, totalNs: 0, maxNs: 0, whileIdleNs: 0 };
-        this.causes.set(id, sum);
-      }
-      sum.count += block.count[row];
-      sum.totalNs += block.totalNs[row];
-      sum.maxNs = Math.max(sum.maxNs, block.maxNs[row]);
-      sum.whileIdleNs += block.whileIdleNs[row];
-      this.byKindNs[entry.kind] += block.totalNs[row];
+    const end = block.firstRow[at + 1];
+    for (let row = block.firstRow[at]; row < end; row += 1) {
+      const to = block.cause[row] * 4;
+      sums[to] += block.count[row];
+      sums[to + 1] += block.totalNs[row];
+      if (block.maxNs[row] > sums[to + 2]) sums[to + 2] = block.maxNs[row];
+      sums[to + 3] += block.whileIdleNs[row];
     }
   }
 
   ledger(): Ledger {
-    const lost = [...this.causes.values()].sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
+    const lost: CauseSum[] = [];
+    this.entries.forEach(({ kind, name }, id) => {
+      const [count, totalNs, maxNs, whileIdleNs] = this.sums.subarray(id * 4, id * 4 + 4);
+      if (count === 0 && totalNs === 0) return;
+      lost.push({ kind, name, count, totalNs, maxNs, whileIdleNs });
+      this.byKindNs[kind] += totalNs;
+    });
+    lost.sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
     return {
       wallNs: this.times[WALL],
       idleNs: this.times[IDLE],
@@ -84,8 +91,8 @@ export function sumCores(blocks: readonly Block[], entries: readonly CauseEntry[
       const cpu = block.cpus[at];
       if (!passes(cpu)) continue;
       let sum = sums.get(cpu);
-      if (!sum) sums.set(cpu, (sum = new Sum()));
-      sum.add(block, at, entries);
+      if (!sum) sums.set(cpu, (sum = new Sum(entries)));
+      sum.add(block, at);
     }
   }
   return [...sums.entries()].sort((a, b) => a[0] - b[0]).map(([cpu, sum]) => ({ cpu, ...sum.ledger() }));

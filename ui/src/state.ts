@@ -6,7 +6,7 @@ import { History, KEEP_NS } from "./history.ts";
 import { coreFilter, filterGaps, kindMask, sumCores, total } from "./ledger.ts";
 import type { ReportCause, Snapshot } from "./model.ts";
 import type { Theme } from "./palette.ts";
-import { cellsOf, columnsOf, MAX_LANES } from "./timeline.ts";
+import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
 import { defaults, parseQuery, toQuery, type Filters } from "./url.ts";
 
 /** A snapshot without the parts that live in the history. */
@@ -112,6 +112,8 @@ export const lanes = computed(() => cores.value.map((core) => core.cpu));
 export const cells = computed(() =>
   cellsOf(columns.value, lanes.value, history.causes, mask.value, lanes.value.length <= MAX_LANES),
 );
+
+export const scale = computed(() => scaleOf(cells.value.share));
 
 /** A place in the timeline: a core and an instant. */
 export interface Place {

@@ -55,6 +55,8 @@ export function cellsOf(
   withLayers: boolean,
 ): Cells {
   const rowOf = new Map(cpus.map((cpu, at) => [cpu, at]));
+  const kindOf = Uint8Array.from(entries, (entry) => entry.kind);
+  const taken = Uint8Array.from(kindOf, (kind) => (mask[kind] ? 1 : 0));
   const cells = columns.length * cpus.length;
   const wall = new Float64Array(cells);
   const lost = new Float64Array(cells);
@@ -70,10 +72,10 @@ export function cellsOf(
         lost[cell] += unexplained;
         if (layers) layers[cell * LAYERS + UNEXPLAINED_LAYER] += unexplained;
         for (let r = block.firstRow[at]; r < block.firstRow[at + 1]; r += 1) {
-          const kind = entries[block.cause[r]].kind;
-          if (!mask[kind]) continue;
+          const id = block.cause[r];
+          if (taken[id] === 0) continue;
           lost[cell] += block.totalNs[r];
-          if (layers) layers[cell * LAYERS + layerOf(kind)] += block.totalNs[r];
+          if (layers) layers[cell * LAYERS + layerOf(kindOf[id])] += block.totalNs[r];
         }
       }
     }
@@ -107,15 +109,25 @@ export function niceCeil(value: number): number {
   return step * power;
 }
 
+const SCALE_SAMPLE = 8192;
+
 /**
  * The share at the full height of a lane, the same for all lanes. One outlier must not flatten all
  * the rest: when the largest cell is far above the 98th percentile, the scale stops at twice that
  * percentile and taller cells are marked as cut off.
  */
 export function scaleOf(shares: Float64Array): { full: number; clipped: boolean } {
-  const sorted = Float64Array.from(shares.filter((share) => share > 0)).sort();
-  if (sorted.length === 0) return { full: 0.01, clipped: false };
-  const largest = sorted[sorted.length - 1];
+  // Every nth cell is enough for a percentile; only the largest is looked for among all.
+  const step = Math.ceil(shares.length / SCALE_SAMPLE);
+  const sample: number[] = [];
+  let largest = 0;
+  for (let cell = 0; cell < shares.length; cell += 1) {
+    const share = shares[cell];
+    if (share > largest) largest = share;
+    if (cell % step === 0 && share > 0) sample.push(share);
+  }
+  if (largest === 0) return { full: 0.01, clipped: false };
+  const sorted = Float64Array.from(sample.length > 0 ? sample : [largest]).sort();
   const usual = sorted[Math.floor((sorted.length - 1) * 0.98)];
   const clipped = largest > 5 * usual;
   return { full: Math.max(1e-5, Math.min(1, niceCeil(clipped ? usual * 2 : largest))), clipped };

@@ -6,7 +6,7 @@ import { KINDS } from "../model.ts";
 import { heatColour } from "../palette.ts";
 import { layoutOf, paintData, paintMark, prepare, xToTime, type Picture } from "../paint.ts";
 import * as state from "../state.ts";
-import { columnAt, scaleOf } from "../timeline.ts";
+import { columnAt } from "../timeline.ts";
 import { LedgerTable } from "./ledger.tsx";
 
 const MARK = { light: "#14171a", dark: "#ffffff" } as const;
@@ -60,7 +60,7 @@ function Canvas({ chosen }: { chosen: Chosen }) {
     fromNs,
     toNs,
     offsetNs: state.meta.value?.host.realtime_offset_ns ?? 0,
-    full: scaleOf(state.cells.value.share).full,
+    full: state.scale.value.full,
     gaps: state.gaps.value,
     theme: state.theme.value,
   };
@@ -183,7 +183,7 @@ function Panel({ chosen }: { chosen: Chosen }) {
 /** How strong a colour is, or how high a lane. */
 function Scale() {
   const theme = state.theme.value;
-  const { full, clipped } = scaleOf(state.cells.value.share);
+  const { full, clipped } = state.scale.value;
   const heat = state.cells.value.layers === null;
   const most = share(full, 1);
   if (!heat) {

@@ -1,0 +1,338 @@
+// @ts-check
+// Drives the built page in Chromium against made-up hosts: npm run build && npm run browser [-- FOLDER]
+// With a folder it also leaves screenshots there. Everything stays on the loopback interface.
+
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { startServer } from "./server.mjs";
+
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const folder = process.argv[2];
+if (!existsSync(executablePath)) throw new Error(`${executablePath} is not there; install chromium or set CHROMIUM`);
+if (folder) mkdirSync(folder, { recursive: true });
+
+const browser = await chromium.launch({
+  executablePath,
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+
+/**
+ * @typedef {{ page: import("playwright-core").Page, server: Awaited<ReturnType<typeof startServer>>, part: (id: string) => import("playwright-core").Locator, faults: string[] }} Stage
+ * @typedef {{ scenario?: import("./sample.mjs").Scenario, seconds?: number, query?: string, before?: (stage: Stage) => Promise<void> | void, viewport?: { width: number, height: number }, colorScheme?: "light" | "dark", faultsExpected?: boolean }} Options
+ */
+
+let failed = 0;
+
+/** One check on a page and a server of its own. @param {string} name @param {Options} options @param {(stage: Stage) => Promise<void>} check */
+async function on(name, options, check) {
+  const server = await startServer(options.scenario ?? "small", { seconds: options.seconds ?? 900 });
+  const context = await browser.newContext({
+    viewport: options.viewport ?? { width: 1440, height: 900 },
+    colorScheme: options.colorScheme ?? "light",
+  });
+  const page = await context.newPage();
+  /** @type {string[]} */
+  const faults = [];
+  page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("dialog", (dialog) => (faults.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  page.on("request", (request) => request.url().startsWith(server.url) || request.url().startsWith("data:") || faults.push(`request to ${request.url()}`));
+  const stage = { page, server, part: (/** @type {string} */ id) => page.getByTestId(id), faults };
+  try {
+    await options.before?.(stage);
+    await page.goto(server.url + (options.query ?? ""));
+    await check(stage);
+    if (!options.faultsExpected) assert.deepEqual(faults, [], "the console is clean, and all requests go to the server");
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}\n${error instanceof Error ? error.stack : error}`);
+  } finally {
+    await context.close();
+    await server.stop();
+  }
+}
+
+/** Text whose contrast with what lies behind it is below 4.5. @param {import("playwright-core").Page} page @returns {Promise<string[]>} */
+function faintText(page) {
+  return page.evaluate(() => {
+    const numbers = (/** @type {string} */ text) => (text.match(/[\d.]+/g) ?? []).map(Number);
+    const luminance = (/** @type {number[]} */ colour) => {
+      const [r, g, b] = colour.slice(0, 3).map((part) => {
+        const value = part / 255;
+        return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+      });
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const faint = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const element = node.parentElement;
+      if (!element || !node.textContent?.trim() || element.closest("noscript") || element.getClientRects().length === 0) continue;
+      let behind = null;
+      for (let at = /** @type {Element | null} */ (element); at && !behind; at = at.parentElement) {
+        const ground = numbers(getComputedStyle(at).backgroundColor);
+        if (ground.length === 3 || ground[3] > 0) behind = ground;
+      }
+      const [high, low] = [luminance(numbers(getComputedStyle(element).color)), luminance(behind ?? [255, 255, 255])].sort((a, b) => b - a);
+      const ratio = (high + 0.05) / (low + 0.05);
+      if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${element.className} ${node.textContent.trim().slice(0, 30)}`);
+    }
+    return faint;
+  });
+}
+
+await on("shows every part of a live host and moves on by itself", {}, async ({ page, part }) => {
+  for (const id of ["verdict", "age", "timeline", "causes", "cores", "stalls", "filters", "command", "copy", "theme", "pause", "capabilities", "cost", "notices", "completeness"]) {
+    await part(id).first().waitFor({ state: "visible", timeout: 5000 });
+  }
+  assert.match(await part("verdict").innerText(), /Notice\s+Core 1 lost 2\.9 %/);
+  assert.match(await part("age").innerText(), /live\s+\d\.\d s old/);
+  const before = (await part("ledger").textContent()) ?? "";
+  await page.waitForFunction((old) => document.querySelector("[data-testid=ledger]")?.textContent !== old, before);
+  assert.match(await part("causes").innerText(), /softirq NET_RX\s+[\d\u202f]+\s+\d+ ms\s+0\.\d+ %\s+[\d.]+ %\s+[\d.]+ us\s+[\d.]+ us/);
+});
+
+await on("text of the machine stays text", {}, async ({ page, part }) => {
+  await part("causes").getByRole("button", { name: "Show all" }).click();
+  assert.match(await part("causes").innerText(), /<img src=x onerror=alert\(1\)>/);
+  assert.equal(await page.locator("img").count(), 0);
+});
+
+await on("each core's row adds up to 100.00", { scenario: "large" }, async ({ part }) => {
+  await part("pause").click();
+  const rows = await part("cores").locator("tbody tr").all();
+  assert.equal(rows.length, 16);
+  for (const row of rows) {
+    const cells = await row.locator("td").allInnerTexts();
+    const sum = cells.slice(2, 7).reduce((all, text) => all + Math.round(Number(text) * 100), 0);
+    assert.equal(sum, 10_000, cells.join(" | "));
+  }
+});
+
+await on("the ledger of a place adds up to its wall time, by pointer and by key", {}, async ({ page, part }) => {
+  const addsUp = async () => {
+    const numbers = (await part("ledger").locator("td:nth-child(2)").allInnerTexts()).map((text) => Math.round(Number(text.replaceAll("\u202f", "")) * 1000));
+    const wall = numbers.pop();
+    assert.equal(numbers.reduce((sum, part) => sum + part, 0), wall);
+  };
+  await part("ledger").waitFor();
+  await part("pause").click();
+  await addsUp();
+  const canvas = part("timeline-canvas");
+  const box = await canvas.boundingBox();
+  assert.ok(box);
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.75);
+  await part("ledger").getByText("Core 1").waitFor();
+  await addsUp();
+  await page.mouse.move(0, 0);
+  await part("ledger").getByText("2 cores, whole range").waitFor();
+
+  await canvas.focus();
+  await page.keyboard.press("End");
+  const newest = await part("ledger").innerText();
+  assert.match(newest, /^Core 0/);
+  await page.keyboard.press("ArrowLeft");
+  assert.notEqual(await part("ledger").innerText(), newest);
+  await addsUp();
+  await page.keyboard.press("ArrowDown");
+  assert.match(await part("ledger").innerText(), /^Core 1/);
+  assert.match(await page.locator(".canvas-scroll [role=status]").innerText(), /^Core 1, .* lost .*%/);
+  await page.keyboard.press("Escape");
+  assert.match(await part("ledger").innerText(), /^2 cores, whole range/);
+});
+
+await on("filters live in the address and go back and forward", { query: "?cpu=0,1&kind=timer,softirq&min_us=50&range_s=300" }, async ({ page, part, server }) => {
+  await part("command").waitFor();
+  assert.equal(await part("command").innerText(), "surefoot stall report --cpus 0,1 --kinds timer,softirq --min-gap 50us --duration 300s");
+  const kinds = await part("causes").locator("tbody td:first-child").allInnerTexts();
+  assert.ok(kinds.length >= 5 && kinds.every((kind) => /^(timer|softirq) /.test(kind)), kinds.join());
+
+  await part("filters").getByText("15 min").click();
+  await page.waitForURL(/range_s=900/);
+  await part("filters").getByRole("button", { name: /^timer/ }).click();
+  await page.waitForURL(/kind=softirq&/);
+  const field = part("filters").locator("input[name=cpus]");
+  await field.fill("1");
+  await field.press("Enter");
+  await page.waitForURL(/cpu=1&kind=softirq&min_us=50&range_s=900/);
+  assert.equal(await part("cores").locator("tbody tr").count(), 1);
+  await page.goBack();
+  assert.equal(await field.inputValue(), "0,1");
+  assert.equal(await part("cores").locator("tbody tr").count(), 2);
+  await page.goForward();
+  assert.equal(await field.inputValue(), "1");
+  await page.waitForTimeout(300);
+  assert.ok(server.control.requests.includes("/api/v1/report?range_s=900&min_us=50&cpu=1&kind=softirq"), "the report follows the filters");
+  await field.fill("nonsense");
+  await field.press("Enter");
+  await part("filters").getByText("Write cores as 0-3,8.").waitFor();
+  assert.match(page.url(), /cpu=1&/, "a mistake changes nothing");
+  await part("filters").getByRole("button", { name: "Reset" }).click();
+  assert.equal(new URL(page.url()).search, "");
+});
+
+await on("an address that cannot be used says so", { query: "?cpu=x&kind=nope" }, async ({ part }) => {
+  const said = await part("filters").getByRole("alert").innerText();
+  assert.match(said, /cpu=x is not a list of cores/);
+  assert.match(said, /No cause is called nope/);
+});
+
+await on("the command copies without the clipboard", { before: async ({ page }) => void (await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })")) }, async ({ page, part }) => {
+  await part("copy").click();
+  await part("copy").getByText("Selected: press Ctrl+C").waitFor();
+  assert.equal(await page.evaluate(() => String(getSelection())), await part("command").innerText());
+});
+
+await on("stalls open to their evidence and lead to the timeline", {}, async ({ part }) => {
+  await part("pause").click();
+  const stall = part("stalls").locator("li").first();
+  await stall.locator("summary").click();
+  assert.match(await stall.innerText(), /Evidence\s+.*traced intervals cover/s);
+  await stall.getByRole("button", { name: "Show in the timeline" }).click();
+  assert.match(await part("ledger").innerText(), /^Core \d/);
+});
+
+await on("pause asks nothing of the server, resume catches up", {}, async ({ page, part, server }) => {
+  await part("ledger").waitFor();
+  await part("pause").click();
+  await page.waitForTimeout(500);
+  const asked = server.control.requests.length;
+  const frozen = (await part("ledger").textContent()) ?? "";
+  await page.waitForTimeout(3200);
+  assert.equal(server.control.requests.length, asked);
+  assert.equal(await part("ledger").textContent(), frozen);
+  assert.match(await part("age").innerText(), /paused\s+\d+\.\d s old/);
+  await part("pause").click();
+  await page.waitForFunction((old) => document.querySelector("[data-testid=ledger]")?.textContent !== old, frozen);
+  const gap = await page.evaluate(() => document.querySelector("[data-testid=ledger] tfoot td")?.textContent);
+  assert.equal(gap?.replaceAll("\u202f", ""), "120000.000", "no window is missing after the pause");
+});
+
+await on("a server that goes away is said, counted down, and caught up with", { faultsExpected: true }, async ({ part, server }) => {
+  await part("ledger").waitFor();
+  server.control.broken = true;
+  server.cut();
+  await part("error").waitFor();
+  assert.match(await part("error").innerText(), /Not connected: .*Trying again/s);
+  assert.equal(await part("age").getAttribute("data-state"), "retrying");
+  server.control.broken = false;
+  await part("error").waitFor({ state: "detached", timeout: 20_000 });
+  assert.equal(await part("age").getAttribute("data-state"), "live");
+});
+
+await on("a server that is not there at the start is said", { faultsExpected: true, before: ({ server }) => void (server.control.broken = true) }, async ({ part, server }) => {
+  await part("error").waitFor();
+  assert.match(await part("error").innerText(), /Is surefoot watch still running/);
+  server.control.broken = false;
+  await part("error").getByRole("button", { name: "Try now" }).click();
+  await part("verdict").waitFor();
+});
+
+await on("data that stops coming turns to a warning", {}, async ({ page, part, server }) => {
+  await part("ledger").waitFor();
+  server.control.silent = true;
+  await page.waitForFunction(() => document.querySelector("[data-testid=age]")?.getAttribute("data-state") === "late", null, { timeout: 15_000 });
+  assert.match(await part("age").innerText(), /late/);
+});
+
+await on("a quiet host has no stall and says so", { scenario: "quiet" }, async ({ part }) => {
+  await part("stalls").getByText("No stall above 20 us in this range.").waitFor();
+  assert.equal(await part("verdict").getAttribute("data-severity"), "good");
+});
+
+await on("a host without a window yet", { seconds: 0, before: ({ server }) => void (server.control.silent = true) }, async ({ part }) => {
+  await part("timeline").getByText("No window of this range has come yet.").waitFor();
+  assert.match(await part("age").innerText(), /no data yet/);
+});
+
+await on("counts without times are not shown as no time", { scenario: "reduced" }, async ({ part }) => {
+  assert.match(await part("causes").innerText(), /softirq NET_RX\s+[\d\u202f]+\s+not timed/);
+  await part("missing").getByText("run with sudo").waitFor();
+});
+
+await on("a recording is shown whole and claims nothing live", { scenario: "replay" }, async ({ page, part, server }) => {
+  assert.match(await part("age").innerText(), /^recording:\s+recordings\/troubled host\.sfr/);
+  assert.equal(await part("pause").count(), 0);
+  assert.match(await part("command").innerText(), /^surefoot stall replay 'recordings\/troubled host\.sfr'/);
+  await page.waitForTimeout(1500);
+  assert.ok(!server.control.requests.includes("/api/v1/events"));
+  assert.match(await part("ledger").innerText(), /900 s/);
+});
+
+await on("128 cores over 15 minutes redraw fast enough", { scenario: "large", query: "?range_s=900" }, async ({ page, part }) => {
+  await part("ledger").getByText("128 cores").waitFor({ timeout: 20_000 });
+  const longest = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        let most = 0;
+        new PerformanceObserver((list) => list.getEntries().forEach((entry) => (most = Math.max(most, entry.duration)))).observe({ type: "longtask" });
+        setTimeout(() => resolve(most), 4000);
+      }),
+  );
+  console.log(`        longest task with 128 cores x 900 windows: ${Math.round(Number(longest))} ms`);
+});
+
+await on("everything is reached by key, in the order of the page", {}, async ({ page, part }) => {
+  await part("ledger").waitFor();
+  /** @type {string[]} */
+  const reached = [];
+  for (let press = 0; press < 40; press += 1) {
+    await page.keyboard.press("Tab");
+    reached.push(await page.evaluate(() => document.activeElement?.getAttribute("data-testid") ?? document.activeElement?.getAttribute("name") ?? document.activeElement?.className ?? ""));
+    const outline = await page.evaluate(() => {
+      const at = document.activeElement;
+      const next = at?.matches(".segments input") ? at.nextElementSibling : at;
+      return next ? getComputedStyle(next).outlineStyle : "none";
+    });
+    assert.notEqual(outline, "none", `focus shows on ${reached.at(-1)}`);
+  }
+  const order = ["skip", "pause", "theme", "range", "cpus", "min_us", "copy", "chip", "timeline-canvas"].map((name) => reached.indexOf(name));
+  assert.ok(order.every((at, n) => at >= 0 && (n === 0 || at > order[n - 1])), reached.join(" "));
+});
+
+await on("the theme button changes the colours and the choice stays", {}, async ({ page, part }) => {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await part("theme").click();
+  assert.equal(await ground(), light, "auto was light already");
+  await part("theme").click();
+  assert.notEqual(await ground(), light);
+  await page.reload();
+  await part("theme").waitFor();
+  assert.notEqual(await ground(), light);
+});
+
+for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
+  for (const scenario of /** @type {const} */ (["small", "large", "quiet", "reduced", "replay"])) {
+    await on(`text of ${scenario} stands out in ${colorScheme}`, { scenario, colorScheme }, async ({ page, part }) => {
+      await part("stalls").waitFor();
+      const first = part("stalls").locator("summary").first();
+      if (scenario !== "quiet") await first.click();
+      assert.deepEqual(await faintText(page), []);
+    });
+  }
+  for (const width of [400, 768, 1024, 1440, 2560]) {
+    await on(`fits ${width} px in ${colorScheme}`, { viewport: { width, height: 900 }, colorScheme }, async ({ page, part }) => {
+      await part("stalls").waitFor();
+      await page.waitForTimeout(300);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, "no sideways scrolling");
+      if (folder) await page.screenshot({ path: `${folder}/small-${width}-${colorScheme}.png`, fullPage: true });
+    });
+  }
+}
+
+await browser.close();
+if (failed > 0) {
+  console.log(`${failed} failed`);
+  process.exit(1);
+}
