@@ -13,6 +13,7 @@ use crate::queue::{Popped, Queue};
 use crate::reply;
 use crate::state::{Drops, Seldom, Shared};
 use crate::view::{PastGapView, PastNoticeView, PastWindowView};
+use crate::weight::event_bytes;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use std::ops::{ControlFlow, Range};
@@ -23,8 +24,9 @@ use std::time::{Duration, SystemTime};
 use surefoot_model::Event;
 use surefoot_store::history::{self as store, GapFilter, Limits, Resolution, View};
 
-/// Events that may wait for the history.
+/// Events that may wait for the history, and memory for them.
 const QUEUE_EVENTS_MAX: usize = 1024;
+const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// How often waiting records are committed when nothing else comes.
 const COMMIT_PERIOD: Duration = Duration::from_secs(1);
 /// The first pause before a history that cannot be opened is tried again; it doubles with each try,
@@ -54,13 +56,15 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn new(path: PathBuf) -> Self {
         let trouble = Some("it is being opened".to_owned());
-        History { path, queue: Queue::new(QUEUE_EVENTS_MAX), view: Mutex::new(None), trouble: Mutex::new(trouble) }
+        let queue = Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX);
+        History { path, queue, view: Mutex::new(None), trouble: Mutex::new(trouble) }
     }
 
     /// Hands an event to the history's thread, without waiting.
     pub(crate) fn offer(&self, event: &Arc<Event>, drops: &Drops) {
         // Capabilities are of the moment; the history has no place for them.
-        let kept = matches!(**event, Event::Capabilities { .. }) || self.queue.push(Arc::clone(event), Duration::ZERO);
+        let kept = matches!(**event, Event::Capabilities { .. })
+            || self.queue.push(Arc::clone(event), event_bytes(event), Duration::ZERO);
         if !kept {
             drops.history.fetch_add(1, Ordering::Relaxed);
         }
@@ -210,6 +214,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, uri: &Uri) -> Result<Response, A
         let text = "no history is kept; start with a history file to keep one";
         return Err(ApiError::new(StatusCode::NOT_FOUND, text));
     }
+    let permit = shared.large_answer().await?;
     // Reading a file would hold up all other clients on the server's one thread.
     let reading = tokio::task::spawn_blocking(move || match &shared.history {
         Some(history) => history.read(|view| question.answer(view)),
@@ -218,7 +223,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, uri: &Uri) -> Result<Response, A
     let text = reading
         .await
         .map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the history broke off"))??;
-    Ok(reply::with_type(StatusCode::OK, "application/json", text))
+    Ok(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
 }
 
 /// What a client wants to know about the past.

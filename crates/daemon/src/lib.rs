@@ -48,6 +48,7 @@ mod state;
 mod totals;
 pub mod verdict;
 mod view;
+mod weight;
 
 pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;

@@ -1,6 +1,6 @@
 //! The words of a verdict: subjects, causes, lengths, shares.
 
-use crate::verdict::{CoreSum, rate_ns_per_s, share_ppm, work_ns};
+use crate::verdict::{CoreSum, rate_ns_per_s, share_ppm, sum};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
 /// A stall this long is named even when little was lost in all: 1 ms.
@@ -49,10 +49,10 @@ impl Longest<'_> {
 
 /// The sentence about a host on which no core lost much.
 pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
-    let lost_ns: u64 = cores.iter().map(|core| core.lost_ns).sum();
-    let unexplained_ns: u64 = cores.iter().map(|core| core.unexplained_ns).sum();
-    let wall_ns: u64 = cores.iter().map(|core| core.wall_ns).sum();
-    let work_ns = work_ns(cores);
+    let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
+    let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
+    let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
+    let work_ns = sum(cores.iter().map(|core| core.work_ns));
     let (everyone, is, their) = everyone(cores);
     let idle = share_ppm(work_ns, wall_ns) < ALMOST_IDLE_PPM;
     let amount = match lost_ns {
@@ -107,7 +107,7 @@ pub(crate) fn loud(worst: &CoreSum, loud_count: usize, cores: &[CoreSum], longes
 /// What a core lost its time to.
 fn to_what(core: &CoreSum) -> String {
     let mut kinds: Vec<(CauseKind, u64)> =
-        core.kinds.iter().map(|(&kind, names)| (kind, names.values().sum())).collect();
+        core.kinds.iter().map(|(&kind, names)| (kind, sum(names.values().copied()))).collect();
     kinds.sort_by_key(|&(kind, total_ns)| (std::cmp::Reverse(total_ns), kind));
     let share = |total_ns: u64| share_ppm(total_ns, core.lost_ns);
     let unexplained_ppm = share(core.unexplained_ns);
@@ -116,7 +116,7 @@ fn to_what(core: &CoreSum) -> String {
     }
     let causes = match kinds.as_slice() {
         [first, ..] if share(first.1) > MOST_PPM => format!("most of it to {}", many(core, first.0)),
-        [first, second, ..] if share(first.1 + second.1) > MOST_PPM => {
+        [first, second, ..] if share(first.1.saturating_add(second.1)) > MOST_PPM => {
             format!("mainly to {} and {}", many(core, first.0), many(core, second.0))
         }
         [first, ..] => format!("to many causes, the largest being {}", many(core, first.0)),
@@ -131,7 +131,7 @@ fn to_what(core: &CoreSum) -> String {
 /// A kind of cause as the receiver of lost time; with its name where one name stands for it.
 fn many(core: &CoreSum, kind: CauseKind) -> String {
     let names = &core.kinds[&kind];
-    let total_ns: u64 = names.values().sum();
+    let total_ns = sum(names.values().copied());
     let name = names
         .iter()
         .find(|&(name, &name_ns)| !name.is_empty() && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)

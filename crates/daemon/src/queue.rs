@@ -2,18 +2,20 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A bounded queue between two threads.
+/// A queue between two threads, bounded in number and in memory.
 ///
 /// The sender waits a little for room, so that a burst loses nothing; once a wait was in vain it
 /// waits no more until there is room again, so that a stuck receiver cannot slow the sender down.
 pub(crate) struct Queue<T> {
     inner: Mutex<Inner<T>>,
     changed: Condvar,
-    capacity: usize,
+    items_max: usize,
+    bytes_max: usize,
 }
 
 struct Inner<T> {
-    items: VecDeque<T>,
+    items: VecDeque<(usize, T)>,
+    bytes: usize,
     closed: bool,
     stuck: bool,
 }
@@ -30,24 +32,30 @@ pub(crate) enum Popped<T> {
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let inner = Inner { items: VecDeque::new(), closed: false, stuck: false };
-        Queue { inner: Mutex::new(inner), changed: Condvar::new(), capacity }
+    pub(crate) fn new(items_max: usize, bytes_max: usize) -> Self {
+        let inner = Inner { items: VecDeque::new(), bytes: 0, closed: false, stuck: false };
+        Queue { inner: Mutex::new(inner), changed: Condvar::new(), items_max, bytes_max }
     }
 
-    /// Appends an item, waiting at most `patience` for room. False if it was dropped.
-    pub(crate) fn push(&self, item: T, patience: Duration) -> bool {
+    /// Appends an item that holds about `bytes` of memory, waiting at most `patience` for room.
+    /// False if it was dropped. An empty queue takes an item of any size.
+    pub(crate) fn push(&self, item: T, bytes: usize, patience: Duration) -> bool {
         let mut inner = self.lock();
-        if inner.items.len() >= self.capacity && !inner.stuck && !patience.is_zero() {
-            let full = |inner: &mut Inner<T>| inner.items.len() >= self.capacity && !inner.closed;
+        let is_full = |inner: &Inner<T>| {
+            let over_bytes = inner.bytes.saturating_add(bytes) > self.bytes_max && !inner.items.is_empty();
+            inner.items.len() >= self.items_max || over_bytes
+        };
+        if is_full(&inner) && !inner.stuck && !patience.is_zero() {
+            let full = |inner: &mut Inner<T>| is_full(inner) && !inner.closed;
             inner = self.changed.wait_timeout_while(inner, patience, full).unwrap_or_else(PoisonError::into_inner).0;
         }
-        if inner.closed || inner.items.len() >= self.capacity {
+        if inner.closed || is_full(&inner) {
             inner.stuck = true;
             return false;
         }
         inner.stuck = false;
-        inner.items.push_back(item);
+        inner.bytes = inner.bytes.saturating_add(bytes);
+        inner.items.push_back((bytes, item));
         self.changed.notify_all();
         true
     }
@@ -57,7 +65,8 @@ impl<T> Queue<T> {
         let deadline = Instant::now() + patience;
         let mut inner = self.lock();
         loop {
-            if let Some(item) = inner.items.pop_front() {
+            if let Some((bytes, item)) = inner.items.pop_front() {
+                inner.bytes -= bytes;
                 self.changed.notify_all();
                 return Popped::Item(item);
             }
@@ -97,23 +106,37 @@ mod tests {
 
     #[test]
     fn keeps_order_and_refuses_what_does_not_fit() {
-        let queue = Queue::new(2);
-        assert!(queue.push(1, Duration::ZERO));
-        assert!(queue.push(2, Duration::ZERO));
-        assert!(!queue.push(3, Duration::ZERO));
+        let queue = Queue::new(2, 1_000);
+        assert!(queue.push(1, 10, Duration::ZERO));
+        assert!(queue.push(2, 10, Duration::ZERO));
+        assert!(!queue.push(3, 10, Duration::ZERO));
         assert_eq!(queue.pop(Duration::ZERO), Popped::Item(1));
-        assert!(queue.push(4, Duration::ZERO));
+        assert!(queue.push(4, 10, Duration::ZERO));
         queue.close();
-        assert!(!queue.push(5, Duration::ZERO));
+        assert!(!queue.push(5, 10, Duration::ZERO));
         assert_eq!(queue.pop(Duration::ZERO), Popped::Item(2));
         assert_eq!(queue.pop(Duration::ZERO), Popped::Item(4));
         assert_eq!(queue.pop(Duration::ZERO), Popped::Closed);
     }
 
     #[test]
+    fn memory_is_a_limit_as_well() {
+        let queue = Queue::new(100, 50);
+        assert!(queue.push(1, 40, Duration::ZERO));
+        assert!(!queue.push(2, 11, Duration::ZERO));
+        assert!(queue.push(3, 10, Duration::ZERO));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(1));
+        assert!(queue.push(4, 40, Duration::ZERO));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(3));
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Item(4));
+        assert!(queue.push(5, 500, Duration::ZERO), "alone, it may be of any size");
+        assert!(!queue.push(6, 1, Duration::ZERO));
+    }
+
+    #[test]
     fn a_sender_waits_for_room_but_not_for_a_stuck_receiver() {
-        let queue = Arc::new(Queue::new(1));
-        assert!(queue.push(1, Duration::ZERO));
+        let queue = Arc::new(Queue::new(1, 1_000));
+        assert!(queue.push(1, 10, Duration::ZERO));
         let receiver = {
             let queue = Arc::clone(&queue);
             std::thread::spawn(move || {
@@ -121,12 +144,12 @@ mod tests {
                 queue.pop(Duration::ZERO)
             })
         };
-        assert!(queue.push(2, Duration::from_secs(30)), "there was room in time");
+        assert!(queue.push(2, 10, Duration::from_secs(30)), "there was room in time");
         assert_eq!(receiver.join().unwrap(), Popped::Item(1));
 
-        assert!(!queue.push(3, Duration::from_millis(1)));
+        assert!(!queue.push(3, 10, Duration::from_millis(1)));
         let begun = Instant::now();
-        assert!(!queue.push(4, Duration::from_secs(30)), "the queue is known to be stuck");
+        assert!(!queue.push(4, 10, Duration::from_secs(30)), "the queue is known to be stuck");
         assert!(begun.elapsed() < Duration::from_secs(15));
     }
 }

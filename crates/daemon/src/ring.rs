@@ -1,6 +1,7 @@
+use crate::weight::event_bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use surefoot_model::{CoreLedger, Event, Gap, Window};
+use surefoot_model::Event;
 
 /// The newest events of one kind, limited in number and in memory.
 pub(crate) struct Ring {
@@ -36,40 +37,6 @@ impl Ring {
     pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         self.kept.iter().map(|(_, event)| event)
     }
-}
-
-/// About how much memory an event holds; strings and tables counted, allocator overhead not.
-fn event_bytes(event: &Event) -> usize {
-    size_of::<Event>()
-        + match event {
-            Event::Window(window) => window_bytes(window),
-            Event::Gap(gap) => gap_bytes(gap),
-            Event::Notice(notice) => notice.text.len(),
-            // Kept once each, beside the rings.
-            Event::Host(_) | Event::Capabilities { .. } => 0,
-        }
-}
-
-fn window_bytes(window: &Window) -> usize {
-    let cores: usize = window.cores.iter().map(core_bytes).sum();
-    let untimed: usize = window.untimed.iter().map(|row| size_of_val(row) + row.row.len() + row.name.len()).sum();
-    let completeness: usize = window.completeness.iter().map(|row| size_of_val(row) + row.row.len()).sum();
-    let probes: usize = window.cost.probes.iter().map(|probe| size_of_val(probe) + probe.name.len()).sum();
-    cores + untimed + completeness + probes
-}
-
-fn core_bytes(core: &CoreLedger) -> usize {
-    let rows = core
-        .lost
-        .iter()
-        .map(|lost| size_of_val(lost) + lost.cause.name.len() + lost.histogram.0.len() * size_of::<(u8, u64)>());
-    size_of_val(core) + rows.sum::<usize>()
-}
-
-fn gap_bytes(gap: &Gap) -> usize {
-    let causes: usize = gap.causes.iter().map(|cause| size_of_val(cause) + cause.cause.name.len()).sum();
-    let evidence: usize = gap.evidence.iter().map(|line| size_of_val(line) + line.len()).sum();
-    causes + evidence
 }
 
 #[cfg(test)]

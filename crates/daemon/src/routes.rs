@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
 
@@ -34,6 +35,14 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+impl Shared {
+    /// Waits until one more large answer may be in memory.
+    pub(crate) async fn large_answer(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = Arc::clone(&self.large_answers).acquire_owned().await;
+        permit.map_err(|_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
+    }
+}
+
 fn origin(shared: &Shared) -> Origin<'_> {
     match &shared.mode {
         Mode::Live => Origin { mode: "live", recording: None },
@@ -42,15 +51,17 @@ fn origin(shared: &Shared) -> Origin<'_> {
 }
 
 async fn snapshot(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let permit = shared.large_answer().await?;
     let kept = shared.kept();
     let filter = Filter::of(&uri, kept.watched())?;
-    Ok(reply::json(StatusCode::OK, &SnapshotView::of(&kept, origin(&shared), &filter)))
+    Ok(reply::large_json(&SnapshotView::of(&kept, origin(&shared), &filter), permit))
 }
 
 async fn report(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let permit = shared.large_answer().await?;
     let kept = shared.kept();
     let filter = Filter::of(&uri, kept.watched())?;
-    Ok(reply::json(StatusCode::OK, &ReportView::of(&kept, origin(&shared), &filter)))
+    Ok(reply::large_json(&ReportView::of(&kept, origin(&shared), &filter), permit))
 }
 
 async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {

@@ -6,6 +6,7 @@ use crate::history::History;
 use crate::queue::{Popped, Queue};
 use crate::routes;
 use crate::state::{Seldom, Shared};
+use crate::weight::event_bytes;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,8 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 use surefoot_model::Event;
 use tokio::sync::watch;
 
-/// Events that may wait to be taken in.
+/// Events that may wait to be taken in, and memory for them.
 const QUEUE_EVENTS_MAX: usize = 1024;
+const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// How long a live source waits for room in the queue before an event is dropped.
 const LIVE_PATIENCE: Duration = Duration::from_millis(50);
 /// The same for a replay, which has all the time in the world.
@@ -69,7 +71,7 @@ impl Server {
         let mut server = Server {
             address,
             shared: Arc::new(Shared::new(&config, history)),
-            queue: Arc::new(Queue::new(QUEUE_EVENTS_MAX)),
+            queue: Arc::new(Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX)),
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
             stop: watch::channel(false).0,
             health_stop: None,
@@ -91,7 +93,8 @@ impl Server {
     /// Takes an event in. Waits at most 50 ms (5 s in a replay) when the server cannot keep up, then
     /// drops the event; what is dropped is counted and shown.
     pub fn publish(&self, event: Event) {
-        if !self.queue.push(event, self.patience) {
+        let bytes = event_bytes(&event);
+        if !self.queue.push(event, bytes, self.patience) {
             self.shared.queue_was_full();
         }
     }

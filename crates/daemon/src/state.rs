@@ -22,6 +22,8 @@ const NOTICES_BYTES_MAX: usize = 1 << 20;
 const LIVE_EVENTS_MAX: usize = 256;
 /// Clients of the live events at one time.
 pub(crate) const LIVE_CLIENTS_MAX: usize = 32;
+/// Answers of several MiB that may be in memory at one time; others wait for their turn.
+const LARGE_ANSWERS_MAX: usize = 4;
 /// The least time between two notices about the same trouble.
 const NOTICE_PERIOD: Duration = Duration::from_secs(60);
 /// The stretch of data that the verdict speaks of.
@@ -83,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) mode: Mode,
     pub(crate) drops: Drops,
     pub(crate) live_clients: Arc<Semaphore>,
+    pub(crate) large_answers: Arc<Semaphore>,
     pub(crate) history: Option<History>,
     live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
     queue_notice: Mutex<Seldom>,
@@ -128,6 +131,7 @@ impl Shared {
             mode: config.mode.clone(),
             drops: Drops::default(),
             live_clients: Arc::new(Semaphore::new(LIVE_CLIENTS_MAX)),
+            large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
             history,
             live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
             queue_notice: Mutex::default(),
@@ -332,4 +336,21 @@ fn as_window(event: &Event) -> Option<&Window> {
 /// A panic of another thread leaves plain numbers behind, which are as good as before.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_found_the_queue_full_are_counted_with_one_notice() {
+        let shared = Shared::new(&Config::default(), None);
+        for _ in 0..1_000 {
+            shared.queue_was_full();
+        }
+        let kept = shared.kept();
+        assert_eq!(kept.dropped.queue, 1_000);
+        assert_eq!(kept.notices().count(), 1);
+        assert!(shared.totals().1 == kept.dropped, "the metrics say the same");
+    }
 }

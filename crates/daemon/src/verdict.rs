@@ -86,12 +86,14 @@ pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> HostVerdict {
 /// The share of the cores' work time that was lost, parts per million; `None` without windows.
 pub(crate) fn lost_share_ppm(windows: &[&Window]) -> Option<u64> {
     let cores = CoreSum::of(windows);
-    (!cores.is_empty()).then(|| share_ppm(cores.iter().map(|core| core.lost_ns).sum(), work_ns(&cores)))
+    let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
+    let work_ns = sum(cores.iter().map(|core| core.work_ns));
+    (!cores.is_empty()).then(|| share_ppm(lost_ns, work_ns))
 }
 
-/// Work time of all these cores.
-pub(crate) fn work_ns(cores: &[CoreSum]) -> u64 {
-    cores.iter().map(|core| core.work_ns).sum()
+/// A sum that stops at its end.
+pub(crate) fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// A part of a whole in parts per million; all of it when the whole is shorter than its part.

@@ -52,7 +52,11 @@ pub fn request(address: SocketAddr, text: &str) -> Answer {
     let mut reader = BufReader::new(stream);
     let (status, headers) = read_head(&mut reader);
     let mut body = Vec::new();
-    reader.read_to_end(&mut body).unwrap();
+    if headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked") {
+        Chunked { reader, left: 0 }.read_to_end(&mut body).unwrap();
+    } else {
+        reader.read_to_end(&mut body).unwrap();
+    }
     Answer { status, headers, body }
 }
 

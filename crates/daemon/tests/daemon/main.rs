@@ -4,6 +4,7 @@
 
 mod client;
 mod data;
+mod full_disk;
 mod health;
 mod history;
 mod lifecycle;

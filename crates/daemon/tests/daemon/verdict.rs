@@ -1,6 +1,6 @@
 use crate::data::{SECOND_NS, core, gap, lost, untraced_gap, window};
 use surefoot_daemon::verdict::{self, Severity};
-use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, Gap, Lost, Verdict, Window};
+use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, CpuId, Gap, Lost, Verdict, Window};
 
 fn check(cores: Vec<CoreLedger>, gaps: &[Gap], severity: Severity, sentence: &str) {
     check_windows(&[window(10 * SECOND_NS, cores)], gaps, severity, sentence);
@@ -290,6 +290,8 @@ fn windows_add_up_and_numbers_without_sense_do_no_harm() {
         unexplained_ns: u64::MAX,
         ..core(0, 0, vec![], 0)
     };
-    let verdict = verdict::of(&[window(SECOND_NS, vec![hostile])], &[]);
-    assert!(verdict.sentence.starts_with("Core 0 lost 100 % of its working time"), "{}", verdict.sentence);
+    let another = CoreLedger { cpu: CpuId(1), ..hostile.clone() };
+    let hostile_window = window(SECOND_NS, vec![hostile, another]);
+    let verdict = verdict::of(&[hostile_window.clone(), hostile_window], &[]);
+    assert!(verdict.sentence.starts_with("Both cores lost up to 100 % of their working time"), "{}", verdict.sentence);
 }
