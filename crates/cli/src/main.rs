@@ -1,2 +1,32 @@
-//! Being built.
-fn main() {}
+//! The command `surefoot`: parse, run, map the outcome to an exit code.
+#![forbid(unsafe_code)]
+
+mod args;
+mod exit;
+mod output;
+mod probe;
+mod record;
+mod report;
+mod status;
+mod table;
+mod units;
+mod watch;
+
+use args::{Command, StallCommand};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = args::Arguments::parse();
+    let outcome = match arguments.command {
+        Command::Watch(options) => watch::run(&options),
+        Command::Status(options) => status::run(&options),
+        Command::Stall { command } => match command {
+            StallCommand::Probe(options) => probe::run(&options),
+            StallCommand::Report(options) => report::run(&options),
+            StallCommand::Record(options) => record::record(&options),
+            StallCommand::Replay(options) => record::replay(&options),
+        },
+    };
+    exit::code(outcome)
+}

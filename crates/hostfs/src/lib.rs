@@ -30,6 +30,7 @@ pub mod interrupts;
 mod perf;
 pub mod privilege;
 mod root;
+pub mod signals;
 pub mod smi;
 pub mod stat;
 pub mod symbols;

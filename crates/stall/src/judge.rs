@@ -152,7 +152,9 @@ impl Judge {
         evidence.allowance_ns = u64::from(inside.entries) * self.entry_exit.allowance_ns();
         let (verdict, certainty, because) = verdict::decide(&evidence);
         let mut statements = vec![because.to_owned()];
-        self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
+        if found.source != GapSource::TimerLateness {
+            self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
+        }
         statements.extend(more_evidence(&inside, &evidence));
         Gap {
             cpu: found.cpu,

@@ -158,17 +158,14 @@ pub fn run(
     let end = start.saturating_add(clock.ticks(config.duration.as_nanos() as u64));
     let mut loops = start_loops(&config, end, &clock)?;
     let mut run = Run { pending: VecDeque::new(), dropped: 0 };
-    let mut next_anchor_ns = clock::monotonic_ns() + 1_000_000_000;
     loop {
         std::thread::sleep(LOOK_EVERY);
         let finished = clock::tsc() >= end || stop.load(Ordering::Relaxed);
         if finished {
             loops.iter().for_each(|each| each.jumps.stop());
         }
-        if clock::monotonic_ns() >= next_anchor_ns {
-            clock.reanchor();
-            next_anchor_ns += 1_000_000_000;
-        }
+        // The rate is only known to some millionths, so instants are mapped from an anchor that is close by.
+        clock.reanchor();
         judge.look(probes.as_ref());
         run.collect(&mut loops, &clock);
         run.judge_settled(&mut loops, &mut judge, probes.as_ref(), false, &mut on_gap);

@@ -1,0 +1,280 @@
+//! The command line.
+
+use crate::units::{parse_duration, parse_ns};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+use surefoot_hostfs::cpus;
+use surefoot_model::{CauseKind, CpuId};
+use surefoot_probes::{Flavour, Workload};
+use surefoot_stall::{SentinelConfig, SourceChoice};
+
+/// The port of the page unless another is named.
+pub const PORT_DEFAULT: u16 = 7077;
+
+/// Keeps a Linux server's work going through hardware trouble: shows where the time of every core goes, to what, and
+/// how sure that is.
+#[derive(Parser)]
+#[command(name = "surefoot", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 110)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
+    Watch(WatchOptions),
+    /// Lost time: probe a core, report on all, record and replay.
+    Stall {
+        #[command(subcommand)]
+        command: StallCommand,
+    },
+    /// Which capabilities work on this host, which do not, and why.
+    Status(StatusOptions),
+}
+
+#[derive(Subcommand)]
+pub enum StallCommand {
+    /// Spin on cores and explain every gap. Takes the cores completely for as long as it runs.
+    Probe(ProbeOptions),
+    /// Watch for a while, then print the ledger of each core.
+    Report(ReportOptions),
+    /// Watch for a while and write everything seen into a file.
+    Record(RecordOptions),
+    /// Print the report of a recording; on any machine, without privilege.
+    Replay(ReplayOptions),
+}
+
+/// A list of cores such as `0-3,8`. A type of its own, because clap takes a plain vector for a repeated option.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuList(pub Vec<CpuId>);
+
+/// A list of kinds of causes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KindList(pub Vec<CauseKind>);
+
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let cpus = cpus::parse_list(text).map_err(|error| error.to_string())?;
+    if cpus.is_empty() { Err("name at least one core, such as 1 or 0-3,8".into()) } else { Ok(CpuList(cpus)) }
+}
+
+fn kind_list(text: &str) -> Result<KindList, String> {
+    text.split(',').map(|kind| kind.trim().parse()).collect::<Result<_, _>>().map(KindList)
+}
+
+fn sentinel(text: &str) -> Result<SentinelConfig, String> {
+    const FORM: &str = "write the core, or the core and the share of time in percent, such as 0 or 0:10";
+    let (cpu, duty) = text.split_once(':').unwrap_or((text, "10"));
+    let cpu = cpu.parse().map_err(|_| format!("'{cpu}' is no core; {FORM}"))?;
+    let duty_percent = duty.trim_end_matches('%').parse().map_err(|_| format!("'{duty}' is no percentage; {FORM}"))?;
+    if !(1..=100).contains(&duty_percent) {
+        return Err(format!("{duty_percent} % is outside 1 to 100 %; {FORM}"));
+    }
+    Ok(SentinelConfig { cpu: CpuId(cpu), duty_percent })
+}
+
+fn thread_name(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=15 => Ok(text.to_owned()),
+        bytes => Err(format!("the kernel keeps thread names of 1 to 15 bytes, this one has {bytes}")),
+    }
+}
+
+/// Where the numbers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Source {
+    /// eBPF where it is allowed, the kernel's counters elsewhere.
+    #[default]
+    Best,
+    /// eBPF on BTF-typed tracepoints, or an error.
+    Ebpf,
+    /// eBPF on plain tracepoints (kernels without BTF), or an error.
+    Plain,
+    /// The kernel's counters only: no privilege needed, no causes by name.
+    Counters,
+}
+
+impl From<Source> for SourceChoice {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Best => SourceChoice::Best,
+            Source::Ebpf => SourceChoice::Ebpf(Flavour::Btf),
+            Source::Plain => SourceChoice::Ebpf(Flavour::Plain),
+            Source::Counters => SourceChoice::Counters,
+        }
+    }
+}
+
+/// What to watch; shared by watch, report and record.
+#[derive(Args, Clone)]
+pub struct What {
+    /// Cores to watch, such as 1 or 0-3,8. Tasks that preempt each other there count as lost time [default: all online]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpus: Option<CpuList>,
+    /// Count as lost what preempts this process
+    #[arg(long, value_name = "PID", conflicts_with = "comm", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// Count as lost what preempts threads of this name
+    #[arg(long, value_name = "NAME", value_parser = thread_name)]
+    pub comm: Option<String>,
+    /// Spin on this core for a share of the time (default 10 %) to find stops of the whole machine, such as SMIs
+    #[arg(long, value_name = "CORE[:PERCENT]", value_parser = sentinel)]
+    pub sentinel: Option<SentinelConfig>,
+    /// Report gaps from this length on
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = parse_ns)]
+    pub min_gap: u64,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t)]
+    pub source: Source,
+}
+
+impl What {
+    /// The workload that preemption is counted against.
+    pub fn workload(&self) -> Workload {
+        match (self.pid, &self.comm, &self.cpus) {
+            (Some(pid), ..) => Workload::Processes(vec![pid]),
+            (None, Some(comm), _) => Workload::Comm(comm.clone()),
+            (None, None, Some(_)) => Workload::Cores,
+            (None, None, None) => Workload::None,
+        }
+    }
+}
+
+/// Which rows to print.
+#[derive(Args, Clone, Default)]
+pub struct Filter {
+    /// Print only these causes, such as timer,softirq
+    #[arg(long, value_name = "LIST", value_parser = kind_list)]
+    pub kinds: Option<KindList>,
+}
+
+#[derive(Args)]
+pub struct WatchOptions {
+    #[command(flatten)]
+    pub what: What,
+    /// Length of a window
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// Stop after this time [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Port of the web page on 127.0.0.1; 0 takes any free one
+    #[arg(long, default_value_t = PORT_DEFAULT)]
+    pub port: u16,
+    /// No web page, no API, no history
+    #[arg(long)]
+    pub no_page: bool,
+    /// Keep the history in this file [default: /var/lib/surefoot/history.db as root, none otherwise]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_page")]
+    pub history: Option<PathBuf>,
+    /// Keep no history
+    #[arg(long, conflicts_with = "history")]
+    pub no_history: bool,
+    /// Directory for health.json [default: /run/surefoot as root, none otherwise]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub run_directory: Option<PathBuf>,
+    /// Show a recording instead of this host
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "pid", "comm", "sentinel", "history"])]
+    pub replay: Option<PathBuf>,
+    /// JSON lines instead of the live table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReportOptions {
+    #[command(flatten)]
+    pub what: What,
+    #[command(flatten)]
+    pub filter: Filter,
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// JSON lines instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct RecordOptions {
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub what: What,
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Length of a window
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// How long to record
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// JSON lines instead of tables for the report at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReplayOptions {
+    /// The recording
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub filter: Filter,
+    /// JSON lines instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ProbeOptions {
+    /// Cores to spin on, such as 1 or 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpus: CpuList,
+    /// How long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// Report gaps longer than this
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_ns)]
+    pub threshold: u64,
+    /// Spin with this real-time priority (SCHED_FIFO)
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// Where the causes come from
+    #[arg(long, value_enum, default_value_t)]
+    pub source: Source,
+    /// JSON lines: one per gap, then a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct StatusOptions {
+    /// JSON lines instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sentinels_are_a_core_and_a_share() {
+        assert_eq!(sentinel("3"), Ok(SentinelConfig { cpu: CpuId(3), duty_percent: 10 }));
+        assert_eq!(sentinel("0:50%"), Ok(SentinelConfig { cpu: CpuId(0), duty_percent: 50 }));
+        for text in ["", "x", "0:0", "0:101", "0:300", "0:", ":5"] {
+            assert!(sentinel(text).expect_err(text).contains("such as 0 or 0:10"), "{text}");
+        }
+    }
+}

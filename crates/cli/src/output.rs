@@ -1,0 +1,124 @@
+//! The JSON lines of reports: stable names, units in the names.
+
+use serde::Serialize;
+use std::io::{self, Write};
+use surefoot_model::{
+    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Lost, Notice, Report, SelfCost, Untimed,
+};
+
+/// A line of a report.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'a> {
+    Host {
+        #[serde(flatten)]
+        host: &'a HostDescription,
+        start_ns: u64,
+        end_ns: u64,
+    },
+    Core(Core<'a>),
+    Gap(&'a Gap),
+    Completeness(&'a Completeness),
+    Untimed(&'a Untimed),
+    Notice(&'a Notice),
+    Cost(&'a SelfCost),
+    Capability(&'a Capability),
+}
+
+#[derive(Serialize)]
+struct Core<'a> {
+    cpu: CpuId,
+    wall_ns: u64,
+    idle_ns: u64,
+    user_ns: u64,
+    kernel_ns: u64,
+    lost: Vec<LostRow<'a>>,
+    /// Lost to causes that a filter leaves out, so that the parts still add up.
+    lost_to_others_ns: u64,
+    unexplained_ns: u64,
+}
+
+#[derive(Serialize)]
+struct LostRow<'a> {
+    kind: surefoot_model::CauseKind,
+    name: &'a str,
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+    while_idle_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ns: Option<u64>,
+}
+
+/// Writes one line.
+pub fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+/// Writes a report; of its causes those that `wanted` picks.
+pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> bool) -> io::Result<()> {
+    if let Some(host) = &report.host {
+        line(out, &Line::Host { host, start_ns: report.start_ns, end_ns: report.end_ns })?;
+    }
+    for core in report.cores() {
+        core_line(out, &core, &wanted)?;
+    }
+    for gap in &report.gaps {
+        line(out, &Line::Gap(gap))?;
+    }
+    for row in &report.completeness {
+        line(out, &Line::Completeness(row))?;
+    }
+    for row in &report.untimed {
+        line(out, &Line::Untimed(row))?;
+    }
+    for notice in &report.notices {
+        line(out, &Line::Notice(notice))?;
+    }
+    line(out, &Line::Cost(&report.cost))
+}
+
+fn core_line(out: &mut impl Write, core: &CoreLedger, wanted: impl Fn(&Lost) -> bool) -> io::Result<()> {
+    let shown: Vec<LostRow<'_>> = core.lost.iter().filter(|lost| wanted(lost)).map(row).collect();
+    let shown_ns: u64 = shown.iter().map(|row| row.total_ns).sum();
+    line(
+        out,
+        &Line::Core(Core {
+            cpu: core.cpu,
+            wall_ns: core.wall_ns,
+            idle_ns: core.idle_ns,
+            user_ns: core.user_ns,
+            kernel_ns: core.kernel_ns,
+            lost: shown,
+            lost_to_others_ns: core.lost_ns() - shown_ns,
+            unexplained_ns: core.unexplained_ns,
+        }),
+    )
+}
+
+fn row(lost: &Lost) -> LostRow<'_> {
+    let quantile = |share| (lost.histogram.count() > 0).then(|| lost.histogram.quantile_ns(share).min(lost.max_ns));
+    LostRow {
+        kind: lost.cause.kind,
+        name: &lost.cause.name,
+        count: lost.count,
+        total_ns: lost.total_ns,
+        max_ns: lost.max_ns,
+        while_idle_ns: lost.while_idle_ns,
+        p50_ns: quantile(0.5),
+        p99_ns: quantile(0.99),
+    }
+}
+
+/// Writes the capabilities.
+pub fn capabilities(out: &mut impl Write, capabilities: &[Capability]) -> io::Result<()> {
+    capabilities.iter().try_for_each(|capability| line(out, &Line::Capability(capability)))
+}
+
+/// Writes one gap.
+pub fn gap(out: &mut impl Write, gap: &Gap) -> io::Result<()> {
+    line(out, &Line::Gap(gap))
+}

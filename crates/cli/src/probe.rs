@@ -1,0 +1,176 @@
+//! `surefoot stall probe`.
+
+use crate::args::ProbeOptions;
+use crate::exit::Outcome;
+use crate::table::{self, Table};
+use crate::units::{duration, percent};
+use crate::{output, report};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use surefoot_hostfs::{Root, signals};
+use surefoot_model::{CpuId, Gap};
+use surefoot_stall::probe::{self, CoreSummary, ProbeConfig, ProbeSummary};
+
+/// Gaps that the table for people keeps: the longest.
+const LONGEST_KEPT: usize = 10;
+
+/// The closing line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "summary")]
+struct SummaryLine<'a> {
+    duration_ns: u64,
+    threshold_ns: u64,
+    gap_count: u64,
+    gap_total_ns: u64,
+    dropped_gaps: u64,
+    lost_turns: u64,
+    entry_exit_ns: Option<u64>,
+    self_interrupts: u64,
+    missing: &'a [String],
+    cores: Vec<CoreLine>,
+}
+
+#[derive(Serialize)]
+struct CoreLine {
+    cpu: CpuId,
+    gap_count: u64,
+    gap_total_ns: u64,
+    named_ns: u64,
+    judged_ns: u64,
+    unexplained_ns: u64,
+    over_20us_total_ns: u64,
+    over_20us_explained_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    max_ns: u64,
+    loop_shortest_ns: u64,
+    loop_median_ns: u64,
+}
+
+impl From<&CoreSummary> for CoreLine {
+    fn from(core: &CoreSummary) -> Self {
+        let [p50_ns, p90_ns, p99_ns, p999_ns, max_ns] = core.percentiles_ns;
+        CoreLine {
+            cpu: core.cpu,
+            gap_count: core.gap_count,
+            gap_total_ns: core.gap_total_ns,
+            named_ns: core.named_ns,
+            judged_ns: core.judged_ns,
+            unexplained_ns: core.unexplained_ns,
+            over_20us_total_ns: core.over_20us.0,
+            over_20us_explained_ns: core.over_20us.1,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            max_ns,
+            loop_shortest_ns: core.loop_shortest_ns,
+            loop_median_ns: core.loop_median_ns,
+        }
+    }
+}
+
+fn summary_line(summary: &ProbeSummary) -> SummaryLine<'_> {
+    SummaryLine {
+        duration_ns: summary.duration_ns,
+        threshold_ns: summary.threshold_ns,
+        gap_count: summary.cores.iter().map(|core| core.gap_count).sum(),
+        gap_total_ns: summary.cores.iter().map(|core| core.gap_total_ns).sum(),
+        dropped_gaps: summary.dropped_gaps,
+        lost_turns: summary.lost_turns,
+        entry_exit_ns: summary.entry_exit_ns,
+        self_interrupts: summary.self_interrupts,
+        missing: &summary.missing,
+        cores: summary.cores.iter().map(CoreLine::from).collect(),
+    }
+}
+
+pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
+    let stop = signals::stop_flag()?;
+    let config = ProbeConfig {
+        cpus: options.cpus.0.clone(),
+        duration: options.duration,
+        threshold_ns: options.threshold,
+        fifo_priority: options.fifo,
+        source: options.source.into(),
+    };
+    report::check_duration(options.duration)?;
+    if !options.json && io::stderr().is_terminal() {
+        eprintln!("spinning for {:?}; Ctrl-C ends it early", options.duration);
+    }
+    let mut out = io::BufWriter::new(io::stdout());
+    let mut broken = None;
+    let mut longest: Vec<Gap> = Vec::new();
+    let summary = probe::run(&Root::host(), config, stop, |gap| {
+        if options.json {
+            if let Err(error) = output::gap(&mut out, gap) {
+                // Nobody reads any more: end the loops and say so below.
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                broken.get_or_insert(error);
+            }
+        } else {
+            keep_longest(&mut longest, gap);
+        }
+    })?;
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    if options.json {
+        output::line(&mut out, &summary_line(&summary))?;
+    } else {
+        out.write_all(text(&summary, &longest).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+fn keep_longest(longest: &mut Vec<Gap>, gap: &Gap) {
+    let at = longest.partition_point(|kept| kept.duration_ns >= gap.duration_ns);
+    if at < LONGEST_KEPT {
+        longest.insert(at, gap.clone());
+        longest.truncate(LONGEST_KEPT);
+    }
+}
+
+fn text(summary: &ProbeSummary, longest: &[Gap]) -> String {
+    let mut table = Table::new(
+        &["core", "gaps", "lost", "traced", "judged", "unexplained", "p50", "p90", "p99", "p99.9", "max", "loop"],
+        &[],
+    );
+    for core in &summary.cores {
+        let mut row = vec![
+            core.cpu.to_string(),
+            core.gap_count.to_string(),
+            percent(core.gap_total_ns, summary.duration_ns),
+            percent(core.named_ns, core.gap_total_ns),
+            percent(core.judged_ns, core.gap_total_ns),
+            percent(core.unexplained_ns, core.gap_total_ns),
+        ];
+        row.extend(core.percentiles_ns.map(duration));
+        row.push(format!("{} to {}", duration(core.loop_shortest_ns), duration(core.loop_median_ns)));
+        table.row(row);
+    }
+    let mut text =
+        format!("{} of spinning, gaps over {}\n\n", duration(summary.duration_ns), duration(summary.threshold_ns));
+    text += &table.text();
+    if let Some(gap) = longest.first() {
+        let first_ns = longest.iter().map(|gap| gap.start_ns).min().unwrap_or(gap.start_ns);
+        text += "\nThe longest gaps (time since the first of them):\n";
+        text += &table::gap_table(longest, first_ns);
+        text += "\nThe longest one: ";
+        text += &gap.evidence.join("; ");
+        text += ".\n";
+    }
+    if let Some(ns) = summary.entry_exit_ns {
+        text += &format!("Entry and exit of an interruption typically take {} here.\n", duration(ns));
+    }
+    if summary.dropped_gaps + summary.lost_turns > 0 {
+        text += &format!("Dropped: {} gaps, {} turns of the tape.\n", summary.dropped_gaps, summary.lost_turns);
+    }
+    for missing in &summary.missing {
+        text += &format!("Missing: {missing}\n");
+    }
+    text
+}

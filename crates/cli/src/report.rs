@@ -1,0 +1,81 @@
+//! `surefoot stall report`.
+
+use crate::args::{Filter, ReportOptions, What};
+use crate::exit::Outcome;
+use crate::{output, table};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::{Root, signals};
+use surefoot_model::{Event, Lost, Report};
+use surefoot_stall::{Collector, Config, LONGEST_RUN, WINDOW_RANGE};
+
+/// The collector's configuration from the command line.
+pub fn config(what: &What, window: Duration) -> Config {
+    Config {
+        cpus: what.cpus.clone().unwrap_or_default().0,
+        window,
+        gap_threshold_ns: what.min_gap,
+        workload: what.workload(),
+        sentinel: what.sentinel,
+        source: what.source.into(),
+    }
+}
+
+/// Refuses a process that is not there: its preemptions could never be seen.
+pub fn check_process(what: &What, root: &Root) -> anyhow::Result<()> {
+    if let Some(pid) = what.pid {
+        anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
+    }
+    Ok(())
+}
+
+/// Refuses a run that is too long to end.
+pub fn check_duration(duration: Duration) -> anyhow::Result<()> {
+    anyhow::ensure!(duration <= LONGEST_RUN, "--duration: {duration:?} is longer than 7 days");
+    Ok(())
+}
+
+/// Calls `each` for every event until the time is over or the user stops it.
+pub fn collect(
+    collector: &mut Collector,
+    duration: Duration,
+    stop: &AtomicBool,
+    mut each: impl FnMut(Event) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let progress = io::stderr().is_terminal();
+    collector.opening().into_iter().try_for_each(&mut each)?;
+    while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
+        if progress {
+            eprint!("\r{:.0} of {:.0} s", start.elapsed().as_secs_f64(), duration.as_secs_f64());
+        }
+        collector.next_window(stop)?.into_iter().try_for_each(&mut each)?;
+    }
+    if progress {
+        eprint!("\r\x1b[K");
+    }
+    Ok(())
+}
+
+/// Prints a report as the user asked for it.
+pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool) -> io::Result<()> {
+    let wanted = |lost: &Lost| filter.kinds.as_ref().is_none_or(|kinds| kinds.0.contains(&lost.cause.kind));
+    if json { output::report(out, report, wanted) } else { out.write_all(table::report(report, wanted).as_bytes()) }
+}
+
+pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
+    let root = Root::host();
+    check_process(&options.what, &root)?;
+    check_duration(options.duration)?;
+    let stop = signals::stop_flag()?;
+    let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
+    let mut collector = Collector::start(&root, config(&options.what, window))?;
+    let mut report = Report::default();
+    collect(&mut collector, options.duration, stop, |event| {
+        report.add(&event);
+        Ok(())
+    })?;
+    print(&mut io::stdout().lock(), &report, &options.filter, options.json)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,270 @@
+//! Reports as text for people.
+
+use crate::units::{bytes, duration, percent};
+use surefoot_model::{Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, Report, SelfCost, Untimed};
+
+/// Rows of the tables of causes and gaps.
+const ROWS_SHOWN: usize = 20;
+const GAPS_SHOWN: usize = 10;
+
+/// A table of text; numbers stand to the right.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    left_columns: &'static [usize],
+}
+
+impl Table {
+    /// A table with this header; the named columns stand to the left.
+    pub fn new(header: &[&str], left_columns: &'static [usize]) -> Self {
+        Table { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], left_columns }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The lines.
+    pub fn text(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let room = " ".repeat(widths[column] - cell.chars().count());
+                let (before, after) =
+                    if self.left_columns.contains(&column) { ("", room.as_str()) } else { (room.as_str(), "") };
+                line.push_str(if column > 0 { "  " } else { "" });
+                line.push_str(before);
+                line.push_str(cell);
+                line.push_str(after);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A whole report; of its causes those that `wanted` picks.
+pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
+    let mut text = String::new();
+    if let Some(host) = &report.host {
+        let below = host.hypervisor.as_ref().map_or("bare metal".to_owned(), |name| format!("in a {name} guest"));
+        text += &format!("{}: Linux {} on {}, {below}\n", host.hostname, host.kernel, host.processor);
+        text += &format!(
+            "{} in {} windows, from {}",
+            duration(report.end_ns - report.start_ns),
+            report.windows,
+            host.source
+        );
+        text += &if host.workload.is_empty() { "\n".to_owned() } else { format!("; workload: {}\n", host.workload) };
+        if !host.missing.is_empty() {
+            text += &format!("Reduced: {}\n", host.missing);
+        }
+    }
+    if report.windows == 0 {
+        return text + "There is no window in this stream, so nothing can be said.\n";
+    }
+    text += "\n";
+    text += &cores(&report.cores());
+    text += "\n";
+    text += &causes(&report.causes(), &report.cores(), wanted);
+    text += "\n";
+    text += &gaps(report);
+    text += &completeness(report);
+    for notice in &report.notices {
+        text += &format!("Notice: {}\n", notice.text);
+    }
+    text += &cost(&report.cost, report.end_ns - report.start_ns);
+    text
+}
+
+/// The ledger of each core.
+pub fn cores(cores: &[CoreLedger]) -> String {
+    let mut table = Table::new(
+        &["core", "wall", "idle", "user", "kernel", "lost", "while busy", "unexplained", "largest cause"],
+        &[8],
+    );
+    for core in cores {
+        let share = |ns| percent(ns, core.wall_ns);
+        table.row(vec![
+            core.cpu.to_string(),
+            duration(core.wall_ns),
+            share(core.idle_ns),
+            share(core.user_ns),
+            share(core.kernel_ns),
+            share(core.lost_ns()),
+            share(core.lost_while_busy_ns()),
+            share(core.unexplained_ns),
+            core.lost.first().map_or("-".to_owned(), |lost| format!("{} ({})", lost.cause, duration(lost.total_ns))),
+        ]);
+    }
+    table.text()
+}
+
+/// The largest causes over all cores.
+pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> bool) -> String {
+    let wall_ns: u64 = cores.iter().map(|core| core.wall_ns).sum();
+    let chosen: Vec<&Lost> = causes.iter().filter(|lost| wanted(lost)).collect();
+    if chosen.is_empty() {
+        return "No time was lost to a named cause.\n".to_owned();
+    }
+    let mut table = Table::new(&["cause", "count", "total", "share", "while idle", "p50", "p99", "max"], &[0]);
+    for lost in chosen.iter().take(ROWS_SHOWN) {
+        let is_counted = lost.histogram.count() > 0;
+        let quantile = |share| match is_counted {
+            true => duration(lost.histogram.quantile_ns(share).min(lost.max_ns)),
+            false => "-".to_owned(),
+        };
+        table.row(vec![
+            lost.cause.to_string(),
+            if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
+            duration(lost.total_ns),
+            percent(lost.total_ns, wall_ns),
+            percent(lost.while_idle_ns, lost.total_ns),
+            quantile(0.5),
+            quantile(0.99),
+            if is_counted { duration(lost.max_ns) } else { "-".to_owned() },
+        ]);
+    }
+    let mut text = table.text();
+    if chosen.len() > ROWS_SHOWN {
+        let rest_ns: u64 = chosen[ROWS_SHOWN..].iter().map(|lost| lost.total_ns).sum();
+        text += &format!("and {} more, {} together\n", chosen.len() - ROWS_SHOWN, duration(rest_ns));
+    }
+    text
+}
+
+fn gaps(report: &Report) -> String {
+    if report.gap_count == 0 {
+        return "No gap was found.\n".to_owned();
+    }
+    let mut text = format!("The longest of {} gaps:\n", report.gap_count);
+    text += &gap_table(&report.gaps, report.start_ns);
+    text
+}
+
+/// The longest gaps, with the time since `start_ns`.
+pub fn gap_table(gaps: &[Gap], start_ns: u64) -> String {
+    let mut table = Table::new(
+        &["at", "core", "length", "found by", "verdict", "certainty", "unexplained", "inside"],
+        &[3, 4, 5, 7],
+    );
+    for gap in gaps.iter().take(GAPS_SHOWN) {
+        table.row(vec![
+            format!("{:+.3} s", (gap.start_ns as f64 - start_ns as f64) / 1e9),
+            gap.cpu.to_string(),
+            duration(gap.duration_ns),
+            found_by(gap.source).to_owned(),
+            gap.verdict.label().to_owned(),
+            gap.certainty.label().to_owned(),
+            duration(gap.unexplained_ns),
+            inside(gap),
+        ]);
+    }
+    table.text()
+}
+
+/// The words for a source of gaps.
+pub fn found_by(source: GapSource) -> &'static str {
+    match source {
+        GapSource::Probe => "probe",
+        GapSource::Sentinel => "sentinel",
+        GapSource::TimerLateness => "late timer",
+        GapSource::SleepLateness => "late wake-up",
+    }
+}
+
+/// The causes inside a gap, the largest three.
+pub fn inside(gap: &Gap) -> String {
+    const SHOWN: usize = 3;
+    let mut parts: Vec<String> =
+        gap.causes.iter().take(SHOWN).map(|part| format!("{} {}", part.cause, duration(part.duration_ns))).collect();
+    if gap.causes.len() > SHOWN {
+        parts.push(format!("{} more", gap.causes.len() - SHOWN));
+    }
+    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+}
+
+fn completeness(report: &Report) -> String {
+    let mut text = String::new();
+    let (kernel, probes) = report
+        .completeness
+        .iter()
+        .fold((0u64, 0u64), |(kernel, probes), row| (kernel + row.kernel_count, probes + row.probe_count));
+    if kernel > 0 {
+        text +=
+            &format!("Interrupts timed: {probes} of the {kernel} that the kernel counted in rows with a tracepoint.\n");
+    }
+    let mut by_row: Vec<(&Untimed, u64)> = Vec::new();
+    for row in &report.untimed {
+        match by_row.iter_mut().find(|(first, _)| first.row == row.row) {
+            Some((_, count)) => *count += row.count,
+            None => by_row.push((row, row.count)),
+        }
+    }
+    by_row.sort_by_key(|row| std::cmp::Reverse(row.1));
+    if !by_row.is_empty() {
+        let rows: Vec<String> =
+            by_row.iter().take(ROWS_SHOWN).map(|(row, count)| format!("{} {} ({count})", row.row, row.name)).collect();
+        text += &format!("Counted but untimed: {}\n", rows.join(", "));
+    }
+    text
+}
+
+/// What watching itself cost.
+pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
+    let runs: u64 = cost.probes.iter().map(|probe| probe.count).sum();
+    let missed: u64 = cost.probes.iter().map(|probe| probe.missed).sum();
+    let each = if runs > 0 { format!(" ({} each)", duration(cost.probes_ns() / runs)) } else { String::new() };
+    format!(
+        "Own cost: {runs} probe runs took {}{each}, {missed} missed; process {} of one core, {} resident, {} of maps; \
+         {} events dropped, {} interrupts raised\n",
+        duration(cost.probes_ns()),
+        percent(cost.process_cpu_ns, wall_ns),
+        bytes(cost.resident_bytes),
+        bytes(cost.map_bytes),
+        cost.dropped,
+        cost.self_interrupts,
+    )
+}
+
+/// The table of `surefoot status`.
+pub fn capabilities(capabilities: &[Capability]) -> String {
+    let mut text = String::new();
+    for capability in capabilities {
+        let mark = match capability.state {
+            CapabilityState::Works => "works        ",
+            CapabilityState::Reduced => "reduced      ",
+            CapabilityState::Unsupported => "not supported",
+        };
+        text += &format!("{mark}  {}: {}\n", capability.name, capability.reason);
+        if !capability.remedy.is_empty() && capability.state != CapabilityState::Works {
+            text += &format!("{:15}{}\n", "", capability.remedy);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_have_no_blanks_at_the_end() {
+        let mut table = Table::new(&["name", "ns"], &[0]);
+        table.row(vec!["µ".into(), "5".into()]);
+        table.row(vec!["longer".into(), "12345".into()]);
+        assert_eq!(table.text(), "name       ns\nµ           5\nlonger  12345\n");
+    }
+
+    #[test]
+    fn an_empty_stream_says_so() {
+        assert!(report(&Report::default(), |_| true).contains("nothing can be said"));
+    }
+}

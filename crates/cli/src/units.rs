@@ -1,0 +1,116 @@
+//! Durations and shares, as people write and read them.
+
+use std::time::Duration;
+
+/// Reads `10s`, `1.5ms`, `20us`, `100ns`, `5m`, `2h`, `7d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a number and a unit, such as 10s, 1.5ms, 20us, 100ns, 5m, 2h or 7d";
+    let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let seconds_per_unit = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "" => return Err(format!("'{text}' has no unit; {FORM}")),
+        _ => return Err(format!("'{unit}' is no unit of time; {FORM}")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; {FORM}"))?;
+    let duration = Duration::try_from_secs_f64(number * seconds_per_unit)
+        .map_err(|_| format!("'{text}' is longer than can be counted"))?;
+    if duration.is_zero() {
+        return Err(format!("'{text}' is no time at all; {FORM}"));
+    }
+    Ok(duration)
+}
+
+/// As [`parse_duration`], in nanoseconds.
+pub fn parse_ns(text: &str) -> Result<u64, String> {
+    u64::try_from(parse_duration(text)?.as_nanos()).map_err(|_| format!("'{text}' is longer than can be counted"))
+}
+
+/// Three significant digits and the unit that suits them: `1.23 ms`.
+pub fn duration(ns: u64) -> String {
+    const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    // What rounds up to 1,000 of a unit is 1 of the next.
+    let unit = UNITS.iter().rev().find(|unit| ns as f64 >= unit.1 * 0.9995).unwrap_or(&UNITS[0]);
+    let value = ns as f64 / unit.1;
+    let digits = match value {
+        _ if unit.0 == "ns" => 0,
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}", unit.0)
+}
+
+/// A share as percent, with the digits that matter at its size.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    let share = part as f64 * 100.0 / whole as f64;
+    match share {
+        _ if part == 0 => "0 %".to_owned(),
+        share if share < 0.001 => "<0.001 %".to_owned(),
+        share if share < 1.0 => format!("{share:.3} %"),
+        share => format!("{share:.1} %"),
+    }
+}
+
+/// A number of bytes, with the binary unit that suits it.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{:.0} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_duration("1.5ms"), Ok(Duration::from_micros(1500)));
+        assert_eq!(parse_ns("20us"), Ok(20_000));
+        assert_eq!(parse_ns("1ns"), Ok(1));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+    }
+
+    #[test]
+    fn what_is_no_duration_says_what_would_be() {
+        for text in ["", "10", "s", "-1s", "1.2.3s", "10 s", "0s", "5weeks", "1e9s", "nans", "infs"] {
+            let error = parse_duration(text).expect_err(text);
+            assert!(error.contains("such as 10s"), "{text}: {error}");
+        }
+        assert!(parse_duration("999999999999999999999999s").is_err());
+        assert!(parse_ns("999999999d").is_err());
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 us"),
+            (12_345, "12.3 us"),
+            (999_949, "1.00 ms"),
+            (999_400, "999 us"),
+            (4_051_980, "4.05 ms"),
+            (1_000_000_000, "1.00 s"),
+            (61_000_000_000, "61.0 s"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+        assert_eq!(
+            (percent(1, 3), percent(1, 300), percent(0, 5), percent(1, 0)),
+            ("33.3 %".into(), "0.333 %".into(), "0 %".into(), "-".into())
+        );
+    }
+}
