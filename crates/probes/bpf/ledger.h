@@ -68,7 +68,7 @@ enum {
 enum {
 	FRAMES = 8,    /* a power of two above the number of levels */
 	BUCKETS = 128, /* as in surefoot-model */
-	TAPE_TURNS = 4096,
+	TAPE_TURNS = 8192,
 	LATE_RECORDS = 64,
 	LATE_TURNS = 24,
 	PROGRAMS = 48,

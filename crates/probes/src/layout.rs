@@ -29,7 +29,7 @@ pub const FRAMES: usize = 8;
 /// Buckets of a histogram, as in `surefoot_model::BUCKETS`.
 pub const BUCKETS: usize = 128;
 /// Turns that a core's tape holds before the oldest is overwritten.
-pub const TAPE_TURNS: usize = 4096;
+pub const TAPE_TURNS: usize = 8192;
 /// Late timers that a core's ring holds.
 pub const LATE_RECORDS: usize = 64;
 /// Turns that are copied with a late timer.

@@ -13,6 +13,8 @@ pub enum Meaning {
     Work,
     /// A cause that took the core away.
     Cause(Cause),
+    /// Nothing is known: the tape was overwritten there before it could be read.
+    Unseen,
 }
 
 /// A context from its start on; it lasts until the next one of the list.
@@ -31,8 +33,8 @@ pub struct Inside {
     pub causes: Vec<GapCause>,
     /// Time that no cause covers, nanoseconds.
     pub unexplained_ns: u64,
-    /// The part of the uncovered time that lies before the first turn on the tape: nothing is known about it.
-    pub before_tape_ns: u64,
+    /// The part of the uncovered time that the tape does not reach: nothing is known about it.
+    pub unseen_ns: u64,
     /// How often a cause took the core from the work: each time costs an entry and an exit that no tracepoint covers.
     pub entries: u32,
 }
@@ -44,8 +46,8 @@ pub fn join(start_ns: u64, end_ns: u64, stretches: &[Stretch]) -> Inside {
     let first = stretches.partition_point(|stretch| stretch.at_ns <= start_ns);
     if first == 0 {
         let known_from = stretches.first().map_or(end_ns, |stretch| stretch.at_ns.min(end_ns));
-        inside.before_tape_ns = known_from.saturating_sub(start_ns);
-        inside.unexplained_ns = inside.before_tape_ns;
+        inside.unseen_ns = known_from.saturating_sub(start_ns);
+        inside.unexplained_ns = inside.unseen_ns;
     }
     let mut in_work = true;
     for (index, stretch) in stretches.iter().enumerate().skip(first.saturating_sub(1)) {
@@ -61,6 +63,10 @@ pub fn join(start_ns: u64, end_ns: u64, stretches: &[Stretch]) -> Inside {
             Meaning::Work => {
                 inside.unexplained_ns += length_ns;
                 in_work = true;
+            }
+            Meaning::Unseen => {
+                inside.unexplained_ns += length_ns;
+                inside.unseen_ns += length_ns;
             }
             Meaning::Cause(cause) => {
                 *by_cause.entry(cause).or_default() += length_ns;
@@ -95,7 +101,7 @@ mod tests {
         let turns = [turn(0, 1), turn(102, 14), turn(110, 3), turn(115, 14), turn(120, 1)];
         let inside = join(100, 123, &turns);
         assert_eq!(inside.unexplained_ns, 5);
-        assert_eq!(inside.before_tape_ns, 0);
+        assert_eq!(inside.unseen_ns, 0);
         assert_eq!(inside.entries, 1);
         assert_eq!(inside.causes[0].duration_ns, 13);
         assert_eq!(inside.causes[1].duration_ns, 5);
@@ -105,9 +111,16 @@ mod tests {
     #[test]
     fn time_before_the_tape_is_unexplained_and_said_so() {
         let inside = join(100, 200, &[turn(150, 3), turn(190, 1)]);
-        assert_eq!((inside.before_tape_ns, inside.unexplained_ns), (50, 60));
+        assert_eq!((inside.unseen_ns, inside.unexplained_ns), (50, 60));
         let nothing = join(100, 200, &[]);
-        assert_eq!((nothing.before_tape_ns, nothing.unexplained_ns, nothing.entries), (100, 100, 0));
+        assert_eq!((nothing.unseen_ns, nothing.unexplained_ns, nothing.entries), (100, 100, 0));
+    }
+
+    #[test]
+    fn what_the_tape_lost_is_never_taken_for_the_cause_before_it() {
+        let lost = Stretch { at_ns: 110, meaning: Meaning::Unseen };
+        let inside = join(100, 200, &[turn(90, 3), lost, turn(180, 1)]);
+        assert_eq!((inside.causes[0].duration_ns, inside.unseen_ns, inside.unexplained_ns), (10, 70, 90));
     }
 
     #[test]

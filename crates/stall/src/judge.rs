@@ -33,7 +33,7 @@ impl EntryExit {
     }
 
     fn learn(&mut self, inside: &Inside) {
-        if inside.entries != 1 || inside.before_tape_ns > 0 {
+        if inside.entries != 1 || inside.unseen_ns > 0 {
             return;
         }
         if self.margins_ns.len() == MARGINS {
@@ -173,7 +173,7 @@ impl Judge {
     /// one only what is typical.
     fn name_entry_and_exit(&self, inside: &mut Inside, evidence: &Evidence, statements: &mut Vec<String>) {
         let typical_ns = u64::from(inside.entries) * self.entry_exit.typical_ns();
-        let rest_ns = inside.unexplained_ns - inside.before_tape_ns;
+        let rest_ns = inside.unexplained_ns - inside.unseen_ns;
         let named_ns = if rest_ns <= evidence.allowance_ns { rest_ns } else { rest_ns.min(typical_ns) };
         let Some(kind) = inside.causes.first().map(|cause| cause.cause.kind).filter(|_| named_ns > 0) else { return };
         inside.unexplained_ns -= named_ns;
@@ -189,8 +189,8 @@ impl Judge {
 
 fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
     let mut statements = Vec::new();
-    if evidence.traced && inside.before_tape_ns > 0 {
-        statements.push(format!("the tape of this core begins {} ns after the gap did", inside.before_tape_ns));
+    if evidence.traced && inside.unseen_ns > 0 {
+        statements.push(format!("the tape of this core does not show {} ns of it", inside.unseen_ns));
     }
     match evidence.steal {
         Steal::Rose(ns) => statements.push(format!("steal rose by {} ms around it", ns / 1_000_000)),
@@ -222,7 +222,7 @@ mod tests {
 
     fn inside(entries: u32, unexplained_ns: u64) -> Inside {
         let cause = Cause::new(CauseKind::Timer, "local_timer");
-        Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], before_tape_ns: 0 }
+        Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], unseen_ns: 0 }
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         for _ in 0..40 {
             cost.learn(&inside(1, 700));
             cost.learn(&inside(2, 90_000));
-            cost.learn(&Inside { before_tape_ns: 5, ..inside(1, 90_000) });
+            cost.learn(&Inside { unseen_ns: 5, ..inside(1, 90_000) });
         }
         assert_eq!((cost.typical_ns(), cost.allowance_ns(), cost.is_measured()), (700, 1_400, true));
         // A few long stops among them do not move the median.

@@ -13,6 +13,9 @@ use surefoot_probes::{Probes, Snapshot};
 /// Names of tasks that are kept.
 const KEPT_TASKS: usize = 4096;
 
+/// Marks on a kept tape that turns are missing from here on.
+const UNSEEN: u16 = u16::MAX;
+
 #[derive(Default)]
 struct Tape {
     turns: Vec<Turn>,
@@ -51,9 +54,14 @@ impl Tapes {
             if tape.turns.len() > self.kept_turns {
                 tape.turns.drain(..self.kept_turns / 2);
             }
+            let last = tape.turns.last().map(|turn| turn.at_ns);
+            let marked = tape.turns.len();
             let (next, lost) = probes.read_tape(cpu, tape.next, &mut tape.turns);
             tape.next = next;
             self.lost_turns += lost;
+            if let (Some(at_ns), true) = (last, lost > 0) {
+                tape.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, pid: 0 });
+            }
         }
     }
 
@@ -114,7 +122,11 @@ impl Tapes {
             .iter()
             .map(|turn| Stretch {
                 at_ns: turn.at_ns,
-                meaning: if is_work(turn) { Meaning::Work } else { Meaning::Cause(self.cause(probes, cpu, turn)) },
+                meaning: match turn.cause {
+                    UNSEEN => Meaning::Unseen,
+                    _ if is_work(turn) => Meaning::Work,
+                    _ => Meaning::Cause(self.cause(probes, cpu, turn)),
+                },
             })
             .collect()
     }
