@@ -109,6 +109,7 @@ await on("text of the machine stays text", {}, async ({ page, part }) => {
 });
 
 await on("each core's row adds up to 100.00", { scenario: "large" }, async ({ part }) => {
+  await part("cores").locator("tbody tr").nth(15).waitFor();
   await part("pause").click();
   const rows = await part("cores").locator("tbody tr").all();
   assert.equal(rows.length, 16);

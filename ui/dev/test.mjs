@@ -30,5 +30,5 @@ await build({
   },
 });
 const files = names.map((name) => join(out, `${name.slice(0, -3)}.mjs`));
-const { status } = spawnSync(process.execPath, ["--test", ...files], { stdio: "inherit", env: { ...process.env, TZ: "UTC" } });
+const { status } = spawnSync(process.execPath, ["--test", "--test-reporter=tap", ...files], { stdio: "inherit", env: { ...process.env, TZ: "UTC" } });
 process.exit(status ?? 1);

@@ -1,8 +1,9 @@
 // Numbers as people read them: three significant digits, a unit, never an exponent.
 
 function threeDigits(value: number): string {
-  if (value >= 100) return value.toFixed(0);
-  if (value >= 10) return value.toFixed(1);
+  // What rounds up to the next power of ten has that power's digits.
+  if (value >= 99.95) return value.toFixed(0);
+  if (value >= 9.995) return value.toFixed(1);
   return value.toFixed(2);
 }
 

@@ -27,7 +27,7 @@ export interface CauseEntry {
 
 /** One window. Row r belongs to core c when firstRow[c] <= r < firstRow[c + 1]. */
 export interface Block {
-  /** Counts windows from the first on; stays when older ones are forgotten. */
+  /** Counts windows in the order of time; stays when older ones are forgotten. */
   sequence: number;
   startNs: number;
   endNs: number;
@@ -55,7 +55,6 @@ export class History {
   readonly causes: CauseEntry[] = [];
   private readonly causeIds = new Map<string, number>();
   private readonly gapKeys = new Set<string>();
-  private nextSequence = 0;
 
   constructor(private readonly keepNs: number) {}
 
@@ -64,14 +63,24 @@ export class History {
     return this.blocks.length > 0 ? this.blocks[this.blocks.length - 1].endNs : null;
   }
 
-  /** Adds a window unless it is already there or older than the newest. */
+  /**
+   * Adds a window unless it is already there. It goes where its time puts it: while the page asks for what
+   * it missed, a newer window may come in by the stream.
+   */
   addWindow(window: Window): void {
-    const newest = this.newestNs;
-    if (newest !== null && window.end_ns <= newest) return;
-    this.blocks.push(this.pack(window));
+    let at = this.blocks.length;
+    while (at > 0 && this.blocks[at - 1].endNs >= window.end_ns) at -= 1;
+    if (at < this.blocks.length && this.blocks[at].endNs === window.end_ns) return;
+    const first = this.blocks[0];
+    if (at === 0 && first && window.end_ns < this.blocks[this.blocks.length - 1].endNs - this.keepNs) return;
+    this.blocks.splice(at, 0, this.pack(window));
+    // Numbers follow the order of time.
+    for (let next = Math.max(at, 1); next < this.blocks.length; next += 1) {
+      this.blocks[next].sequence = this.blocks[next - 1].sequence + 1;
+    }
     let stale = Math.max(0, this.blocks.length - MAX_WINDOWS);
     this.forgottenWindows += stale;
-    while (stale < this.blocks.length && this.blocks[stale].endNs < window.end_ns - this.keepNs) stale += 1;
+    while (stale < this.blocks.length && this.blocks[stale].endNs < (this.newestNs ?? 0) - this.keepNs) stale += 1;
     if (stale > 0) {
       this.blocks.splice(0, stale);
       this.dropGapsBefore(this.blocks[0].startNs);
@@ -112,7 +121,7 @@ export class History {
     const cores = [...window.cores].sort((a, b) => a.cpu - b.cpu);
     const rows = cores.reduce((sum, core) => sum + core.lost.length, 0);
     const block: Block = {
-      sequence: this.nextSequence,
+      sequence: 0,
       startNs: window.start_ns,
       endNs: window.end_ns,
       cpus: Uint32Array.from(cores, (core) => core.cpu),
@@ -127,7 +136,6 @@ export class History {
       completeness: window.completeness,
       cost: window.cost,
     };
-    this.nextSequence += 1;
     let row = 0;
     cores.forEach((core, at) => {
       block.times.set([core.wall_ns, core.idle_ns, core.user_ns, core.kernel_ns, core.unexplained_ns], at * TIMES);

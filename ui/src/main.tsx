@@ -14,7 +14,11 @@ import { publishColours } from "./palette.ts";
 import { connection, meta, readAddress, theme } from "./state.ts";
 import "./styles/base.css";
 import "./styles/layout.css";
-import "./styles/parts.css";
+import "./styles/header.css";
+import "./styles/filters.css";
+import "./styles/timeline.css";
+import "./styles/tables.css";
+import "./styles/trust.css";
 
 function App() {
   const known = meta.value;

@@ -247,10 +247,11 @@ export function paintMark(context: CanvasRenderingContext2D, picture: Picture, c
   if (row < 0) return;
   const left = Math.max(layout.left, timeToX(layout, fromNs, toNs, column.startNs));
   const width = Math.max(3, timeToX(layout, fromNs, toNs, column.endNs) - left);
-  context.globalAlpha = 0.14;
+  context.globalAlpha = layout.lanes ? 0.07 : 0.14;
   context.fillStyle = colour;
   context.fillRect(left, 0, width, layout.height - layout.axis);
-  context.fillRect(layout.left, row * layout.row, layout.width - layout.left - layout.right, layout.row - layout.space);
+  // A row of the heat map is a hair that needs a guide to its label; a lane speaks for itself.
+  if (!layout.lanes) context.fillRect(layout.left, row * layout.row, layout.width - layout.left - layout.right, layout.row);
   context.globalAlpha = 1;
   context.strokeStyle = colour;
   context.lineWidth = 2;

@@ -9,6 +9,8 @@ test("durations have three digits and the unit that fits", () => {
     [999.6, "1.00 us"],
     [1000, "1.00 us"],
     [12_345, "12.3 us"],
+    [9_996, "10.0 us"],
+    [99_970, "100 us"],
     [999_499, "999 us"],
     [999_500, "1.00 ms"],
     [61e6, "61.0 ms"],

@@ -47,6 +47,10 @@ test("a window that comes twice counts once, and the old ones go", () => {
   history.addGaps([gap(0, 0.5e9, 100), gap(0, 2.5e9, 100)]);
   history.addWindow(emptyWindow(12.5e9));
   assert.deepEqual(history.blocks.map((block) => block.endNs), [3e9, 12.5e9]);
+  for (const end of [6e9, 2e9, 5e9, 6e9]) history.addWindow(emptyWindow(end));
+  assert.deepEqual(history.blocks.map((block) => block.endNs), [3e9, 5e9, 6e9, 12.5e9], "late ones find their place");
+  const numbers = history.blocks.map((block) => block.sequence);
+  assert.deepEqual(numbers, numbers.map((_, at) => numbers[0] + at));
   assert.deepEqual(history.gaps.map((one) => one.start_ns), [2.5e9]);
 });
 

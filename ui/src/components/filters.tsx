@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { Fragment } from "preact";
 import { useRef } from "preact/hooks";
 import { commandLine } from "../command.ts";
 import { formatCpuList, parseCpuList } from "../cpulist.ts";
@@ -139,7 +140,8 @@ function Kinds() {
 function Command() {
   const text = useRef<HTMLElement>(null);
   const said = useSignal("");
-  const line = commandLine(filters.value, meta.value?.mode === "replay" ? (meta.value.recording ?? "FILE") : null);
+  const replay = meta.value?.mode === "replay";
+  const line = commandLine(filters.value, replay ? (meta.value?.recording ?? "FILE") : null);
   const select = () => {
     if (!text.current) return;
     getSelection()?.selectAllChildren(text.current);
@@ -157,9 +159,14 @@ function Command() {
   };
   return (
     <div class="command">
-      <span class="command-label">The same in a terminal</span>
+      <span class="command-label">{replay ? "This recording in a terminal" : "The same in a terminal"}</span>
       <code ref={text} data-testid="command" class="untrusted">
-        {line}
+        {line.split(" ").map((word, at) => (
+          <Fragment key={at}>
+            {at > 0 && " "}
+            <span class={word.startsWith("--") ? "flag" : undefined}>{word}</span>
+          </Fragment>
+        ))}
       </code>
       <button type="button" class="button" data-testid="copy" onClick={() => void copy()}>
         <Icon name={said.value === "Copied" ? "done" : "copy"} />
