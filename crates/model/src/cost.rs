@@ -35,6 +35,6 @@ pub struct SelfCost {
 impl SelfCost {
     /// Time inside all eBPF programs, nanoseconds.
     pub fn probes_ns(&self) -> u64 {
-        self.probes.iter().map(|probe| probe.total_ns).sum()
+        self.probes.iter().fold(0, |sum, probe| sum.saturating_add(probe.total_ns))
     }
 }

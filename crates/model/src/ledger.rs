@@ -53,17 +53,20 @@ pub struct CoreLedger {
 impl CoreLedger {
     /// Time lost to named causes, nanoseconds.
     pub fn lost_ns(&self) -> u64 {
-        self.lost.iter().map(|lost| lost.total_ns).sum()
+        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.total_ns))
     }
 
     /// Time lost to named causes while the core had work to do, nanoseconds.
     pub fn lost_while_busy_ns(&self) -> u64 {
-        self.lost.iter().map(|lost| lost.total_ns.saturating_sub(lost.while_idle_ns)).sum()
+        let busy_ns = |lost: &Lost| lost.total_ns.saturating_sub(lost.while_idle_ns);
+        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(busy_ns(lost)))
     }
 
     /// Whether the parts add up to the wall time, to the nanosecond.
     pub fn sums_up(&self) -> bool {
-        self.idle_ns + self.user_ns + self.kernel_ns + self.lost_ns() + self.unexplained_ns == self.wall_ns
+        let lost_ns = self.lost.iter().map(|lost| lost.total_ns);
+        let parts_ns = [self.idle_ns, self.user_ns, self.kernel_ns, self.unexplained_ns].into_iter().chain(lost_ns);
+        parts_ns.map(u128::from).sum::<u128>() == u128::from(self.wall_ns)
     }
 }
 

@@ -11,7 +11,8 @@ const NEWEST_NOTICES: usize = 100;
 
 /// Everything a stream of events says, summed up.
 ///
-/// A pure fold over the events, so that a replayed report equals the live one.
+/// A pure fold over the events, so that a replayed report equals the live one. Sums stop at the largest number, because
+/// a recording can come from anybody.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// The host, once its event has come.
@@ -128,11 +129,11 @@ impl Report {
 
 impl CoreSum {
     fn add(&mut self, core: &CoreLedger) {
-        self.wall_ns += core.wall_ns;
-        self.idle_ns += core.idle_ns;
-        self.user_ns += core.user_ns;
-        self.kernel_ns += core.kernel_ns;
-        self.unexplained_ns += core.unexplained_ns;
+        self.wall_ns = self.wall_ns.saturating_add(core.wall_ns);
+        self.idle_ns = self.idle_ns.saturating_add(core.idle_ns);
+        self.user_ns = self.user_ns.saturating_add(core.user_ns);
+        self.kernel_ns = self.kernel_ns.saturating_add(core.kernel_ns);
+        self.unexplained_ns = self.unexplained_ns.saturating_add(core.unexplained_ns);
         for lost in &core.lost {
             self.lost.entry(lost.cause.clone()).and_modify(|sum| add_lost(sum, lost)).or_insert_with(|| lost.clone());
         }
@@ -140,17 +141,17 @@ impl CoreSum {
 }
 
 fn add_lost(sum: &mut Lost, lost: &Lost) {
-    sum.count += lost.count;
-    sum.total_ns += lost.total_ns;
+    sum.count = sum.count.saturating_add(lost.count);
+    sum.total_ns = sum.total_ns.saturating_add(lost.total_ns);
     sum.max_ns = sum.max_ns.max(lost.max_ns);
-    sum.while_idle_ns += lost.while_idle_ns;
+    sum.while_idle_ns = sum.while_idle_ns.saturating_add(lost.while_idle_ns);
     sum.histogram.merge(&lost.histogram);
 }
 
 fn add_untimed(sums: &mut Vec<Untimed>, rows: &[Untimed]) {
     for row in rows {
         match sums.iter_mut().find(|sum| sum.cpu == row.cpu && sum.row == row.row) {
-            Some(sum) => sum.count += row.count,
+            Some(sum) => sum.count = sum.count.saturating_add(row.count),
             None => sums.push(row.clone()),
         }
     }
@@ -160,8 +161,8 @@ fn add_completeness(sums: &mut Vec<Completeness>, rows: &[Completeness]) {
     for row in rows {
         match sums.iter_mut().find(|sum| sum.row == row.row) {
             Some(sum) => {
-                sum.kernel_count += row.kernel_count;
-                sum.probe_count += row.probe_count;
+                sum.kernel_count = sum.kernel_count.saturating_add(row.kernel_count);
+                sum.probe_count = sum.probe_count.saturating_add(row.probe_count);
             }
             None => sums.push(row.clone()),
         }
@@ -172,17 +173,17 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     for probe in &cost.probes {
         match sum.probes.iter_mut().find(|sum| sum.name == probe.name) {
             Some(sum) => {
-                sum.count += probe.count;
-                sum.total_ns += probe.total_ns;
-                sum.missed += probe.missed;
+                sum.count = sum.count.saturating_add(probe.count);
+                sum.total_ns = sum.total_ns.saturating_add(probe.total_ns);
+                sum.missed = sum.missed.saturating_add(probe.missed);
             }
             None => sum.probes.push(probe.clone()),
         }
     }
-    sum.process_cpu_ns += cost.process_cpu_ns;
+    sum.process_cpu_ns = sum.process_cpu_ns.saturating_add(cost.process_cpu_ns);
     sum.resident_bytes = sum.resident_bytes.max(cost.resident_bytes);
     sum.map_bytes = sum.map_bytes.max(cost.map_bytes);
-    sum.dropped += cost.dropped;
-    sum.torn += cost.torn;
-    sum.self_interrupts += cost.self_interrupts;
+    sum.dropped = sum.dropped.saturating_add(cost.dropped);
+    sum.torn = sum.torn.saturating_add(cost.torn);
+    sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
 }

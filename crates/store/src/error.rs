@@ -142,7 +142,7 @@ pub enum Error {
     /// What was recorded could not be written to the history; nothing that was committed before is lost.
     #[error(
         "{}: cannot be written: {why}; {waiting} records wait for another try, {} were dropped ({} in all)",
-        path.display(), dropped_now.total(), dropped.total()
+        path.display(), dropped_now.total(), dropped_in_all
     )]
     HistoryWrite {
         /// The history.
@@ -155,8 +155,8 @@ pub enum Error {
         waiting: usize,
         /// What was given up with this error because memory for waiting records is limited.
         dropped_now: crate::history::Dropped,
-        /// What was given up since the history was opened.
-        dropped: crate::history::Dropped,
+        /// Records given up since the history was opened.
+        dropped_in_all: u64,
     },
     /// An event came before the host's, so that its time of day is unknown. It was left out and counted.
     #[error("{}: an event came before the description of its host and was left out ({dropped_events} left out in all)", path.display())]

@@ -135,6 +135,8 @@ pub struct History {
     offset_ns: Option<i64>,
     waiting: Waiting,
     last_commit: Instant,
+    last_commit_passed: bool,
+    last_prune: Option<Instant>,
     /// Rows of `cause` that this connection knows.
     cause_ids: HashMap<Cause, i64>,
     pruned: Pruned,
@@ -163,6 +165,8 @@ impl History {
             connection,
             offset_ns: None,
             last_commit: Instant::now(),
+            last_commit_passed: true,
+            last_prune: None,
             cause_ids: HashMap::new(),
             pruned: Pruned::default(),
             without_host: 0,
@@ -172,7 +176,7 @@ impl History {
         Ok(history)
     }
 
-    /// Takes note of an event; commits when the last commit is a second ago.
+    /// Takes note of an event; commits when the last commit is a second ago, or when much is waiting.
     ///
     /// # Errors
     /// As [`History::commit`], and [`Error::NoHostYet`] for an event that comes before its host's.
@@ -194,7 +198,9 @@ impl History {
                 self.waiting.add_notice(realtime_ns(*at_ns, offset_ns), text);
             }
         }
-        if self.last_commit.elapsed() >= COMMIT_INTERVAL { self.commit() } else { Ok(()) }
+        // Events that come faster than time, from a recording for instance, are committed before memory is short.
+        let hurry = self.waiting.is_half_full() && self.last_commit_passed;
+        if hurry || self.last_commit.elapsed() >= COMMIT_INTERVAL { self.commit() } else { Ok(()) }
     }
 
     fn record_host(&mut self, host: &HostDescription) {

@@ -62,8 +62,9 @@ impl Room {
 }
 
 impl History {
-    /// Removes what has come to its age or number at the time `now_ns` (nanoseconds since 1970), and gives free pages
-    /// back to the file system. Call it about once a minute; the size is kept by [`History::commit`] as well.
+    /// Commits, removes what has come to its age or number at the time `now_ns` (nanoseconds since 1970), and gives
+    /// free pages back to the file system. [`History::commit`] does so by itself once a minute, by the time of the
+    /// newest event or of the clock, whichever is earlier; this is for who cannot wait.
     ///
     /// # Errors
     /// [`crate::Error::HistoryWrite`] when the disk is too full even for that, [`crate::Error::Corrupt`],
@@ -71,6 +72,12 @@ impl History {
     pub fn prune(&mut self, now_ns: i64) -> Result<Pruned> {
         let before = self.pruned;
         self.commit()?;
+        self.roll_up()?;
+        self.prune_aged(now_ns)?;
+        Ok(self.pruned.since(&before))
+    }
+
+    pub(super) fn prune_aged(&mut self, now_ns: i64) -> Result<()> {
         let age = |kept_s: u64| now_ns.saturating_sub(stored(kept_s).saturating_mul(SECOND_NS));
         let (seconds_from_ns, minutes_from_ns) =
             (age(self.limits.second_spans_kept_s), age(self.limits.minute_spans_kept_s));
@@ -96,8 +103,7 @@ impl History {
         if self.room()?.is_tight() {
             self.prune_to_size()?;
         }
-        self.give_back_free_pages()?;
-        Ok(self.pruned.since(&before))
+        self.give_back_free_pages()
     }
 
     /// Removes the oldest until the file is well within its size.

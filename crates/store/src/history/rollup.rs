@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 const MINUTE_NS: i64 = MINUTE * SECOND_NS;
 
-/// Seconds taken into one transaction; more wait for the next commit.
-const SPANS_PER_ROLLUP: i64 = 600;
+/// Seconds taken into one transaction.
+const SPANS_PER_TRANSACTION: usize = 600;
 
 /// Cores by number; causes by their number in the database.
 type Cores = BTreeMap<i64, CoreSum<i64>>;
@@ -20,9 +20,55 @@ type Cores = BTreeMap<i64, CoreSum<i64>>;
 /// A minute is whole when a second of another minute was written after it. The seconds themselves carry the running
 /// minute through a crash: `state` says how far they were summed up, in the same transaction as the sums.
 pub(super) fn roll_up(connection: &mut Connection) -> rusqlite::Result<()> {
-    let minutes = whole_minutes(connection)?;
-    if minutes.is_empty() {
-        return Ok(());
+    loop {
+        let seconds = seconds_to_roll_up(connection)?;
+        let whole = whole_minutes(&seconds);
+        if !whole.is_empty() {
+            roll_up_seconds(connection, whole)?;
+        }
+        if seconds.len() < SPANS_PER_TRANSACTION {
+            return Ok(());
+        }
+    }
+}
+
+/// A span of a second.
+struct Second {
+    id: i64,
+    /// The minute that it begins in, counted since 1970.
+    minute: i64,
+}
+
+fn seconds_to_roll_up(connection: &Connection) -> rusqlite::Result<Vec<Second>> {
+    connection
+        .prepare(
+            "SELECT id, start_ns FROM span
+             WHERE resolution_s = ?1 AND id > (SELECT value FROM state WHERE name = 'rolled_up_span')
+             ORDER BY id LIMIT ?2",
+        )?
+        .query_map([SECOND, SPANS_PER_TRANSACTION as i64], |row| {
+            Ok(Second { id: row.get(0)?, minute: row.get::<_, i64>(1)?.div_euclid(MINUTE_NS) })
+        })?
+        .collect()
+}
+
+/// All seconds but those of the running minute, which are the last ones.
+///
+/// If those are all there are, and too many for one transaction, they are summed up nevertheless; the rest of their
+/// minute is added to it later.
+fn whole_minutes(seconds: &[Second]) -> &[Second] {
+    let running = seconds.last().map(|second| second.minute);
+    match seconds.iter().rposition(|second| Some(second.minute) != running) {
+        Some(last) => &seconds[..=last],
+        None if seconds.len() == SPANS_PER_TRANSACTION => seconds,
+        None => &[],
+    }
+}
+
+fn roll_up_seconds(connection: &mut Connection, seconds: &[Second]) -> rusqlite::Result<()> {
+    let mut minutes: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for second in seconds {
+        minutes.entry(second.minute).or_default().push(second.id);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (minute, spans) in &minutes {
@@ -32,30 +78,9 @@ pub(super) fn roll_up(connection: &mut Connection) -> rusqlite::Result<()> {
         }
         write_minute(&transaction, *minute, cores)?;
     }
-    let last = minutes.values().flatten().max();
+    let last = seconds.last().map(|second| second.id);
     transaction.execute("UPDATE state SET value = ?1 WHERE name = 'rolled_up_span'", [last])?;
     transaction.commit()
-}
-
-/// The seconds to sum up, by the minute that they begin in.
-fn whole_minutes(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, Vec<i64>>> {
-    let mut select = connection.prepare(
-        "SELECT id, start_ns FROM span
-         WHERE resolution_s = ?1 AND id > (SELECT value FROM state WHERE name = 'rolled_up_span')
-         ORDER BY id LIMIT ?2",
-    )?;
-    let spans: Vec<(i64, i64)> = select
-        .query_map([SECOND, SPANS_PER_ROLLUP], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.div_euclid(MINUTE_NS))))?
-        .collect::<rusqlite::Result<_>>()?;
-    let running = spans.last().map(|span| span.1);
-    let whole = spans.iter().rposition(|span| Some(span.1) != running).map_or(0, |last| last + 1);
-    // With this many in one minute, its seconds are short indeed; the rest of them is added to the minute later.
-    let whole = if spans.len() as i64 == SPANS_PER_ROLLUP { spans.len() } else { whole };
-    let mut minutes: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-    for &(id, minute) in &spans[..whole] {
-        minutes.entry(minute).or_default().push(id);
-    }
-    Ok(minutes)
 }
 
 /// Adds what one span holds.

@@ -3,8 +3,8 @@
 use super::{Limits, sqlite_error};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +17,13 @@ const APPLICATION_ID: i64 = 0x5346_4849;
 
 /// How long to wait for another connection. Readers never block a writer, so only a foreign writer can.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The log is folded into the database when it has this many pages, as SQLite does by itself.
+const LOG_PAGES_MAX: u64 = 1_000;
+
+/// What every SQLite database begins with, and the shortest that one can be.
+const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const SQLITE_BYTES_MIN: u64 = 512;
 
 const TABLES: &str = "
 CREATE TABLE host (
@@ -114,11 +121,27 @@ fn create_private(path: &Path) -> Result<()> {
             let found = std::fs::metadata(path).map_err(open_error)?;
             match crate::file_kind::not_regular(&found) {
                 Some(what) => Err(Error::NotAFile { path: path.to_path_buf(), what }),
-                None => Ok(()),
+                None if found.len() == 0 => Ok(()),
+                None => check_first_bytes(path, found.len()),
             }
         }
         Err(source) => Err(open_error(source)),
     }
+}
+
+/// SQLite takes a file that is shorter than a page for an empty database and would write over it.
+fn check_first_bytes(path: &Path, length: u64) -> Result<()> {
+    let mut first = Vec::with_capacity(SQLITE_MAGIC.len());
+    File::open(path)
+        .and_then(|file| file.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut first))
+        .map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
+    if first != SQLITE_MAGIC {
+        return Err(Error::NotAHistory { path: path.to_path_buf(), why: "it is no SQLite database".into() });
+    }
+    if length < SQLITE_BYTES_MIN {
+        return Err(Error::Corrupt { path: path.to_path_buf(), what: format!("only {length} bytes of it are left") });
+    }
+    Ok(())
 }
 
 fn identify(connection: &Connection, path: &Path) -> Result<Content> {
@@ -160,10 +183,14 @@ fn prepare(connection: &Connection, path: &Path, limits: &Limits) -> Result<()> 
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         let journal = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.execute_batch(&format!("PRAGMA journal_size_limit = {}", limits.log_bytes_max() / 2))?;
         let page_bytes: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-        let pages_max = limits.database_bytes_max() / page_bytes.unsigned_abs().max(1);
-        connection.execute_batch(&format!("PRAGMA max_page_count = {pages_max}"))?;
+        let page_bytes = page_bytes.unsigned_abs().max(1);
+        let log_bytes = limits.log_bytes_max() / 2;
+        connection.execute_batch(&format!(
+            "PRAGMA max_page_count = {}; PRAGMA journal_size_limit = {log_bytes}; PRAGMA wal_autocheckpoint = {};",
+            limits.database_bytes_max() / page_bytes,
+            (log_bytes / page_bytes).min(LOG_PAGES_MAX),
+        ))?;
         Ok(journal)
     };
     let journal = set().map_err(sqlite_error(path, "preparing it"))?;

@@ -132,6 +132,10 @@ impl Waiting {
         self.spans.len() + gaps + self.notices.len() + self.hosts.len()
     }
 
+    pub(super) fn is_half_full(&self) -> bool {
+        self.bytes > self.bytes_max / 2
+    }
+
     pub(super) fn clear(&mut self) {
         self.spans.clear();
         self.gaps.clear();

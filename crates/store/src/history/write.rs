@@ -8,7 +8,7 @@ use super::{History, sqlite_error, stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 use surefoot_model::{Cause, CauseKind};
 
 /// Causes kept by name; the names come from interrupts, functions and tasks, and tasks can be called anything.
@@ -16,6 +16,9 @@ const CAUSES_MAX: usize = 10_000;
 
 /// The name under which causes beyond the limit are kept.
 const OTHER_NAMES: &str = "(other names)";
+
+/// How often a commit removes what has come to its age.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many descriptions of the host are kept.
 const HOSTS_MAX: i64 = 1_000;
@@ -25,7 +28,7 @@ pub(super) const SECOND: i64 = 1;
 pub(super) const MINUTE: i64 = 60;
 
 impl History {
-    /// Writes what waits, in one transaction.
+    /// Writes what waits, in one transaction; once a minute it also removes what has come to its age.
     ///
     /// # Errors
     /// [`Error::HistoryWrite`]: what waits stays for the next try, up to [`super::Limits::waiting_bytes_max`]; the
@@ -35,6 +38,12 @@ impl History {
         if self.waiting.len() == 0 {
             return Ok(());
         }
+        let committed = self.commit_waiting();
+        self.last_commit_passed = committed.is_ok();
+        committed
+    }
+
+    fn commit_waiting(&mut self) -> Result<()> {
         self.empty_log_if_long()?;
         if let Err(error) = self.write_waiting() {
             let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
@@ -47,8 +56,17 @@ impl History {
         }
         self.waiting.clear();
         self.waiting.dropped_noted = self.waiting.dropped;
-        rollup::roll_up(&mut self.connection).map_err(|error| self.write_error(error))?;
+        self.roll_up()?;
+        if self.last_prune.is_none_or(|last| last.elapsed() >= PRUNE_INTERVAL) {
+            self.last_prune = Some(Instant::now());
+            // The earlier of both: neither a clock that was set far ahead nor an event from there takes what is kept.
+            self.prune_aged(self.waiting.newest_ns.min(now_ns()))?;
+        }
         if self.room()?.is_tight() { self.prune_to_size() } else { Ok(()) }
+    }
+
+    pub(super) fn roll_up(&mut self) -> Result<()> {
+        rollup::roll_up(&mut self.connection).map_err(|error| self.write_error(error))
     }
 
     /// The log grows while a reader stays in one transaction; it has a limit like every file.
@@ -109,8 +127,15 @@ impl History {
         let dropped = self.waiting.dropped;
         let dropped_now = dropped.since(&self.waiting.dropped_told);
         self.waiting.dropped_told = dropped;
-        Error::HistoryWrite { path: self.path.clone(), why, full, waiting: self.waiting.len(), dropped_now, dropped }
+        let (waiting, dropped_in_all) = (self.waiting.len(), dropped.total());
+        Error::HistoryWrite { path: self.path.clone(), why, full, waiting, dropped_now, dropped_in_all }
     }
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn load_causes(connection: &Connection, cause_ids: &mut HashMap<Cause, i64>) -> rusqlite::Result<()> {

@@ -3,5 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod any_event;
+mod child;
+mod full_disk;
+mod history_content;
+mod history_files;
 mod recording_files;
 mod recording_roundtrip;

@@ -1,6 +1,7 @@
 //! Files that are no good recordings, disks that are full, and recordings from the future.
 
 use crate::any_event::{plausible_gap, plausible_host, plausible_window};
+use crate::child;
 use flate2::{Compression, write::DeflateEncoder};
 use std::fs;
 use std::io::Write;
@@ -266,7 +267,7 @@ fn a_full_device_is_told_from_the_first_byte() {
 #[test]
 #[ignore = "runs in a child process with a small file limit"]
 fn child_that_records_into_a_small_limit() {
-    let path = PathBuf::from(std::env::var_os("SUREFOOT_TEST_RECORDING").unwrap());
+    let path = child::file();
     let mut writer = Writer::create(&path, Existing::Refuse).unwrap();
     let mut random = 88_172_645_463_325_252u64;
     let mut event = |at_ns| {
@@ -308,26 +309,15 @@ fn child_that_records_into_a_small_limit() {
     let dropped = (0..20).map(large).filter(|event| writer.append(event).is_err()).count() as u64;
     assert!(dropped > 10, "{dropped}");
     assert_eq!(writer.dropped_events(), dropped);
-    println!("CHILD DONE");
+    println!("{}", child::DONE);
 }
 
 #[test]
 fn a_file_that_cannot_grow_keeps_its_whole_frames() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.surefoot");
-    let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$@\"", "sh"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "recording_files::child_that_records_into_a_small_limit", "--ignored", "--nocapture"])
-        .env("SUREFOOT_TEST_RECORDING", &path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("CHILD DONE"),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 128; exec \"$@\"", "sh"];
+    child::run(&limited, "recording_files::child_that_records_into_a_small_limit", &path);
 }
 
 #[test]

@@ -56,6 +56,7 @@ proptest! {
         let (replayed, end) = replay(&path);
         prop_assert_eq!(&end, &End::Complete);
         prop_assert_eq!(&replayed, &events);
+        prop_assert_eq!(Report::of(&replayed), Report::of(&events));
     }
 }
 

@@ -1,0 +1,214 @@
+//! Files that are no good histories, and histories that are in use.
+
+use crate::any_event::{plausible_gap, plausible_host, plausible_window};
+use crate::child;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use surefoot_store::Error;
+use surefoot_store::history::{GapFilter, History, Limits, Resolution};
+use surefoot_testkit::not_run::not_run;
+
+const ALL: std::ops::Range<i64> = i64::MIN..i64::MAX;
+
+fn open(path: &Path) -> surefoot_store::Result<History> {
+    History::open(path, Limits::default())
+}
+
+/// A closed history with a hundred windows.
+fn filled(path: &Path) {
+    let mut history = open(path).unwrap();
+    history.record(&plausible_host(2)).unwrap();
+    for second in 0..100 {
+        history.record(&plausible_window(second, 2)).unwrap();
+        history.record(&plausible_gap(second, 1_000 + second)).unwrap();
+    }
+    history.commit().unwrap();
+}
+
+#[test]
+fn a_history_is_private_to_its_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    let mut history = open(&path).unwrap();
+    history.record(&plausible_host(2)).unwrap();
+    history.record(&plausible_window(0, 2)).unwrap();
+    history.commit().unwrap();
+    let files: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    assert!(files.len() >= 3, "the log is missing");
+    for file in files {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+    }
+}
+
+#[test]
+fn what_is_no_history_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let foreign = directory.path().join("foreign.sqlite");
+    let sql = "CREATE TABLE precious (thing TEXT); INSERT INTO precious VALUES ('x');";
+    rusqlite::Connection::open(&foreign).unwrap().execute_batch(sql).unwrap();
+    let newer = directory.path().join("newer.sqlite");
+    filled(&newer);
+    rusqlite::Connection::open(&newer).unwrap().pragma_update(None, "user_version", 9).unwrap();
+    fs::write(&path, "a text of more than a hundred bytes, which is as long as the header of a database ".repeat(9))
+        .unwrap();
+
+    for (file, word) in [
+        (&path, "no SQLite database"),
+        (&foreign, "the database of another program"),
+        (&newer, "schema version 9, this program knows up to 1"),
+    ] {
+        let before = fs::read(file).unwrap();
+        let error = open(file).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains(file.to_str().unwrap()), "{error}");
+        assert!(fs::read(file).unwrap() == before, "{error}: the file was changed");
+    }
+    let error = open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("a directory"), "{error}");
+    let nowhere = directory.path().join("no/such/place/history.sqlite");
+    assert!(matches!(open(&nowhere), Err(Error::Open { .. })));
+}
+
+/// Ruins one page after the other. The history says so, or still gives rows that add up; it never changes the file.
+#[test]
+fn a_damaged_history_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    let damaged = directory.path().join("damaged.sqlite");
+    filled(&path);
+    let whole = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for page in 0..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        // The first page keeps the header that makes it a database.
+        let start = page * 4096 + if page == 0 { 100 } else { 0 };
+        bytes[start..start + 64].fill(0xa5);
+        fs::write(&damaged, &bytes).unwrap();
+        match open(&damaged) {
+            Err(error) => {
+                assert!(matches!(error, Error::Corrupt { .. }), "page {page}: {error}");
+                assert!(fs::read(&damaged).unwrap() == bytes, "page {page}: the file was changed");
+                refused += 1;
+            }
+            Ok(history) => {
+                let _ = history.windows(ALL, Resolution::Second);
+                let _ = history.gaps(&GapFilter::default());
+            }
+        }
+    }
+    assert!(refused > whole.len() / 4096 / 2, "only {refused} of {} damaged pages were found", whole.len() / 4096);
+    for length in [1, 50, 100, 511, 512, 4096, whole.len() / 2, whole.len() - 4096] {
+        fs::write(&damaged, &whole[..length]).unwrap();
+        let error = open(&damaged).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. } | Error::NotAHistory { .. }), "cut at {length}: {error}");
+        assert!(fs::read(&damaged).unwrap() == whole[..length], "cut at {length}: the file was changed");
+    }
+}
+
+#[test]
+#[ignore = "runs in a child process that is killed"]
+fn child_that_holds_a_history() {
+    let _history = open(&child::file()).unwrap();
+    println!("\nHOLDING");
+    std::thread::sleep(std::time::Duration::from_secs(600));
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_history_and_a_dead_one_does_not_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    let link = directory.path().join("link.sqlite");
+    filled(&path);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let mut holder =
+        child::command(&[], "history_files::child_that_holds_a_history", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "HOLDING"), "the child has no history");
+    let refused: Vec<String> = [&path, &link].map(|path| open(path).unwrap_err().to_string()).into();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    for error in refused {
+        assert!(error.contains(&format!("process {}", holder.id())), "{error}");
+    }
+    let history = open(&path).unwrap();
+    assert_eq!(history.windows(ALL, Resolution::Second).unwrap().len(), 100);
+}
+
+#[test]
+fn a_lock_file_with_rubbish_in_it_does_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    fs::write(directory.path().join("history.sqlite.lock"), [0xff; 100]).unwrap();
+    let first = open(&path).unwrap();
+    assert!(matches!(open(&path), Err(Error::InUse { pid: Some(_), .. })));
+    drop(first);
+    open(&path).unwrap();
+}
+
+#[test]
+#[ignore = "runs in a child process that is killed"]
+fn child_that_writes_until_it_is_killed() {
+    let mut history = open(&child::file()).unwrap();
+    history.record(&plausible_host(4)).unwrap();
+    println!();
+    for second in 0.. {
+        history.record(&plausible_window(second, 4)).unwrap();
+        history.commit().unwrap();
+        println!("COMMITTED {second}");
+    }
+}
+
+/// Kills the writer at ten different moments; what it said was committed is there, whole, each time.
+#[test]
+fn what_was_committed_survives_a_sudden_death() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let path = directory.path().join(format!("history{round}.sqlite"));
+        let mut writer = child::command(&[], "history_files::child_that_writes_until_it_is_killed", &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let mut committed = 0u64;
+        for line in lines {
+            let Ok(line) = line else { break };
+            let Some(second) = line.strip_prefix("COMMITTED ").and_then(|number| number.parse().ok()) else { continue };
+            committed = second;
+            if committed == 20 + round * 37 {
+                writer.kill().unwrap();
+            }
+        }
+        writer.wait().unwrap();
+        assert!(committed >= 20, "the child wrote nothing");
+
+        let mut history = open(&path).unwrap();
+        let windows = history.windows(ALL, Resolution::Second).unwrap();
+        // One more may have been committed than the child could say.
+        assert!((committed + 1..=committed + 2).contains(&(windows.len() as u64)), "{} {committed}", windows.len());
+        assert!(windows.iter().all(|window| window.cores.len() == 4));
+        history.record(&plausible_host(4)).unwrap();
+        history.record(&plausible_window(10_000, 4)).unwrap();
+        history.commit().unwrap();
+        let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+        let wall_ns: u64 = minutes.iter().map(|minute| minute.cores[0].wall_ns).sum();
+        assert_eq!(wall_ns, windows.len() as u64 * 1_000_000_000, "minutes lost or doubled seconds");
+    }
+}
+
+#[test]
+fn another_program_can_read_the_tables() {
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        not_run("another_program_can_read_the_tables", "sqlite3 is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history.sqlite");
+    filled(&path);
+    let query = "SELECT kind, name, sum(total_ns) FROM span JOIN lost ON span = span.id JOIN cause ON cause = cause.id
+                 WHERE resolution_s = 1 AND kind = 'tlb_shootdown' GROUP BY cause.id";
+    let output = Command::new("sqlite3").arg(&path).arg(query).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "tlb_shootdown|flush_tlb_func|8000000");
+}
