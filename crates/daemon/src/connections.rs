@@ -1,5 +1,5 @@
 use axum::serve::Listener;
-use std::future::Future as _;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 const CONNECTIONS_MAX: usize = 64;
 /// A connection over which nothing went for so long is cut. Longer than several heartbeats of the live
 /// events, so that only a client that stopped reading, or that never sent its request, is hit.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// After a failed accept, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -23,11 +23,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct BoundedListener {
     listener: TcpListener,
     slots: Arc<Semaphore>,
+    silence_max: Duration,
 }
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        BoundedListener { listener, slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+    /// Cuts connections that are silent for longer than `silence_max`; [`SILENCE_MAX`] outside tests.
+    pub(crate) fn new(listener: TcpListener, silence_max: Duration) -> Self {
+        BoundedListener { listener, slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)), silence_max }
     }
 
     async fn slot(&self) -> OwnedSemaphorePermit {
@@ -50,8 +52,9 @@ impl Listener for BoundedListener {
                 Ok((stream, address)) => {
                     // Small answers and events go out at once; without it they only come later.
                     let _ = stream.set_nodelay(true);
-                    let silence = Box::pin(sleep(SILENCE_MAX));
-                    return (Connection { stream, silence, _slot: slot }, address);
+                    let silence_max = self.silence_max;
+                    let silence = Box::pin(sleep(silence_max));
+                    return (Connection { stream, silence, silence_max, _slot: slot }, address);
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
@@ -67,12 +70,14 @@ impl Listener for BoundedListener {
 pub(crate) struct Connection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
+    silence_max: Duration,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn heard(&mut self) {
-        self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+        let end = Instant::now() + self.silence_max;
+        self.silence.as_mut().reset(end);
     }
 
     /// Fails once nothing went over the connection for too long.
@@ -115,5 +120,71 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+        let mut bytes = [0; 16];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        poll_fn(|context| Pin::new(&mut *stream).poll_read(context, &mut buffer)).await?;
+        Ok(buffer.filled().len())
+    }
+
+    async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|context| Pin::new(&mut *stream).poll_write(context, bytes)).await
+    }
+
+    /// Runs a client against a connection that may be silent for so long.
+    fn with_connection<F: Future<Output = ()>>(silence_max: Duration, test: impl FnOnce(Connection, TcpStream) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let client = TcpStream::connect(address).await.unwrap();
+            let mut bounded = BoundedListener::new(listener, silence_max);
+            let (connection, _) = bounded.accept().await;
+            assert_eq!(bounded.slots.available_permits(), CONNECTIONS_MAX - 1);
+            test(connection, client).await;
+            assert_eq!(bounded.slots.available_permits(), CONNECTIONS_MAX, "its place is free again");
+        });
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_is_cut() {
+        with_connection(Duration::from_millis(100), |mut connection, client| async move {
+            let error = read(&mut connection).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            drop(client);
+        });
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_cut() {
+        with_connection(Duration::from_millis(100), |mut connection, client| async move {
+            let error = loop {
+                if let Err(error) = write(&mut connection, &[0; 1 << 16]).await {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            drop(client);
+        });
+    }
+
+    #[test]
+    fn a_client_that_says_something_now_and_then_may_stay() {
+        with_connection(Duration::from_secs(60), |mut connection, mut client| async move {
+            for _ in 0..3 {
+                let before = connection.silence.deadline();
+                assert_eq!(write(&mut client, b"x").await.unwrap(), 1);
+                assert_eq!(read(&mut connection).await.unwrap(), 1);
+                assert!(connection.silence.deadline() > before, "its time begins anew");
+            }
+        });
     }
 }

@@ -58,3 +58,16 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_cannot_be_had_says_what_to_do() {
+        let text = |kind| Error::listen(80, io::Error::from(kind)).to_string();
+        assert!(text(io::ErrorKind::AddrInUse).contains("--port 0"));
+        assert!(text(io::ErrorKind::PermissionDenied).contains("1024 or above"));
+        assert!(text(io::ErrorKind::AddrNotAvailable).contains("127.0.0.1 port 80"));
+    }
+}

@@ -1,5 +1,5 @@
 use crate::config::{Config, Mode};
-use crate::connections::BoundedListener;
+use crate::connections::{BoundedListener, SILENCE_MAX};
 use crate::error::Error;
 use crate::health::{self, HealthFile};
 use crate::history::History;
@@ -181,7 +181,8 @@ impl Server {
         let (graceful, forced) = (stopped(), stopped());
         self.spawn(name, move || {
             runtime.block_on(async move {
-                let serving = axum::serve(BoundedListener::new(listener), router).with_graceful_shutdown(graceful);
+                let serving =
+                    axum::serve(BoundedListener::new(listener, SILENCE_MAX), router).with_graceful_shutdown(graceful);
                 let deadline = async {
                     forced.await;
                     tokio::time::sleep(STOP_ANSWERS_TIME).await;
