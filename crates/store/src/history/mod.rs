@@ -307,9 +307,10 @@ impl Drop for History {
     }
 }
 
-/// The time of day of a monotonic time, nanoseconds since 1970.
+/// The time of day of a monotonic time, nanoseconds since 1970; the range `i64::MIN..i64::MAX` holds them all.
 fn realtime_ns(monotonic_ns: u64, offset_ns: i64) -> i64 {
-    i64::try_from(i128::from(monotonic_ns) + i128::from(offset_ns)).unwrap_or(i64::MAX)
+    let exact_ns = i128::from(monotonic_ns) + i128::from(offset_ns);
+    i64::try_from(exact_ns).unwrap_or(i64::MAX).min(i64::MAX - 1)
 }
 
 /// SQLite's largest number stands for all above it.

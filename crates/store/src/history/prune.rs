@@ -78,7 +78,10 @@ impl History {
     }
 
     pub(super) fn prune_aged(&mut self, now_ns: i64) -> Result<()> {
-        let age = |kept_s: u64| now_ns.saturating_sub(stored(kept_s).saturating_mul(SECOND_NS));
+        // A period beyond what numbers hold keeps everything.
+        let age = |kept_s: u64| {
+            stored(kept_s).checked_mul(SECOND_NS).map_or(i64::MIN, |kept_ns| now_ns.saturating_sub(kept_ns))
+        };
         let (seconds_from_ns, minutes_from_ns) =
             (age(self.limits.second_spans_kept_s), age(self.limits.minute_spans_kept_s));
         // Seconds that are not in their minute yet stay until they are.
