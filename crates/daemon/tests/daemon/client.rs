@@ -53,7 +53,7 @@ pub fn request(address: SocketAddr, text: &str) -> Answer {
     let (status, headers) = read_head(&mut reader);
     let mut body = Vec::new();
     if headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked") {
-        Chunked { reader, left: 0 }.read_to_end(&mut body).unwrap();
+        Chunked { reader, left: 0, complete: false }.read_to_end(&mut body).unwrap();
     } else {
         reader.read_to_end(&mut body).unwrap();
     }
@@ -132,7 +132,7 @@ impl Live {
         write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n").unwrap();
         let mut reader = BufReader::new(stream);
         let (status, headers) = read_head(&mut reader);
-        Live { reader: BufReader::new(Chunked { reader, left: 0 }), status, headers }
+        Live { reader: BufReader::new(Chunked { reader, left: 0, complete: false }), status, headers }
     }
 
     /// The next message; `None` at the end of the stream.
@@ -165,6 +165,11 @@ impl Live {
         }
     }
 
+    /// Whether the server ended the stream, and did not just cut the connection.
+    pub fn is_complete(&self) -> bool {
+        self.reader.get_ref().complete
+    }
+
     /// The next message with data.
     pub fn next_event(&mut self) -> Message {
         loop {
@@ -180,6 +185,8 @@ impl Live {
 struct Chunked {
     reader: BufReader<TcpStream>,
     left: usize,
+    /// Whether the last chunk came, and not just the end of the connection.
+    complete: bool,
 }
 
 impl Read for Chunked {
@@ -193,6 +200,7 @@ impl Read for Chunked {
             }
             self.left = usize::from_str_radix(line.trim(), 16).unwrap() + 2;
             if self.left == 2 {
+                self.complete = true;
                 return Ok(0);
             }
         }

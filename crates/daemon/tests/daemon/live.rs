@@ -45,7 +45,7 @@ fn live_events_arrive_in_order_with_their_numbers() {
     assert_eq!((word.event.as_str(), word.id, word.json()["text"].as_str()), ("notice", Some(3), Some("a word")));
 
     server.stop();
-    assert!(live.next().is_none(), "the stream ends with the server");
+    assert!(live.next().is_none() && live.is_complete(), "the stream ends in good order with the server");
 }
 
 #[test]
