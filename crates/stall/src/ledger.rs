@@ -84,11 +84,14 @@ impl Parts {
         }
     }
 
-    /// Steal has no occurrences, only a sum. The gaps already booked on the hypervisor are a part of it, as far as is
-    /// known; the rest is taken from work first, because an idle core cannot be kept waiting.
-    fn move_steal(&mut self, steal_ns: u64) {
+    /// Steal that is not in the gaps already booked on the hypervisor.
+    fn steal_left_ns(&self, steal_ns: u64) -> u64 {
         let booked = self.lost.values().filter(|lost| lost.cause.kind == CauseKind::Host);
-        let steal_ns = steal_ns.saturating_sub(booked.map(|lost| lost.total_ns).sum());
+        steal_ns.saturating_sub(booked.map(|lost| lost.total_ns).sum())
+    }
+
+    /// Steal has no occurrences, only a sum; it is taken from work first, because an idle core cannot be kept waiting.
+    fn move_steal(&mut self, steal_ns: u64) {
         let from_work_ns = steal_ns.min(self.work_ns);
         let from_idle_ns = (steal_ns - from_work_ns).min(self.idle_ns);
         if from_work_ns + from_idle_ns == 0 {
@@ -163,10 +166,18 @@ pub fn core_ledger(
         });
     }
     parts.balance(wall_ns);
-    for gap in hidden {
-        parts.move_hidden(gap);
+    let (named, unnamed): (Vec<&Hidden>, Vec<&Hidden>) = hidden.iter().partition(|gap| gap.cause.is_some());
+    named.iter().for_each(|gap| parts.move_hidden(gap));
+    // Stolen time lies somewhere in the window, and the gaps nobody could name are where a core stood still. So the one
+    // accounts for the other, and only what exceeds it is unexplained.
+    let steal_ns = parts.steal_left_ns(counters.steal_ns);
+    let mut inside_steal_ns = steal_ns;
+    for gap in unnamed {
+        let covered_ns = gap.duration_ns.min(inside_steal_ns);
+        inside_steal_ns -= covered_ns;
+        parts.move_hidden(&Hidden { duration_ns: gap.duration_ns - covered_ns, ..gap.clone() });
     }
-    parts.move_steal(counters.steal_ns);
+    parts.move_steal(steal_ns);
     let kernel_ns = split_ns(parts.work_ns, counters.system, counters.user);
     let mut lost: Vec<Lost> = parts.lost.into_values().collect();
     lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
@@ -235,10 +246,26 @@ mod tests {
         let counters = Counters { user: 1, steal_ns: 100, ..Counters::default() };
         let core = ledger(&first, &second, &counters, &[smi, host, nobody, idle]);
         assert!(core.sums_up(), "{core:?}");
-        // 800 of work: 300 by an SMI, 60 by the host, and of the 900 claimed only the 440 that are left. 40 more of the
-        // 100 stolen are not in a gap, and only the idle time has them left.
+        // 800 of work: 300 by an SMI, 60 by the host, and of the 900 claimed only the 440 that are left. The 40 that
+        // were stolen beyond the named gap account for a part of the 900, and only the idle time has them left.
         assert_eq!((core.user_ns, core.idle_ns, core.unexplained_ns), (0, 110, 490));
         assert_eq!(core.lost_ns(), 400);
+    }
+
+    #[test]
+    fn stolen_time_accounts_for_gaps_that_nobody_could_name() {
+        let first = snapshot(0, 0, CAUSE_WORK, &[]);
+        let second = snapshot(1_000, 1_000, CAUSE_WORK, &[(CAUSE_WORK, 1_000, 0)]);
+        let gap = Hidden { cause: None, duration_ns: 150, while_idle: false };
+        let lost = |steal_ns| {
+            let counters = Counters { user: 1, steal_ns, ..Counters::default() };
+            let core = ledger(&first, &second, &counters, std::slice::from_ref(&gap));
+            assert!(core.sums_up(), "{core:?}");
+            (core.lost_ns(), core.unexplained_ns, core.user_ns)
+        };
+        assert_eq!(lost(0), (0, 150, 850));
+        assert_eq!(lost(100), (100, 50, 850));
+        assert_eq!(lost(400), (400, 0, 600));
     }
 
     #[test]
