@@ -270,6 +270,21 @@ await on("a recording is shown whole and claims nothing live", { scenario: "repl
   assert.match(await part("ledger").innerText(), /900 s/);
 });
 
+await on("a slow first answer leaves no hole in time", { before: async ({ page }) => {
+  let first = true;
+  await page.route("**/api/v1/snapshot", async (route) => {
+    const answer = await route.fetch();
+    if (first) await new Promise((resolve) => setTimeout(resolve, 6000));
+    first = false;
+    await route.fulfill({ response: answer });
+  });
+} }, async ({ page, part }) => {
+  await part("ledger").waitFor();
+  await page.waitForTimeout(3000);
+  const wall = await page.evaluate(() => document.querySelector("[data-testid=ledger] tfoot td")?.textContent);
+  assert.equal(wall?.replaceAll("\u202f", ""), "120000.000");
+});
+
 await on("128 cores over 15 minutes redraw fast enough", { scenario: "large", query: "?range_s=900" }, async ({ page, part }) => {
   await part("ledger").getByText("128 cores").waitFor({ timeout: 20_000 });
   const longest = await page.evaluate(

@@ -120,7 +120,10 @@ async function refresh(own: number): Promise<void> {
     if (own === turn) fail(error);
     return;
   }
-  if (own === turn) refreshTimer = window.setTimeout(() => void refresh(own), REFRESH_MS);
+  if (own !== turn) return;
+  // Two can be under way at once when the page fell behind; only one may go on.
+  clearTimeout(refreshTimer);
+  refreshTimer = window.setTimeout(() => void refresh(own), REFRESH_MS);
 }
 
 /** Fetches and takes what is new; `null` when another turn began meanwhile. */
@@ -131,9 +134,16 @@ async function update(own: number): Promise<Snapshot | null> {
   const rangeS = back !== null && back <= MAX_BACK_S ? back : null;
   const snapshot = await fetchSnapshot(rangeS);
   if (own !== turn) return null;
-  if (take(snapshot) === "same" || rangeS === null) return snapshot;
-  // The question fitted the old time line, so the answer may lack windows of the new one.
-  return update(own);
+  const same = take(snapshot, newest) === "same";
+  // Without a window that is known already there may be a hole between the known ones and the answer: the
+  // estimate of the host's clock was too low, or the answer belongs to another time line.
+  const joined = snapshot.windows.length === 0 || snapshot.windows.some((window) => window.end_ns <= (newest ?? 0));
+  if (rangeS === null || (same && joined)) return snapshot;
+  const asked = state.history.newestNs;
+  const whole = await fetchSnapshot(null);
+  if (own !== turn) return null;
+  take(whole, asked);
+  return whole;
 }
 
 async function refreshReport(own: number): Promise<void> {
@@ -168,11 +178,11 @@ export function followFilters(): void {
   });
 }
 
-function take(snapshot: Snapshot): "same" | "another" {
+/** Takes an answer; `newest` is the end of the newest window that was known when it was asked for. */
+function take(snapshot: Snapshot, newest: number | null): "same" | "another" {
   return batch(() => {
     const { windows, gaps, ...rest } = snapshot;
     const before = state.meta.value;
-    const newest = state.history.newestNs;
     // Another host, a reboot, another recording: nothing of the old time line fits the new one.
     const another =
       before === null ||
