@@ -9,14 +9,24 @@ use std::path::{Path, PathBuf};
 /// An exclusive `flock` on `FILE.lock`, which holds the number of the process that has it.
 ///
 /// A side file, because SQLite's own locks on the database come and go with each transaction. The file stays behind
-/// when the history is closed: removing it could take it from under a process that has just opened it.
+/// when the history is closed: removing it could take it from under a process that has just opened it. It is empty
+/// then; a number in it that nobody holds tells that its process died.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// How the history was left by whoever had it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftBehind {
+    /// Closed in order, or never open.
+    InOrder,
+    /// Its process died, or found it damaged.
+    InDoubt,
 }
 
 impl Lock {
-    pub(super) fn take(history: &Path) -> Result<Lock> {
+    pub(super) fn take(history: &Path) -> Result<(Lock, LeftBehind)> {
         let path = side_file(history);
         let open_error = |source| Error::Open { path: path.clone(), source };
         let mut file = OpenOptions::new()
@@ -40,9 +50,16 @@ impl Lock {
                 });
             }
         }
-        // The number only makes the message of others clearer, so a disk too full for it must not stop us.
+        let empty = file.metadata().map_err(open_error)?.len() == 0;
+        // The number makes the message of others clearer; a disk too full for it must not stop us.
         let _ = write_pid(&mut file);
-        Ok(Lock { _file: file })
+        Ok((Lock { file }, if empty { LeftBehind::InOrder } else { LeftBehind::InDoubt }))
+    }
+
+    /// Says that the history was closed in order.
+    pub(super) fn leave_in_order(&mut self) {
+        // Where this fails, the next to open it checks it once more than needed.
+        let _ = self.file.set_len(0);
     }
 }
 

@@ -142,13 +142,15 @@ pub struct History {
     pruned: Pruned,
     without_host: u64,
     /// Held while the history is open; the kernel lets go of it however the process ends.
-    _lock: Lock,
+    lock: Lock,
+    /// Whether the database was found damaged, so that the next to open it looks closely.
+    in_doubt: bool,
 }
 
 impl History {
     /// Opens the history, or creates it, readable by its owner alone.
     ///
-    /// An existing file is checked from end to end first, which takes about a second for 256 MiB.
+    /// A file whose last process died is checked from end to end first, which takes some seconds for 256 MiB.
     ///
     /// # Errors
     /// [`Error::InUse`] when another process writes it, [`Error::NotAFile`], [`Error::NotAHistory`],
@@ -156,8 +158,8 @@ impl History {
     /// or locks, [`Error::Open`] and [`Error::Sqlite`]. The file is left as it is in each of these cases.
     pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<History> {
         let path = path.as_ref().to_path_buf();
-        let lock = Lock::take(&path)?;
-        let connection = schema::open(&path, &limits)?;
+        let (lock, left_behind) = Lock::take(&path)?;
+        let connection = schema::open(&path, &limits, left_behind)?;
         let mut history = History {
             waiting: Waiting::new(limits.waiting_bytes_max, limits.gaps_per_day_max),
             path,
@@ -170,7 +172,8 @@ impl History {
             cause_ids: HashMap::new(),
             pruned: Pruned::default(),
             without_host: 0,
-            _lock: lock,
+            lock,
+            in_doubt: false,
         };
         history.load_causes()?;
         Ok(history)
@@ -304,6 +307,9 @@ impl Drop for History {
     /// Writes what waits. The outcome has nobody to tell; who wants it calls [`History::commit`] before.
     fn drop(&mut self) {
         let _ = self.commit();
+        if !self.in_doubt {
+            self.lock.leave_in_order();
+        }
     }
 }
 

@@ -203,49 +203,53 @@ impl<'a> Parts<'a> {
                 "SELECT cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns FROM core
                  WHERE span = ?1 ORDER BY cpu",
             )?,
-            lost: connection.prepare(
-                "SELECT cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1 AND cpu = ?2",
-            )?,
+            lost: connection
+                .prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?,
             causes,
         })
     }
 
     fn cores(&mut self, span: i64) -> rusqlite::Result<Vec<CoreLedger>> {
-        let mut cores = Vec::new();
-        let mut rows = self.cores.query([span])?;
+        let mut lost = self.lost(span)?;
+        self.cores
+            .query_map([span], |row| {
+                let cpu: u32 = row.get(0)?;
+                Ok(CoreLedger {
+                    cpu: CpuId(cpu),
+                    wall_ns: loaded(row.get(1)?),
+                    idle_ns: loaded(row.get(2)?),
+                    user_ns: loaded(row.get(3)?),
+                    kernel_ns: loaded(row.get(4)?),
+                    lost: lost.remove(&cpu).unwrap_or_default(),
+                    unexplained_ns: loaded(row.get(5)?),
+                })
+            })?
+            .collect()
+    }
+
+    /// What each core of a span lost, largest first.
+    fn lost(&mut self, span: i64) -> rusqlite::Result<HashMap<u32, Vec<Lost>>> {
+        let mut all: HashMap<u32, Vec<Lost>> = HashMap::new();
+        let mut rows = self.lost.query([span])?;
         while let Some(row) = rows.next()? {
-            let cpu: u32 = row.get(0)?;
-            cores.push(CoreLedger {
-                cpu: CpuId(cpu),
-                wall_ns: loaded(row.get(1)?),
-                idle_ns: loaded(row.get(2)?),
-                user_ns: loaded(row.get(3)?),
-                kernel_ns: loaded(row.get(4)?),
-                lost: lost(&mut self.lost, &self.causes, span, cpu)?,
-                unexplained_ns: loaded(row.get(5)?),
+            let number: i64 = row.get(1)?;
+            let Some(cause) = self.causes.get(&number) else {
+                return Err(unreadable(1, format!("no cause has the number {number}")));
+            };
+            all.entry(row.get(0)?).or_default().push(Lost {
+                cause: cause.clone(),
+                count: loaded(row.get(2)?),
+                total_ns: loaded(row.get(3)?),
+                max_ns: loaded(row.get(4)?),
+                while_idle_ns: loaded(row.get(5)?),
+                histogram: Histogram::default(),
             });
         }
-        Ok(cores)
+        for lost in all.values_mut() {
+            lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+        }
+        Ok(all)
     }
-}
-
-fn lost(select: &mut Statement<'_>, causes: &HashMap<i64, Cause>, span: i64, cpu: u32) -> rusqlite::Result<Vec<Lost>> {
-    let mut all = Vec::new();
-    let mut rows = select.query([span, i64::from(cpu)])?;
-    while let Some(row) = rows.next()? {
-        let number: i64 = row.get(0)?;
-        let cause = causes.get(&number).ok_or_else(|| unreadable(0, format!("no cause has the number {number}")))?;
-        all.push(Lost {
-            cause: cause.clone(),
-            count: loaded(row.get(1)?),
-            total_ns: loaded(row.get(2)?),
-            max_ns: loaded(row.get(3)?),
-            while_idle_ns: loaded(row.get(4)?),
-            histogram: Histogram::default(),
-        });
-    }
-    all.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
-    Ok(all)
 }
 
 pub(super) fn gaps(connection: &Connection, path: &Path, filter: &GapFilter) -> Result<Vec<KeptGap>> {

@@ -1,5 +1,6 @@
 //! The tables, and opening a file that may or may not hold them.
 
+use super::lock::LeftBehind;
 use super::{Limits, sqlite_error};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -90,13 +91,16 @@ INSERT INTO state VALUES ('rolled_up_span', 0);
 ";
 
 /// Opens the file, checks it, and lays the tables if it is new. Nothing is written before all checks have passed.
-pub(super) fn open(path: &Path, limits: &Limits) -> Result<Connection> {
+pub(super) fn open(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
     create_private(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sqlite_error(path, "opening it"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
     let content = identify(&connection, path)?;
     if content == Content::History {
+        check_tables(&connection, path)?;
+    }
+    if content == Content::History && left_behind == LeftBehind::InDoubt {
         check(&connection, path)?;
     }
     prepare(&connection, path, limits)?;
@@ -166,6 +170,14 @@ fn identify(connection: &Connection, path: &Path) -> Result<Content> {
     Ok(Content::History)
 }
 
+/// Whether all tables are there; costs nothing. SQLite itself finds a file that was cut.
+fn check_tables(connection: &Connection, path: &Path) -> Result<()> {
+    let query = "SELECT 1 FROM host, cause, span, core, lost, gap, notice, state LIMIT 0";
+    let found = connection.prepare(query).and_then(|mut all| all.exists([]));
+    found.map(|_| ()).map_err(|error| Error::Corrupt { path: path.to_path_buf(), what: error.to_string() })
+}
+
+/// Reads every page and row; takes some seconds for a large file.
 fn check(connection: &Connection, path: &Path) -> Result<()> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))

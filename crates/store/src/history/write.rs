@@ -117,6 +117,7 @@ impl History {
     pub(super) fn write_error(&mut self, error: rusqlite::Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                self.in_doubt = true;
                 Error::Corrupt { path: self.path.clone(), what: format!("found while writing: {error}") }
             }
             code => self.write_error_because(error.to_string(), code == Some(ErrorCode::DiskFull)),

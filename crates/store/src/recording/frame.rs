@@ -89,7 +89,7 @@ pub(super) fn frame(kind: u8, flags: u8, payload: &[u8]) -> Option<Vec<u8>> {
 
 /// The raw deflate stream of `plain`.
 pub(super) fn deflate(plain: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = DeflateEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), Compression::default());
+    let mut encoder = DeflateEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), Compression::fast());
     encoder.write_all(plain)?;
     encoder.finish()
 }
