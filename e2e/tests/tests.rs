@@ -1,0 +1,7 @@
+//! The end-to-end tests: the real command, on the running kernel.
+//!
+//! They take turns, whatever the number of test threads. Set `SUREFOOT_BIN` to test a certain binary; without it the
+//! command is built first. Most of them need root and say so.
+#![allow(clippy::unwrap_used)]
+
+mod ledger;
