@@ -221,7 +221,7 @@ fn completeness(report: &Report) -> String {
 pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let runs: u64 = cost.probes.iter().map(|probe| probe.count).sum();
     let missed: u64 = cost.probes.iter().map(|probe| probe.missed).sum();
-    let each = if runs > 0 { format!(" ({} each)", duration(cost.probes_ns() / runs)) } else { String::new() };
+    let each = cost.probes_ns().checked_div(runs).map_or(String::new(), |ns| format!(" ({} each)", duration(ns)));
     format!(
         "Own cost: {runs} probe runs took {}{each}, {missed} missed; process {} of one core, {} resident, {} of maps; \
          {} events dropped, {} interrupts raised\n",

@@ -2,7 +2,8 @@
 
 use crate::config::{Config, SourceChoice, housekeeping_core};
 use crate::ebpf::EbpfSource;
-use crate::judge::{Found, Judge};
+use crate::gaps::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
+use crate::judge::Judge;
 use crate::kernel_counters;
 use crate::ledger::Hidden;
 use crate::sentinel::Sentinel;
@@ -10,7 +11,6 @@ use crate::sleeper::Sleepers;
 use crate::spin::Jump;
 use crate::status::{self, Facts, Tracing};
 use crate::tapes::Tapes;
-use crate::verdict::Others;
 use crate::witness::{SETTLING_NS, Witness};
 use crate::{Error, host};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +22,11 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus, thread};
-use surefoot_model::{
-    Capability, Cause, CauseKind, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Verdict, Window,
-};
+use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Window};
 use surefoot_probes::{Options, Probes};
 
 /// How often late timers, tapes and counters are looked at within a window.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Gaps that a window reports; of more the longest are kept and the rest is counted.
-const GAPS_PER_WINDOW: usize = 256;
 
 /// Turns of the tape that are kept of each core: 128 KiB.
 const KEPT_TURNS: usize = 1 << 13;
@@ -41,10 +36,13 @@ enum Source {
     Counters(Sleepers),
 }
 
-/// A gap that waits for the counters around it to settle.
-struct Pending {
-    found: Found,
-    while_idle: bool,
+impl Source {
+    fn probes(&self) -> Option<&Probes> {
+        match self {
+            Source::Ebpf(ebpf) => Some(ebpf.probes()),
+            Source::Counters(_) => None,
+        }
+    }
 }
 
 /// Watches a host and tells what its cores' time went to.
@@ -145,13 +143,6 @@ impl Collector {
         &self.capabilities
     }
 
-    fn probes(&self) -> Option<&Probes> {
-        match &self.source {
-            Source::Ebpf(ebpf) => Some(ebpf.probes()),
-            Source::Counters(_) => None,
-        }
-    }
-
     /// Waits for the end of the window (or for `stop`) and returns its events: notices, the window, its gaps.
     ///
     /// # Errors
@@ -171,18 +162,14 @@ impl Collector {
 
     /// Reads what must not be missed between two ends of windows.
     fn look(&mut self) {
-        let probes = match &self.source {
-            Source::Ebpf(ebpf) => Some(ebpf.probes()),
-            Source::Counters(_) => None,
-        };
+        let probes = self.source.probes();
         self.judge.look(probes);
         match &mut self.source {
             Source::Ebpf(ebpf) => {
                 for late in ebpf.late_timers(&self.config.cpus) {
-                    self.pending.push(Pending {
-                        found: found(GapSource::TimerLateness, late.cpu, late.due_ns, late.fired_ns, None),
-                        while_idle: late.while_idle,
-                    });
+                    let mut found = found(GapSource::TimerLateness, late.cpu, late.due_ns, late.fired_ns, None);
+                    found.tape = late.tape;
+                    self.pending.push(Pending { found, while_idle: late.while_idle });
                 }
             }
             Source::Counters(sleepers) => {
@@ -212,11 +199,11 @@ impl Collector {
         let (ready, waiting): (Vec<Pending>, Vec<Pending>) =
             std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.found.end_ns <= settled_ns);
         self.pending = waiting;
-        let probes = match &self.source {
-            Source::Ebpf(ebpf) => Some(ebpf.probes()),
-            Source::Counters(_) => None,
-        };
-        merge(ready).into_iter().map(|pending| (self.judge.judge(probes, &pending.found), pending.while_idle)).collect()
+        let probes = self.source.probes();
+        let mut ready = merge(ready);
+        let watched = self.config.cpus.iter().filter(|cpu| self.online.contains(cpu)).count();
+        stopped_together(&mut ready, watched);
+        ready.into_iter().map(|pending| (self.judge.judge(probes, &pending.found), pending.while_idle)).collect()
     }
 
     fn close(&mut self) -> Result<Vec<Event>, Error> {
@@ -309,15 +296,15 @@ impl Collector {
         cost.process_cpu_ns = cpu_ns - self.process_cpu_ns;
         self.process_cpu_ns = cpu_ns;
         cost.resident_bytes = thread::resident_bytes(&self.root).unwrap_or(0);
-        let mut dropped = self.judge.tapes().map_or(0, |tapes| tapes.lost_turns());
-        dropped += match &self.source {
+        // Turns of the tape that went unread are no loss to the ledger, which the kernel side keeps.
+        let mut dropped = match &self.source {
             Source::Ebpf(ebpf) => ebpf.lost_late_timers(),
             Source::Counters(sleepers) => sleepers.dropped(),
         };
         dropped += self.sentinel.as_ref().map_or(0, |(sentinel, _)| sentinel.dropped());
         cost.dropped += dropped - self.dropped_before + gaps_beyond;
         self.dropped_before = dropped;
-        if let Some(probes) = self.probes() {
+        if let Some(probes) = self.source.probes() {
             cost.map_bytes = probes.map_bytes();
         }
     }
@@ -376,47 +363,5 @@ fn refusal(error: &surefoot_probes::Error) -> Tracing {
             Tracing::Refused { why: why.clone(), remedy: remedy.clone() }
         }
         other => Tracing::Refused { why: other.to_string(), remedy: "report this with the kernel's version".into() },
-    }
-}
-
-fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> Found {
-    Found { source, cpu, start_ns, end_ns, own, idle: false, peers: Others::NotSeen }
-}
-
-/// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.
-fn merge(mut pending: Vec<Pending>) -> Vec<Pending> {
-    pending.sort_by_key(|each| (each.found.cpu, each.found.start_ns, std::cmp::Reverse(each.found.end_ns)));
-    let mut kept: Vec<Pending> = Vec::with_capacity(pending.len());
-    for mut each in pending {
-        each.found.idle = each.while_idle;
-        match kept.last() {
-            Some(last) if last.found.cpu == each.found.cpu && each.found.start_ns < last.found.end_ns => {}
-            _ => kept.push(each),
-        }
-    }
-    kept
-}
-
-/// Keeps the longest gaps in the order of time; returns how many it dropped.
-fn keep_longest(gaps: &mut Vec<Gap>) -> u64 {
-    let beyond = gaps.len().saturating_sub(GAPS_PER_WINDOW);
-    if beyond > 0 {
-        gaps.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
-        gaps.truncate(GAPS_PER_WINDOW);
-    }
-    gaps.sort_by_key(|gap| (gap.start_ns, gap.cpu));
-    beyond as u64
-}
-
-/// Under which cause the ledger books the uncovered part of a gap; `None` leaves it unexplained.
-fn hidden_cause(verdict: Verdict) -> Option<Cause> {
-    match verdict {
-        Verdict::Smi => Some(Cause::new(CauseKind::Smi, "counted")),
-        Verdict::SmiLike => Some(Cause::new(CauseKind::Smi, "probable")),
-        Verdict::CorrectedErrorLogging => Some(Cause::new(CauseKind::Smi, "probable, logs a corrected error")),
-        Verdict::HostScheduled => Some(Cause::new(CauseKind::Host, "scheduled another task")),
-        Verdict::HostUnaccounted => Some(Cause::new(CauseKind::Host, "unaccounted")),
-        Verdict::HostPauseOrSmi => Some(Cause::new(CauseKind::Host, "pause, or SMI of the host")),
-        Verdict::Traced | Verdict::HardwareThisCore | Verdict::Undetermined => None,
     }
 }

@@ -10,16 +10,17 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, tasks};
 use surefoot_model::{BUCKETS, CpuId, Histogram, ProbeCost, Window};
-use surefoot_probes::layout::{CAUSE_IDLE, Late, VECTORS};
+use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
 use surefoot_probes::{Flavour, Probes, Runs, Snapshot, Workload};
 
 /// A kernel timer that fired late.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct LateTimer {
     pub(crate) cpu: CpuId,
     pub(crate) due_ns: u64,
     pub(crate) fired_ns: u64,
     pub(crate) while_idle: bool,
+    pub(crate) tape: Vec<Turn>,
 }
 
 pub(crate) struct EbpfSource {
@@ -113,6 +114,7 @@ impl EbpfSource {
                 due_ns: late.due_ns,
                 fired_ns: late.fired_ns,
                 while_idle: late.base_cause as usize == CAUSE_IDLE,
+                tape: late.tape[..(late.turns as usize).min(late.tape.len())].to_vec(),
             }));
         }
         timers

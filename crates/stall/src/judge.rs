@@ -7,6 +7,7 @@ use crate::witness::Witness;
 use std::collections::VecDeque;
 use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource};
 use surefoot_probes::Probes;
+use surefoot_probes::layout::Turn;
 
 /// Margins that the estimate of entry and exit rests on.
 const MARGINS: usize = 255;
@@ -66,7 +67,7 @@ impl EntryExit {
 }
 
 /// A gap before it is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// How it was found.
     pub source: GapSource,
@@ -80,8 +81,10 @@ pub struct Found {
     pub own: Option<u32>,
     /// Whether the core was idle when it began; an idle kernel does not mask interrupts.
     pub idle: bool,
-    /// What loops that spin on other cores saw at the same time.
+    /// What loops that spin on other cores, or their timers, saw at the same time.
     pub peers: Others,
+    /// The newest turns of the core when the gap ended, as the kernel side kept them; empty where it did not.
+    pub tape: Vec<Turn>,
 }
 
 /// Judges gaps.
@@ -131,28 +134,32 @@ impl Judge {
         let mut evidence = self.witness.evidence(found.source, found.cpu, span.0, span.1);
         let mut inside = match (&mut self.tapes, probes) {
             (Some(tapes), Some(probes)) => {
-                evidence.others = tapes.others(found.cpu, span.0, span.1);
-                let stretches = tapes.stretches(probes, found.cpu, span, found.own);
+                evidence.others = together(found.peers, tapes.others(found.cpu, span.0, span.1));
+                let turns = match found.tape.first() {
+                    Some(first) if first.at_ns <= span.0 => found.tape.clone(),
+                    _ => tapes.around(found.cpu, span.0, span.1).to_vec(),
+                };
+                let stretches = tapes.stretches(probes, found.cpu, &turns, found.own);
                 join(span.0, span.1, &stretches)
             }
             _ => {
                 evidence.traced = false;
+                evidence.others = found.peers;
                 Inside { unexplained_ns: span.1 - span.0, ..Inside::default() }
             }
         };
         evidence.maybe_masked &= !found.idle;
-        if found.peers != Others::NotSeen {
-            evidence.others = found.peers;
-        }
-        if found.source != GapSource::TimerLateness {
+        // A late timer says nothing about entries and exits: whatever ran before it was due is work to it.
+        let spins = matches!(found.source, GapSource::Probe | GapSource::Sentinel);
+        if spins {
             self.entry_exit.learn(&inside);
+            evidence.allowance_ns = u64::from(inside.entries) * self.entry_exit.allowance_ns();
         }
         evidence.nmi_count = inside.causes.iter().filter(|cause| cause.cause.kind == CauseKind::Nmi).count() as u64;
         evidence.unexplained_ns = inside.unexplained_ns;
-        evidence.allowance_ns = u64::from(inside.entries) * self.entry_exit.allowance_ns();
         let (verdict, certainty, because) = verdict::decide(&evidence);
         let mut statements = vec![because.to_owned()];
-        if found.source != GapSource::TimerLateness {
+        if spins {
             self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
         }
         statements.extend(more_evidence(&inside, &evidence));
@@ -187,6 +194,15 @@ impl Judge {
     }
 }
 
+/// One core that ran is enough to exclude a stop of the whole machine.
+fn together(one: Others, other: Others) -> Others {
+    match (one, other) {
+        (Others::Ran, _) | (_, Others::Ran) => Others::Ran,
+        (Others::Stopped, _) | (_, Others::Stopped) => Others::Stopped,
+        (Others::NotSeen, Others::NotSeen) => Others::NotSeen,
+    }
+}
+
 fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
     let mut statements = Vec::new();
     if evidence.traced && inside.unseen_ns > 0 {
@@ -204,7 +220,7 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
     }
     match evidence.others {
         Others::Ran => statements.push("another core ran meanwhile".to_owned()),
-        Others::Stopped => statements.push("the other spinning cores stopped, too".to_owned()),
+        Others::Stopped => statements.push("the other cores that were seen stopped, too".to_owned()),
         Others::NotSeen => {}
     }
     if evidence.error_report_followed {

@@ -31,6 +31,7 @@ mod completeness;
 mod config;
 mod ebpf;
 mod error;
+mod gaps;
 mod host;
 pub mod join;
 pub mod judge;

@@ -319,6 +319,7 @@ impl Run {
                 own: Some(loops[index].tid),
                 idle: false,
                 peers: peers(loops, index, start_ns, end_ns),
+                tape: Vec::new(),
             };
             let gap = judge.judge(probes, &found);
             loops[index].count(&gap);

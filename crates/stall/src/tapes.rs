@@ -108,15 +108,8 @@ impl Tapes {
         cause
     }
 
-    /// What a core did around a gap in the work of thread `own`; with `None` every base context is work.
-    pub fn stretches(
-        &mut self,
-        probes: &Probes,
-        cpu: CpuId,
-        (start_ns, end_ns): (u64, u64),
-        own: Option<u32>,
-    ) -> Vec<Stretch> {
-        let turns = self.around(cpu, start_ns, end_ns).to_vec();
+    /// What turns of a core mean for a gap in the work of thread `own`; with `None` every base context is work.
+    pub fn stretches(&mut self, probes: &Probes, cpu: CpuId, turns: &[Turn], own: Option<u32>) -> Vec<Stretch> {
         let is_work = |turn: &Turn| turn.depth == 0 && own.is_none_or(|own| turn.pid == own);
         turns
             .iter()

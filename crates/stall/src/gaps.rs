@@ -1,0 +1,128 @@
+//! Gaps between being found and being reported: which of them are the same, which came together, which are kept, and
+//! where the ledger books them.
+
+use crate::judge::Found;
+use crate::verdict::Others;
+use std::collections::BTreeMap;
+use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapSource, Verdict};
+
+/// Gaps that a window reports; of more the longest are kept and the rest is counted.
+const GAPS_PER_WINDOW: usize = 256;
+
+/// A gap that waits for the counters around it to settle.
+pub(crate) struct Pending {
+    pub(crate) found: Found,
+    pub(crate) while_idle: bool,
+}
+
+/// A gap as it was found, with nothing known around it.
+pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> Found {
+    Found { source, cpu, start_ns, end_ns, own, idle: false, peers: Others::NotSeen, tape: Vec::new() }
+}
+
+/// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.
+pub(crate) fn merge(mut pending: Vec<Pending>) -> Vec<Pending> {
+    pending.sort_by_key(|each| (each.found.cpu, each.found.start_ns, std::cmp::Reverse(each.found.end_ns)));
+    let mut kept: Vec<Pending> = Vec::with_capacity(pending.len());
+    for mut each in pending {
+        each.found.idle = each.while_idle;
+        match kept.last() {
+            Some(last) if last.found.cpu == each.found.cpu && each.found.start_ns < last.found.end_ns => {}
+            _ => kept.push(each),
+        }
+    }
+    kept
+}
+
+/// Marks the gaps during which all watched cores have one: each covers at least four fifths of it.
+pub(crate) fn stopped_together(ready: &mut [Pending], watched: usize) {
+    let spans: Vec<(CpuId, u64, u64)> =
+        ready.iter().map(|each| (each.found.cpu, each.found.start_ns, each.found.end_ns)).collect();
+    let longest_ns = spans.iter().map(|span| span.2 - span.1).max().unwrap_or(0);
+    let mut by_start = spans.clone();
+    by_start.sort_by_key(|span| span.1);
+    for each in ready.iter_mut() {
+        let (start_ns, end_ns) = (each.found.start_ns, each.found.end_ns);
+        let mut covered: BTreeMap<CpuId, u64> = BTreeMap::new();
+        let from = by_start.partition_point(|span| span.1 + longest_ns < start_ns);
+        for span in by_start[from..].iter().take_while(|span| span.1 < end_ns).filter(|span| span.0 != each.found.cpu) {
+            *covered.entry(span.0).or_default() += span.2.min(end_ns).saturating_sub(span.1.max(start_ns));
+        }
+        let stopped = covered.values().filter(|&&ns| ns * 5 >= (end_ns - start_ns) * 4).count();
+        if watched > 1 && stopped + 1 == watched {
+            each.found.peers = Others::Stopped;
+        }
+    }
+}
+
+/// Keeps the longest gaps in the order of time; returns how many it dropped.
+pub(crate) fn keep_longest(gaps: &mut Vec<Gap>) -> u64 {
+    let beyond = gaps.len().saturating_sub(GAPS_PER_WINDOW);
+    if beyond > 0 {
+        gaps.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
+        gaps.truncate(GAPS_PER_WINDOW);
+    }
+    gaps.sort_by_key(|gap| (gap.start_ns, gap.cpu));
+    beyond as u64
+}
+
+/// Under which cause the ledger books the uncovered part of a gap; `None` leaves it unexplained.
+pub(crate) fn hidden_cause(verdict: Verdict) -> Option<Cause> {
+    match verdict {
+        Verdict::Smi => Some(Cause::new(CauseKind::Smi, "counted")),
+        Verdict::SmiLike => Some(Cause::new(CauseKind::Smi, "probable")),
+        Verdict::CorrectedErrorLogging => Some(Cause::new(CauseKind::Smi, "probable, logs a corrected error")),
+        Verdict::HostScheduled => Some(Cause::new(CauseKind::Host, "scheduled another task")),
+        Verdict::HostUnaccounted => Some(Cause::new(CauseKind::Host, "unaccounted")),
+        Verdict::HostPauseOrSmi => Some(Cause::new(CauseKind::Host, "pause, or SMI of the host")),
+        Verdict::Traced | Verdict::HardwareThisCore | Verdict::Undetermined => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(cpu: u32, start_ns: u64, end_ns: u64) -> Pending {
+        Pending { found: found(GapSource::TimerLateness, CpuId(cpu), start_ns, end_ns, None), while_idle: false }
+    }
+
+    #[test]
+    fn of_timers_that_are_late_for_the_same_reason_one_is_kept() {
+        let kept = merge(vec![pending(0, 150, 300), pending(0, 100, 300), pending(0, 300, 400), pending(1, 120, 300)]);
+        let spans: Vec<_> = kept.iter().map(|each| (each.found.cpu.0, each.found.start_ns)).collect();
+        assert_eq!(spans, [(0, 100), (0, 300), (1, 120)]);
+    }
+
+    #[test]
+    fn cores_stop_together_only_if_all_of_them_do() {
+        let peers = |gaps: Vec<Pending>, watched| {
+            let mut gaps = merge(gaps);
+            stopped_together(&mut gaps, watched);
+            gaps.iter().map(|each| each.found.peers).collect::<Vec<_>>()
+        };
+        let both = || vec![pending(0, 1_000, 2_000), pending(1, 1_100, 2_050)];
+        assert_eq!(peers(both(), 2), [Others::Stopped, Others::Stopped]);
+        assert_eq!(peers(both(), 3), [Others::NotSeen, Others::NotSeen]);
+        assert_eq!(peers(vec![pending(0, 1_000, 2_000), pending(1, 1_500, 5_000)], 2), [Others::NotSeen; 2]);
+        assert_eq!(peers(vec![pending(0, 1_000, 2_000)], 1), [Others::NotSeen]);
+    }
+
+    #[test]
+    fn the_longest_gaps_are_kept_in_the_order_of_time() {
+        let gap = |start_ns: u64, duration_ns: u64| Gap {
+            cpu: CpuId(0),
+            source: GapSource::Probe,
+            start_ns,
+            duration_ns,
+            causes: Vec::new(),
+            unexplained_ns: 0,
+            verdict: Verdict::Traced,
+            certainty: surefoot_model::Certainty::Certain,
+            evidence: Vec::new(),
+        };
+        let mut gaps: Vec<Gap> = (0..300).map(|number| gap(number, 1_000 + number)).collect();
+        assert_eq!(keep_longest(&mut gaps), 44);
+        assert_eq!((gaps.len(), gaps[0].start_ns, gaps[255].start_ns), (256, 44, 299));
+    }
+}
