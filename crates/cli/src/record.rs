@@ -7,7 +7,6 @@ use std::io;
 use std::path::Path;
 use surefoot_hostfs::{Root, signals};
 use surefoot_model::{Event, Report};
-use surefoot_stall::Collector;
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
@@ -15,7 +14,7 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     report::check_process(&options.what, &root)?;
     report::check_duration(options.duration)?;
     let stop = signals::stop_flag()?;
-    let mut collector = Collector::start(&root, report::config(&options.what, options.interval))?;
+    let mut collector = report::start(&root, &options.what, options.interval)?;
     let existing = if options.force { Existing::Replace } else { Existing::Refuse };
     let mut writer = Writer::create(&options.output, existing)?;
     let mut sum = Report::default();

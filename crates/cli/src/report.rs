@@ -36,6 +36,13 @@ pub fn check_duration(duration: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Starts watching, from cores that are not watched where there are any.
+pub fn start(root: &Root, what: &What, window: Duration) -> anyhow::Result<Collector> {
+    let config = config(what, window).checked(root)?;
+    surefoot_stall::keep_off(&what.cpus.clone().unwrap_or_default().0, root);
+    Ok(Collector::start(root, config)?)
+}
+
 /// Calls `each` for every event until the time is over or the user stops it.
 pub fn collect(
     collector: &mut Collector,
@@ -70,7 +77,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     check_duration(options.duration)?;
     let stop = signals::stop_flag()?;
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
-    let mut collector = Collector::start(&root, config(&options.what, window))?;
+    let mut collector = start(&root, &options.what, window)?;
     let mut report = Report::default();
     collect(&mut collector, options.duration, stop, |event| {
         report.add(&event);

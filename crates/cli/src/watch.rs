@@ -39,8 +39,10 @@ fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
     if let Some(duration) = options.duration {
         report::check_duration(duration)?;
     }
+    let config = report::config(&options.what, options.interval).checked(&root)?;
+    surefoot_stall::keep_off(&options.what.cpus.clone().unwrap_or_default().0, &root);
     let server = start_server(options, Mode::Live, &root)?;
-    let mut collector = Collector::start(&root, report::config(&options.what, options.interval))?;
+    let mut collector = Collector::start(&root, config)?;
     let mut screen = Screen::new(options, server.as_ref());
     let start = Instant::now();
     for event in collector.opening() {

@@ -1,6 +1,6 @@
 //! The collector: closes a window every second and turns it into events.
 
-use crate::config::{Config, SourceChoice, housekeeping_core};
+use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
 use crate::ebpf::EbpfSource;
 use crate::gaps::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
 use crate::judge::Judge;
@@ -127,6 +127,7 @@ impl Collector {
         };
         if let Source::Ebpf(ebpf) = &mut collector.source {
             ebpf.restart(&collector.config.cpus);
+            collector.interrupts = Interrupts::read(root)?;
         }
         collector.start_ns = clock::monotonic_ns();
         collector.look();
@@ -325,7 +326,7 @@ pub fn host_capabilities(root: &Root) -> Vec<Capability> {
 
 fn facts(root: &Root, identity: &Identity, tracing: Tracing, witness: &Witness, tapes: Option<&Tapes>) -> Facts {
     let online = cpus::online(root).unwrap_or_default();
-    let allowed = thread::affinity().unwrap_or_default();
+    let allowed = allowed_cores();
     Facts {
         tracing,
         tsc_trusted: clock::trusted(root),

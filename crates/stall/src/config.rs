@@ -1,8 +1,9 @@
 //! What the user chose, checked against the host before anything starts.
 
 use crate::Error;
+use std::sync::OnceLock;
 use std::time::Duration;
-use surefoot_hostfs::{Root, cpus};
+use surefoot_hostfs::{Root, cpus, thread};
 use surefoot_model::CpuId;
 use surefoot_probes::{Flavour, Workload};
 
@@ -123,11 +124,33 @@ pub fn checked_threshold(threshold_ns: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The core that the reading threads run on: one that is not watched if there is one, else the last online.
-pub fn housekeeping_core(watched: &[CpuId], root: &Root) -> Option<CpuId> {
-    let allowed = surefoot_hostfs::thread::affinity().ok()?;
-    let online = cpus::online(root).ok()?;
+/// The cores that this process was allowed to use when it was first asked, before it kept itself off some.
+pub(crate) fn allowed_cores() -> &'static [CpuId] {
+    static ALLOWED: OnceLock<Vec<CpuId>> = OnceLock::new();
+    ALLOWED.get_or_init(|| thread::affinity().unwrap_or_default())
+}
+
+/// The cores that reading threads may run on: online, allowed and not watched; those that are not isolated first.
+fn unwatched_cores(watched: &[CpuId], root: &Root) -> Vec<CpuId> {
     let isolated = cpus::isolated(root).unwrap_or_default();
-    let usable = || online.iter().copied().filter(|cpu| allowed.contains(cpu) && !watched.contains(cpu));
-    usable().find(|cpu| !isolated.contains(cpu)).or_else(|| usable().next())
+    let online = cpus::online(root).unwrap_or_default();
+    let unwatched: Vec<CpuId> =
+        online.into_iter().filter(|cpu| allowed_cores().contains(cpu) && !watched.contains(cpu)).collect();
+    let ordinary: Vec<CpuId> = unwatched.iter().copied().filter(|cpu| !isolated.contains(cpu)).collect();
+    if ordinary.is_empty() { unwatched } else { ordinary }
+}
+
+/// The core that work of our own belongs on, or `None` when every core is watched.
+pub fn housekeeping_core(watched: &[CpuId], root: &Root) -> Option<CpuId> {
+    unwatched_cores(watched, root).first().copied()
+}
+
+/// Keeps the calling thread, and the threads that it starts from now on, off the watched cores. Does nothing when no
+/// core would be left, or when `watched` is empty (all cores are watched).
+pub fn keep_off(watched: &[CpuId], root: &Root) {
+    let unwatched = unwatched_cores(watched, root);
+    if !watched.is_empty() && !unwatched.is_empty() {
+        // A refusal leaves the threads where they were, which disturbs but does not falsify.
+        let _ = thread::pin_to_any(&unwatched);
+    }
 }

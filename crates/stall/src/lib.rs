@@ -48,5 +48,7 @@ pub mod verdict;
 pub mod witness;
 
 pub use collect::{Collector, host_capabilities};
-pub use config::{Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, checked_cores};
+pub use config::{
+    Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, checked_cores, keep_off,
+};
 pub use error::Error;

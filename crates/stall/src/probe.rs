@@ -1,7 +1,7 @@
 //! `surefoot stall probe`: pinned loops that find every gap, joined with what the kernel did inside.
 
 use crate::Error;
-use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core};
+use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
 use crate::judge::{Found, Judge};
 use crate::spin::{self, Granularity, Jump, Jumps};
 use crate::tapes::Tapes;
@@ -132,9 +132,9 @@ pub fn run(
     let config = config.checked(root)?;
     let identity = Identity::read(root);
     let housekeeping = housekeeping_core(&config.cpus, root);
-    if let Some(cpu) = housekeeping {
-        thread::pin_to(cpu)?;
-    }
+    keep_off(&config.cpus, root);
+    // Locked memory cannot be taken away from under the loop; without the privilege it usually stays, too.
+    let _ = thread::lock_memory();
     let mut missing = Vec::new();
     let probes = attach(&config, &mut missing)?;
     let tapes = probes.as_ref().map(|probes| {

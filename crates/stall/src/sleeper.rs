@@ -2,6 +2,7 @@
 //!
 //! It cannot say why: a busy core, masked interrupts, an SMI and the hypervisor all look the same from here.
 
+use crate::config::allowed_cores;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -42,7 +43,7 @@ impl Sleepers {
     pub fn start(cpus: &[CpuId], threshold_ns: u64) -> (Self, Vec<CpuId>) {
         let mut sleepers =
             Sleepers { stop: Arc::default(), late: Arc::default(), dropped: Arc::default(), threads: Vec::new() };
-        let allowed = thread::affinity().unwrap_or_default();
+        let allowed = allowed_cores();
         let mut refused = Vec::new();
         for &cpu in cpus {
             if !allowed.contains(&cpu) {
