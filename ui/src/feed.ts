@@ -4,7 +4,7 @@
 import { batch, effect } from "@preact/signals";
 import { fetchReport, fetchSnapshot, openEvents } from "./api.ts";
 import { KEEP_NS } from "./history.ts";
-import type { Notice, Snapshot } from "./model.ts";
+import type { Gap, Notice, Snapshot } from "./model.ts";
 import * as state from "./state.ts";
 
 const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
@@ -15,6 +15,10 @@ const MAX_BACK_S = 86_400;
 /** While somebody clicks through the filters, only the last choice is asked for. */
 const SETTLE_MS = 120;
 const MAX_NOTICES = 100;
+/** A window is shown soon, with the gaps that follow it; gaps alone can wait. */
+const SHOW_WINDOW_MS = 100;
+const SHOW_GAP_MS = 1000;
+const MAX_NEW_GAPS = 1000;
 
 let closeEvents: (() => void) | null = null;
 let retryTimer = 0;
@@ -81,11 +85,12 @@ function follow(own: number): void {
     window(window) {
       state.history.addWindow(window);
       if (window.end_ns > state.hostNow()) state.setHostClock(window.end_ns);
-      show();
+      show(SHOW_WINDOW_MS);
     },
     gap(gap) {
-      state.history.addGaps([gap]);
-      show();
+      newGaps.push(gap);
+      if (newGaps.length >= MAX_NEW_GAPS) takeGaps();
+      show(SHOW_GAP_MS);
     },
     notice: addNotice,
     lagged() {
@@ -98,18 +103,27 @@ function follow(own: number): void {
   });
 }
 
-let shown = true;
+/** Gaps can come by the hundred per second; they are taken together. */
+let newGaps: Gap[] = [];
+let showTimer = 0;
+let showAtMs = Infinity;
 
-/** Renders once per frame, however many events came; a hidden page renders once a second at most. */
-function show(): void {
-  if (!shown) return;
-  shown = false;
-  const now = () => {
-    shown = true;
+function takeGaps(): void {
+  state.history.addGaps(newGaps);
+  newGaps = [];
+}
+
+/** Renders within this time, once for all the events until then. */
+function show(withinMs: number): void {
+  const atMs = performance.now() + withinMs;
+  if (atMs >= showAtMs) return;
+  clearTimeout(showTimer);
+  showAtMs = atMs;
+  showTimer = window.setTimeout(() => {
+    showAtMs = Infinity;
+    takeGaps();
     state.revision.value += 1;
-  };
-  if (document.hidden) setTimeout(now, 1000);
-  else requestAnimationFrame(now);
+  }, withinMs);
 }
 
 async function refresh(own: number): Promise<void> {
@@ -191,6 +205,7 @@ function take(snapshot: Snapshot, newest: number | null): "same" | "another" {
       before.host.hostname !== rest.host.hostname ||
       (newest !== null && rest.now_ns < newest);
     if (another) {
+      newGaps = [];
       state.forgetHistory(rest.mode === "live" ? KEEP_NS : Infinity);
     }
     state.meta.value = rest;

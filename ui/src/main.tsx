@@ -41,11 +41,11 @@ function App() {
               <Cores />
             </div>
             <Stalls />
-            <div class="triple">
+            <div class="pair even">
               <Cost />
               <Completeness />
-              <Capabilities />
             </div>
+            <Capabilities />
           </>
         ) : (
           connection.value.phase === "loading" && <p class="boot">Loading the last minutes of this host.</p>

@@ -1,9 +1,13 @@
 // The ledger of one place or of the whole range: every part, and that they add up.
 
+import { useSignal } from "@preact/signals";
 import { count, duration, roundToSum, share, thousandths } from "../format.ts";
 import type { Ledger } from "../ledger.ts";
 import { KINDS } from "../model.ts";
 import { Bar, kindClass, Swatch } from "./swatch.tsx";
+
+/** Causes shown before the smaller ones are summed up in one row. */
+const ROOM = 14;
 
 /** The parts of a core's wall time as bar segments, every kind in its own colour. */
 export function ledgerSegments(ledger: Ledger) {
@@ -29,17 +33,24 @@ export function lostSegments(ledger: Ledger, mask?: readonly boolean[]) {
 
 /** Milliseconds to the microsecond, rounded so that the column adds up to its last line. */
 export function LedgerTable({ ledger }: { ledger: Ledger }) {
-  const lost = ledger.lost.filter((cause) => cause.totalNs > 0);
+  const all = useSignal(false);
+  const named = ledger.lost.filter((cause) => cause.totalNs > 0);
+  // One row more than the room is better than a row that says "1 smaller cause".
+  const folded = !all.value && named.length > ROOM + 1;
+  const lost = folded ? named.slice(0, ROOM) : named;
+  const smaller = named.slice(lost.length);
+  const smallerNs = smaller.reduce((sum, cause) => sum + cause.totalNs, 0);
   const untimed = ledger.lost.filter((cause) => cause.totalNs === 0 && cause.count > 0).length;
   const parts = [
     ledger.idleNs,
     ledger.userNs,
     ledger.kernelNs,
     ...lost.map((cause) => cause.totalNs),
+    ...(folded ? [smallerNs] : []),
     ledger.unexplainedNs,
   ];
   const steps = roundToSum(parts, ledger.wallNs, 1000);
-  const sum = steps.reduce((all, part) => all + part, 0);
+  const sum = steps.reduce((so, part) => so + part, 0);
   const row = (key: string, name: preact.ComponentChildren, ns: number, at: number, title?: string) => (
     <tr key={key} title={title}>
       <th scope="row">{name}</th>
@@ -74,12 +85,26 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
               `${cause.name} ${count(cause.count)} times, longest ${duration(cause.maxNs)} since watching began`,
             ),
           )}
+          {folded &&
+            row(
+              "smaller",
+              <button type="button" class="link" onClick={() => (all.value = true)}>
+                {smaller.length} smaller causes
+              </button>,
+              smallerNs,
+              lost.length + 3,
+            )}
           {row("unexplained", <><Swatch kind={null} />unexplained</>, ledger.unexplainedNs, steps.length - 1)}
         </tbody>
         <tfoot>
           {row("wall", "= wall", ledger.wallNs, -1)}
         </tfoot>
       </table>
+      {all.value && named.length > ROOM + 1 && (
+        <button type="button" class="link" onClick={() => (all.value = false)}>
+          Show the {ROOM} largest causes
+        </button>
+      )}
       {untimed > 0 && (
         <p class="muted aside">
           {untimed === 1 ? "One cause was" : `${untimed} causes were`} counted but not timed; its time is in the other

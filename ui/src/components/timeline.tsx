@@ -160,7 +160,8 @@ function Panel({ chosen }: { chosen: Chosen }) {
   const cores = state.cores.value;
   const whole = !at;
   const ledger = at ? at.core : state.whole.value;
-  const from = at ? at.column.startNs : fromNs;
+  // The page may not have been watching for the whole range yet.
+  const from = at ? at.column.startNs : Math.max(fromNs, state.blocks.value[0].startNs);
   const to = at ? at.column.endNs : toNs;
   return (
     <aside class="panel" id="place" data-testid="ledger" aria-label="Ledger">

@@ -3,6 +3,7 @@
 import { bytes, count, duration, share } from "../format.ts";
 import { coreFilter, sumCompleteness, sumCost, sumUntimed } from "../ledger.ts";
 import * as state from "../state.ts";
+import type { Capability } from "../model.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
 const STATES: Record<string, { words: string; icon: IconName }> = {
@@ -12,7 +13,9 @@ const STATES: Record<string, { words: string; icon: IconName }> = {
 };
 
 export function Capabilities() {
-  const rows = state.meta.value?.capabilities ?? [];
+  // What is missing first: that is what somebody may do something about.
+  const rank = (row: Capability) => ["unsupported", "reduced", "works"].indexOf(row.state);
+  const rows = [...(state.meta.value?.capabilities ?? [])].sort((a, b) => rank(a) - rank(b));
   return (
     <section class="card" data-testid="capabilities" aria-labelledby="capabilities-title">
       <div class="card-head">
