@@ -8,7 +8,7 @@ use crate::{output, report};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use surefoot_hostfs::{Root, signals};
-use surefoot_model::{CpuId, Gap};
+use surefoot_model::{CpuId, Gap, SelfCost};
 use surefoot_stall::probe::{self, CoreSummary, ProbeConfig, ProbeSummary};
 
 /// Gaps that the table for people keeps: the longest.
@@ -25,7 +25,7 @@ struct SummaryLine<'a> {
     dropped_gaps: u64,
     lost_turns: u64,
     entry_exit_ns: Option<u64>,
-    self_interrupts: u64,
+    cost: &'a SelfCost,
     missing: &'a [String],
     cores: Vec<CoreLine>,
 }
@@ -81,7 +81,7 @@ fn summary_line(summary: &ProbeSummary) -> SummaryLine<'_> {
         dropped_gaps: summary.dropped_gaps,
         lost_turns: summary.lost_turns,
         entry_exit_ns: summary.entry_exit_ns,
-        self_interrupts: summary.self_interrupts,
+        cost: &summary.cost,
         missing: &summary.missing,
         cores: summary.cores.iter().map(CoreLine::from).collect(),
     }
@@ -169,6 +169,7 @@ fn text(summary: &ProbeSummary, longest: &[Gap]) -> String {
     if summary.dropped_gaps + summary.lost_turns > 0 {
         text += &format!("Dropped: {} gaps, {} turns of the tape.\n", summary.dropped_gaps, summary.lost_turns);
     }
+    text += &table::cost(&summary.cost, summary.duration_ns);
     for missing in &summary.missing {
         text += &format!("Missing: {missing}\n");
     }

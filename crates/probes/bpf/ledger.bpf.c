@@ -152,31 +152,15 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer, s64 *fired)
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(ipi_send_cpu, unsigned int cpu)
 {
-	struct slot *slot = sent_by_self();
-
-	if (slot)
-		slot->self_interrupts++;
+	if (sent_by_self())
+		count_self_interrupt(cpu);
 	return 0;
 }
 
 SEC("tp_btf/ipi_send_cpumask")
 int BPF_PROG(ipi_send_cpumask, struct cpumask *mask)
 {
-	struct slot *slot = sent_by_self();
-	int word;
-
-	if (!slot)
-		return 0;
-	for (word = 0; word < 8; word++) {
-		u64 bits = 0;
-
-		if (word * 64 >= config.cpu_count)
-			break;
-		bpf_probe_read_kernel(&bits, sizeof(bits), (const char *)mask + word * 8);
-		bits -= (bits >> 1) & 0x5555555555555555ULL;
-		bits = (bits & 0x3333333333333333ULL) + ((bits >> 2) & 0x3333333333333333ULL);
-		bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0FULL;
-		slot->self_interrupts += (bits * 0x0101010101010101ULL) >> 56;
-	}
+	if (sent_by_self())
+		count_self_mask((const char *)mask);
 	return 0;
 }

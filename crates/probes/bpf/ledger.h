@@ -125,7 +125,7 @@ struct slot {
 	u64 heals;     /* contexts closed because their exit never came */
 	u64 reserved_too;
 	u64 shadowed;  /* interrupts that landed inside an update */
-	u64 self_interrupts; /* raised by this process on other cores, counted on the sender */
+	u64 self_interrupts; /* that this process raised on this core */
 	struct frame frames[FRAMES];
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];

@@ -145,20 +145,20 @@ struct send_cpu_record {
 SEC("tp/ipi/ipi_send_cpu")
 int ipi_send_cpu(struct send_cpu_record *record)
 {
-	struct slot *slot = sent_by_self();
-
-	if (slot)
-		slot->self_interrupts++;
+	if (sent_by_self())
+		count_self_interrupt(record->cpu);
 	return 0;
 }
 
-/* The mask's length varies, so every broadcast counts as one here: a lower bound. */
-SEC("tp/ipi/ipi_send_cpumask")
-int ipi_send_cpumask(void *record)
-{
-	struct slot *slot = sent_by_self();
+struct send_mask_record {
+	u64 common;
+	u32 mask_location; /* offset in the lower half, length in the upper */
+};
 
-	if (slot)
-		slot->self_interrupts++;
+SEC("tp/ipi/ipi_send_cpumask")
+int ipi_send_cpumask(struct send_mask_record *record)
+{
+	if (sent_by_self())
+		count_self_mask((const char *)record + (record->mask_location & 0xFFFF));
 	return 0;
 }

@@ -159,7 +159,7 @@ pub struct Slot {
     pub(crate) reserved_too: u64,
     /// Interrupts that landed inside an update.
     pub shadowed: u64,
-    /// Interrupts that this process raised while running on this core.
+    /// Interrupts that this process raised on this core.
     pub self_interrupts: u64,
     /// Open contexts, base first.
     pub frames: [Frame; FRAMES],

@@ -21,6 +21,8 @@ const fn program(group: &'static str, name: &'static str, number: Option<usize>,
     Program { group, name, number, fields: &[], without }
 }
 
+const NO_SENDER: &str = "interrupts that Surefoot raises are not counted (kernel 6.4 brought them)";
+
 const OTHERS: [Program; 13] = [
     Program {
         fields: &[("prev_comm", 8), ("prev_pid", 24), ("prev_state", 32), ("next_comm", 40), ("next_pid", 56)],
@@ -50,13 +52,8 @@ const OTHERS: [Program; 13] = [
         fields: &[("pid", 12), ("orig_cpu", 20)],
         ..program("sched", "sched_migrate_task", None, "a preempted thread that moves away counts until the core idles")
     },
-    program("ipi", "ipi_send_cpu", None, "interrupts that Surefoot raises are not counted (kernel 6.4 brought them)"),
-    program(
-        "ipi",
-        "ipi_send_cpumask",
-        None,
-        "interrupts that Surefoot raises are not counted (kernel 6.4 brought them)",
-    ),
+    Program { fields: &[("cpu", 8)], ..program("ipi", "ipi_send_cpu", None, NO_SENDER) },
+    Program { fields: &[("cpumask", 8)], ..program("ipi", "ipi_send_cpumask", None, NO_SENDER) },
     // The number 0 collects what has none of its own.
     program("", "other", Some(0), ""),
 ];

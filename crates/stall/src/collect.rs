@@ -1,6 +1,7 @@
 //! The collector: closes a window every second and turns it into events.
 
 use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
+use crate::cost::OwnCost;
 use crate::ebpf::EbpfSource;
 use crate::gaps::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
 use crate::judge::Judge;
@@ -21,7 +22,7 @@ use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stat::Stat;
-use surefoot_hostfs::{Root, cpus, thread};
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Window};
 use surefoot_probes::{Options, Probes};
 
@@ -60,7 +61,7 @@ pub struct Collector {
     interrupts: Interrupts,
     online: BTreeSet<CpuId>,
     charged_until_ns: BTreeMap<CpuId, u64>,
-    process_cpu_ns: u64,
+    cost: OwnCost,
     dropped_before: u64,
 }
 
@@ -120,7 +121,7 @@ impl Collector {
             interrupts: Interrupts::read(root)?,
             online: cpus::online(root)?.into_iter().collect(),
             charged_until_ns: BTreeMap::new(),
-            process_cpu_ns: thread::cpu_ns(),
+            cost: OwnCost::default(),
             dropped_before: 0,
             root: root.clone(),
             config,
@@ -129,6 +130,7 @@ impl Collector {
             ebpf.restart(&collector.config.cpus);
             collector.interrupts = Interrupts::read(root)?;
         }
+        collector.cost = OwnCost::start(collector.source.probes(), &collector.config.cpus);
         collector.start_ns = clock::monotonic_ns();
         collector.look();
         Ok(collector)
@@ -293,21 +295,17 @@ impl Collector {
     }
 
     fn add_cost(&mut self, cost: &mut SelfCost, gaps_beyond: u64) {
-        let cpu_ns = thread::cpu_ns();
-        cost.process_cpu_ns = cpu_ns - self.process_cpu_ns;
-        self.process_cpu_ns = cpu_ns;
-        cost.resident_bytes = thread::resident_bytes(&self.root).unwrap_or(0);
+        let torn = cost.torn;
+        *cost = self.cost.since(self.source.probes(), &self.config.cpus, &self.root);
         // Turns of the tape that went unread are no loss to the ledger, which the kernel side keeps.
         let mut dropped = match &self.source {
             Source::Ebpf(ebpf) => ebpf.lost_late_timers(),
             Source::Counters(sleepers) => sleepers.dropped(),
         };
         dropped += self.sentinel.as_ref().map_or(0, |(sentinel, _)| sentinel.dropped());
-        cost.dropped += dropped - self.dropped_before + gaps_beyond;
+        cost.dropped = dropped - self.dropped_before + gaps_beyond;
+        cost.torn = torn;
         self.dropped_before = dropped;
-        if let Some(probes) = self.source.probes() {
-            cost.map_bytes = probes.map_bytes();
-        }
     }
 }
 

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, tasks};
-use surefoot_model::{BUCKETS, CpuId, Histogram, ProbeCost, Window};
+use surefoot_model::{BUCKETS, CpuId, Histogram, Window};
 use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
-use surefoot_probes::{Flavour, Probes, Runs, Snapshot, Workload};
+use surefoot_probes::{Flavour, Probes, Snapshot, Workload};
 
 /// A kernel timer that fired late.
 #[derive(Debug, Clone)]
@@ -33,8 +33,6 @@ pub(crate) struct EbpfSource {
     durations: HashMap<(CpuId, usize), Box<[u32; BUCKETS]>>,
     late_next: BTreeMap<CpuId, u64>,
     lost_late: u64,
-    runs: Vec<Runs>,
-    self_interrupts: u64,
 }
 
 impl EbpfSource {
@@ -48,8 +46,6 @@ impl EbpfSource {
             durations: HashMap::new(),
             late_next: BTreeMap::new(),
             lost_late: 0,
-            runs: Vec::new(),
-            self_interrupts: 0,
         };
         source.refresh_tasks()?;
         Ok(source)
@@ -89,8 +85,6 @@ impl EbpfSource {
             let (next, _) = self.probes.read_late(cpu, 0, &mut skipped);
             self.late_next.insert(cpu, next);
         }
-        self.runs = self.all_runs();
-        self.self_interrupts = self.all_self_interrupts();
     }
 
     /// A core that goes offline or comes back starts anew.
@@ -166,7 +160,6 @@ impl EbpfSource {
             ));
             self.closed.push((cpu, earlier, snapshot));
         }
-        self.add_cost(window);
         Ok(interrupts)
     }
 
@@ -202,35 +195,6 @@ impl EbpfSource {
             taken.insert(number, histogram);
         }
         taken
-    }
-
-    fn all_runs(&self) -> Vec<Runs> {
-        self.probes.runs(self.snapshots.values().map(|snapshot| &*snapshot.slot))
-    }
-
-    fn all_self_interrupts(&self) -> u64 {
-        self.snapshots.values().map(|snapshot| snapshot.slot.self_interrupts).sum()
-    }
-
-    fn add_cost(&mut self, window: &mut Window) {
-        let runs = self.all_runs();
-        for now in &runs {
-            let before = self.runs.iter().find(|before| before.program == now.program);
-            let (count, total_ns, missed) = before.map_or((0, 0, 0), |b| (b.count, b.total_ns, b.missed));
-            let cost = ProbeCost {
-                name: now.program.name.to_owned(),
-                count: now.count.saturating_sub(count),
-                total_ns: now.total_ns.saturating_sub(total_ns),
-                missed: now.missed.saturating_sub(missed),
-            };
-            if cost.count > 0 || cost.missed > 0 {
-                window.cost.probes.push(cost);
-            }
-        }
-        self.runs = runs;
-        let self_interrupts = self.all_self_interrupts();
-        window.cost.self_interrupts = self_interrupts.saturating_sub(self.self_interrupts);
-        self.self_interrupts = self_interrupts;
     }
 }
 

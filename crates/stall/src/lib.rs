@@ -29,6 +29,7 @@
 mod collect;
 mod completeness;
 mod config;
+mod cost;
 mod ebpf;
 mod error;
 mod gaps;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
+use crate::cost::OwnCost;
 use crate::judge::{Found, Judge};
 use crate::spin::{self, Granularity, Jump, Jumps};
 use crate::tapes::Tapes;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, thread};
-use surefoot_model::{CpuId, Gap, GapSource, Verdict};
+use surefoot_model::{CpuId, Gap, GapSource, SelfCost, Verdict};
 use surefoot_probes::{Options, Probes, Workload};
 
 /// How often the reading thread looks.
@@ -102,8 +103,8 @@ pub struct ProbeSummary {
     pub lost_turns: u64,
     /// What entry and exit of an interruption typically take, nanoseconds; `None` when too few were seen.
     pub entry_exit_ns: Option<u64>,
-    /// Interrupts that this process raised meanwhile.
-    pub self_interrupts: u64,
+    /// What the tracing and this process cost meanwhile; the loops' own time is in it.
+    pub cost: SelfCost,
     /// Why nothing was traced, or SMIs were not counted; empty when all evidence was there.
     pub missing: Vec<String>,
 }
@@ -151,7 +152,7 @@ pub fn run(
     }
     let mut judge = Judge::new(tapes, witness, identity.hypervisor.is_some());
     judge.look(probes.as_ref());
-    let self_before = self_interrupts(probes.as_ref());
+    let mut own_cost = OwnCost::start(probes.as_ref(), &config.cpus);
 
     let mut clock = TscClock::calibrate()?;
     let start = clock::tsc();
@@ -192,7 +193,7 @@ pub fn run(
         dropped_gaps,
         lost_turns: judge.tapes().map_or(0, |tapes| tapes.lost_turns()),
         entry_exit_ns: judge.entry_exit().is_measured().then(|| judge.entry_exit().typical_ns()),
-        self_interrupts: self_interrupts(probes.as_ref()) - self_before,
+        cost: own_cost.since(probes.as_ref(), &config.cpus, root),
         missing,
     })
 }
@@ -220,11 +221,6 @@ fn attach(config: &ProbeConfig, missing: &mut Vec<String>) -> Result<Option<Prob
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn self_interrupts(probes: Option<&Probes>) -> u64 {
-    let Some(probes) = probes else { return 0 };
-    (0..probes.cpu_count() as u32).filter_map(|cpu| probes.snapshot(CpuId(cpu))).map(|s| s.slot.self_interrupts).sum()
 }
 
 fn start_loops(config: &ProbeConfig, end: u64, clock: &TscClock) -> Result<Vec<Loop>, Error> {
