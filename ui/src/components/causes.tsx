@@ -2,7 +2,7 @@ import { count, duration, share, timed } from "../format.ts";
 import type { CauseSum } from "../ledger.ts";
 import { KINDS } from "../model.ts";
 import * as state from "../state.ts";
-import { Bar, kindClass, Swatch } from "./swatch.tsx";
+import { Bar, CauseName, kindClass } from "./swatch.tsx";
 import { SortTable, type ColumnOf } from "./table.tsx";
 
 function reported(cause: CauseSum) {
@@ -26,8 +26,7 @@ export function Causes() {
       order: (row) => `${KINDS[row.kind].label} ${row.name}`,
       cell: (row) => (
         <span class="one-line" title={row.name}>
-          <Swatch kind={row.kind} />
-          {KINDS[row.kind].label} <span class="untrusted muted">{row.name}</span>
+          <CauseName kind={row.kind} name={row.name} />
         </span>
       ),
     },

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { count, duration, roundToSum, share, thousandths } from "../format.ts";
 import type { Ledger } from "../ledger.ts";
 import { KINDS } from "../model.ts";
-import { Bar, kindClass, Swatch } from "./swatch.tsx";
+import { Bar, CauseName, kindClass, Swatch } from "./swatch.tsx";
 
 /** Causes shown before the smaller ones are summed up in one row. */
 const ROOM = 14;
@@ -77,8 +77,7 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
             row(
               `${cause.kind}/${cause.name}`,
               <span class="one-line">
-                <Swatch kind={cause.kind} />
-                {KINDS[cause.kind].label} <span class="untrusted muted">{cause.name}</span>
+                <CauseName kind={cause.kind} name={cause.name} />
               </span>,
               cause.totalNs,
               at + 3,

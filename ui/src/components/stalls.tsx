@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { clock, count, duration, instant, share, threshold } from "../format.ts";
 import { gapKey } from "../history.ts";
-import { CERTAINTIES, kindIndex, KINDS, SOURCES, VERDICTS, type Gap } from "../model.ts";
+import { CERTAINTIES, kindIndex, SOURCES, VERDICTS, type Gap } from "../model.ts";
 import * as state from "../state.ts";
-import { Bar, kindClass, Swatch } from "./swatch.tsx";
+import { Bar, CauseName, kindClass, Swatch } from "./swatch.tsx";
 
 const ROOM = 20;
 const MOST = 200;
@@ -23,12 +23,9 @@ function segments(gap: Gap) {
 }
 
 function Inside({ gap }: { gap: Gap }) {
-  const row = (key: string, kind: number | null, name: preact.ComponentChildren, ns: number) => (
+  const row = (key: string, name: preact.ComponentChildren, ns: number) => (
     <tr key={key}>
-      <th scope="row">
-        <Swatch kind={kind} />
-        {name}
-      </th>
+      <th scope="row">{name}</th>
       <td>{duration(ns)}</td>
       <td class="muted">{share(ns, gap.duration_ns)}</td>
     </tr>
@@ -45,14 +42,9 @@ function Inside({ gap }: { gap: Gap }) {
       <tbody>
         {gap.causes.map((cause, at) => {
           const kind = kindIndex(cause.kind);
-          const name = (
-            <>
-              {KINDS[kind].label} <span class="untrusted muted">{cause.name}</span>
-            </>
-          );
-          return row(String(at), kind, name, cause.duration_ns);
+          return row(String(at), <CauseName kind={kind} name={cause.name} />, cause.duration_ns);
         })}
-        {row("unexplained", null, "unexplained", gap.unexplained_ns)}
+        {row("unexplained", <><Swatch kind={null} />unexplained</>, gap.unexplained_ns)}
       </tbody>
       <tfoot>
         <tr>

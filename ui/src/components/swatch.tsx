@@ -11,6 +11,17 @@ export function Swatch({ kind }: { kind: number | null }) {
   return <span class={`swatch ${kindClass(kind)}`} aria-hidden="true" />;
 }
 
+/** A cause in words: its kind, and its name unless that says the same. */
+export function CauseName({ kind, name }: { kind: number; name: string }) {
+  const { id, label } = KINDS[kind];
+  return (
+    <>
+      <Swatch kind={kind} />
+      {label} {name !== id && name !== label && <span class="untrusted muted">{name}</span>}
+    </>
+  );
+}
+
 export interface Segment {
   key: string;
   className: string;
