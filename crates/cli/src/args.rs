@@ -225,6 +225,12 @@ pub struct ReplayOptions {
     pub file: PathBuf,
     #[command(flatten)]
     pub filter: Filter,
+    /// Print only these cores
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpus: Option<CpuList>,
+    /// Print only gaps from this length on
+    #[arg(long, value_name = "TIME", value_parser = parse_ns)]
+    pub min_gap: Option<u64>,
     /// JSON lines instead of tables
     #[arg(long)]
     pub json: bool,

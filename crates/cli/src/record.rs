@@ -3,10 +3,11 @@
 use crate::args::{RecordOptions, ReplayOptions};
 use crate::exit::Outcome;
 use crate::report;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use surefoot_hostfs::{Root, signals};
-use surefoot_model::{Event, Report};
+use surefoot_model::{CpuId, Event, Report};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
@@ -51,7 +52,19 @@ pub fn read(path: &Path, mut each: impl FnMut(Event)) -> anyhow::Result<Outcome>
 
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
     let mut sum = Report::default();
-    let outcome = read(&options.file, |event| sum.add(&event))?;
+    let cores: Option<BTreeSet<CpuId>> = options.cpus.as_ref().map(|cpus| cpus.0.iter().copied().collect());
+    let is_wanted = |cpu: CpuId| cores.as_ref().is_none_or(|cores| cores.contains(&cpu));
+    let outcome = read(&options.file, |mut event| {
+        match &mut event {
+            Event::Window(window) => {
+                window.cores.retain(|core| is_wanted(core.cpu));
+                window.untimed.retain(|row| is_wanted(row.cpu));
+            }
+            Event::Gap(gap) if !is_wanted(gap.cpu) || options.min_gap.is_some_and(|ns| gap.duration_ns < ns) => return,
+            _ => {}
+        }
+        sum.add(&event);
+    })?;
     report::print(&mut io::stdout().lock(), &sum, &options.filter, options.json)?;
     Ok(outcome)
 }

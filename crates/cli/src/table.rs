@@ -151,10 +151,8 @@ fn gaps(report: &Report) -> String {
 
 /// The longest gaps, with the time since `start_ns`.
 pub fn gap_table(gaps: &[Gap], start_ns: u64) -> String {
-    let mut table = Table::new(
-        &["at", "core", "length", "found by", "verdict", "certainty", "unexplained", "inside"],
-        &[3, 4, 5, 7],
-    );
+    let mut table =
+        Table::new(&["at", "core", "length", "found by", "verdict", "certainty", "untraced", "inside"], &[3, 4, 5, 7]);
     for gap in gaps.iter().take(GAPS_SHOWN) {
         table.row(vec![
             format!("{:+.3} s", (gap.start_ns as f64 - start_ns as f64) / 1e9),

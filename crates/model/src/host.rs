@@ -41,6 +41,8 @@ pub struct HostDescription {
     pub cpus: Vec<CpuId>,
     /// The workload that preemption is counted against, as the user named it; empty if none.
     pub workload: String,
+    /// Gaps from this length on are reported, nanoseconds; what is shorter was not looked for.
+    pub gap_threshold_ns: u64,
     /// Where the numbers come from: `eBPF (BTF)`, `eBPF (plain tracepoints)` or `kernel counters`.
     pub source: String,
     /// What is missing here and how to get it, one line; empty when nothing is.

@@ -16,6 +16,7 @@ pub fn describe(identity: &Identity, config: &Config, source: &str, missing: &st
         hypervisor: identity.hypervisor.clone(),
         cpus: config.cpus.clone(),
         workload: workload(&config.workload),
+        gap_threshold_ns: config.gap_threshold_ns,
         source: source.to_owned(),
         missing: missing.to_owned(),
         realtime_offset_ns: clock::realtime_offset_ns(),

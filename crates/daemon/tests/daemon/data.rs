@@ -17,6 +17,7 @@ pub fn host() -> HostDescription {
         hypervisor: Some("KVM".into()),
         cpus: vec![CpuId(0), CpuId(1)],
         workload: String::new(),
+        gap_threshold_ns: 100_000,
         source: "eBPF (BTF)".into(),
         missing: String::new(),
         realtime_offset_ns: 1_700_000_000 * SECOND_NS as i64,

@@ -116,8 +116,8 @@ impl Limits {
 /// # let directory = tempfile::tempdir()?;
 /// # let host = HostDescription {
 /// #     hostname: "node17".into(), kernel: "6.12".into(), processor: "a processor".into(), vendor: Vendor::Amd,
-/// #     hypervisor: None, cpus: vec![CpuId(0)], workload: "".into(), source: "eBPF (BTF)".into(),
-/// #     missing: "".into(), realtime_offset_ns: 1_000,
+/// #     hypervisor: None, cpus: vec![CpuId(0)], workload: "".into(), gap_threshold_ns: 100_000,
+/// #     source: "eBPF (BTF)".into(), missing: "".into(), realtime_offset_ns: 1_000,
 /// # };
 /// let mut history = History::open(directory.path().join("history.sqlite"), Limits::default())?;
 /// history.record(&Event::Host(host))?;

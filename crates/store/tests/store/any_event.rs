@@ -40,8 +40,8 @@ fn capability() -> impl Strategy<Value = Capability> {
 fn host() -> impl Strategy<Value = HostDescription> {
     let vendor = prop_oneof![Just(Vendor::Intel), Just(Vendor::Amd), Just(Vendor::Other)];
     let texts = (text(), text(), text(), text(), text(), text());
-    (texts, vendor, option::of(text()), vec(cpu(), 0..4), any::<i64>()).prop_map(
-        |((hostname, kernel, processor, workload, source, missing), vendor, hypervisor, cpus, realtime_offset_ns)| {
+    (texts, vendor, option::of(text()), vec(cpu(), 0..4), (number(), any::<i64>())).prop_map(
+        |((hostname, kernel, processor, workload, source, missing), vendor, hypervisor, cpus, numbers)| {
             HostDescription {
                 hostname,
                 kernel,
@@ -50,9 +50,10 @@ fn host() -> impl Strategy<Value = HostDescription> {
                 hypervisor,
                 cpus,
                 workload,
+                gap_threshold_ns: numbers.0,
                 source,
                 missing,
-                realtime_offset_ns,
+                realtime_offset_ns: numbers.1,
             }
         },
     )
@@ -186,6 +187,7 @@ pub fn plausible_host(cores: u32) -> Event {
         hypervisor: Some("KVM".into()),
         cpus: (0..cores).map(CpuId).collect(),
         workload: String::new(),
+        gap_threshold_ns: 100_000,
         source: "eBPF (BTF)".into(),
         missing: String::new(),
         realtime_offset_ns: OFFSET_NS,
