@@ -83,7 +83,7 @@ pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> b
 
 fn core_line(out: &mut impl Write, core: &CoreLedger, wanted: impl Fn(&Lost) -> bool) -> io::Result<()> {
     let shown: Vec<LostRow<'_>> = core.lost.iter().filter(|lost| wanted(lost)).map(row).collect();
-    let shown_ns: u64 = shown.iter().map(|row| row.total_ns).sum();
+    let shown_ns = shown.iter().fold(0u64, |sum, row| sum.saturating_add(row.total_ns));
     line(
         out,
         &Line::Core(Core {
@@ -93,7 +93,7 @@ fn core_line(out: &mut impl Write, core: &CoreLedger, wanted: impl Fn(&Lost) -> 
             user_ns: core.user_ns,
             kernel_ns: core.kernel_ns,
             lost: shown,
-            lost_to_others_ns: core.lost_ns() - shown_ns,
+            lost_to_others_ns: core.lost_ns().saturating_sub(shown_ns),
             unexplained_ns: core.unexplained_ns,
         }),
     )

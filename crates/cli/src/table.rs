@@ -1,7 +1,9 @@
 //! Reports as text for people.
 
 use crate::units::{bytes, duration, percent};
-use surefoot_model::{Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, Report, SelfCost, Untimed};
+use surefoot_model::{
+    Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, ProbeCost, Report, SelfCost, Untimed,
+};
 
 /// Rows of the tables of causes and gaps.
 const ROWS_SHOWN: usize = 20;
@@ -56,12 +58,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     if let Some(host) = &report.host {
         let below = host.hypervisor.as_ref().map_or("bare metal".to_owned(), |name| format!("in a {name} guest"));
         text += &format!("{}: Linux {} on {}, {below}\n", host.hostname, host.kernel, host.processor);
-        text += &format!(
-            "{} in {} windows, from {}",
-            duration(report.end_ns - report.start_ns),
-            report.windows,
-            host.source
-        );
+        text += &format!("{} in {} windows, from {}", duration(report.duration_ns()), report.windows, host.source);
         text += &if host.workload.is_empty() { "\n".to_owned() } else { format!("; workload: {}\n", host.workload) };
         if !host.missing.is_empty() {
             text += &format!("Reduced: {}\n", host.missing);
@@ -80,7 +77,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     for notice in &report.notices {
         text += &format!("Notice: {}\n", notice.text);
     }
-    text += &cost(&report.cost, report.end_ns - report.start_ns);
+    text += &cost(&report.cost, report.duration_ns());
     text
 }
 
@@ -109,7 +106,7 @@ pub fn cores(cores: &[CoreLedger]) -> String {
 
 /// The largest causes over all cores.
 pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> bool) -> String {
-    let wall_ns: u64 = cores.iter().map(|core| core.wall_ns).sum();
+    let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
     let chosen: Vec<&Lost> = causes.iter().filter(|lost| wanted(lost)).collect();
     if chosen.is_empty() {
         return "No time was lost to a named cause.\n".to_owned();
@@ -134,7 +131,7 @@ pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> b
     }
     let mut text = table.text();
     if chosen.len() > ROWS_SHOWN {
-        let rest_ns: u64 = chosen[ROWS_SHOWN..].iter().map(|lost| lost.total_ns).sum();
+        let rest_ns = chosen[ROWS_SHOWN..].iter().fold(0u64, |sum, lost| sum.saturating_add(lost.total_ns));
         text += &format!("and {} more, {} together\n", chosen.len() - ROWS_SHOWN, duration(rest_ns));
     }
     text
@@ -191,10 +188,9 @@ pub fn inside(gap: &Gap) -> String {
 
 fn completeness(report: &Report) -> String {
     let mut text = String::new();
-    let (kernel, probes) = report
-        .completeness
-        .iter()
-        .fold((0u64, 0u64), |(kernel, probes), row| (kernel + row.kernel_count, probes + row.probe_count));
+    let (kernel, probes) = report.completeness.iter().fold((0u64, 0u64), |(kernel, probes), row| {
+        (kernel.saturating_add(row.kernel_count), probes.saturating_add(row.probe_count))
+    });
     if kernel > 0 {
         text +=
             &format!("Interrupts timed: {probes} of the {kernel} that the kernel counted in rows with a tracepoint.\n");
@@ -202,7 +198,7 @@ fn completeness(report: &Report) -> String {
     let mut by_row: Vec<(&Untimed, u64)> = Vec::new();
     for row in &report.untimed {
         match by_row.iter_mut().find(|(first, _)| first.row == row.row) {
-            Some((_, count)) => *count += row.count,
+            Some((_, count)) => *count = count.saturating_add(row.count),
             None => by_row.push((row, row.count)),
         }
     }
@@ -217,8 +213,8 @@ fn completeness(report: &Report) -> String {
 
 /// What watching itself cost.
 pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
-    let runs: u64 = cost.probes.iter().map(|probe| probe.count).sum();
-    let missed: u64 = cost.probes.iter().map(|probe| probe.missed).sum();
+    let sum = |of: fn(&ProbeCost) -> u64| cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(of(probe)));
+    let (runs, missed) = (sum(|probe| probe.count), sum(|probe| probe.missed));
     let each = cost.probes_ns().checked_div(runs).map_or(String::new(), |ns| format!(" ({} each)", duration(ns)));
     format!(
         "Own cost: {runs} probe runs took {}{each}, {missed} missed; process {} of one core, {} resident, {} of maps; \

@@ -219,7 +219,7 @@ impl Screen {
         }
         let mut text = format!("{sentence}\n");
         if let Some(host) = &self.host {
-            text += &format!("{} · last {} · {}", host.hostname, duration(sum.end_ns - sum.start_ns), host.source);
+            text += &format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source);
             text += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
             text += " · Ctrl-C ends\n";
             if !host.missing.is_empty() {
@@ -238,7 +238,7 @@ impl Screen {
         text += &format!("\nThe longest of {} recent gaps (time against now):\n", gaps.len());
         text += &if longest.is_empty() { "none\n".to_owned() } else { table::gap_table(&longest, sum.end_ns) };
         text += "\n";
-        text += &table::cost(&sum.cost, sum.end_ns - sum.start_ns);
+        text += &table::cost(&sum.cost, sum.duration_ns());
         for notice in &self.notices {
             text += &format!("Notice: {notice}\n");
         }

@@ -95,6 +95,11 @@ impl Report {
         }
     }
 
+    /// From the start of the first window to the end of the last, nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
     /// The ledger of each core over the whole stream, ascending; causes largest first.
     pub fn cores(&self) -> Vec<CoreLedger> {
         self.cores
@@ -186,4 +191,72 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     sum.dropped = sum.dropped.saturating_add(cost.dropped);
     sum.torn = sum.torn.saturating_add(cost.torn);
     sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CauseKind, Histogram, ProbeCost, Window};
+
+    fn window(value: u64) -> Event {
+        let mut lost = Lost::new(Cause::new(CauseKind::Timer, "local_timer"), value, value, value);
+        lost.while_idle_ns = value;
+        lost.histogram = Histogram(vec![(3, value), (255, value)]);
+        let core = CoreLedger {
+            cpu: CpuId(0),
+            wall_ns: value,
+            idle_ns: value,
+            user_ns: value,
+            kernel_ns: value,
+            lost: vec![lost.clone(), lost],
+            unexplained_ns: value,
+        };
+        let untimed = Untimed { cpu: CpuId(0), row: "HYP".into(), name: String::new(), count: value };
+        let completeness = Completeness { row: "LOC".into(), kernel_count: value, probe_count: value };
+        let probe = ProbeCost { name: "p".into(), count: value, total_ns: value, missed: value };
+        let cost = SelfCost { probes: vec![probe.clone(), probe], dropped: value, ..SelfCost::default() };
+        Event::Window(Window {
+            start_ns: value,
+            end_ns: 0,
+            cores: vec![core],
+            untimed: vec![untimed],
+            completeness: vec![completeness],
+            cost,
+        })
+    }
+
+    #[test]
+    fn numbers_that_somebody_made_up_saturate() {
+        let report = Report::of(&[window(u64::MAX), window(u64::MAX)]);
+        let cores = report.cores();
+        assert_eq!((cores[0].wall_ns, cores[0].lost_ns(), cores[0].lost_while_busy_ns()), (u64::MAX, u64::MAX, 0));
+        assert!(!cores[0].sums_up());
+        assert_eq!(report.causes()[0].histogram.quantile_ns(0.5), Histogram::lower_ns(3) + 2);
+        assert_eq!(report.cost.probes_ns(), u64::MAX);
+        assert_eq!(report.duration_ns(), 0);
+    }
+
+    #[test]
+    fn windows_add_up_to_a_report_whose_parts_add_up() {
+        let mut first = CoreLedger {
+            cpu: CpuId(1),
+            wall_ns: 100,
+            idle_ns: 40,
+            user_ns: 30,
+            kernel_ns: 10,
+            lost: vec![Lost::new(Cause::new(CauseKind::Timer, "a"), 1, 15, 15)],
+            unexplained_ns: 5,
+        };
+        let event = |core: &CoreLedger| {
+            let Event::Window(window) = window(0) else { unreachable!("it is a window") };
+            Event::Window(Window { cores: vec![core.clone()], ..window })
+        };
+        let events = [event(&first), event(&first)];
+        first.lost[0].cause.name = "b".into();
+        let report = Report::of(events.iter().chain([&event(&first)]));
+        let core = &report.cores()[0];
+        assert!(core.sums_up());
+        let names: Vec<_> = core.lost.iter().map(|lost| (lost.cause.name.as_str(), lost.total_ns)).collect();
+        assert_eq!(names, [("a", 30), ("b", 15)]);
+    }
 }

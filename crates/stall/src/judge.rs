@@ -15,6 +15,9 @@ const MARGINS: usize = 255;
 /// Margins that are needed before the estimate replaces the assumption.
 const ENOUGH_MARGINS: usize = 9;
 
+/// A rest of a hundredth of the gap does not make it another verdict.
+const NEGLIGIBLE: u64 = 100;
+
 /// What an interrupt costs before its handler is reached and after it has returned, which no tracepoint covers.
 ///
 /// The sum of traced durations is always smaller than the gap (osnoise's documentation says the same of itself). On
@@ -154,6 +157,9 @@ impl Judge {
         if spins {
             self.entry_exit.learn(&inside);
             evidence.allowance_ns = u64::from(inside.entries) * self.entry_exit.allowance_ns();
+        }
+        if !inside.causes.is_empty() {
+            evidence.allowance_ns = evidence.allowance_ns.max((span.1 - span.0) / NEGLIGIBLE);
         }
         evidence.nmi_count = inside.causes.iter().filter(|cause| cause.cause.kind == CauseKind::Nmi).count() as u64;
         evidence.unexplained_ns = inside.unexplained_ns;
