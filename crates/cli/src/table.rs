@@ -8,6 +8,7 @@ use surefoot_model::{
 /// Rows of the tables of causes and gaps.
 const ROWS_SHOWN: usize = 20;
 const GAPS_SHOWN: usize = 10;
+const PROBES_SHOWN: usize = 6;
 
 /// A table of text; numbers stand to the right.
 pub struct Table {
@@ -215,17 +216,31 @@ fn completeness(report: &Report) -> String {
 pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let sum = |of: fn(&ProbeCost) -> u64| cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(of(probe)));
     let (runs, missed) = (sum(|probe| probe.count), sum(|probe| probe.missed));
-    let each = cost.probes_ns().checked_div(runs).map_or(String::new(), |ns| format!(" ({} each)", duration(ns)));
-    format!(
-        "Own cost: {runs} probe runs took {}{each}, {missed} missed; process {} of one core, {} resident, {} of maps; \
-         {} events dropped, {} interrupts raised\n",
-        duration(cost.probes_ns()),
+    let mut text = format!(
+        "Own cost: process {} of one core, {} resident, {} of maps; {} events dropped, {} interrupts raised on watched \
+         cores\n",
         percent(cost.process_cpu_ns, wall_ns),
         bytes(cost.resident_bytes),
         bytes(cost.map_bytes),
         cost.dropped,
         cost.self_interrupts,
-    )
+    );
+    if runs == 0 {
+        return text;
+    }
+    let mut probes: Vec<&ProbeCost> = cost.probes.iter().filter(|probe| probe.count > 0).collect();
+    probes.sort_by_key(|probe| std::cmp::Reverse(probe.total_ns));
+    let each: Vec<String> = probes.iter().take(PROBES_SHOWN).map(|probe| one_probe(probe)).collect();
+    text += &format!("Probes: {runs} runs took {}, {missed} missed: {}", duration(cost.probes_ns()), each.join(", "));
+    text += &match probes.len().saturating_sub(PROBES_SHOWN) {
+        0 => "\n".to_owned(),
+        more => format!(", and {more} more\n"),
+    };
+    text
+}
+
+fn one_probe(probe: &ProbeCost) -> String {
+    format!("{} {} x {}", probe.name, probe.count, duration(probe.total_ns / probe.count.max(1)))
 }
 
 /// The table of `surefoot status`.
