@@ -56,14 +56,18 @@ pub enum Error {
         bytes: u64,
     },
     /// The header does not match its checksum.
-    #[error("{}: the header of the recording is damaged (its checksum does not match); copy the file again", path.display())]
+    #[error(
+        "{}: the header of the recording is damaged (its checksum does not match); copy the file again",
+        path.display()
+    )]
     HeaderDamaged {
         /// The file.
         path: PathBuf,
     },
     /// The recording is of another version of the format.
     #[error(
-        "{}: the recording has format version {found}, this program reads version {known}; use the release that wrote it",
+        "{}: the recording has format version {found}, this program reads version {known}; use the release \
+         that wrote it",
         path.display()
     )]
     RecordingVersion {
@@ -75,7 +79,11 @@ pub enum Error {
         known: u16,
     },
     /// One event is larger than a recording can hold. It was left out and counted.
-    #[error("{}: an event of {bytes} bytes is over the limit of {limit_bytes} and was left out ({dropped_events} left out in all)", path.display())]
+    #[error(
+        "{}: an event of {bytes} bytes is over the limit of {limit_bytes} and was left out \
+         ({dropped_events} left out in all)",
+        path.display()
+    )]
     EventTooLarge {
         /// The recording.
         path: PathBuf,
@@ -116,7 +124,8 @@ pub enum Error {
     },
     /// A newer Surefoot wrote the history.
     #[error(
-        "{}: the history has schema version {found}, this program knows up to {known}; use the newer release or choose another file",
+        "{}: the history has schema version {found}, this program knows up to {known}; use the newer \
+         release or choose another file",
         path.display()
     )]
     HistoryVersion {
@@ -159,7 +168,11 @@ pub enum Error {
         dropped_in_all: u64,
     },
     /// An event came before the host's, so that its time of day is unknown. It was left out and counted.
-    #[error("{}: an event came before the description of its host and was left out ({dropped_events} left out in all)", path.display())]
+    #[error(
+        "{}: an event came before the description of its host and was left out ({dropped_events} left out \
+         in all)",
+        path.display()
+    )]
     NoHostYet {
         /// The history.
         path: PathBuf,

@@ -28,7 +28,8 @@
 //!
 //! A reader skips and counts frames of a kind or with a flag that it does not know, lines of a type that it does not
 //! know, and fields that it does not know. Later writers of version 1 may therefore add any of these, and may make
-//! the end frame longer. Whatever changes the meaning of what exists takes a new version.
+//! the end frame longer. Whatever changes the meaning of what exists takes a new version. A field that is added to the
+//! model needs a default (`#[serde(default)]`), or events of earlier recordings are skipped for the lack of it.
 //!
 //! The CRC-32 is the one of zlib and PNG (polynomial 0xEDB88320).
 

@@ -53,12 +53,13 @@ impl fmt::Display for End {
     }
 }
 
-/// What was intact, but written by a newer program than this one. `Display` gives one sentence for people.
+/// What was intact, but written by another release than this one. `Display` gives one sentence for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Frames of an unknown kind or with an unknown flag.
     pub frames: u64,
-    /// Events of an unknown type, or with an unknown word where this version expects one of its own.
+    /// Events of an unknown type, with an unknown word where this release expects one of its own, or without a field
+    /// that it needs.
     pub events: u64,
     /// Unknown fields of events that were read without them.
     pub fields: u64,
@@ -78,7 +79,7 @@ impl fmt::Display for Skipped {
         }
         write!(
             f,
-            "The recording was written by a newer release; skipped: {} frames, {} events and {} fields that this \
+            "The recording was written by another release; skipped: {} frames, {} events and {} fields that this \
              release does not know.",
             self.frames, self.events, self.fields
         )
@@ -168,7 +169,7 @@ impl Reader {
         }
     }
 
-    /// What was skipped so far because a newer program wrote it.
+    /// What was skipped so far because another release wrote it.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }

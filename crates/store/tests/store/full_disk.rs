@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use surefoot_model::{Event, Notice};
+use surefoot_model::{Cause, CauseKind, Event, Notice};
 use surefoot_store::Error;
 use surefoot_store::history::{History, Limits, Resolution};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
@@ -47,6 +47,15 @@ fn fill(directory: &Path) -> std::path::PathBuf {
     path
 }
 
+/// A cause that was given its number in a transaction that failed must be given one again.
+fn window_with_a_new_cause(second: u64) -> Event {
+    let mut event = plausible_window(second, 8);
+    if let Event::Window(window) = &mut event {
+        window.cores[0].lost[0].cause = Cause::new(CauseKind::KernelThread, format!("thread {second}"));
+    }
+    event
+}
+
 #[test]
 #[ignore = "runs in a child process on a small disk"]
 fn child_whose_history_meets_a_full_disk() {
@@ -63,7 +72,7 @@ fn child_whose_history_meets_a_full_disk() {
     // The log may have pages to spare, so that some commits still pass.
     let mut second = 50;
     let error = loop {
-        history.record(&plausible_window(second, 8)).unwrap();
+        history.record(&window_with_a_new_cause(second)).unwrap();
         second += 1;
         if let Err(error) = history.commit() {
             break error;

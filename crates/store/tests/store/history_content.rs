@@ -151,6 +151,29 @@ fn minutes_are_the_sums_of_their_seconds_across_restarts() {
     }
 }
 
+/// The clock was set back: the seconds of a minute come in two visits, and the minute has them all.
+#[test]
+fn a_minute_that_comes_twice_holds_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = open(&at(&directory));
+    for _ in 0..2 {
+        history.record(&plausible_host(1)).unwrap();
+        for second in 0..200 {
+            history.record(&plausible_window(second, 1)).unwrap();
+        }
+        history.commit().unwrap();
+    }
+    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let expected = minutes_of(0..200, 1);
+    // The last minute of the first visit became whole when the clock was set back.
+    assert_eq!(minutes.len(), expected.len() + 1);
+    for (minute, once) in minutes.iter().zip(expected.values()) {
+        assert!(minute.cores[0].sums_up());
+        assert_eq!(minute.cores[0].wall_ns, 2 * once[0].wall_ns);
+        assert_eq!(minute.cores[0].lost[0].count, 2 * once[0].lost[0].count);
+    }
+}
+
 #[test]
 fn age_takes_seconds_after_an_hour_and_the_rest_after_a_month() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use surefoot_model::{Capability, CapabilityState, Event, Notice};
+use surefoot_model::{Capability, CapabilityState, Event, Notice, Report};
 use surefoot_store::Error;
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
@@ -96,6 +96,26 @@ fn a_recording_made_by_hand_from_the_description_is_read() {
     assert_eq!(events, [notice(1), notice(2), notice(3)]);
     assert_eq!(reader.end(), End::Complete);
     assert_eq!(reader.events(), 3);
+}
+
+/// The events of the first release as they stand in its recordings. Later releases read them; never edit the file.
+const FIRST_RELEASE: &str = include_str!("first_release.jsonl");
+
+#[test]
+fn recordings_of_the_first_release_stay_readable() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = FIRST_RELEASE.lines().count();
+    let path = Bytes::new().events(FIRST_RELEASE).end(lines as u64).write_to(directory.path());
+    let (events, mut reader) = read_all(&path);
+    assert_eq!(reader.end(), End::Complete);
+    assert_eq!(events.len(), lines, "{}", reader.skipped());
+    assert!(reader.skipped().is_empty(), "a field was renamed: {}", reader.skipped());
+    let report = Report::of(&events);
+    assert_eq!(report.host.as_ref().map(|host| host.hostname.as_str()), Some("node17"));
+    assert_eq!((report.capabilities.len(), report.windows, report.gap_count, report.notices.len()), (3, 1, 9, 1));
+    let core = &report.cores()[0];
+    assert!(core.sums_up());
+    assert_eq!((core.lost.len(), core.lost[0].histogram.count()), (14, 250));
 }
 
 #[test]
