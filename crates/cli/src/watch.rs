@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_daemon::{Config, Mode, Server, verdict};
 use surefoot_hostfs::privilege::Privilege;
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::{Root, signals, terminal};
 use surefoot_model::{Event, Gap, HostDescription, Lost, Report, Window};
 use surefoot_stall::Collector;
 
@@ -200,7 +200,7 @@ impl Screen {
             writeln!(out, "{sentence}")?;
             return out.flush();
         }
-        let width = signals::terminal_columns().unwrap_or(120);
+        let width = terminal::columns().unwrap_or(120);
         // Home, then each line cleared as it is written, then everything below.
         let mut text = String::from("\x1b[H");
         for line in self.text(&sentence, &gaps).lines() {

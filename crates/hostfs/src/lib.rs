@@ -35,6 +35,7 @@ pub mod smi;
 pub mod stat;
 pub mod symbols;
 pub mod tasks;
+pub mod terminal;
 pub mod thread;
 pub mod tracefs;
 

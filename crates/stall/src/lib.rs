@@ -2,11 +2,11 @@
 //!
 //! - [`Collector`] watches all cores without disturbing them and closes a window every second.
 //! - [`probe::run`] spins on chosen cores and explains every gap.
-//! - [`verdict::decide`] is the decision table for what no tracepoint explains.
+//! - [`gap::verdict::decide`] is the decision table for what no tracepoint explains.
 //!
 //! # Invariants
 //! - The parts of each core's ledger add up to its wall time, to the nanosecond ([`ledger::core_ledger`]).
-//! - Nested time is counted once ([`join::join`]).
+//! - Nested time is counted once ([`gap::join::join`]).
 //! - Nothing is sent to a watched core after the programs are attached: the arrays are read through shared memory,
 //!   from another core where there is one.
 //! - What cannot be seen here is said, never guessed: a verdict carries its certainty and its evidence.
@@ -27,29 +27,17 @@
 #![forbid(unsafe_code)]
 
 mod collect;
-mod completeness;
 mod config;
-mod cost;
-mod ebpf;
 mod error;
-mod gaps;
+pub mod gap;
 mod host;
-pub mod join;
-pub mod judge;
-mod kernel_counters;
 pub mod ledger;
-mod names;
-pub mod probe;
-mod sentinel;
-mod sleeper;
 pub mod spin;
 pub mod status;
-mod tapes;
-pub mod verdict;
-pub mod witness;
 
 pub use collect::{Collector, host_capabilities};
 pub use config::{
     Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, checked_cores, keep_off,
 };
 pub use error::Error;
+pub use spin::probe;

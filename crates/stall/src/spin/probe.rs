@@ -1,13 +1,13 @@
 //! `surefoot stall probe`: pinned loops that find every gap, joined with what the kernel did inside.
 
 use crate::Error;
+use crate::collect::cost::OwnCost;
 use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
-use crate::cost::OwnCost;
-use crate::judge::{Found, Judge};
+use crate::gap::judge::{Found, Judge};
+use crate::gap::tapes::Tapes;
+use crate::gap::verdict::Others;
+use crate::gap::witness::{SETTLING_NS, Witness};
 use crate::spin::{self, Granularity, Jump, Jumps};
-use crate::tapes::Tapes;
-use crate::verdict::Others;
-use crate::witness::{SETTLING_NS, Witness};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

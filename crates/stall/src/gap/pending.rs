@@ -1,8 +1,8 @@
 //! Gaps between being found and being reported: which of them are the same, which came together, which are kept, and
 //! where the ledger books them.
 
-use crate::judge::Found;
-use crate::verdict::Others;
+use crate::gap::judge::Found;
+use crate::gap::verdict::Others;
 use std::collections::BTreeMap;
 use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapSource, Verdict};
 

@@ -3,6 +3,9 @@
 //! It makes no system call, takes no lock and allocates nothing while it runs; what it finds goes into a ring that
 //! another thread empties. A jump longer than the threshold is time that the core spent on something else.
 
+pub mod probe;
+pub(crate) mod sentinel;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;
 

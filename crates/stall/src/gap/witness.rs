@@ -3,7 +3,7 @@
 //! A housekeeping thread lets it look round every few milliseconds; it keeps the last looks, so that a gap found
 //! later can be held against the steal counter, the SMI counter, the wall clock and the error reports of its time.
 
-use crate::verdict::{Evidence, Others, Steal};
+use crate::gap::verdict::{Evidence, Others, Steal};
 use std::collections::VecDeque;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::smi::SmiCounter;

@@ -1,8 +1,8 @@
 //! The recent tapes of the watched cores, with names for what is on them.
 
-use crate::join::{Meaning, Stretch};
-use crate::names::Names;
-use crate::verdict::Others;
+use crate::gap::join::{Meaning, Stretch};
+use crate::gap::verdict::Others;
+use crate::ledger::names::Names;
 use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
@@ -130,7 +130,7 @@ impl Tapes {
         }
         let comm = self.root.read(self.root.proc(format!("{pid}/comm")));
         let name = match comm {
-            Ok(comm) => crate::names::printable(comm.trim_end().as_bytes()),
+            Ok(comm) => crate::ledger::names::printable(comm.trim_end().as_bytes()),
             Err(_) => format!("thread {pid}, gone"),
         };
         if self.tasks.len() >= KEPT_TASKS {

@@ -1,9 +1,9 @@
 //! The ledger's main source: the eBPF programs.
 
 use crate::Error;
-use crate::completeness::{self, Span};
 use crate::config::Config;
-use crate::judge::Judge;
+use crate::gap::judge::Judge;
+use crate::ledger::completeness::{self, Span};
 use crate::ledger::{self, Counters, Hidden};
 use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::interrupts::Interrupts;

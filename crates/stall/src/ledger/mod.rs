@@ -5,6 +5,10 @@
 //! (the steal counter), and hidden gaps (late timers, the sentinel). What is moved never exceeds what is there, so the
 //! parts always add up to the wall time.
 
+pub(crate) mod completeness;
+pub(crate) mod kernel_counters;
+pub(crate) mod names;
+
 use std::collections::BTreeMap;
 use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost};
 use surefoot_probes::Snapshot;

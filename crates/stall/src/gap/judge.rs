@@ -1,9 +1,9 @@
 //! The judge: from a bare gap to one with its causes, its verdict and its evidence.
 
-use crate::join::{Inside, join};
-use crate::tapes::Tapes;
-use crate::verdict::{self, Evidence, Others, Steal};
-use crate::witness::Witness;
+use crate::gap::join::{Inside, join};
+use crate::gap::tapes::Tapes;
+use crate::gap::verdict::{self, Evidence, Others, Steal};
+use crate::gap::witness::Witness;
 use std::collections::VecDeque;
 use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource};
 use surefoot_probes::Probes;

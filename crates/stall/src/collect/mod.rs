@@ -1,18 +1,22 @@
 //! The collector: closes a window every second and turns it into events.
 
+pub(crate) mod cost;
+mod ebpf;
+mod sleeper;
+
+use crate::collect::cost::OwnCost;
+use crate::collect::ebpf::EbpfSource;
+use crate::collect::sleeper::Sleepers;
 use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
-use crate::cost::OwnCost;
-use crate::ebpf::EbpfSource;
-use crate::gaps::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
-use crate::judge::Judge;
-use crate::kernel_counters;
+use crate::gap::judge::Judge;
+use crate::gap::pending::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
+use crate::gap::tapes::Tapes;
+use crate::gap::witness::{SETTLING_NS, Witness};
 use crate::ledger::Hidden;
-use crate::sentinel::Sentinel;
-use crate::sleeper::Sleepers;
+use crate::ledger::kernel_counters;
 use crate::spin::Jump;
+use crate::spin::sentinel::Sentinel;
 use crate::status::{self, Facts, Tracing};
-use crate::tapes::Tapes;
-use crate::witness::{SETTLING_NS, Witness};
 use crate::{Error, host};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,8 @@
+//! Gaps: what was inside, what stole the rest, and how sure that is.
+
+pub mod join;
+pub mod judge;
+pub(crate) mod pending;
+pub(crate) mod tapes;
+pub mod verdict;
+pub mod witness;
