@@ -247,8 +247,20 @@ await on("data that stops coming turns to a warning", {}, async ({ page, part, s
 });
 
 await on("a quiet host has no stall and says so", { scenario: "quiet" }, async ({ part }) => {
-  await part("stalls").getByText("No stall above 20 us in this range.").waitFor();
+  await part("stalls").getByText("No stall of 20 us or more in this range.").waitFor();
   assert.equal(await part("verdict").getAttribute("data-severity"), "good");
+});
+
+await on("stalls are shown from the length on that they were looked for", { scenario: "large" }, async ({ page, part }) => {
+  const field = part("filters").locator("input[name=min_us]");
+  await part("stalls").getByText("of 100 us and more").waitFor();
+  assert.equal(await field.inputValue(), "100");
+  assert.equal(await page.locator("#looked-for").innerText(), "");
+  await field.fill("20");
+  await field.press("Enter");
+  await page.waitForURL(/\?min_us=20$/);
+  assert.equal(await page.locator("#looked-for").innerText(), "stalls are looked for from 100 us on");
+  await part("stalls").getByText("of 100 us and more").waitFor();
 });
 
 await on("a host without a window yet", { seconds: 0, before: ({ server }) => void (server.control.silent = true) }, async ({ part }) => {

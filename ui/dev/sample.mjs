@@ -58,6 +58,7 @@ export function makeHost(scenario) {
     hypervisor: scenario === "large" ? null : "KVM",
     cpus: Array.from({ length: cores }, (_, cpu) => cpu),
     workload: scenario === "large" ? "--comm matcher" : "",
+    gap_threshold_ns: scenario === "large" ? 100_000 : 20_000,
     source: scenario === "reduced" ? "kernel counters" : "eBPF (BTF)",
     missing: scenario === "reduced" ? "no eBPF (not root), so interrupts have counts but no times: run with sudo" : "",
     realtime_offset_ns: offsetNs,

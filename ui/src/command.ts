@@ -18,15 +18,20 @@ function length(us: number): string {
   return Number.isInteger(us) ? `${us}us` : `${Math.round(us * 1000)}ns`;
 }
 
-/** The command that shows the same in a terminal; `recording` names the file when one is replayed. */
-export function commandLine(filters: Filters, recording: string | null): string {
-  const kinds = filters.kinds.length > 0 ? ["--kinds", filters.kinds.join(",")] : [];
-  // Cores and the least length of a gap were settled when the recording was made; a replay reads all of it.
-  if (recording !== null) return ["surefoot stall replay", fileWord(recording), ...kinds].join(" ");
+/**
+ * The command that shows the same in a terminal; `recording` names the file when one is replayed.
+ * `lookedForUs` is the least length of the stalls in it, which a replay need not be told.
+ */
+export function commandLine(filters: Filters, recording: string | null, lookedForUs: number): string {
   const cpus = filters.cpus.length > 0 ? ["--cpus", formatCpuList(filters.cpus)] : [];
+  const kinds = filters.kinds.length > 0 ? ["--kinds", filters.kinds.join(",")] : [];
+  const minGap = ["--min-gap", length(filters.minUs)];
+  if (recording !== null) {
+    const file = ["surefoot stall replay", fileWord(recording)];
+    return [...file, ...cpus, ...kinds, ...(filters.minUs === lookedForUs ? [] : minGap)].join(" ");
+  }
   const durationS = filters.rangeS > 0 ? filters.rangeS : LIVE_S;
-  const rest = ["--min-gap", length(filters.minUs), "--duration", `${durationS}s`];
-  return ["surefoot stall report", ...cpus, ...kinds, ...rest].join(" ");
+  return ["surefoot stall report", ...cpus, ...kinds, ...minGap, "--duration", `${durationS}s`].join(" ");
 }
 
 function fileWord(path: string): string {

@@ -209,7 +209,8 @@ function take(snapshot: Snapshot, newest: number | null): "same" | "another" {
       state.forgetHistory(rest.mode === "live" ? KEEP_NS : Infinity);
     }
     state.meta.value = rest;
-    if (before?.mode !== rest.mode) state.readAddress();
+    // Both decide what the plain address means.
+    if (before?.mode !== rest.mode || before.host.gap_threshold_ns !== rest.host.gap_threshold_ns) state.readAddress();
     state.setHostClock(rest.now_ns);
     for (const window of windows) state.history.addWindow(window);
     state.history.addGaps(gaps);

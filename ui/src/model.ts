@@ -125,6 +125,8 @@ export interface HostDescription {
   hypervisor: string | null;
   cpus: number[];
   workload: string;
+  /** Gaps shorter than this were not looked for. */
+  gap_threshold_ns: number;
   source: string;
   missing: string;
   realtime_offset_ns: number;

@@ -20,14 +20,16 @@ export interface Layout {
   lanes: boolean;
 }
 
+/** As high as the ledger that stands beside it. */
+const USUAL_PX = 410;
 const MAX_HEAT_PX = 560;
 
 /** Fewer cores get higher rows, so that the timeline keeps about the same size. */
 export function layoutOf(width: number, cores: number): Layout {
   const lanes = cores <= MAX_LANES;
   const row = lanes
-    ? Math.max(32, Math.min(300, Math.floor(410 / Math.max(1, cores))))
-    : Math.max(3, Math.min(16, Math.floor(MAX_HEAT_PX / cores)));
+    ? Math.max(32, Math.floor(USUAL_PX / Math.max(1, cores)))
+    : Math.max(3, Math.floor(USUAL_PX / cores), Math.min(16, Math.floor(MAX_HEAT_PX / cores)));
   const space = lanes ? 8 : row >= 6 ? 1 : 0;
   const axis = 22;
   return { width, height: cores * row + axis, left: width < 500 ? 46 : 62, right: 10, row, space, axis, lanes };

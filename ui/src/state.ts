@@ -55,13 +55,17 @@ export function hostNow(): number {
 // Filters and the address bar.
 
 const mode = computed(() => meta.value?.mode ?? "live");
-const opening = parseQuery(location.search, defaults("live"));
+/** Stalls are looked for from this length on, microseconds; 0 until the server has said it. */
+export const lookedForUs = computed(() => (meta.value?.host.gap_threshold_ns ?? 0) / 1000);
+/** The filters of the plain address. */
+export const base = computed(() => defaults(mode.value, meta.value?.host.gap_threshold_ns ?? 0));
+const opening = parseQuery(location.search, base.value);
 export const filters = signal<Filters>(opening.filters);
 export const problems = signal<string[]>(opening.problems);
 
 /** Reads the filters from the address bar again: at the start, on back and forward. */
 export function readAddress(): void {
-  const { filters: next, problems: said } = parseQuery(location.search, defaults(mode.value));
+  const { filters: next, problems: said } = parseQuery(location.search, base.value);
   filters.value = next;
   problems.value = said;
 }
@@ -69,13 +73,13 @@ export function readAddress(): void {
 /** Changes some filters and puts the result into the address bar, as a step of its own. */
 export function changeFilters(change: Partial<Filters>): void {
   const next = { ...filters.value, ...change };
-  const query = toQuery(next, defaults(mode.value));
+  const query = toQuery(next, base.value);
   filters.value = next;
   problems.value = [];
   if (query !== location.search) window.history.pushState(null, "", query === "" ? location.pathname : query);
 }
 
-export const filtersAreDefault = computed(() => toQuery(filters.value, defaults(mode.value)) === "");
+export const filtersAreDefault = computed(() => toQuery(filters.value, base.value) === "");
 
 // What the filters leave of the history.
 

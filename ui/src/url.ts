@@ -1,4 +1,4 @@
-// The filters and their form in the URL: cpu=0,1&kind=timer,softirq&min_us=20&range_s=60.
+// The filters and their form in the URL: cpu=0,1&kind=timer,softirq&min_us=50&range_s=300.
 // Defaults stay out of the URL, so that the plain address is the plain page.
 
 import { formatCpuList, parseCpuList } from "./cpulist.ts";
@@ -19,9 +19,9 @@ export const RANGES_S = [60, 300, 900] as const;
 export const MAX_MIN_US = 60_000_000;
 const MAX_RANGE_S = 86_400;
 
-/** A live page starts with the last minute, a recording with all of it. */
-export function defaults(mode: "live" | "replay"): Filters {
-  return { cpus: [], kinds: [], minUs: 20, rangeS: mode === "live" ? 60 : 0 };
+/** A live page starts with the last minute, a recording with all of it; both with every stall that was looked for. */
+export function defaults(mode: "live" | "replay", gapThresholdNs: number): Filters {
+  return { cpus: [], kinds: [], minUs: gapThresholdNs / 1000, rangeS: mode === "live" ? 60 : 0 };
 }
 
 /** The filters of a query, and a sentence for each part that could not be used. */

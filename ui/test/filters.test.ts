@@ -5,7 +5,7 @@ import { formatCpuList, parseCpuList } from "../src/cpulist.ts";
 import { KINDS } from "../src/model.ts";
 import { defaults, parseQuery, toQuery, type Filters } from "../src/url.ts";
 
-const live = defaults("live");
+const live = defaults("live", 20_000);
 
 test("core lists are the kernel's", () => {
   assert.deepEqual(parseCpuList("0-3,8"), [0, 1, 2, 3, 8]);
@@ -23,10 +23,10 @@ test("filters survive the way through the URL", () => {
     const filters: Filters = {
       cpus: Array.from({ length: 40 }, (_, cpu) => cpu).filter(() => random() < 0.3),
       kinds: KINDS.map((kind) => kind.id).filter(() => random() < 0.3),
-      minUs: [0, 0.5, 20, 1000][Math.floor(random() * 4)],
+      minUs: [0, 0.5, 20, 100, 1000][Math.floor(random() * 5)],
       rangeS: [60, 300, 900, 0, 42][Math.floor(random() * 5)],
     };
-    const base = defaults(random() < 0.5 ? "live" : "replay");
+    const base = defaults(random() < 0.5 ? "live" : "replay", random() < 0.5 ? 20_000 : 100_000);
     const { filters: back, problems } = parseQuery(toQuery(filters, base), base);
     assert.deepEqual(back, filters);
     assert.deepEqual(problems, []);
@@ -52,16 +52,33 @@ test("what cannot be used is left out and said", () => {
 
 test("the command says the same as the filters", () => {
   assert.equal(
-    commandLine({ cpus: [0, 1], kinds: ["timer", "softirq"], minUs: 20, rangeS: 60 }, null),
+    commandLine({ cpus: [0, 1], kinds: ["timer", "softirq"], minUs: 20, rangeS: 60 }, null, 20),
     "surefoot stall report --cpus 0,1 --kinds timer,softirq --min-gap 20us --duration 60s",
   );
-  assert.equal(commandLine({ ...live, minUs: 1000 }, null), "surefoot stall report --min-gap 1ms --duration 60s");
-  assert.equal(commandLine({ ...live, minUs: 0.5 }, null), "surefoot stall report --min-gap 500ns --duration 60s");
-  assert.equal(commandLine({ ...live, minUs: 0, rangeS: 0 }, null), "surefoot stall report --min-gap 1ns --duration 900s");
+  assert.equal(commandLine({ ...live, minUs: 1000 }, null, 20), "surefoot stall report --min-gap 1ms --duration 60s");
+  assert.equal(commandLine({ ...live, minUs: 0.5 }, null, 20), "surefoot stall report --min-gap 500ns --duration 60s");
+  assert.equal(commandLine({ ...live, minUs: 0, rangeS: 0 }, null, 20), "surefoot stall report --min-gap 1ns --duration 900s");
+});
+
+test("the command of a recording names what was chosen and nothing else", () => {
+  const whole = defaults("replay", 100_000);
+  assert.equal(commandLine(whole, "a.sfr", 100), "surefoot stall replay a.sfr");
+  assert.equal(
+    commandLine({ cpus: [0, 1, 2], kinds: ["timer"], minUs: 250, rangeS: 0 }, "a.sfr", 100),
+    "surefoot stall replay a.sfr --cpus 0-2 --kinds timer --min-gap 250us",
+  );
+});
+
+test("the plain address shows every stall that was looked for", () => {
+  const slow = defaults("live", 100_000);
+  assert.equal(parseQuery("", slow).filters.minUs, 100);
+  assert.equal(toQuery({ ...slow, minUs: 20 }, slow), "?min_us=20");
+  assert.equal(parseQuery("?min_us=20", slow).filters.minUs, 20);
+  assert.match(parseQuery("?min_us=x", slow).problems[0], /100 us is used/);
 });
 
 test("a file name cannot become another command", () => {
-  assert.equal(commandLine(live, "a b.sfr"), "surefoot stall replay 'a b.sfr'");
+  assert.equal(commandLine(live, "a b.sfr", 20), "surefoot stall replay 'a b.sfr'");
   assert.equal(shellWord("x'; rm -rf ~ #"), "'x'\\''; rm -rf ~ #'");
-  assert.match(commandLine(live, "--help"), / \.\/--help$/);
+  assert.match(commandLine(live, "--help", 20), / \.\/--help$/);
 });

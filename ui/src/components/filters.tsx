@@ -3,10 +3,10 @@ import { Fragment } from "preact";
 import { useRef } from "preact/hooks";
 import { commandLine } from "../command.ts";
 import { formatCpuList, parseCpuList } from "../cpulist.ts";
-import { share, timed } from "../format.ts";
+import { share, threshold, timed } from "../format.ts";
 import { KINDS, type Kind } from "../model.ts";
-import { changeFilters, filters, filtersAreDefault, history, meta, problems, revision, whole } from "../state.ts";
-import { defaults, MAX_MIN_US, RANGES_S } from "../url.ts";
+import { base, changeFilters, filters, filtersAreDefault, history, lookedForUs, meta, problems, revision, whole } from "../state.ts";
+import { MAX_MIN_US, RANGES_S } from "../url.ts";
 import { Icon } from "./icons.tsx";
 import { Swatch } from "./swatch.tsx";
 
@@ -82,19 +82,25 @@ function MinimumStall() {
     else field.value = String(minUs);
   };
   return (
-    <label class="field">
-      <span>Stalls from</span>
-      <input
-        type="number"
-        name="min_us"
-        min={0}
-        max={MAX_MIN_US}
-        step="any"
-        value={minUs}
-        onChange={(event) => take(event.currentTarget)}
-      />
-      <span>us</span>
-    </label>
+    <>
+      <label class="field">
+        <span>Stalls from</span>
+        <input
+          type="number"
+          name="min_us"
+          min={0}
+          max={MAX_MIN_US}
+          step="any"
+          value={minUs}
+          aria-describedby="looked-for"
+          onChange={(event) => take(event.currentTarget)}
+        />
+        <span>us</span>
+      </label>
+      <span id="looked-for" class="field-note muted" role="status">
+        {minUs < lookedForUs.value && `stalls are looked for from ${threshold(lookedForUs.value)} on`}
+      </span>
+    </>
   );
 }
 
@@ -141,7 +147,7 @@ function Command() {
   const text = useRef<HTMLElement>(null);
   const said = useSignal("");
   const replay = meta.value?.mode === "replay";
-  const line = commandLine(filters.value, replay ? (meta.value?.recording ?? "FILE") : null);
+  const line = commandLine(filters.value, replay ? (meta.value?.recording ?? "FILE") : null, lookedForUs.value);
   const select = () => {
     if (!text.current) return;
     getSelection()?.selectAllChildren(text.current);
@@ -180,7 +186,6 @@ function Command() {
 }
 
 export function FilterBar() {
-  const mode = meta.value?.mode ?? "live";
   return (
     <section class="filters" data-testid="filters" aria-label="Filters">
       <div class="filter-row">
@@ -188,7 +193,7 @@ export function FilterBar() {
         <Cores />
         <MinimumStall />
         {!filtersAreDefault.value && (
-          <button type="button" class="button quiet" onClick={() => changeFilters(defaults(mode))}>
+          <button type="button" class="button quiet" onClick={() => changeFilters(base.value)}>
             Reset
           </button>
         )}

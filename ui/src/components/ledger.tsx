@@ -6,8 +6,8 @@ import type { Ledger } from "../ledger.ts";
 import { KINDS } from "../model.ts";
 import { Bar, CauseName, kindClass, Swatch } from "./swatch.tsx";
 
-/** Causes shown before the smaller ones are summed up in one row. */
-const ROOM = 14;
+/** Causes shown before the smaller ones are summed up in one row; so many that the ledger is as high as the lanes. */
+const ROOM = 10;
 
 /** The parts of a core's wall time as bar segments, every kind in its own colour. */
 export function ledgerSegments(ledger: Ledger) {

@@ -11,6 +11,7 @@ const MOST = 200;
 /** Full, half, empty: how sure, readable without colour. */
 const SURE: Record<string, string> = { certain: "●", probable: "◐", cannot_tell_apart_here: "○" };
 
+/** What no traced interval covers is "untraced" and not "unexplained": the verdict may still explain it. */
 function segments(gap: Gap) {
   return [
     ...gap.causes.map((cause, at) => ({
@@ -18,7 +19,7 @@ function segments(gap: Gap) {
       className: kindClass(kindIndex(cause.kind)),
       value: cause.duration_ns,
     })),
-    { key: "unexplained", className: kindClass(null), value: gap.unexplained_ns },
+    { key: "untraced", className: kindClass(null), value: gap.unexplained_ns },
   ];
 }
 
@@ -44,7 +45,7 @@ function Inside({ gap }: { gap: Gap }) {
           const kind = kindIndex(cause.kind);
           return row(String(at), <CauseName kind={kind} name={cause.name} />, cause.duration_ns);
         })}
-        {row("unexplained", <><Swatch kind={null} />unexplained</>, gap.unexplained_ns)}
+        {row("untraced", <><Swatch kind={null} />untraced</>, gap.unexplained_ns)}
       </tbody>
       <tfoot>
         <tr>
@@ -78,7 +79,7 @@ function Stall({ gap }: { gap: Gap }) {
               <span aria-hidden="true">{SURE[gap.certainty] ?? "○"}</span> {CERTAINTIES[gap.certainty] ?? gap.certainty}
             </span>
           </span>
-          <span class="stall-unexplained figures muted">{share(gap.unexplained_ns, gap.duration_ns)} unexplained</span>
+          <span class="stall-untraced figures muted">{share(gap.unexplained_ns, gap.duration_ns)} untraced</span>
           <span class="stall-source muted">{SOURCES[gap.source] ?? gap.source}</span>
         </summary>
         {open.value && (
@@ -112,7 +113,8 @@ function Stall({ gap }: { gap: Gap }) {
 export function Stalls() {
   const all = useSignal(false);
   const gaps = state.gaps.value;
-  const { minUs } = state.filters.value;
+  // What is shorter than both was not looked for, so nothing can be said of it.
+  const fromUs = Math.max(state.filters.value.minUs, state.lookedForUs.value);
   const shown = gaps.slice(0, all.value ? MOST : ROOM);
   return (
     <section class="card" data-testid="stalls" aria-labelledby="stalls-title">
@@ -120,7 +122,7 @@ export function Stalls() {
         <h2 id="stalls-title">Worst stalls</h2>
         {gaps.length > 0 && (
           <p class="muted figures">
-            {count(Math.max(gaps.length, state.reportedGaps.value))} of {threshold(minUs)} and more; longest first
+            {count(Math.max(gaps.length, state.reportedGaps.value))} of {threshold(fromUs)} and more; longest first
           </p>
         )}
       </div>
@@ -131,7 +133,7 @@ export function Stalls() {
           ))}
         </ol>
       ) : (
-        <p class="empty">No stall above {threshold(minUs)} in this range.</p>
+        <p class="empty">No stall of {threshold(fromUs)} or more in this range.</p>
       )}
       {gaps.length > ROOM && (
         <button type="button" class="button quiet more" onClick={() => (all.value = !all.value)}>
