@@ -2,7 +2,8 @@
 //
 //     actor NAME spin CPU MS                    spins, for a time
 //     actor NAME burn CPU MS                    spins until it has used that much processor time
-//     actor NAME work user|kernel CPU MS        uses processor time in one mode, ahead of all ordinary tasks
+//     actor NAME work user|kernel CPU MS        uses processor time in one mode, ahead of all ordinary tasks, which
+//                                               get a fifth of the core meanwhile
 //     actor NAME stall CPU TIMES LENGTH_US PAUSE_MS
 //                                               takes the core as a real-time task, again and again
 //     actor NAME storm munmap|membarrier|wake FROM_CPU ON_CPU BURSTS COUNT PAUSE_MS
@@ -37,6 +38,8 @@
 #include <unistd.h>
 
 #define OPERATIONS_MAX 100000
+#define WORK_MS 80
+#define REST_MS 20
 
 static void fail(const char *what)
 {
@@ -116,17 +119,17 @@ static void burn(int cpu, int64_t ms)
 static void work(int in_kernel, int cpu, int64_t ms)
 {
 	static char block[1 << 20];
-	int64_t began, turn;
+	int64_t began, rest_ns, turn;
 	struct rusage used;
 	int zero = open("/dev/zero", O_RDONLY);
 
 	if (zero < 0)
 		fail("/dev/zero");
 	memset(block, 1, sizeof(block));
-	if (setpriority(PRIO_PROCESS, 0, -20))
-		fail("setpriority");
 	pin(cpu);
+	become_real_time(50);
 	began = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	rest_ns = now_ns() + WORK_MS * 1000000;
 	while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began < ms * 1000000) {
 		if (in_kernel) {
 			if (read(zero, block, sizeof(block)) != sizeof(block))
@@ -134,6 +137,10 @@ static void work(int in_kernel, int cpu, int64_t ms)
 		} else {
 			for (turn = 0; turn < 100000; turn++)
 				relax();
+		}
+		if (now_ns() > rest_ns) {
+			sleep_ms(REST_MS);
+			rest_ns = now_ns() + WORK_MS * 1000000;
 		}
 	}
 	if (getrusage(RUSAGE_SELF, &used))

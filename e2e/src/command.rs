@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Longer than any run of the tests takes, even where two cores do the work of ten.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How long a certain line may be in coming.
+pub const WAIT: Duration = Duration::from_secs(20);
+
 /// The user and group without any privilege.
 const NOBODY: u32 = 65_534;
 
@@ -158,7 +161,7 @@ impl Surefoot {
             }
         });
         let readers = vec![reader, error_reader];
-        Running { said, child, lines, seen: String::new(), errors, readers, began: Instant::now() }
+        Running { said, child, lines: Some(lines), seen: String::new(), errors, readers, began: Instant::now() }
     }
 }
 
@@ -166,7 +169,7 @@ impl Surefoot {
 pub struct Running {
     said: String,
     child: Child,
-    lines: Receiver<String>,
+    lines: Option<Receiver<String>>,
     seen: String,
     errors: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
@@ -186,7 +189,7 @@ impl Running {
 
     /// The next line of its standard output, with its line feed; `None` when it has closed it.
     pub fn line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.as_ref()?.recv_timeout(PATIENCE) {
             Ok(line) => {
                 self.seen += &line;
                 Some(line)
@@ -198,12 +201,19 @@ impl Running {
 
     /// Reads on to the first line that `wanted` takes, and returns it.
     pub fn line_where(&mut self, mut wanted: impl FnMut(&str) -> bool) -> String {
-        while let Some(line) = self.line() {
+        let deadline = Instant::now() + WAIT;
+        while let Some(line) = self.line().filter(|_| Instant::now() < deadline) {
             if wanted(&line) {
                 return line;
             }
         }
-        panic!("{}: ended without the line that was waited for:\n{}\n{}", self.said, self.seen, self.stderr())
+        panic!("{}: the line that was waited for did not come:\n{}\n{}", self.said, self.seen, self.stderr())
+    }
+
+    /// Stops reading its standard output, as `head` does.
+    pub fn close_stdout(&mut self) {
+        // The thread that reads ends, and closes the pipe, at the next line that it cannot hand on.
+        self.lines = None;
     }
 
     /// Whether it still runs.

@@ -1,6 +1,7 @@
 //! `surefoot watch` around a disturbance.
 
-use crate::command::{Finished, Running, surefoot};
+use crate::command::{Finished, PATIENCE, Running, surefoot};
+use std::time::Instant;
 use surefoot_hostfs::clock;
 use surefoot_model::{CauseKind, CoreLedger, CpuId, Event, Lost, Report};
 
@@ -31,7 +32,10 @@ impl Watch {
 
     /// Reads on to the first event that `wanted` takes.
     pub fn until(&mut self, wanted: impl Fn(&Event) -> bool) {
-        while !self.next().is_some_and(|event| wanted(event)) {}
+        let deadline = Instant::now() + PATIENCE;
+        while !self.next().is_some_and(&wanted) {
+            assert!(Instant::now() < deadline, "what was waited for did not come: {:?}", self.events.last());
+        }
     }
 
     fn next(&mut self) -> Option<&Event> {
@@ -52,6 +56,11 @@ impl Watch {
     pub fn stop(mut self) -> Seen {
         self.catch_up();
         self.running.signal("INT");
+        self.ended()
+    }
+
+    /// Waits for the end of a run that was told to end, and sums it up.
+    pub fn ended(mut self) -> Seen {
         while let Some(line) = self.running.line() {
             self.events.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}")));
         }

@@ -93,8 +93,8 @@ fn times(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|time| time.as_u64().unwrap()).collect()
 }
 
-/// A storm of 2,000 operations against core 1, with what the kernel's own row says about it. Returns the count and
-/// the readings right around the storm and around all.
+/// A storm of 2,000 operations from core 0 against core 1, and what the kernel's own row says about it. Returns the
+/// count of core 1 and the readings right around the storm and around all.
 fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> (u64, u64, u64) {
     actor::prepare();
     let outer = interrupts();
@@ -103,11 +103,14 @@ fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> (
     actor::run("storm", &format!("storm {kind} 0 1 10 200 50"));
     let inner = rise(&inner, &interrupts(), row, 1);
     let seen = watch.stop();
-    let outer = rise(&outer, &interrupts(), row, 1);
+    let last = interrupts();
     let lost = seen.lost(1, cause, name);
     assert!(lost.total_ns > lost.count * 100, "{kind}: no time in {lost:?}");
     assert!(lost.histogram.count() + SLACK >= lost.count, "{kind}: durations are missing in {lost:?}");
-    (lost.count, inner, outer)
+    // Who raises an interrupt does work of its own and has lost nothing, even where it runs the same function.
+    let raiser = seen.lost(0, cause, name).count;
+    lies_between(&format!("{kind} on the core that raises it"), raiser, 0, rise(&outer, &last, row, 0));
+    (lost.count, inner, rise(&outer, &last, row, 1))
 }
 
 #[test]
@@ -186,16 +189,16 @@ fn user_and_kernel_work_are_told_apart() {
     let Some(_turn) = turn("user_and_kernel_work_are_told_apart", Need::Ebpf) else { return };
     actor::prepare();
     for (mode, source) in [("user", "best"), ("kernel", "best"), ("kernel", "plain")] {
-        let watch = watch(&format!("--cpus 1 --source {source}"));
+        let watch = watch(&format!("--source {source}"));
         let truth = actor::run("worker", &format!("work {mode} 1 1500"));
-        let core = watch.stop().core(1);
+        let mut core = watch.stop().core(1);
+        core.lost.clear();
+        // Without a workload everybody's work counts; most of it is the worker's, which goes before all others.
         let (user_ns, kernel_ns) = (core.user_ns, core.kernel_ns);
-        // Everybody who competes for the core is on the ledger, too, under preemption; what is left is mostly the
-        // worker's, which goes before all of them.
         match mode {
             "user" => {
                 assert!(number(&truth, "user_ns") > number(&truth, "kernel_ns"));
-                assert!(user_ns > 3 * kernel_ns, "{source}: {core:?}");
+                assert!(user_ns > 2 * kernel_ns, "{source}: {core:?}");
             }
             _ => {
                 assert!(number(&truth, "kernel_ns") > number(&truth, "user_ns"));

@@ -4,4 +4,12 @@
 //! command is built first. Most of them need root and say so.
 #![allow(clippy::unwrap_used)]
 
+mod cost;
+mod history;
 mod ledger;
+mod page;
+mod preemption;
+mod probe;
+mod recording;
+mod reduced;
+mod refusals;

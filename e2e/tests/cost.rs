@@ -1,0 +1,106 @@
+//! What Surefoot itself costs, and what it leaves behind.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use surefoot_e2e::actor;
+use surefoot_e2e::command::surefoot;
+use surefoot_e2e::machine::{Need, turn};
+use surefoot_e2e::watched::{Watch, watch};
+
+/// The eBPF programs that a process holds, by their numbers in the kernel.
+fn programs_of(pid: u32) -> BTreeSet<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    let number = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("prog_id:").map(str::to_owned));
+        line.and_then(|number| number.trim().parse().ok())
+    };
+    texts.filter_map(number).collect()
+}
+
+/// Those of these programs that the kernel still has.
+fn still_loaded(programs: &BTreeSet<u32>) -> usize {
+    let words: Vec<String> = programs.iter().map(u32::to_string).collect();
+    actor::run("asker", &format!("loaded {}", words.join(" ")))["loaded"].as_array().unwrap().len()
+}
+
+#[test]
+fn a_signal_ends_the_watch_and_nothing_stays_behind() {
+    let Some(_turn) = turn("a_signal_ends_the_watch_and_nothing_stays_behind", Need::Ebpf) else { return };
+    actor::prepare();
+    for (signal, options) in [("INT", "--no-page"), ("TERM", "--port 0 --no-history")] {
+        let run_directory = tempfile::tempdir().unwrap();
+        let running = surefoot("watch --json").words(options).arg("--run-directory").arg(run_directory.path());
+        let mut watch = Watch::over(running.start());
+        let pid = watch.running().pid();
+        let programs = programs_of(pid);
+        assert!(programs.len() >= 10, "{} programs", programs.len());
+        assert_eq!(still_loaded(&programs), programs.len(), "all of them are in the kernel");
+        watch.catch_up();
+        watch.running().signal(signal);
+        let asked = std::time::Instant::now();
+        let seen = watch.ended();
+        // Two seconds, and some for a machine that does ten other things.
+        assert!(asked.elapsed() < Duration::from_secs(6), "{signal}: took {:?}", asked.elapsed());
+        seen.finished.expect_code(0);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "the process is still there");
+        // The kernel frees programs a moment after the last descriptor is closed.
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while still_loaded(&programs) > 0 {
+            assert!(std::time::Instant::now() < deadline, "{signal}: {} programs stay", still_loaded(&programs));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(!run_directory.path().join("health.json").exists(), "health.json of a watch that has ended");
+    }
+}
+
+#[test]
+fn killed_without_warning_it_leaves_no_program_behind() {
+    let Some(_turn) = turn("killed_without_warning_it_leaves_no_program_behind", Need::Ebpf) else { return };
+    actor::prepare();
+    let mut watch = watch("");
+    let programs = programs_of(watch.running().pid());
+    assert!(programs.len() >= 10, "{} programs", programs.len());
+    drop(watch);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while still_loaded(&programs) > 0 {
+        assert!(std::time::Instant::now() < deadline, "{} programs stay", still_loaded(&programs));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_watched_core_is_hardly_interrupted_by_the_watching() {
+    let Some(_turn) = turn("a_watched_core_is_hardly_interrupted_by_the_watching", Need::Ebpf) else { return };
+    let mut watch = watch("--cpus 1");
+    std::thread::sleep(Duration::from_secs(3));
+    watch.catch_up();
+    let seen = watch.stop();
+    let cost = &seen.report.cost;
+    // Reading /proc and the maps wakes no thread on the watched core; the rest of the machine may move one there.
+    let per_window = cost.self_interrupts as f64 / seen.report.windows as f64;
+    assert!(per_window <= 1.0, "{} self-inflicted interrupts in {} windows", cost.self_interrupts, seen.report.windows);
+    assert!(cost.resident_bytes > 0 && cost.resident_bytes < 50 << 20, "{} bytes", cost.resident_bytes);
+    assert!(cost.map_bytes > 0 && cost.map_bytes < 50 << 20, "{} bytes of maps", cost.map_bytes);
+    assert!(cost.process_cpu_ns > 0);
+    assert!(cost.probes.iter().any(|probe| probe.name.contains("sched_switch") && probe.count > 0), "{cost:?}");
+    let spent_ns: u64 = cost.probes_ns();
+    assert!(spent_ns > 0 && spent_ns < (seen.report.end_ns - seen.report.start_ns) / 10, "{spent_ns} ns in programs");
+}
+
+#[test]
+fn memory_stays_within_its_limit_with_page_and_all() {
+    let Some(_turn) = turn("memory_stays_within_its_limit_with_page_and_all", Need::Ebpf) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let running = surefoot("watch --json --interval 200ms --port 0 --run-directory").arg(folder.path());
+    let running = running.arg("--history").arg(folder.path().join("history.db"));
+    let mut watch = Watch::over(running.start());
+    for _ in 0..3 {
+        watch.catch_up();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", watch.running().pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
+    let kib: u64 = line.trim_end_matches(" kB").trim().parse().unwrap();
+    assert!(kib < 50 << 10, "{kib} KiB at most");
+    watch.stop();
+}

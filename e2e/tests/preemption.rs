@@ -1,0 +1,66 @@
+//! Who took the core from a workload that wanted to run, and what counts as a workload.
+
+use surefoot_e2e::actor;
+use surefoot_e2e::machine::{Need, turn};
+use surefoot_e2e::report::number;
+use surefoot_e2e::watched::watch;
+use surefoot_model::CauseKind;
+
+/// Processor time that the intruder uses.
+const INTRUDER_MS: u64 = 400;
+
+/// What the ledger says of the intruder, against the processor time that it says itself: equal within 15 %.
+///
+/// The rest of the machine may run on the core, too; it has rows of its own.
+fn is_preempted_by_the_intruder(options: &str, spinner: &actor::Actor) {
+    let options = options.replace("PID", &spinner.pid().to_string());
+    let watch = watch(&options);
+    let truth = actor::run("intruder", &format!("burn 1 {INTRUDER_MS}"));
+    let seen = watch.stop();
+    let used_ns = number(&truth, "cpu_ns") as f64;
+    let lost = seen.lost(1, CauseKind::Preemption, "intruder");
+    let ratio = lost.total_ns as f64 / used_ns;
+    assert!((0.85..=1.15).contains(&ratio), "{options}: {ratio:.3} of {used_ns} ns: {lost:?}");
+    assert!(lost.count > 0 && lost.max_ns <= lost.total_ns, "{options}: {lost:?}");
+    assert_eq!(lost.while_idle_ns, 0, "{options}: a spinning core is not idle");
+}
+
+#[test]
+fn an_intruder_is_named_with_what_it_took() {
+    let Some(_turn) = turn("an_intruder_is_named_with_what_it_took", Need::Ebpf) else { return };
+    actor::prepare();
+    let spinner = actor::start("spinner", "spin 1 60000");
+    for workload in ["--pid PID", "--comm spinner", "--cpus 1", "--pid PID --source plain"] {
+        is_preempted_by_the_intruder(workload, &spinner);
+    }
+}
+
+#[test]
+fn without_a_workload_nobody_preempts_anybody() {
+    let Some(_turn) = turn("without_a_workload_nobody_preempts_anybody", Need::Ebpf) else { return };
+    actor::prepare();
+    let _spinner = actor::start("spinner", "spin 1 60000");
+    let watch = watch("");
+    let truth = actor::run("intruder", &format!("burn 1 {INTRUDER_MS}"));
+    let seen = watch.stop();
+    assert!(seen.report.causes().iter().all(|lost| lost.cause.kind != CauseKind::Preemption), "{:?}", seen.report);
+    let core = seen.core(1);
+    let work_ns = core.user_ns + core.kernel_ns;
+    assert!(work_ns as f64 > 0.85 * number(&truth, "cpu_ns") as f64, "{core:?}");
+    assert!(core.user_ns > core.kernel_ns, "two loops in user mode: {core:?}");
+}
+
+#[test]
+fn the_workload_itself_is_work_and_not_lost() {
+    let Some(_turn) = turn("the_workload_itself_is_work_and_not_lost", Need::Ebpf) else { return };
+    actor::prepare();
+    let spinner = actor::start("spinner", "spin 1 60000");
+    let mut watch = watch(&format!("--pid {}", spinner.pid()));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    watch.catch_up();
+    let seen = watch.stop();
+    assert_eq!(seen.lost(1, CauseKind::Preemption, "spinner").total_ns, 0);
+    assert!(seen.core(1).user_ns > 0);
+    let host = seen.report.host.as_ref().unwrap();
+    assert!(host.workload.contains(&spinner.pid().to_string()), "the workload is named: {}", host.workload);
+}

@@ -1,0 +1,137 @@
+//! Input that makes no sense: the right exit code, one clear line, nothing lost.
+
+use std::net::TcpListener;
+use surefoot_e2e::command::{Surefoot, surefoot};
+use surefoot_e2e::machine::{Need, turn};
+
+/// Runs that must end before they begin, with what their message must say.
+fn refuses(cases: &[(&str, &[&str])]) {
+    for (words, said) in cases {
+        surefoot(words).run().expect_refusal(2, said);
+    }
+}
+
+#[test]
+fn cores_that_are_none_are_refused() {
+    let Some(_turn) = turn("cores_that_are_none_are_refused", Need::Nothing) else { return };
+    refuses(&[
+        ("stall report --duration 1s --cpus 99", &["core 99", "does not exist", "online"]),
+        ("stall probe --duration 1s --cpus 99", &["core 99", "does not exist", "online"]),
+        ("stall probe --duration 1s --cpus 0,99", &["core 99", "does not exist"]),
+        ("watch --no-page --duration 1s --cpus 99", &["core 99", "does not exist"]),
+        ("stall report --duration 1s --cpus 3-1", &["--cpus", "3-1", "backwards"]),
+        ("stall report --duration 1s --cpus x", &["--cpus", "'x'", "neither a number nor a range"]),
+        ("stall report --duration 1s --cpus 1-", &["--cpus", "'1-'"]),
+        ("stall report --duration 1s --cpus 0-4294967296", &["--cpus", "4294967296"]),
+        ("stall report --duration 1s --sentinel 99", &["core 99", "does not exist"]),
+        ("stall report --duration 1s --sentinel 0:0", &["--sentinel", "1 to 100 %"]),
+        ("stall report --duration 1s --sentinel 0:101", &["--sentinel", "101 %", "1 to 100 %"]),
+        ("stall report --duration 1s --sentinel x", &["--sentinel", "'x' is no core"]),
+    ]);
+    surefoot("stall report --duration 1s --cpus").arg("").run().expect_refusal(2, &["--cpus", "no core"]);
+    surefoot("stall probe --duration 1s").run().expect_code(2);
+}
+
+#[test]
+fn times_that_are_none_are_refused() {
+    let Some(_turn) = turn("times_that_are_none_are_refused", Need::Nothing) else { return };
+    for command in ["stall report", "stall probe --cpus 0", "watch --no-page"] {
+        let with = |time: &str| surefoot(command).arg(format!("--duration={time}"));
+        with("0s").run().expect_refusal(2, &["--duration", "no time at all", "such as 10s"]);
+        with("-1s").run().expect_refusal(2, &["--duration", "'-1s'", "such as 10s"]);
+        with("10").run().expect_refusal(2, &["--duration", "no unit", "such as 10s"]);
+        with("").run().expect_refusal(2, &["--duration", "such as 10s"]);
+        with("1e30s").run().expect_refusal(2, &["--duration", "such as 10s"]);
+        with("99999999999999999999999s").run().expect_refusal(2, &["--duration", "longer than can be counted"]);
+        with("8d").run().expect_refusal(2, &["--duration", "7 days"]);
+        with("1ns").run().expect_refusal(2, &["duration", "1ns"]);
+    }
+    refuses(&[
+        ("stall probe --cpus 0 --duration 1s --threshold 0s", &["--threshold", "no time at all"]),
+        ("stall probe --cpus 0 --duration 1s --threshold 1ns", &["threshold", "100 ns to 60 s"]),
+        ("stall probe --cpus 0 --duration 1s --threshold 1000d", &["threshold", "100 ns to 60 s"]),
+        ("stall report --duration 1s --min-gap 1ns", &["min-gap", "100 ns to 60 s"]),
+        ("watch --no-page --duration 1s --interval 1ms", &["interval", "100 ms to 1 h"]),
+        ("watch --no-page --duration 1s --interval 2h", &["interval", "100 ms to 1 h"]),
+        ("stall probe --cpus 0 --duration 1s --fifo 0", &["--fifo"]),
+        ("stall probe --cpus 0 --duration 1s --fifo 100", &["--fifo"]),
+    ]);
+}
+
+#[test]
+fn workloads_and_kinds_that_are_none_are_refused() {
+    let Some(_turn) = turn("workloads_and_kinds_that_are_none_are_refused", Need::Nothing) else { return };
+    refuses(&[
+        ("stall report --duration 1s --pid 4194304", &["--pid 4194304", "no such process"]),
+        ("watch --no-page --duration 1s --pid 4194304", &["--pid 4194304", "no such process"]),
+        ("stall report --duration 1s --pid 0", &["--pid"]),
+        ("stall report --duration 1s --pid x", &["--pid"]),
+        ("stall report --duration 1s --comm 0123456789abcdef", &["--comm", "1 to 15 bytes", "16"]),
+        ("stall report --duration 1s --pid 1 --comm init", &["--pid", "--comm"]),
+        ("stall report --duration 1s --kinds nonsense", &["--kinds", "'nonsense'", "tlb_shootdown"]),
+        ("stall report --duration 1s --source nonsense", &["--source", "nonsense"]),
+        ("stall nonsense", &["nonsense"]),
+        ("watch --port 65536", &["--port"]),
+        ("watch --no-page --history x", &["--no-page", "--history"]),
+    ]);
+    surefoot("stall report --comm").arg("").run().expect_refusal(2, &["--comm", "1 to 15 bytes"]);
+    surefoot("").run().expect_code(2);
+}
+
+/// A run of the page that ends by itself, in a folder of its own.
+fn page(options: &str) -> Surefoot {
+    surefoot("watch --duration 2s --source counters").words(options)
+}
+
+#[test]
+fn a_taken_port_is_named_with_the_way_out() {
+    let Some(_turn) = turn("a_taken_port_is_named_with_the_way_out", Need::Nothing) else { return };
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let refused = page("--no-history --port").arg(&port).run();
+    refused.expect_refusal(2, &[&port, "taken", "`--port 0`"]);
+    assert!(refused.took.as_secs() < 30);
+}
+
+#[test]
+fn the_second_instance_on_a_port_leaves_the_first_alone() {
+    let Some(_turn) = turn("the_second_instance_on_a_port_leaves_the_first_alone", Need::Nothing) else { return };
+    let run_directory = tempfile::tempdir().unwrap();
+    let start = |port: &str| {
+        surefoot("watch --no-history --source counters --run-directory")
+            .arg(run_directory.path())
+            .arg("--port")
+            .arg(port)
+    };
+    let mut first = start("0").start();
+    let page = first.line_where(|line| line.starts_with("page: http://127.0.0.1:"));
+    let port = page.trim_end().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    start(&port).run().expect_refusal(2, &[&port, "taken", &format!("http://127.0.0.1:{port}/")]);
+    assert!(first.is_running());
+    let answer = surefoot_e2e::http::get(&format!("127.0.0.1:{port}"), "/api/v1/snapshot");
+    assert_eq!(answer.status, 200);
+    first.signal("TERM");
+    first.finish().expect_code(0);
+}
+
+#[test]
+fn closed_and_full_outputs_are_no_panic() {
+    let Some(_turn) = turn("closed_and_full_outputs_are_no_panic", Need::Nothing) else { return };
+    for words in
+        ["watch --no-page --duration 60s --source counters", "watch --json --no-page --duration 60s --source counters"]
+    {
+        let mut running = surefoot(words).start();
+        running.line().unwrap();
+        running.close_stdout();
+        let finished = running.finish();
+        finished.expect_code(0);
+        assert_eq!(finished.stderr.matches("surefoot:").count(), 0, "{finished:#?}");
+        assert!(finished.took.as_secs() < 50, "it went on without a reader: {finished:#?}");
+    }
+    for words in ["status", "stall report --duration 200ms --source counters"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let finished = surefoot(words).stdout(full).run();
+        finished.expect_code(2);
+        assert!(finished.stderr.contains("No space left on device"), "{finished:#?}");
+    }
+}
