@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const SOURCES: [&str; 2] = ["ledger", "ledger_plain"];
+const SOURCES: [&str; 3] = ["ledger", "ledger_plain", "raisers"];
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");

@@ -29,11 +29,14 @@ typedef _Bool bool;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
 	BPF_ANY = 0,
 	BPF_F_MMAPABLE = 1 << 10,
+	BPF_F_USER_STACK = 1 << 8,
+	BPF_RB_NO_WAKEUP = 1,
 };
 
 #define PF_KTHREAD 0x00200000
@@ -79,6 +82,37 @@ struct timerqueue_linked_node {
 
 struct hrtimer___linked {
 	struct timerqueue_linked_node node;
+};
+
+struct pt_regs {
+	unsigned long orig_ax;
+};
+
+struct mm_struct;
+
+struct hrtimer_cpu_base {
+	unsigned int cpu;
+};
+
+struct hrtimer_clock_base {
+	struct hrtimer_cpu_base *cpu_base;
+};
+
+struct hrtimer___armed {
+	struct hrtimer_clock_base *base;
+	void *function;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct worker_pool {
+	int cpu;
+};
+
+struct pool_workqueue {
+	struct worker_pool *pool;
 };
 
 struct cpumask {

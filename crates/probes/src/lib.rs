@@ -25,8 +25,10 @@ pub mod layout;
 mod load;
 mod mapped;
 pub mod programs;
+mod raisers;
 
 pub use error::Error;
+pub use raisers::{Mark, MarkKind, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, STACK_FRAMES};
 
 use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};
@@ -145,7 +147,7 @@ impl Probes {
     /// [`Error::Refused`] when the kernel refused the programs for another reason.
     pub fn attach(options: &Options) -> Result<Self, Error> {
         let flavour = load::choose(options.flavour)?;
-        let (object, missing) = load::load(flavour, options)?;
+        let (mut object, missing) = load::load(flavour, options)?;
         let maps = load::map_all(&object)?;
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
         if let Workload::Processes(ids) = &options.workload {
@@ -153,18 +155,12 @@ impl Probes {
         }
         let start_ns = monotonic_ns();
         load::start_slots(&maps, cpu_count, start_ns);
-        let mut links = Vec::new();
-        // Exits first: an entry whose exit is not watched yet would leave its context open.
-        let (exits, others): (Vec<_>, Vec<_>) = object
-            .progs_mut()
-            .filter(|program| program.autoload())
-            .partition(|program| program.name().to_string_lossy().ends_with("_exit"));
-        for program in exits.into_iter().chain(others) {
-            links.push(program.attach().map_err(|error| Error::Refused {
-                why: format!("cannot attach to {}: {error}", program.name().to_string_lossy()),
-            })?);
-        }
+        let links = load::attach_all(&mut object)?;
         Ok(Probes { _links: links, maps, object, flavour, missing, cpu_count, start_ns })
+    }
+
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
     }
 
     /// The kind of tracepoint in use.

@@ -6,13 +6,14 @@ use crate::mapped::Mapped;
 use crate::programs::{self, Program};
 use crate::{Flavour, Missing, Options, Workload};
 use libbpf_rs::btf::{Btf, types::Typedef};
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 static LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
+static RAISERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raisers.bpf.o"));
 static LEDGER_PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_plain.bpf.o"));
 
 /// What libbpf says while it loads; kept to explain a refusal instead of being printed.
@@ -77,7 +78,7 @@ pub(crate) fn load(flavour: Flavour, options: &Options) -> Result<(Object, Vec<M
     Ok((object, missing))
 }
 
-fn refusal(error: &libbpf_rs::Error) -> Error {
+pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     let why = reason(error);
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
         return Error::Unsupported {
@@ -211,20 +212,69 @@ fn offset_of(format: &str, field: &str) -> Option<usize> {
     })
 }
 
+/// A map's file descriptor.
+pub(crate) fn map_fd<'obj>(object: &'obj Object, name: &str) -> Result<BorrowedFd<'obj>, Error> {
+    let map = object.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| Error::Refused { why: format!("the object has no map '{name}'") })?;
+    // SAFETY: the descriptor belongs to the object, which outlives the borrow.
+    Ok(unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) })
+}
+
+/// Maps an array into this process.
+pub(crate) fn mapped<T>(object: &Object, name: &str) -> Result<Mapped<T>, Error> {
+    let map = object
+        .maps()
+        .find(|map| map.name() == name)
+        .ok_or_else(|| Error::Refused { why: format!("the object has no map '{name}'") })?;
+    Mapped::new(name, map.as_fd(), map.value_size() as usize, map.max_entries() as usize)
+}
+
 pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
-    fn mapped<T>(object: &Object, name: &str) -> Result<Mapped<T>, Error> {
-        let map = object
-            .maps()
-            .find(|map| map.name() == name)
-            .ok_or_else(|| Error::Refused { why: format!("the object has no map '{name}'") })?;
-        Mapped::new(name, map.as_fd(), map.value_size() as usize, map.max_entries() as usize)
-    }
     Ok(Maps {
         slots: mapped(object, "slots")?,
         histograms: mapped(object, "histograms")?,
         tape: mapped(object, "tape")?,
         late: mapped(object, "late_ring")?,
     })
+}
+
+/// Attaches every program that was loaded. Exits first: an entry whose exit is not watched yet would leave its context
+/// open.
+pub(crate) fn attach_all(object: &mut Object) -> Result<Vec<Link>, Error> {
+    let (exits, others): (Vec<_>, Vec<_>) = object
+        .progs_mut()
+        .filter(|program| program.autoload())
+        .partition(|program| program.name().to_string_lossy().ends_with("_exit"));
+    exits
+        .into_iter()
+        .chain(others)
+        .map(|program| {
+            program.attach().map_err(|error| Error::Refused {
+                why: format!("cannot attach to {}: {error}", program.name().to_string_lossy()),
+            })
+        })
+        .collect()
+}
+
+/// Opens the programs that name raisers.
+pub(crate) fn open_raisers() -> Result<OpenObject, Error> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, listen)));
+    ObjectBuilder::default().open_memory(RAISERS).map_err(|error| Error::Refused { why: reason(&error) })
+}
+
+/// Switches off the programs whose tracepoints are absent; their sections name them.
+pub(crate) fn leave_out_absent(object: &mut OpenObject) -> Result<Vec<String>, Error> {
+    let btf = Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?;
+    let mut missing = Vec::new();
+    for mut program in object.progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let tracepoint = section.rsplit('/').next().unwrap_or(&section);
+        if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_none() {
+            missing.push(format!("this kernel has no tracepoint {tracepoint}"));
+            program.set_autoload(false);
+        }
+    }
+    Ok(missing)
 }
 
 /// Gives every core its start, before the first program is attached.

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the programs and user space share. The Rust mirror of every struct is in src/layout.rs; the loader compares
+ * the sizes.
+ */
+#ifndef SUREFOOT_LAYOUT_H
+#define SUREFOOT_LAYOUT_H
+
+#include "kernel_types.h"
+
+/* Causes with a number of their own; src/layout.rs gives them names. */
+enum {
+	CAUSE_IDLE = 0,
+	CAUSE_WORK = 1,
+	CAUSE_UNKNOWN = 2, /* before the first event of this core */
+	CAUSE_LOCAL_TIMER = 3,
+	CAUSE_RESCHEDULE = 4,
+	CAUSE_CALL_FUNCTION = 5,
+	CAUSE_CALL_FUNCTION_SINGLE = 6,
+	CAUSE_IRQ_WORK = 7,
+	CAUSE_X86_PLATFORM_IPI = 8,
+	CAUSE_ERROR_APIC = 9,
+	CAUSE_SPURIOUS_APIC = 10,
+	CAUSE_THERMAL_APIC = 11,
+	CAUSE_THRESHOLD_APIC = 12,
+	CAUSE_DEFERRED_ERROR_APIC = 13,
+	CAUSE_SOFTIRQ = 14, /* and the nine vectors after it */
+	/* Where a cause goes that finds no room in the table. */
+	CAUSE_OTHER_NMI = 24,
+	CAUSE_OTHER_DEVICE = 25,
+	CAUSE_OTHER_FUNCTION = 26,
+	CAUSE_OTHER_THREAD = 27,
+	CAUSE_OTHER_TASK = 28,
+	CAUSE_FIRST_DYNAMIC = 32,
+	DYNAMIC_CAUSES = 128, /* a power of two */
+	CAUSES = CAUSE_FIRST_DYNAMIC + DYNAMIC_CAUSES,
+};
+
+/* The upper byte of a dynamic cause's key. */
+enum {
+	KEY_DEVICE = 1,   /* key: interrupt number */
+	KEY_FUNCTION = 2, /* key: address of the function called */
+	KEY_THREAD = 3,   /* key: hash of the kernel thread's name up to the first '/' */
+	KEY_TASK = 4,     /* key: hash of the task's name */
+	KEY_NMI = 5,      /* key: address of the handler */
+};
+
+enum {
+	FRAMES = 8,    /* a power of two above the number of levels */
+	BUCKETS = 128, /* as in surefoot-model */
+	TAPE_TURNS = 8192,
+	LATE_RECORDS = 64,
+	LATE_TURNS = 24,
+	PROGRAMS = 48,
+	WINDOW_MASK = TAPE_TURNS - 1,
+};
+
+/*
+ * What may interrupt what: a context lies above lower levels only. An event whose level is not above the innermost
+ * context shows that the latter's exit was lost (the kernel skips a program that would recurse), and closes it.
+ */
+enum {
+	LEVEL_BASE = 0,
+	LEVEL_SOFTIRQ = 1,
+	LEVEL_INTERRUPT = 2,
+	LEVEL_FUNCTION = 3,
+};
+
+struct cause {
+	u64 key; /* 0: free */
+	u64 count;
+	u64 total_ns;
+	u64 max_ns;
+	u64 idle_ns; /* the part of total_ns that fell on an idle core */
+	u64 name[2];
+	u64 reserved;
+};
+
+struct frame {
+	u32 cause;
+	u32 level;
+	u64 own_ns;
+};
+
+struct program {
+	u64 count;
+	u64 sampled_ns; /* of one run in 64 */
+};
+
+struct slot {
+	u64 seq; /* odd while an update is under way */
+	u64 start_ns;
+	u64 last_ns;
+	u64 deferred_ns;
+	u32 depth;
+	u32 base_pid;
+	u32 waiting_pid; /* the workload's thread that was preempted here */
+	u32 shadow_depth;
+	u64 shadow_start_ns;
+	u32 shadow_cause;
+	u32 reserved;
+	u64 timer_entry_ns;
+	u64 tape_turns; /* turns ever written */
+	u64 late_records;
+	u64 heals;     /* contexts closed because their exit never came */
+	u64 reserved_too;
+	u64 shadowed;  /* interrupts that landed inside an update */
+	u64 self_interrupts; /* that this process raised on this core */
+	struct frame frames[FRAMES];
+	struct program programs[PROGRAMS];
+	struct cause causes[CAUSES];
+};
+
+/* One change of context. The context lasts until the next turn. */
+struct turn {
+	u64 at_ns;
+	u16 cause;
+	u16 depth;
+	u32 pid; /* of the base task */
+};
+
+/* A timer that fired late, with what the core did until then. */
+struct late {
+	u64 due_ns;
+	u64 fired_ns;
+	u32 base_cause;
+	u32 base_pid;
+	u32 turns;
+	u32 reserved;
+	struct turn tape[LATE_TURNS]; /* oldest first */
+};
+
+struct histogram {
+	u32 buckets[CAUSES][BUCKETS];
+};
+
+#endif

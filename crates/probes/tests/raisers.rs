@@ -1,0 +1,114 @@
+//! Raisers on the running kernel: a process changes its own protections and its other thread's core is interrupted.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use surefoot_model::CpuId;
+use surefoot_probes::{Error, Mark, MarkKind, Options, Probes, Raised, RaisedKind, RaiserOptions, Raisers};
+use surefoot_testkit::not_run::not_run;
+
+const TIMES: usize = 500;
+
+fn pin(cpu: u32) {
+    // SAFETY: cpu_set_t is made of integers, for which zero is a value; the pointers are to a local.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}
+
+/// Unmaps touched memory again and again while a thread of this process runs on core 1: each time its translations go.
+fn unmap_while_another_core_runs() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let spins = Arc::clone(&stop);
+    let spinner = std::thread::spawn(move || {
+        pin(1);
+        while !spins.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    pin(0);
+    for _ in 0..TIMES {
+        // SAFETY: a fresh private mapping, touched and unmapped; nothing else knows its address.
+        unsafe {
+            let page = libc::mmap(
+                std::ptr::null_mut(),
+                65_536,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(page, libc::MAP_FAILED);
+            page.cast::<u8>().write_volatile(1);
+            assert_eq!(libc::munmap(page, 65_536), 0);
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    stop.store(true, Ordering::Relaxed);
+    spinner.join().unwrap();
+}
+
+#[test]
+fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
+    const TEST: &str = "what_is_queued_for_a_watched_core_meets_its_execution_there";
+    // SAFETY: sysconf has no preconditions.
+    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
+        return not_run(TEST, "it takes two cores");
+    }
+    let probes = match Probes::attach(&Options::default()) {
+        Ok(probes) => probes,
+        Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
+        Err(error) => panic!("{error}"),
+    };
+    let options = RaiserOptions { cpus: vec![CpuId(1)], kernel_stacks: true, user_stacks: true, stacks_per_s: 100_000 };
+    let raisers = Raisers::attach(&probes, &options).unwrap();
+    let first = raisers.marks_end(CpuId(1));
+    let worker = std::thread::spawn(unmap_while_another_core_runs);
+    let (mut raised, mut marks): (Vec<Raised>, Vec<Mark>) = Default::default();
+    let mut next = first;
+    let mut lost = 0;
+    let mut last_round = false;
+    loop {
+        raised.extend(raisers.take());
+        let (end, missing) = raisers.read_marks(CpuId(1), next, &mut marks);
+        next = end;
+        lost += missing;
+        if last_round {
+            break;
+        }
+        last_round = worker.is_finished();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    worker.join().unwrap();
+
+    let own = std::process::id();
+    let mine: Vec<&Raised> =
+        raised.iter().filter(|raised| raised.kind == RaisedKind::Function && raised.pid == own).collect();
+    assert!(mine.len() >= TIMES * 9 / 10, "{} of {TIMES} were seen to be raised", mine.len());
+    let unmaps = mine.iter().filter(|raised| raised.system_call == Some(libc::SYS_munmap as u32)).count();
+    assert!(unmaps >= TIMES * 9 / 10, "{unmaps} of {TIMES} in munmap");
+    assert!(mine.iter().all(|raised| raised.cpu == CpuId(1) && !raised.in_interrupt));
+    let with_stacks =
+        mine.iter().filter(|raised| raised.kernel_stack.len() > 3 && !raised.user_stack.is_empty()).count();
+    assert!(with_stacks >= unmaps * 9 / 10, "{with_stacks} of {unmaps} carry both stacks");
+
+    // Each record's call-single data shows up on the core afterwards, with the same function.
+    let mut ran: HashMap<u64, Vec<&Mark>> = HashMap::new();
+    for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Function) {
+        ran.entry(mark.key).or_default().push(mark);
+    }
+    let met = mine
+        .iter()
+        .filter(|raised| {
+            ran.get(&raised.key).is_some_and(|marks| {
+                marks.iter().any(|mark| mark.at_ns >= raised.at_ns && mark.value == raised.function)
+            })
+        })
+        .count();
+    assert!(met + lost as usize >= mine.len() - 1, "{met} of {} met, {lost} marks lost", mine.len());
+    assert_eq!(raisers.counts().dropped, 0);
+}
