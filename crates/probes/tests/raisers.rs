@@ -86,16 +86,17 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
     worker.join().unwrap();
 
     let own = std::process::id();
-    let mine: Vec<&Raised> =
-        raised.iter().filter(|raised| raised.kind == RaisedKind::Function && raised.pid == own).collect();
+    // Attaching the programs raised some, too; these are the ones of the thread that unmaps.
+    let is_mine = |raised: &&Raised| {
+        raised.kind == RaisedKind::Function && raised.pid == own && raised.system_call == Some(libc::SYS_munmap as u32)
+    };
+    let mine: Vec<&Raised> = raised.iter().filter(is_mine).collect();
     // While something else runs on core 1 there is nothing to flush there, so a busy machine raises fewer.
     assert!(mine.len() >= TIMES / 20, "{} of {TIMES} were seen to be raised", mine.len());
-    let unmaps = mine.iter().filter(|raised| raised.system_call == Some(libc::SYS_munmap as u32)).count();
-    assert!(unmaps >= mine.len() * 9 / 10, "{unmaps} of {} in munmap", mine.len());
     assert!(mine.iter().all(|raised| raised.cpu == CpuId(1) && !raised.in_interrupt));
     let with_stacks =
         mine.iter().filter(|raised| raised.kernel_stack.len() > 3 && !raised.user_stack.is_empty()).count();
-    assert!(with_stacks >= unmaps * 9 / 10, "{with_stacks} of {unmaps} carry both stacks");
+    assert!(with_stacks >= mine.len() * 9 / 10, "{with_stacks} of {} carry both stacks", mine.len());
 
     // Each record's call-single data shows up on the core afterwards, with the same function.
     let mut ran: HashMap<u64, Vec<&Mark>> = HashMap::new();
