@@ -27,6 +27,7 @@ pub mod cpus;
 mod error;
 pub mod identity;
 pub mod interrupts;
+pub mod isolation;
 mod perf;
 pub mod privilege;
 mod root;
