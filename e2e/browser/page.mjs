@@ -1,0 +1,421 @@
+// @ts-check
+// Drives the page of a running surefoot in Chromium and holds it to its promises.
+//
+//   node page.mjs http://127.0.0.1:PORT/ live|replay FOLDER
+//
+// e2e/tests/browser.rs starts it. Says each check on standard error, leaves screenshots in the folder, and ends with one
+// line of JSON on standard output: the commands that the page offered to copy. Ends with 1 when a check fails.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { faintText } from "../../ui/dev/contrast.mjs";
+import { launch } from "./launch.mjs";
+
+const [address, mode, folder] = process.argv.slice(2);
+assert.match(address, /^http:\/\/127\.0\.0\.1:\d+\/$/);
+assert.ok(mode === "live" || mode === "replay");
+assert.ok(folder);
+
+/** Longer than anything takes on a busy machine. */
+const PATIENCE_MS = 30_000;
+/** The whole run; a browser that hangs must not hang the tests. */
+const DEADLINE_MS = 120_000;
+
+const browser = await launch();
+setTimeout(() => {
+  console.error(`not done after ${DEADLINE_MS} ms`);
+  void browser.close().finally(() => process.exit(1));
+}, DEADLINE_MS).unref();
+
+/** What no check may leave behind: console errors, refused loads, questions to anybody else. @type {string[]} */
+const faults = [];
+/** Paths that the page asked its server for. @type {string[]} */
+const asked = [];
+/** Commands that the page offered. @type {Set<string>} */
+const commands = new Set();
+
+/**
+ * @typedef {{ page: any, part: (id: string) => any, api: (path: string) => Promise<any> }} Stage
+ * @param {Record<string, (stage: Stage) => Promise<void>>} list @param {Stage} stage
+ */
+async function checks(list, stage) {
+  for (const [name, check] of Object.entries(list)) {
+    const began = performance.now();
+    try {
+      await check(stage);
+    } catch (error) {
+      console.error(`FAILED  ${name}\nfaults: ${faults.join("; ")}`);
+      await stage.page.screenshot({ path: join(folder, "failed.png"), fullPage: true }).catch(() => {});
+      throw error;
+    }
+    console.error(`ok      ${name} (${Math.round(performance.now() - began)} ms)`);
+  }
+}
+
+/** Opens the page in a fresh profile, with every request and every complaint watched. @param {string[]} faults */
+async function open(faults) {
+  const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, colorScheme: "light" });
+  context.setDefaultTimeout(PATIENCE_MS);
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(address).origin });
+  await context.route("**", (/** @type {any} */ route) => {
+    const url = route.request().url();
+    if (url.startsWith(address)) {
+      asked.push(new URL(url).pathname);
+      return route.continue();
+    }
+    faults.push(`request to ${url}`);
+    return route.abort();
+  });
+  await context.exposeBinding("complain", (/** @type {unknown} */ _, /** @type {string} */ text) => void faults.push(text));
+  await context.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (event) => {
+      // @ts-ignore The binding is not known to the types.
+      void complain(`${event.violatedDirective} refused ${event.blockedURI || "inline"}`);
+    });
+  });
+  const page = await context.newPage();
+  page.on("console", (/** @type {any} */ message) => {
+    if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (/** @type {Error} */ error) => void faults.push(`exception: ${error}`));
+  page.on("websocket", (/** @type {any} */ socket) => void faults.push(`socket to ${socket.url()}`));
+  page.on("requestfailed", (/** @type {any} */ request) => {
+    // A stream that the page itself closes ends as aborted.
+    if (!request.url().includes("/api/v1/events")) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
+  });
+  await page.goto(address);
+  await page.getByTestId("ledger").waitFor();
+  return { page, context };
+}
+
+/** Waits until `probe` gives something true, and returns it. @template T @param {() => Promise<T>} probe @param {string} what */
+async function until(probe, what) {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const found = await probe();
+    if (found) return found;
+    assert.ok(performance.now() < deadline, `not within ${PATIENCE_MS} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** A number of the page without the spaces that group it, in the smallest step that it shows. */
+function steps(/** @type {string} */ text, /** @type {number} */ perUnit) {
+  const value = Number(text.replace(/[\s\u202f]/g, ""));
+  assert.ok(Number.isFinite(value), `no number: ${text}`);
+  return Math.round(value * perUnit);
+}
+
+/** The ledger beside the timeline, in microseconds; holds it to its sum. @param {Stage} stage */
+async function ledger({ part }) {
+  const rows = await part("ledger").locator("tbody tr, tfoot tr").evaluateAll((/** @type {Element[]} */ found) =>
+    found.map((row) => [row.querySelector("th")?.textContent ?? "", row.querySelector("td")?.textContent ?? ""]),
+  );
+  const parts = rows.map((/** @type {string[]} */ [name, ms]) => /** @type {const} */ ([name.trim(), steps(ms, 1000)]));
+  const wall = parts.pop();
+  assert.equal(wall[0], "= wall");
+  assert.ok(wall[1] > 0);
+  const sum = parts.reduce((/** @type {number} */ all, /** @type {[string, number]} */ row) => all + row[1], 0);
+  assert.equal(sum, wall[1], `the parts of the ledger are its wall time: ${JSON.stringify(parts)}`);
+  return { parts: Object.fromEntries(parts), wall: wall[1] };
+}
+
+/** Chooses each core by key and holds its ledger, and each row of the table of cores, to its sum. @param {Stage} stage */
+async function ledgersAddUp(stage) {
+  const { page, part, api } = stage;
+  const { cpus } = (await api("api/v1/snapshot?range_s=1")).host;
+  await ledger(stage);
+  await part("timeline-canvas").focus();
+  await page.keyboard.press("End");
+  for (const [at, cpu] of cpus.slice(0, 8).entries()) {
+    if (at > 0) await page.keyboard.press("ArrowDown");
+    await part("ledger").getByText(`Core ${cpu}`).waitFor();
+    await ledger(stage);
+  }
+  await page.keyboard.press("Escape");
+  const rows = await part("cores").locator("tbody tr").all();
+  assert.equal(rows.length, Math.min(cpus.length, 16));
+  for (const row of rows) {
+    const cells = await row.locator("td").allInnerTexts();
+    const sum = cells.slice(2, 7).reduce((/** @type {number} */ all, /** @type {string} */ text) => all + steps(text, 100), 0);
+    assert.equal(sum, 10_000, cells.join(" | "));
+  }
+}
+
+/** Filters change the address, the rows and the command; back undoes them. @param {Stage} stage */
+async function filtersWork(stage) {
+  const { page, part, api } = stage;
+  const { host } = await api("api/v1/snapshot?range_s=1");
+  const command = async () => {
+    const line = await part("command").innerText();
+    commands.add(line);
+    return line;
+  };
+  const plain = await command();
+  const least = part("filters").locator("input[name=min_us]");
+  assert.equal(await least.inputValue(), String(host.gap_threshold_ns / 1000), "stalls from where they are looked for");
+  assert.equal(await page.locator("#looked-for").innerText(), "");
+
+  const field = part("filters").locator("input[name=cpus]");
+  await field.fill(String(host.cpus[0]));
+  await field.press("Enter");
+  await page.waitForURL(`${address}?cpu=${host.cpus[0]}`);
+  await until(async () => (await part("cores").locator("tbody tr").count()) === 1, "one core is left");
+  assert.ok((await command()).includes(`--cpus ${host.cpus[0]}`));
+  assert.equal((await ledger(stage)).wall > 0, true);
+
+  const chip = part("filters").locator("button.chip").first();
+  const kind = await chip.getAttribute("data-kind");
+  const label = (await chip.evaluate((/** @type {Element} */ element) =>
+    [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent).join(""),
+  )).trim();
+  await chip.click();
+  await page.waitForURL((/** @type {URL} */ url) => url.searchParams.get("kind") === kind);
+  const names = await part("causes").locator("tbody td:first-child").allInnerTexts();
+  assert.ok(names.every((/** @type {string} */ name) => name.trim().startsWith(label)), `${label}: ${names.join()}`);
+  assert.ok((await command()).includes(`--kinds ${kind}`));
+
+  await least.fill("7.5");
+  await least.press("Enter");
+  await page.waitForURL(/min_us=7\.5/);
+  assert.match(await page.locator("#looked-for").innerText(), /^stalls are looked for from \d+ us on$/);
+  assert.ok((await command()).includes("--min-gap 7500ns"));
+  await least.fill("5000");
+  await least.press("Enter");
+  await page.waitForURL(/min_us=5000/);
+  assert.ok((await command()).includes("--min-gap 5ms"));
+  const stalls = await part("stalls").innerText();
+  assert.match(stalls, /of 5 ms and more|No stall of 5 ms or more in this range/);
+
+  for (let back = 0; back < 4; back += 1) await page.goBack();
+  await page.waitForURL(address);
+  assert.equal(await command(), plain);
+  assert.equal(await field.inputValue(), "");
+  assert.equal(await part("cores").locator("tbody tr").count(), Math.min(host.cpus.length, 16));
+  await page.goForward();
+  await page.waitForURL(/\?cpu=/);
+  await part("filters").getByRole("button", { name: "Reset" }).click();
+  await page.waitForURL(address);
+}
+
+/** The button gives the command that is shown. @param {Stage} stage */
+async function copies({ page, part }) {
+  await part("copy").click();
+  await part("copy").getByText("Copied").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await part("command").innerText());
+}
+
+/** From the top of the page to a place in the timeline without a pointer. @param {Stage} stage */
+async function worksByKey(stage) {
+  const { page, part, api } = stage;
+  const { host } = await api("api/v1/snapshot?range_s=1");
+  // The first thing that Tab reaches after the page was loaded.
+  await page.locator(".skip").focus();
+  /** Tabs on to this element, all on the way being marked when they have the focus. @param {string} selector */
+  const tabTo = async (selector) => {
+    for (let press = 0; press < 60; press += 1) {
+      await page.keyboard.press("Tab");
+      const at = await page.evaluate((/** @type {string} */ wanted) => {
+        const focused = document.activeElement;
+        if (!focused) return { there: false, marked: true, what: "nothing" };
+        const marked = [focused, focused.nextElementSibling].some((one) => {
+          const style = one && getComputedStyle(one);
+          return style && ((style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none");
+        });
+        return { there: focused.matches(wanted), marked: focused === document.body || marked, what: focused.outerHTML.slice(0, 90) };
+      }, selector);
+      assert.ok(at.marked, `the focus is not to be seen on ${at.what}`);
+      if (at.there) return;
+    }
+    assert.fail(`no key leads to ${selector}`);
+  };
+  await tabTo("input[name=cpus]");
+  await page.keyboard.type(String(host.cpus[0]));
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\?cpu=\d+$/);
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(address);
+  await tabTo("[data-testid=copy]");
+  await tabTo("button.chip");
+  await page.keyboard.press("Space");
+  await page.waitForURL(/\?kind=/);
+  await page.keyboard.press("Space");
+  await page.waitForURL(address);
+  await tabTo("[data-testid=timeline-canvas]");
+  await page.keyboard.press("End");
+  await part("ledger").getByText(`Core ${host.cpus[0]}`).waitFor();
+  const newest = await part("ledger").locator("p").first().innerText();
+  await page.keyboard.press("ArrowLeft");
+  await until(async () => (await part("ledger").locator("p").first().innerText()) !== newest, "the place moves");
+  if (host.cpus.length > 1) {
+    await page.keyboard.press("ArrowDown");
+    await part("ledger").getByText(`Core ${host.cpus[1]}`).waitFor();
+  }
+  assert.match(await page.locator(".canvas-scroll [role=status]").innerText(), /^Core \d+, .* lost /);
+  await page.keyboard.press("Escape");
+  await part("ledger").getByText("whole range").waitFor();
+}
+
+/** Text stands out in both themes, and nothing needs sideways scrolling. @param {Stage} stage */
+async function isReadable({ page, part }) {
+  // What is folded must fit and stand out, too.
+  await page.locator("#main").evaluate((/** @type {Element} */ main) => {
+    for (const folded of main.querySelectorAll("section:not([data-testid=stalls]) details")) folded.setAttribute("open", "");
+  });
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.waitForFunction((/** @type {string} */ theme) => document.documentElement.dataset.theme === theme, colorScheme);
+    // A button on its way from one theme to the other has neither's contrast.
+    await page.waitForFunction(() => !document.getAnimations().some((one) => one instanceof CSSTransition));
+    assert.deepEqual(await faintText(page), [], colorScheme);
+    await page.screenshot({ path: join(folder, `${mode}-${colorScheme}.png`), fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  for (const width of [1200, 1400, 500]) {
+    await page.setViewportSize({ width, height: 1000 });
+    // A table of a narrow window may scroll in itself, the page may not.
+    const wide = await page.evaluate((/** @type {number} */ inner) => {
+      const within = [document.documentElement, ...(inner >= 1200 ? document.querySelectorAll(".table-scroll") : [])];
+      const seen = within.filter((one) => one.checkVisibility());
+      return seen.filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.getAttribute("aria-label")} ${one.scrollWidth} > ${one.clientWidth}`);
+    }, width);
+    assert.deepEqual(wide, [], `${width} px`);
+  }
+  await page.screenshot({ path: join(folder, `${mode}-500.png`), fullPage: true });
+  await page.setViewportSize({ width: 1400, height: 1000 });
+  await part("verdict").waitFor();
+}
+
+/** The other checks would see a request to elsewhere, and the server's policy refuses it. */
+async function policyHolds() {
+  /** @type {string[]} */
+  const own = [];
+  const { page, context } = await open(own);
+  assert.deepEqual(own, []);
+  const answer = await page.evaluate(() => fetch("http://127.0.0.2:9/").then(() => "answered", () => "refused"));
+  assert.equal(answer, "refused");
+  await until(async () => own.some((fault) => fault.startsWith("connect-src refused http://127.0.0.2:9")), "a complaint");
+  assert.ok(!own.some((fault) => fault.startsWith("request to")), "refused before it was sent");
+  await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "document.title = 'taken over'";
+    document.body.append(script);
+  });
+  await until(async () => own.some((fault) => fault.startsWith("script-src")), "a complaint about the script");
+  assert.notEqual(await page.title(), "taken over");
+  await context.close();
+}
+
+/** @type {Record<string, (stage: Stage) => Promise<void>>} */
+const LIVE = {
+  async "the verdict is what the API says"({ page, part }) {
+    const answer = await page.waitForResponse((/** @type {any} */ response) => response.url().includes("/api/v1/snapshot"));
+    const { verdict } = await answer.json();
+    assert.ok(verdict.sentence.length > 10);
+    await until(async () => (await part("verdict").locator("p").innerText()) === verdict.sentence, verdict.sentence);
+    assert.equal(await part("verdict").getAttribute("data-severity"), verdict.severity);
+    assert.ok(await part("verdict").isVisible());
+  },
+  async "the age counts, and windows arrive by themselves"({ page, part }) {
+    const wall = async () => steps(await part("ledger").locator("tfoot td").first().innerText(), 1000);
+    const drawn = () => part("timeline-canvas").locator("canvas").first().evaluate((/** @type {HTMLCanvasElement} */ canvas) => canvas.toDataURL());
+    const [wallBefore, drawnBefore] = [await wall(), await drawn()];
+    // Rises with time and falls with a window.
+    await page.waitForFunction(() => {
+      const text = document.querySelector("[data-testid=age]")?.textContent ?? "";
+      const seconds = parseFloat(text.match(/([\d.]+) s old/)?.[1] ?? "NaN");
+      const seen = /** @type {any} */ (globalThis);
+      if (seconds > seen.lastAge) seen.ageRose = true;
+      if (seconds < seen.lastAge) seen.ageFell = true;
+      if (Number.isFinite(seconds)) seen.lastAge = seconds;
+      return seen.ageRose && seen.ageFell;
+    });
+    assert.match(await part("age").innerText(), /^(live|late)\s/);
+    await until(async () => (await wall()) > wallBefore, "the ledger grows");
+    await until(async () => (await drawn()) !== drawnBefore, "the timeline is drawn anew");
+    assert.ok(asked.includes("/api/v1/events"));
+  },
+  async "each ledger adds up"(stage) {
+    await stage.part("pause").click();
+    await until(async () => (await stage.part("age").getAttribute("data-state")) === "paused", "the page pauses");
+    await ledgersAddUp(stage);
+    await stage.part("pause").click();
+    await until(async () => (await stage.part("age").getAttribute("data-state")) === "live", "the page goes on");
+  },
+  "filters change the address, the rows and the command": filtersWork,
+  "the command is copied": copies,
+  "all of it works by key": worksByKey,
+  "it is readable in light and dark, from 500 px on": isReadable,
+};
+
+/** @type {Record<string, (stage: Stage) => Promise<void>>} */
+const REPLAY = {
+  async "the verdict is what the API says"({ part, api }) {
+    const { verdict } = await api("api/v1/snapshot");
+    assert.equal(await part("verdict").locator("p").innerText(), verdict.sentence);
+    assert.equal(await part("verdict").getAttribute("data-severity"), verdict.severity);
+    assert.ok(await part("verdict").isVisible());
+  },
+  async "it says that it is a recording and claims nothing live"({ page, part, api }) {
+    const { recording } = await api("api/v1/snapshot");
+    assert.ok((await part("age").innerText()).replace(/\s+/g, " ").startsWith(`recording: ${recording} `));
+    assert.equal(await part("pause").count(), 0);
+    const top = await page.locator("header").innerText();
+    assert.doesNotMatch(top, /\blive\b|\bold\b|\blate\b/i);
+    const text = () => page.locator("#main").innerText();
+    const before = await text();
+    await page.waitForTimeout(1500);
+    assert.equal(await text(), before, "a recording stands still");
+    assert.ok(!asked.includes("/api/v1/events"));
+  },
+  async "its sums are those of the API"(stage) {
+    const report = await stage.api("api/v1/report?range_s=0");
+    const { parts, wall } = await ledger(stage);
+    const sum = (/** @type {string} */ field) => report.cores.reduce((/** @type {number} */ all, /** @type {any} */ core) => all + core[field], 0) / 1000;
+    // Rounded so that all parts add up: a part may be off by one step.
+    for (const [name, field] of [["idle", "idle_ns"], ["user", "user_ns"], ["kernel for tasks", "kernel_ns"], ["unexplained", "unexplained_ns"]]) {
+      assert.ok(Math.abs(parts[name] - sum(field)) <= 1, `${name}: ${parts[name]} us and ${sum(field)} us`);
+    }
+    assert.ok(Math.abs(wall - sum("wall_ns")) <= 1);
+  },
+  "each ledger adds up": ledgersAddUp,
+  async "a stall opens to its causes, and what none covers is untraced"({ part, api }) {
+    const { gaps } = await api("api/v1/report?range_s=0");
+    assert.ok(gaps.length > 0, "the recording of a troubled host has stalls");
+    const first = part("stalls").locator("li").first();
+    await first.locator("summary").click();
+    const inside = first.locator("table.ledger");
+    await inside.waitFor();
+    assert.ok((await inside.innerText()).includes("untraced"));
+    const evidence = await first.locator(".stall-inside ul").innerText();
+    assert.ok(evidence.includes(gaps[0].evidence[0]), evidence);
+    assert.ok(!(await part("stalls").innerText()).includes("unexplained"));
+    await first.getByRole("button", { name: "Show in the timeline" }).click();
+    await part("ledger").getByText(`Core ${gaps[0].cpu}`).waitFor();
+    await part("ledger").getByRole("button", { name: "Whole range" }).click();
+    await first.locator("summary").click();
+  },
+  "filters change the address, the rows and the command": filtersWork,
+  "the command is copied": copies,
+  "all of it works by key": worksByKey,
+  "it is readable in light and dark, from 500 px on": isReadable,
+};
+
+try {
+  const { page, context } = await open(faults);
+  const part = (/** @type {string} */ id) => page.getByTestId(id);
+  const api = async (/** @type {string} */ path) => (await fetch(new URL(path, address))).json();
+  const stage = { page, part, api };
+  await checks(mode === "live" ? LIVE : REPLAY, stage);
+  assert.deepEqual(faults, [], "the console is clean, and nobody but the server was asked");
+  await context.close();
+  await checks({ "the policy refuses what it should, and this test sees it": policyHolds }, stage);
+  console.log(JSON.stringify({ commands: [...commands] }));
+} catch (error) {
+  console.error(error instanceof Error ? error.stack : error);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+}
