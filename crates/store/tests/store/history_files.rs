@@ -129,7 +129,8 @@ fn a_damaged_history_is_refused_and_left_alone() {
 fn child_that_holds_a_history() {
     let _history = open(&child::file()).unwrap();
     println!("\nHOLDING");
-    std::thread::sleep(std::time::Duration::from_secs(600));
+    // Ends with its parent at the latest, however that ends.
+    std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
 #[test]
@@ -139,14 +140,18 @@ fn a_second_process_is_told_who_has_the_history_and_a_dead_one_does_not_block() 
     let link = directory.path().join("link.sqlite");
     filled(&path);
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    let mut holder =
-        child::command(&[], "history_files::child_that_holds_a_history", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut holder = child::command(&[], "history_files::child_that_holds_a_history", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "HOLDING"), "the child has no history");
-    let refused: Vec<String> = [&path, &link].map(|path| open(path).unwrap_err().to_string()).into();
+    let refused = [&path, &link].map(|path| open(path).err());
     holder.kill().unwrap();
     holder.wait().unwrap();
     for error in refused {
+        let error = error.expect("opened twice").to_string();
         assert!(error.contains(&format!("process {}", holder.id())), "{error}");
     }
     let history = open(&path).unwrap();
