@@ -1,2 +1,97 @@
-//! Being built.
-fn main() {}
+//! Side by side with other people's tools: runs each in turn on the same machine, in the same run, and prints ratios.
+//!
+//! `make bench`, or `cargo run --release -p surefoot-bench -- [NAME...] [--quick] [--json FILE]`.
+//!
+//! # Invariants
+//! - What is compared is measured in turns (A B A B), never one after the other; a row has the median and the
+//!   quartiles of its rounds.
+//! - A row says which limit it is held against and whether that is met; without the peer it says `not run` and why.
+//! - Every process that is started here is ended here, by its number.
+//! - Exit code 0: every limit that was tried is met; 1: one is missed; 2: wrong use or a failure.
+#![forbid(unsafe_code)]
+
+mod child;
+mod cost;
+mod inject;
+mod loop_period;
+mod machine;
+mod memory;
+mod named;
+mod numbers;
+mod peers;
+mod run;
+mod stalls;
+mod storm;
+mod table;
+mod watchers;
+mod work;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures Surefoot beside other tools and prints ratios, each with its limit.
+#[derive(Parser)]
+#[command(name = "surefoot-bench", args_conflicts_with_subcommands = true, max_term_width = 110)]
+struct Arguments {
+    /// What to measure [default: everything]
+    #[arg(value_enum)]
+    names: Vec<Name>,
+    /// Fewer and shorter rounds: shows that it works, proves little
+    #[arg(long)]
+    quick: bool,
+    /// Write the table into this file as well, one JSON object per row
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The surefoot command to measure [default: built anew, in release]
+    #[arg(long, value_name = "FILE")]
+    surefoot: Option<PathBuf>,
+    /// A part that a benchmark runs as a process of its own
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// The probe's loop against a bare counter loop
+    Loop,
+    /// Injected stalls: found, how long, and what oslat and cyclictest say of them
+    Stalls,
+    /// How much of the time in gaps has a named cause under load
+    Named,
+    /// What watching costs a loop, a pipe, an munmap storm and each interrupt, beside perf and bpftrace
+    Cost,
+    /// Resident memory of watch
+    Memory,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Stall a core for known times and print them
+    #[command(hide = true)]
+    Inject(inject::Options),
+    /// Do a fixed amount of work on a core and print how long it took
+    #[command(hide = true)]
+    Work(work::Options),
+    /// Unmap memory in one thread while another spins, and print what the latter lost
+    #[command(hide = true)]
+    Storm(storm::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.part {
+        Some(Part::Inject(options)) => inject::run(&options).map(|()| true),
+        Some(Part::Work(options)) => work::run(&options).map(|()| true),
+        Some(Part::Storm(options)) => storm::run(&options).map(|()| true),
+        None => run::all(&arguments.names, arguments.quick, arguments.json.as_deref(), arguments.surefoot),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("surefoot-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

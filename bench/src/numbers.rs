@@ -1,0 +1,107 @@
+//! The middle of many numbers and how far they spread.
+
+use serde::Serialize;
+
+/// Median and quartiles.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// A quarter of the numbers is below this.
+    pub lower: f64,
+    /// The middle.
+    pub median: f64,
+    /// A quarter of the numbers is above this.
+    pub upper: f64,
+    /// How many numbers there are.
+    pub rounds: usize,
+}
+
+impl Spread {
+    /// Of at least one number; `None` of none.
+    pub fn of(numbers: &[f64]) -> Option<Spread> {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        (!sorted.is_empty()).then(|| Spread {
+            lower: quantile(&sorted, 0.25),
+            median: quantile(&sorted, 0.5),
+            upper: quantile(&sorted, 0.75),
+            rounds: sorted.len(),
+        })
+    }
+}
+
+/// The quantile of sorted numbers, between its two neighbours where it falls between two.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = (sorted.len() - 1) as f64 * share;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+/// The median; `None` of no numbers.
+pub fn median(numbers: &[f64]) -> Option<f64> {
+    Spread::of(numbers).map(|spread| spread.median)
+}
+
+/// A duration for people, with three digits.
+pub fn duration(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size < 1e3 => (ns, "ns"),
+        size if size < 1e6 => (ns / 1e3, "us"),
+        size if size < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let digits = if value.abs() >= 100.0 {
+        0
+    } else if value.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Random numbers from a seed (splitmix64): the same on every machine.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to below 1.
+    pub fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_spread_is_median_and_quartiles_in_any_order() {
+        let spread = Spread::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!(spread, Spread { lower: 2.0, median: 3.0, upper: 4.0, rounds: 5 });
+        assert_eq!(median(&[1.0, 2.0]), Some(1.5));
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown: Vec<String> = [0.0, 12.34, 1234.0, 12_345_678.0, -2500.0].map(duration).to_vec();
+        assert_eq!(shown, ["0.00 ns", "12.3 ns", "1.23 us", "12.3 ms", "-2.50 us"]);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_again() {
+        let (mut one, mut other) = (Random(7), Random(7));
+        assert!((0..100).all(|_| one.bits() == other.bits()));
+        assert!((0..1000).map(|_| one.share()).all(|share| (0.0..1.0).contains(&share)));
+    }
+}
