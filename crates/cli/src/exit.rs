@@ -21,10 +21,22 @@ pub fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         // Whoever reads our output may stop reading: `surefoot ... | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("surefoot: {error:#}");
+            eprintln!("surefoot: {}", message(&error));
             ExitCode::from(if is_unsupported(&error) { 3 } else { 2 })
         }
     }
+}
+
+/// The error and its causes; a cause that the words before it contain already is not said again.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += ": ";
+            text += &cause;
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -47,4 +59,19 @@ fn is_unsupported(error: &anyhow::Error) -> bool {
                 )
             )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let missing = || io::Error::other("no such thing");
+        let said = anyhow::Error::new(missing()).context("night.db: cannot be opened: no such thing");
+        assert_eq!(message(&said), "night.db: cannot be opened: no such thing");
+        let unsaid = Err::<(), _>(missing()).context("night.db").unwrap_err();
+        assert_eq!(message(&unsaid), "night.db: no such thing");
+    }
 }

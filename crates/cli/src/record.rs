@@ -13,7 +13,7 @@ use surefoot_store::recording::{End, Existing, Reader, Writer};
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
-    report::check_duration(options.duration)?;
+    report::check_times(&options.what, options.interval, Some(options.duration))?;
     let stop = signals::stop_flag()?;
     let mut collector = report::start(&root, &options.what, options.interval)?;
     let existing = if options.force { Existing::Replace } else { Existing::Refuse };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, signals};
 use surefoot_model::{Event, Lost, Report};
-use surefoot_stall::{Collector, Config, LONGEST_RUN, WINDOW_RANGE};
+use surefoot_stall::{Collector, Config, LONGEST_RUN, THRESHOLD_RANGE_NS, WINDOW_RANGE};
 
 /// The collector's configuration from the command line.
 pub fn config(what: &What, window: Duration) -> Config {
@@ -33,6 +33,20 @@ pub fn check_process(what: &What, root: &Root) -> anyhow::Result<()> {
 /// Refuses a run that is too long to end.
 pub fn check_duration(duration: Duration) -> anyhow::Result<()> {
     anyhow::ensure!(duration <= LONGEST_RUN, "--duration: {duration:?} is longer than 7 days");
+    Ok(())
+}
+
+/// Refuses windows and thresholds outside their ranges, by the names of their options, and a run that is over before
+/// its first window.
+pub fn check_times(what: &What, interval: Duration, duration: Option<Duration>) -> anyhow::Result<()> {
+    let windows = WINDOW_RANGE.0..=WINDOW_RANGE.1;
+    anyhow::ensure!(windows.contains(&interval), "--interval: {interval:?} is outside 100 ms to 1 h");
+    let thresholds = THRESHOLD_RANGE_NS.0..=THRESHOLD_RANGE_NS.1;
+    anyhow::ensure!(thresholds.contains(&what.min_gap), "--min-gap: {} ns is outside 100 ns to 60 s", what.min_gap);
+    if let Some(duration) = duration {
+        check_duration(duration)?;
+        anyhow::ensure!(duration >= interval, "--duration: {duration:?} is shorter than a window, {interval:?}");
+    }
     Ok(())
 }
 
@@ -74,9 +88,9 @@ pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool)
 pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     check_process(&options.what, &root)?;
-    check_duration(options.duration)?;
-    let stop = signals::stop_flag()?;
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
+    check_times(&options.what, window, Some(options.duration))?;
+    let stop = signals::stop_flag()?;
     let mut collector = start(&root, &options.what, window)?;
     let mut report = Report::default();
     collect(&mut collector, options.duration, stop, |event| {

@@ -36,9 +36,7 @@ pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
 fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
-    if let Some(duration) = options.duration {
-        report::check_duration(duration)?;
-    }
+    report::check_times(&options.what, options.interval, options.duration)?;
     let config = report::config(&options.what, options.interval).checked(&root)?;
     surefoot_stall::keep_off(&options.what.cpus.clone().unwrap_or_default().0, &root);
     let server = start_server(options, Mode::Live, &root)?;
@@ -51,6 +49,10 @@ fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
     while !stop.load(Ordering::Relaxed) && options.duration.is_none_or(|duration| start.elapsed() < duration) {
         for event in collector.next_window(stop)? {
             take(event, server.as_ref(), &mut screen)?;
+        }
+        // What the server itself has to say, of its history for instance, it has published already.
+        for notice in server.iter().flat_map(Server::take_notices) {
+            screen.add(&Event::Notice(notice))?;
         }
         screen.draw()?;
     }
@@ -167,6 +169,9 @@ impl Screen {
                 self.gaps.push_back(gap.clone());
             }
             Event::Notice(notice) => {
+                if !self.is_terminal && !self.json {
+                    writeln!(io::stdout().lock(), "notice: {}", notice.text)?;
+                }
                 if self.notices.len() == 3 {
                     self.notices.pop_front();
                 }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
-use surefoot_model::Event;
+use surefoot_model::{Event, Notice};
 use tokio::sync::watch;
 
 /// Events that may wait to be taken in, and memory for them.
@@ -97,6 +97,12 @@ impl Server {
         if !self.queue.push(event, bytes, self.patience) {
             self.shared.queue_was_full();
         }
+    }
+
+    /// What the server itself has noticed since the last call, such as a history that cannot be written: for a caller
+    /// that shows notices elsewhere, too. They are on the page already; do not publish them again.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        self.shared.take_notices()
     }
 
     /// Ends all threads, within 2 s. Events that were published before are taken in first.

@@ -4,6 +4,7 @@ use crate::ring::Ring;
 use crate::totals::Totals;
 use crate::verdict::{self, HostVerdict};
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ const GAPS_BYTES_MAX: usize = 4 << 20;
 /// Notices that are kept, and memory for them.
 const NOTICES_MAX: usize = 100;
 const NOTICES_BYTES_MAX: usize = 1 << 20;
+/// Own notices that wait for the caller to take them.
+const OWN_NOTICES_MAX: usize = 16;
 /// Events that a live client may lag behind before it loses some.
 const LIVE_EVENTS_MAX: usize = 256;
 /// Clients of the live events at one time.
@@ -89,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) history: Option<History>,
     live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
     queue_notice: Mutex<Seldom>,
+    /// The server's own notices that nobody has taken yet.
+    own_notices: Mutex<VecDeque<Notice>>,
     state: Mutex<State>,
 }
 
@@ -135,6 +140,7 @@ impl Shared {
             history,
             live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
             queue_notice: Mutex::default(),
+            own_notices: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -151,7 +157,19 @@ impl Shared {
     /// Takes a word about the stream itself in.
     pub(crate) fn notice(&self, text: String) {
         let at_ns = self.now_ns(&self.state());
-        self.fold(Event::Notice(Notice { at_ns, text }));
+        let notice = Notice { at_ns, text };
+        let mut own = lock(&self.own_notices);
+        if own.len() == OWN_NOTICES_MAX {
+            own.pop_front();
+        }
+        own.push_back(notice.clone());
+        drop(own);
+        self.fold(Event::Notice(notice));
+    }
+
+    /// The server's own notices since the last call; of many that nobody took the newest.
+    pub(crate) fn take_notices(&self) -> Vec<Notice> {
+        lock(&self.own_notices).drain(..).collect()
     }
 
     /// Counts an event that the full queue refused, and says so, at most once a minute.
