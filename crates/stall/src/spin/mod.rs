@@ -6,8 +6,10 @@
 pub mod probe;
 pub(crate) mod sentinel;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;
+use surefoot_hostfs::thread;
+use surefoot_model::CpuId;
 
 /// Jumps that the ring holds before the reader takes them.
 const RING_JUMPS: u64 = 1 << 15;
@@ -32,7 +34,12 @@ pub struct Jumps {
     read: AtomicU64,
     dropped: AtomicU64,
     stop: AtomicBool,
+    /// The core that the loop must stay on; [`ANY_CORE`] for none.
+    core: AtomicU32,
+    moved: AtomicBool,
 }
+
+const ANY_CORE: u32 = u32::MAX;
 
 impl Default for Jumps {
     fn default() -> Self {
@@ -44,6 +51,8 @@ impl Default for Jumps {
             read: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            core: AtomicU32::new(ANY_CORE),
+            moved: AtomicBool::new(false),
         }
     }
 }
@@ -84,6 +93,26 @@ impl Jumps {
         self.stop.store(true, Ordering::Relaxed);
     }
 
+    /// Ends the loop when it runs on another core: one that goes offline moves even what was tied to it, and what a
+    /// loop sees elsewhere says nothing about its core.
+    pub fn stay_on(&self, cpu: CpuId) {
+        self.core.store(cpu.0, Ordering::Relaxed);
+    }
+
+    /// Whether the loop ended because it was moved off its core.
+    pub fn was_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    fn is_on_its_core(&self) -> bool {
+        let core = self.core.load(Ordering::Relaxed);
+        let stays = core == ANY_CORE || thread::current_cpu().0 == core;
+        if !stays {
+            self.moved.store(true, Ordering::Relaxed);
+        }
+        stays
+    }
+
     /// Whether the loop was told to end.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -95,7 +124,7 @@ impl Jumps {
 pub fn spin_until(end: u64, threshold: u64, jumps: &Jumps) -> u64 {
     let mut turns = 0u64;
     let mut last = tsc();
-    while last < end && !jumps.stopped() {
+    while last < end && !jumps.stopped() && jumps.is_on_its_core() {
         for _ in 0..TURNS_PER_LOOK {
             let now = tsc();
             if now.wrapping_sub(last) > threshold {
@@ -168,5 +197,13 @@ mod tests {
         assert!(taken.windows(2).all(|pair| pair[0].after <= pair[1].before));
         jumps.stop();
         assert_eq!(spin_until(u64::MAX, 1_000, &jumps), 0);
+    }
+
+    #[test]
+    fn a_loop_that_is_moved_off_its_core_ends() {
+        let jumps = Jumps::default();
+        jumps.stay_on(CpuId(surefoot_hostfs::cpus::LARGEST_CPU));
+        assert_eq!(spin_until(u64::MAX, 1_000, &jumps), 0);
+        assert!(jumps.was_moved());
     }
 }

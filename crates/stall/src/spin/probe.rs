@@ -161,7 +161,8 @@ pub fn run(
     let mut run = Run { pending: VecDeque::new(), dropped: 0 };
     loop {
         std::thread::sleep(LOOK_EVERY);
-        let finished = clock::tsc() >= end || stop.load(Ordering::Relaxed);
+        let all_moved = loops.iter().all(|each| each.jumps.was_moved());
+        let finished = clock::tsc() >= end || stop.load(Ordering::Relaxed) || all_moved;
         if finished {
             loops.iter().for_each(|each| each.jumps.stop());
         }
@@ -184,6 +185,12 @@ pub fn run(
     let dropped_gaps = run.dropped + loops.iter().map(|each| each.jumps.dropped()).sum::<u64>();
     let mut cores = Vec::new();
     for each in loops {
+        if each.jumps.was_moved() {
+            missing.push(format!(
+                "core {} went offline, or this process was moved off it: its loop ended before its time",
+                each.cpu
+            ));
+        }
         cores.push(each.finish(&clock)?);
     }
     Ok(ProbeSummary {
@@ -236,6 +243,7 @@ fn start_loops(config: &ProbeConfig, end: u64, clock: &TscClock) -> Result<Vec<L
             let _ = ready.send((thread::current_tid(), prepared.is_ok()));
             prepared?;
             let granularity = spin::granularity();
+            theirs.stay_on(cpu);
             spin::spin_until(end, threshold, &theirs);
             Ok(granularity)
         };
