@@ -288,7 +288,9 @@ impl Finished {
         for word in words {
             assert!(first.contains(word), "'{word}' is not in it: {self:#?}");
         }
-        let is_hint = |line: &str| line.starts_with("Usage: ") || line.starts_with("For more information");
+        let is_hint = |line: &str| {
+            ["Usage: ", "For more information", "  [possible values: "].iter().any(|hint| line.starts_with(hint))
+        };
         assert!(lines.all(is_hint), "more than one line: {self:#?}");
         says_nothing_twice(first);
     }

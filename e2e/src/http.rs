@@ -14,10 +14,11 @@ pub struct Answer {
     pub body: String,
 }
 
+/// Asks in the words of HTTP 1.0, whose answers come in one piece and end with the connection.
 fn ask(address: &str, path: &str, more: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{more}\r\n").unwrap();
     BufReader::new(stream)
 }
 
@@ -32,7 +33,7 @@ fn head(stream: &mut BufReader<TcpStream>) -> (u16, String) {
 
 /// Asks for a path and reads the whole answer.
 pub fn get(address: &str, path: &str) -> Answer {
-    let mut stream = ask(address, path, "Connection: close\r\n");
+    let mut stream = ask(address, path, "");
     let (status, head) = head(&mut stream);
     let mut body = Vec::new();
     stream.read_to_end(&mut body).unwrap();

@@ -25,6 +25,7 @@
 
 pub mod actor;
 pub mod command;
+pub mod core_switch;
 pub mod disk;
 pub mod http;
 pub mod machine;

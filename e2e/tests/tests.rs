@@ -8,6 +8,7 @@ mod browser;
 mod cost;
 mod history;
 mod ledger;
+mod offline;
 mod page;
 mod preemption;
 mod probe;
