@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod collect;
 mod config;
 mod error;

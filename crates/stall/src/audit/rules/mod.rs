@@ -1,0 +1,176 @@
+//! The checks, as data: one table row and one test each.
+
+mod boot;
+mod interrupts;
+mod kernel;
+mod memory;
+mod power;
+mod tasks;
+#[cfg(test)]
+mod testing;
+
+use super::measure::Measured;
+use super::read::{CoreSettings, Known, Settings};
+use super::{Finding, RECORDED, State};
+use surefoot_hostfs::cpus::format_list;
+use surefoot_hostfs::isolation::format_mask;
+use surefoot_model::CpuId;
+
+/// One check.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Its stable name, as in JSON.
+    pub name: &'static str,
+    /// What is wished.
+    pub wished: &'static str,
+    /// Why, in one sentence.
+    pub why: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The value now and, where it is not as wished, the command; an error is the reason why it cannot be checked.
+    pub judge: fn(&Facts<'_>) -> Known<Judgement>,
+    /// What was measured, where something was.
+    pub evidence: fn(&Facts<'_>, &Measured) -> Known<String>,
+}
+
+/// The tables of all topics, in the order of the output.
+const TOPICS: [&[Rule]; 6] = [boot::RULES, interrupts::RULES, tasks::RULES, kernel::RULES, memory::RULES, power::RULES];
+
+/// Every check, in the order of the output.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    TOPICS.into_iter().flatten()
+}
+
+/// What a check looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The whole machine.
+    pub settings: &'a Settings,
+    /// The core.
+    pub core: &'a CoreSettings,
+    /// What happened meanwhile; `None` on a recorded tree.
+    pub measured: Option<&'a Measured>,
+}
+
+/// What a check says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// What is there now.
+    pub value: String,
+    /// What to do; `None` when it is as wished.
+    pub command: Option<String>,
+}
+
+/// It is as wished.
+fn fine(value: impl Into<String>) -> Known<Judgement> {
+    Ok(Judgement { value: value.into(), command: None })
+}
+
+/// It is not, and this is what to do.
+fn fix(value: impl Into<String>, command: impl Into<String>) -> Known<Judgement> {
+    Ok(Judgement { value: value.into(), command: Some(command.into()) })
+}
+
+impl Rule {
+    /// Applies the check. Pure.
+    pub fn apply(&self, facts: &Facts<'_>) -> Finding {
+        let (state, value, command) = match (self.judge)(facts) {
+            Ok(Judgement { value, command: None }) => (State::Ok, value, String::new()),
+            Ok(Judgement { value, command: Some(command) }) => (State::Fix, value, command),
+            Err(reason) => (State::CannotBeChecked, reason, String::new()),
+        };
+        let evidence = match facts.measured {
+            None => RECORDED.to_owned(),
+            Some(measured) => (self.evidence)(facts, measured).unwrap_or_else(|why| format!("not measured: {why}")),
+        };
+        let Rule { name, wished, why, source, .. } = *self;
+        Finding { cpu: facts.core.cpu, name, state, value, wished: wished.to_owned(), why, command, evidence, source }
+    }
+}
+
+impl Facts<'_> {
+    /// The core.
+    fn cpu(&self) -> CpuId {
+        self.core.cpu
+    }
+
+    /// What was measured, or the reason why nothing was.
+    fn measured(&self) -> Known<&Measured> {
+        self.measured.ok_or_else(|| RECORDED.to_owned())
+    }
+
+    /// A command that sends something to the other cores, given as list and as mask.
+    fn to_housekeeping(&self, command: impl Fn(&str, &str) -> String) -> String {
+        let cores = self.settings.housekeeping();
+        if cores.is_empty() {
+            return "nothing helps while no core is left for everything else: isolate fewer cores".to_owned();
+        }
+        command(&format_list(&cores), &format_mask(&cores))
+    }
+
+    /// The cores that a boot option should name: those that it names already, and all that are audited.
+    fn with_audited(&self, already: &[CpuId]) -> String {
+        let mut cores = already.to_vec();
+        cores.extend(&self.settings.audited);
+        format_list(&cores)
+    }
+}
+
+/// A set of cores for people: `1-3`, or `none`.
+fn cores_text(cores: &[CpuId]) -> String {
+    if cores.is_empty() { "none".to_owned() } else { format_list(cores) }
+}
+
+/// A borrowed value, or a copy of the reason why it is unknown.
+fn known<T>(value: &Known<T>) -> Known<&T> {
+    value.as_ref().map_err(Clone::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::testing::{good, settings};
+    use super::*;
+    use crate::audit::judge;
+    use std::collections::HashSet;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn names_are_unique_and_every_text_is_there() {
+        let names: HashSet<&str> = all().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), all().count());
+        for rule in all() {
+            let texts = [rule.name, rule.wished, rule.why, rule.source];
+            assert!(texts.iter().all(|text| !text.is_empty()), "{}", rule.name);
+            assert!(!rule.why.ends_with('.') && !rule.why.contains(". "), "{}: one sentence: {}", rule.name, rule.why);
+        }
+    }
+
+    #[test]
+    fn on_an_empty_tree_every_check_says_why_it_cannot_be_done() {
+        let tree = HostTree::new();
+        let findings = judge(&settings(&tree, &[1]), None);
+        assert_eq!(findings.len(), all().count());
+        for finding in findings {
+            assert_eq!(finding.state, State::CannotBeChecked, "{finding:?}");
+            assert!(finding.value.len() > 10 && finding.command.is_empty(), "{finding:?}");
+            assert_eq!(finding.evidence, RECORDED);
+        }
+    }
+
+    #[test]
+    fn on_the_good_tree_nothing_is_to_be_fixed() {
+        for finding in judge(&settings(&good(), &[2, 3]), None) {
+            assert_ne!(finding.state, State::Fix, "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_housekeeping_core_no_command_pretends_to_help() {
+        let findings =
+            judge(&settings(&good().file("sys/devices/virtual/workqueue/cpumask", "f\n"), &[0, 1, 2, 3]), None);
+        let finding = findings.iter().find(|finding| finding.name == "workqueue").unwrap();
+        assert_eq!(finding.state, State::Fix);
+        assert!(finding.command.contains("isolate fewer cores"), "{finding:?}");
+    }
+}
