@@ -38,6 +38,8 @@ pub enum Command {
 pub enum StallCommand {
     /// Spin on cores and explain every gap. Takes the cores completely for as long as it runs.
     Probe(ProbeOptions),
+    /// Name what interrupts a core, who raised it, and what to change.
+    Who(WhoOptions),
     /// Watch for a while, then print the ledger of each core.
     Report(ReportOptions),
     /// Watch for a while and write everything seen into a file.
@@ -254,6 +256,31 @@ pub struct ProbeOptions {
     #[arg(long, value_enum, default_value_t)]
     pub source: Source,
     /// JSON lines: one per gap, then a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct WhoOptions {
+    /// The core, or several, such as 1 or 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: CpuList,
+    /// The process whose work matters there: what preempts it counts as lost time
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// How long to watch
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// Take no stacks of the raisers: cheaper for them
+    #[arg(long)]
+    pub no_stacks: bool,
+    /// Stacks that each raising core takes per second; beyond it only names
+    #[arg(long, value_name = "NUMBER", default_value_t = 5000)]
+    pub stacks_per_s: u64,
+    /// Write the raisers' stacks into this file, folded, for flame-graph tools
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// JSON lines: one per kind of interrupt and core
     #[arg(long)]
     pub json: bool,
 }

@@ -11,6 +11,7 @@ mod status;
 mod table;
 mod units;
 mod watch;
+mod who;
 
 use args::{Command, StallCommand};
 use clap::Parser;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Status(options) => status::run(&options),
         Command::Stall { command } => match command {
             StallCommand::Probe(options) => probe::run(&options),
+            StallCommand::Who(options) => who::run(&options),
             StallCommand::Report(options) => report::run(&options),
             StallCommand::Record(options) => record::record(&options),
             StallCommand::Replay(options) => record::replay(&options),

@@ -3,8 +3,10 @@
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_model::{
-    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Lost, Notice, Report, SelfCost, Untimed,
+    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, Lost, Notice, Report, SelfCost,
+    Untimed,
 };
+use surefoot_stall::who::WhoReport;
 
 /// A line of a report.
 #[derive(Serialize)]
@@ -23,6 +25,19 @@ enum Line<'a> {
     Notice(&'a Notice),
     Cost(&'a SelfCost),
     Capability(&'a Capability),
+    Interrupt(&'a Interrupt),
+    Who {
+        duration_ns: u64,
+        joined_count: u64,
+        called_count: u64,
+        records: u64,
+        records_without_stack: u64,
+        records_dropped: u64,
+        records_unmatched: u64,
+        marks_lost: u64,
+        missing: &'a [String],
+        cost: &'a SelfCost,
+    },
 }
 
 #[derive(Serialize)]
@@ -116,6 +131,28 @@ fn row(lost: &Lost) -> LostRow<'_> {
 /// Writes the capabilities.
 pub fn capabilities(out: &mut impl Write, capabilities: &[Capability]) -> io::Result<()> {
     capabilities.iter().try_for_each(|capability| line(out, &Line::Capability(capability)))
+}
+
+/// Writes who raised what: a line per kind of interrupt and core, then a closing one.
+pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
+    for interrupt in &found.interrupts {
+        line(out, &Line::Interrupt(interrupt))?;
+    }
+    line(
+        out,
+        &Line::Who {
+            duration_ns: found.duration_ns,
+            joined_count: found.joined.0,
+            called_count: found.joined.1,
+            records: found.counts.records,
+            records_without_stack: found.counts.without_stack,
+            records_dropped: found.counts.dropped,
+            records_unmatched: found.lost.0,
+            marks_lost: found.lost.1,
+            missing: &found.missing,
+            cost: &found.cost,
+        },
+    )
 }
 
 /// Writes one gap.

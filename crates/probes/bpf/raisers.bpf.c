@@ -170,7 +170,7 @@ static __always_inline void fill(struct raised *raised, struct sender *sender, u
 	raised->function = function;
 	bpf_get_current_comm(raised->comm, sizeof(raised->comm));
 	__builtin_memset(raised->wakee, 0, sizeof(raised->wakee));
-	if (kind == RAISED_RESCHEDULE)
+	if (kind == RAISED_RESCHEDULE || kind == RAISED_WAKE)
 		__builtin_memcpy(raised->wakee, sender->wakee, sizeof(raised->wakee));
 	raised->pid = id;
 	raised->tgid = id >> 32;

@@ -35,6 +35,7 @@ mod host;
 pub mod ledger;
 pub mod spin;
 pub mod status;
+pub mod who;
 
 pub use collect::{Collector, host_capabilities};
 pub use config::{

@@ -1,0 +1,204 @@
+//! The raisers of each kind of interrupt, counted, within a limit.
+
+use super::stacks::Stacks;
+use super::system_calls;
+use crate::ledger::names::printable;
+use std::collections::{BTreeMap, HashMap};
+use surefoot_model::{Cause, Certainty, CpuId, Raiser};
+use surefoot_probes::Raised;
+
+/// Distinct raisers that are kept; the rest is counted as "other".
+const DISTINCT: usize = 10_000;
+
+/// What tells one raiser from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    cpu: CpuId,
+    cause: Cause,
+    function: String,
+    tid: u32,
+    system_call: Option<u32>,
+    kernel_stack: Vec<u64>,
+    user_stack: Vec<u64>,
+}
+
+/// Counts raisers and names their stacks while the processes still live.
+#[derive(Default)]
+pub(crate) struct RaiserTable {
+    known: HashMap<Key, Raiser>,
+    others: BTreeMap<(CpuId, Cause), u64>,
+    unknown: BTreeMap<(CpuId, Cause), u64>,
+}
+
+impl RaiserTable {
+    /// Counts an arrival of `cause` on `cpu`, raised by `raised` for `function`.
+    pub(crate) fn count(
+        &mut self,
+        stacks: &Stacks,
+        (cpu, cause): (CpuId, Cause),
+        certainty: Certainty,
+        function: String,
+        raised: &Raised,
+    ) {
+        // In an interrupt the current thread is a bystander: it must not tell raisers apart, nor be shown.
+        let tid = if raised.in_interrupt { 0 } else { raised.tid };
+        let key = Key {
+            cpu,
+            cause,
+            function,
+            tid,
+            system_call: raised.system_call,
+            kernel_stack: raised.kernel_stack.clone(),
+            user_stack: raised.user_stack.clone(),
+        };
+        if let Some(raiser) = self.known.get_mut(&key) {
+            raiser.count += 1;
+            return;
+        }
+        if self.known.len() >= DISTINCT {
+            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
+            return;
+        }
+        let raiser = Raiser {
+            certainty,
+            function: key.function.clone(),
+            syscall: raised.system_call.map_or_else(String::new, system_calls::name),
+            comm: if raised.in_interrupt { "(interrupt)".to_owned() } else { printable(&raised.comm) },
+            pid: if raised.in_interrupt { 0 } else { raised.pid },
+            tid,
+            wakee: printable(&raised.wakee),
+            count: 1,
+            kernel_stack: stacks.kernel(&raised.kernel_stack),
+            user_stack: stacks.user(raised.pid, &raised.user_stack),
+        };
+        self.known.insert(key, raiser);
+    }
+
+    /// Counts an arrival that was raised on its own core, in a context without a stack.
+    pub(crate) fn count_context(&mut self, place: (CpuId, Cause), context: String, comm: String, tid: u32) {
+        let key = Key {
+            cpu: place.0,
+            cause: place.1,
+            function: context,
+            tid,
+            system_call: None,
+            kernel_stack: Vec::new(),
+            user_stack: Vec::new(),
+        };
+        if !self.known.contains_key(&key) && self.known.len() >= DISTINCT {
+            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
+            return;
+        }
+        let function = key.function.clone();
+        let entry = self.known.entry(key).or_insert_with(|| Raiser {
+            certainty: Certainty::Certain,
+            function,
+            syscall: String::new(),
+            comm,
+            pid: 0,
+            tid,
+            wakee: String::new(),
+            count: 0,
+            kernel_stack: Vec::new(),
+            user_stack: Vec::new(),
+        });
+        entry.count += 1;
+    }
+
+    /// Counts an arrival whose raiser is not known.
+    pub(crate) fn count_unknown(&mut self, place: (CpuId, Cause)) {
+        *self.unknown.entry(place).or_default() += 1;
+    }
+
+    /// The raisers of a kind of interrupt on a core, most frequent first, and how many arrivals have none.
+    pub(crate) fn of(&self, cpu: CpuId, cause: &Cause) -> (Vec<Raiser>, u64) {
+        let mut raisers: Vec<Raiser> = self
+            .known
+            .iter()
+            .filter(|(key, _)| key.cpu == cpu && key.cause == *cause)
+            .map(|(_, raiser)| raiser.clone())
+            .collect();
+        let place = (cpu, cause.clone());
+        if let Some(&count) = self.others.get(&place) {
+            raisers.push(Raiser {
+                certainty: Certainty::Certain,
+                function: format!("other raisers, beyond the {DISTINCT} that are told apart"),
+                syscall: String::new(),
+                comm: "(other)".to_owned(),
+                pid: 0,
+                tid: 0,
+                wakee: String::new(),
+                count,
+                kernel_stack: Vec::new(),
+                user_stack: Vec::new(),
+            });
+        }
+        raisers.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.comm, a.tid).cmp(&(&b.comm, b.tid))));
+        (raisers, self.unknown.get(&place).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_hostfs::Root;
+    use surefoot_model::CauseKind;
+    use surefoot_probes::RaisedKind;
+    use surefoot_testkit::HostTree;
+
+    fn raised(tid: u32, in_interrupt: bool) -> Raised {
+        Raised {
+            at_ns: 0,
+            kind: RaisedKind::Function,
+            key: 1,
+            function: 2,
+            cpu: CpuId(1),
+            tid,
+            pid: 1,
+            comm: *b"evil\x1b[2Jname\0\0\0\0",
+            wakee: [0; 16],
+            system_call: Some(11),
+            in_interrupt,
+            kernel_stack: Vec::new(),
+            user_stack: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ten_thousand_raisers_are_told_apart_and_the_rest_is_counted() {
+        let tree = HostTree::new();
+        let stacks = Stacks::load(&Root::at(tree.path()));
+        let mut table = RaiserTable::default();
+        let place = || (CpuId(1), Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"));
+        for tid in 0..DISTINCT as u32 + 7 {
+            table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised(tid + 1, false));
+        }
+        table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised(1, false));
+        table.count_unknown(place());
+        let (raisers, unknown) = table.of(CpuId(1), &place().1);
+        assert_eq!((raisers.len(), unknown), (DISTINCT + 1, 1));
+        assert_eq!((raisers[0].comm.as_str(), raisers[0].count), ("(other)", 7));
+        assert_eq!((raisers[1].tid, raisers[1].count), (1, 2));
+        assert_eq!(raisers[1].comm, "evil?[2Jname");
+        assert_eq!(raisers[1].syscall, system_calls::name(11));
+        assert_eq!(table.of(CpuId(0), &place().1), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn in_an_interrupt_the_bystander_is_neither_shown_nor_told_apart() {
+        let tree = HostTree::new();
+        let stacks = Stacks::load(&Root::at(tree.path()));
+        let mut table = RaiserTable::default();
+        let place = || (CpuId(1), Cause::new(CauseKind::CallFunction, "f"));
+        for tid in [5, 6] {
+            let raised = Raised { system_call: None, ..raised(tid, true) };
+            table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised);
+        }
+        let (raisers, _) = table.of(CpuId(1), &place().1);
+        assert_eq!(raisers.len(), 1);
+        assert_eq!(
+            (raisers[0].comm.as_str(), raisers[0].pid, raisers[0].tid, raisers[0].count),
+            ("(interrupt)", 0, 0, 2)
+        );
+    }
+}

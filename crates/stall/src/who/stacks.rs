@@ -1,0 +1,110 @@
+//! Addresses to names: the kernel's from /proc/kallsyms, a process's from its files while it lives.
+
+use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use surefoot_hostfs::{Root, Unsupported, symbols::Symbols};
+
+/// Names addresses. Files are read once and kept by the symbolizer.
+pub(crate) struct Stacks {
+    root: Root,
+    kernel: Result<Symbols, Unsupported>,
+    user: Symbolizer,
+}
+
+impl Stacks {
+    /// Reads the kernel's symbols.
+    pub(crate) fn load(root: &Root) -> Self {
+        Stacks { root: root.clone(), kernel: Symbols::load(root), user: Symbolizer::new() }
+    }
+
+    /// A kernel function's name, or its address.
+    pub(crate) fn kernel_name(&self, address: u64) -> String {
+        let name = self.kernel.as_ref().ok().and_then(|symbols| symbols.name(address));
+        name.map_or_else(|| format!("{address:#x}"), str::to_owned)
+    }
+
+    /// The frames of a kernel stack, innermost first.
+    pub(crate) fn kernel(&self, addresses: &[u64]) -> Vec<String> {
+        let names = addresses.iter().map(|&address| self.kernel_name(address));
+        names.skip_while(|name| is_of_the_probe(name)).collect()
+    }
+
+    /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its
+    /// address and the reason: a stripped or deleted file, code made at run time, a process gone.
+    pub(crate) fn user(&self, pid: u32, addresses: &[u64]) -> Vec<String> {
+        if addresses.is_empty() {
+            return Vec::new();
+        }
+        let source = Source::Process(Process::new(pid.into()));
+        if let Ok(symbols) = self.user.symbolize(&source, Input::AbsAddr(addresses)) {
+            return symbols.iter().zip(addresses).flat_map(|(symbol, &address)| frames(symbol, address)).collect();
+        }
+        // One file that cannot be read must not cost the other frames their names.
+        let one_by_one = |&address: &u64| match self.user.symbolize_single(&source, Input::AbsAddr(address)) {
+            Ok(symbol) => frames(&symbol, address),
+            Err(_) if self.root.proc(pid.to_string()).exists() => {
+                vec![format!("{address:#x} (its file cannot be read)")]
+            }
+            Err(_) => vec![format!("{address:#x} (the process is gone)")],
+        };
+        addresses.iter().flat_map(one_by_one).collect()
+    }
+
+    /// Why kernel functions have no names, if they have none.
+    pub(crate) fn missing(&self) -> Option<&Unsupported> {
+        self.kernel.as_ref().err()
+    }
+}
+
+/// The names of a frame: what was inlined into it first.
+fn frames(symbol: &Symbolized<'_>, address: u64) -> Vec<String> {
+    match symbol {
+        Symbolized::Sym(symbol) => {
+            let inlined = symbol.inlined.iter().rev().map(|inlined| format!("{} (inlined)", inlined.name));
+            inlined.chain([symbol.name.to_string()]).collect()
+        }
+        Symbolized::Unknown(reason) => vec![format!("{address:#x} ({reason})")],
+    }
+}
+
+/// Whether a frame belongs to the tracing and not to what is traced.
+fn is_of_the_probe(name: &str) -> bool {
+    ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_", "bpf_get_stack"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn kernel_stacks_begin_below_the_probe() {
+        let text = "ffffffff81000000 T bpf_trace_run3\nffffffff81001000 T __traceiter_csd_queue_cpu\n\
+                    ffffffff81002000 T flush_tlb_mm_range\nffffffff81003000 T bpf_trace_run1\n";
+        let tree = HostTree::new().file("proc/kallsyms", text);
+        let stacks = Stacks::load(&Root::at(tree.path()));
+        let base = 0xffff_ffff_8100_0010;
+        assert_eq!(
+            stacks.kernel(&[base, base + 0x1000, base + 0x2000, base + 0x3000]),
+            ["flush_tlb_mm_range", "bpf_trace_run1"]
+        );
+        assert_eq!(stacks.kernel_name(0x10), "0x10");
+    }
+
+    #[test]
+    fn frames_of_this_process_have_names_and_those_of_a_dead_one_say_why_not() {
+        let tree = HostTree::new();
+        let stacks = Stacks::load(&Root::at(tree.path()));
+        let own = frames_of_the_probe_test_marker as usize as u64;
+        let frames = stacks.user(std::process::id(), &[own, 0x10]);
+        assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
+        assert!(frames[1].starts_with("0x10 ("), "{frames:?}");
+        assert_eq!(stacks.user(u32::MAX - 7, &[0x10]), ["0x10 (the process is gone)"]);
+        assert!(stacks.user(1, &[]).is_empty());
+    }
+
+    #[inline(never)]
+    fn frames_of_the_probe_test_marker() {}
+}
