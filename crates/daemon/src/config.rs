@@ -29,7 +29,7 @@ pub struct Config {
     pub mode: Mode,
     /// How many windows are kept in memory. A limit of 16 MiB holds as well.
     pub keep_windows: usize,
-    /// How many gaps are kept in memory. A limit of 4 MiB holds as well.
+    /// How many gaps are kept in memory: the newest and the longest. A limit of 4 MiB holds as well.
     pub keep_gaps: usize,
     /// The directory of `health.json`; `None` writes none. A replay never writes one.
     pub run_directory: Option<PathBuf>,

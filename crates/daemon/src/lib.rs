@@ -43,6 +43,7 @@ mod reply;
 mod ring;
 mod routes;
 mod server;
+mod shelf;
 mod sse;
 mod state;
 mod totals;

@@ -159,6 +159,7 @@ impl Scrape {
             ("queue", dropped.queue),
             ("history", dropped.history),
             ("live", dropped.live),
+            ("short_gaps", dropped.short_gaps),
             ("oversized", dropped.oversized),
             ("health", dropped.health),
         ];

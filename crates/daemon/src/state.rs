@@ -1,6 +1,7 @@
 use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::ring::Ring;
+use crate::shelf::Shelf;
 use crate::totals::Totals;
 use crate::verdict::{self, HostVerdict};
 use serde::Serialize;
@@ -63,6 +64,8 @@ pub(crate) struct Dropped {
     pub(crate) live: u64,
     pub(crate) oversized: u64,
     pub(crate) health: u64,
+    /// Short gaps that made room in memory for newer and longer ones.
+    pub(crate) short_gaps: u64,
     /// Events that the kernel's side overwrote before they were read.
     pub(crate) kernel: u64,
     /// Snapshots of a core that could not be read consistently.
@@ -101,7 +104,7 @@ struct State {
     host: Option<HostDescription>,
     capabilities: Vec<Capability>,
     windows: Ring,
-    gaps: Ring,
+    gaps: Shelf,
     notices: Ring,
     totals: Totals,
     sequence: u64,
@@ -127,7 +130,7 @@ impl Shared {
             host: None,
             capabilities: Vec::new(),
             windows: Ring::new(config.keep_windows, WINDOWS_BYTES_MAX),
-            gaps: Ring::new(config.keep_gaps, GAPS_BYTES_MAX),
+            gaps: Shelf::new(config.keep_gaps, GAPS_BYTES_MAX),
             notices: Ring::new(NOTICES_MAX, NOTICES_BYTES_MAX),
             totals: Totals::default(),
             sequence: 0,
@@ -198,7 +201,7 @@ impl Shared {
             }
             Event::Gap(gap) => {
                 state.totals.add_gap(gap);
-                state.gaps.push(Arc::clone(event))
+                state.gaps.push(Arc::clone(event), gap.duration_ns)
             }
             Event::Notice(_) => state.notices.push(Arc::clone(event)),
         };
@@ -235,7 +238,7 @@ impl Shared {
             now_ns: self.now_ns(&state),
             host: state.host.clone(),
             capabilities: state.capabilities.clone(),
-            dropped: self.dropped(&state.totals),
+            dropped: self.dropped(&state.totals, &state.gaps),
             windows: state.windows.events().cloned().collect(),
             gaps: state.gaps.events().cloned().collect(),
             notices: state.notices.events().cloned().collect(),
@@ -258,7 +261,7 @@ impl Shared {
         let state = self.state();
         let age = newest_window(&state.windows)
             .map(|window| Duration::from_nanos(self.now_ns(&state).saturating_sub(window.end_ns)));
-        (state.totals.clone(), self.dropped(&state.totals), age)
+        (state.totals.clone(), self.dropped(&state.totals, &state.gaps), age)
     }
 
     /// Now on the clock of the events. A recording's time stands still at its end.
@@ -269,7 +272,7 @@ impl Shared {
         }
     }
 
-    fn dropped(&self, totals: &Totals) -> Dropped {
+    fn dropped(&self, totals: &Totals, gaps: &Shelf) -> Dropped {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Dropped {
             queue: count(&self.drops.queue),
@@ -277,6 +280,7 @@ impl Shared {
             live: count(&self.drops.live),
             oversized: count(&self.drops.oversized),
             health: count(&self.drops.health),
+            short_gaps: gaps.let_go(),
             kernel: totals.kernel_dropped,
             torn: totals.torn,
         }

@@ -78,7 +78,7 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
     assert_eq!(
         kept["dropped"],
         serde_json::json!({
-            "queue": 0, "history": 0, "live": 0, "oversized": 0, "health": 0, "kernel": 450, "torn": 90
+            "queue": 0, "history": 0, "live": 0, "oversized": 0, "short_gaps": 0, "health": 0, "kernel": 450, "torn": 90
         })
     );
     server.stop();
@@ -363,7 +363,7 @@ fn a_replay_names_its_file_and_does_not_age() {
 }
 
 #[test]
-fn only_the_newest_windows_and_gaps_are_kept() {
+fn only_the_newest_windows_and_the_newest_and_longest_gaps_are_kept() {
     let server = Server::start(Config { keep_windows: 3, keep_gaps: 2, ..Config::default() }).unwrap();
     for second in 1..=10 {
         server.publish(Event::Window(busy_window(second * SECOND_NS)));
@@ -374,7 +374,8 @@ fn only_the_newest_windows_and_gaps_are_kept() {
         (kept["sequence"] == 20).then_some(kept)
     });
     assert_eq!(numbers(&kept["windows"], "end_ns"), [8, 9, 10].map(|second| second * SECOND_NS));
-    assert_eq!(numbers(&kept["gaps"], "duration_ns"), [91_000, 90_000]);
+    assert_eq!(numbers(&kept["gaps"], "duration_ns"), [99_000, 90_000]);
+    assert_eq!(kept["dropped"]["short_gaps"], 8);
     server.stop();
 }
 
