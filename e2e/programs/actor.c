@@ -1,6 +1,7 @@
 // The ground truth of the end-to-end tests: a process that disturbs a core in a known way and says exactly when.
 //
 //     actor NAME spin CPU MS                    spins, for a time
+//     actor NAME nap CPU MS                     works for half a millisecond and sleeps as long, in turns, for a time
 //     actor NAME burn CPU MS                    spins until it has used that much processor time
 //     actor NAME work user|kernel CPU MS        uses processor time in one mode, ahead of all ordinary tasks, which
 //                                               get a fifth of the core meanwhile
@@ -100,6 +101,22 @@ static void spin(int cpu, int64_t ms)
 	end = now_ns() + ms * 1000000;
 	while (now_ns() < end)
 		;
+	printf("{\"cpu_ns\":%lld}\n", (long long)clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+}
+
+static void nap(int cpu, int64_t ms)
+{
+	struct timespec half = { 0, 500000 };
+	int64_t end, sleep_ns;
+
+	pin(cpu);
+	end = now_ns() + ms * 1000000;
+	while (now_ns() < end) {
+		sleep_ns = now_ns() + half.tv_nsec;
+		while (now_ns() < sleep_ns)
+			;
+		nanosleep(&half, NULL);
+	}
 	printf("{\"cpu_ns\":%lld}\n", (long long)clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 }
 
@@ -344,6 +361,8 @@ int main(int count, char **words)
 		fail("PR_SET_NAME");
 	if (!strcmp(what, "spin") && count == 5)
 		spin(atoi(words[3]), atoll(words[4]));
+	else if (!strcmp(what, "nap") && count == 5)
+		nap(atoi(words[3]), atoll(words[4]));
 	else if (!strcmp(what, "burn") && count == 5)
 		burn(atoi(words[3]), atoll(words[4]));
 	else if (!strcmp(what, "work") && count == 6)

@@ -42,7 +42,7 @@ fn an_intruder_on_a_named_core_is_named_with_what_it_took() {
     let Some(_turn) = turn("an_intruder_on_a_named_core_is_named_with_what_it_took", Need::Ebpf) else { return };
     actor::prepare();
     let spinner = actor::start("spinner", "spin 1 60000");
-    let _third = actor::start("third", "spin 1 60000");
+    let _third = actor::start("third", "nap 1 60000");
     is_preempted_by_the_intruder("--cpus 1", &spinner);
 }
 
