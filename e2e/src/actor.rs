@@ -2,28 +2,30 @@
 
 use crate::command::PATIENCE;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The program, built on first use.
+/// The program, built on first use beside the test's own binary.
 fn program() -> &'static Path {
-    static PROGRAM: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = PROGRAM.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let path = std::env::current_exe().unwrap().with_file_name("surefoot-e2e-actor");
+        let folder = tempfile::tempdir_in(path.parent().unwrap()).unwrap();
+        let built_path = folder.path().join("actor");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/actor.c");
         // The build of surefoot itself needs clang, so it is there.
         let built = Command::new("clang")
             .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", source, "-o"])
-            .arg(folder.path().join("actor"))
+            .arg(&built_path)
             .output()
             .expect("clang builds the actor");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        folder
-    });
-    static PATH: OnceLock<std::path::PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| folder.path().join("actor"))
+        // Another run may use it at this moment; it keeps the file that it has opened.
+        std::fs::rename(&built_path, &path).unwrap();
+        path
+    })
 }
 
 /// An actor at work. Dropping it ends it.
@@ -43,7 +45,7 @@ pub fn run(name: &str, words: &str) -> Value {
     start(name, words).finish()
 }
 
-/// Has the program been built? Building takes time that a measurement must not include.
+/// Builds the program: that takes time which a measurement must not include.
 pub fn prepare() {
     program();
 }

@@ -42,18 +42,14 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// A copy of the binary that any user can reach, in a folder that goes with this process.
-fn public_binary() -> &'static Path {
-    static COPY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = COPY.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let path = folder.path().join("surefoot");
-        std::fs::copy(binary(), &path).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (folder, path)
-    });
-    path
+/// A copy of the binary that any user can reach.
+fn public_copy() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("surefoot");
+    std::fs::copy(binary(), &path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
 }
 
 /// The command with these words, which blanks separate.
@@ -101,10 +97,10 @@ impl Surefoot {
         self
     }
 
-    fn command(&self) -> Command {
-        let binary = if self.as_nobody { public_binary() } else { binary() };
+    fn command(&self, copy: Option<&tempfile::TempDir>) -> Command {
+        let binary = copy.map_or_else(|| binary().to_path_buf(), |copy| copy.path().join("surefoot"));
         let mut command = if self.hidden.is_empty() {
-            Command::new(binary)
+            Command::new(&binary)
         } else {
             let mut script = String::from("set -e; ");
             for folder in &self.hidden {
@@ -131,7 +127,8 @@ impl Surefoot {
 
     /// Starts it.
     pub fn start(mut self) -> Running {
-        let mut command = self.command();
+        let copy = self.as_nobody.then(public_copy);
+        let mut command = self.command(copy.as_ref());
         let said = format!("surefoot {}", self.arguments.join(" "));
         command.stdout(self.stdout.take().unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{said}: {error}"));
@@ -161,7 +158,16 @@ impl Surefoot {
             }
         });
         let readers = vec![reader, error_reader];
-        Running { said, child, lines: Some(lines), seen: String::new(), errors, readers, began: Instant::now() }
+        Running {
+            said,
+            child,
+            lines: Some(lines),
+            seen: String::new(),
+            errors,
+            readers,
+            began: Instant::now(),
+            _copy: copy,
+        }
     }
 }
 
@@ -174,6 +180,7 @@ pub struct Running {
     errors: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
     began: Instant,
+    _copy: Option<tempfile::TempDir>,
 }
 
 impl Running {
