@@ -12,6 +12,7 @@
 
 mod child;
 mod cost;
+mod in_kernel;
 mod inject;
 mod loop_period;
 mod machine;

@@ -22,6 +22,9 @@ pub const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "131072");
 /// Gaps up to this length are interrupts; longer ones are other tasks, nanoseconds.
 pub const INTERRUPT_NS_MAX: u64 = 200_000;
 
+/// Real-time priority of the victim.
+const PRIORITY: u8 = 10;
+
 /// Gaps that the victim can keep.
 const GAPS: usize = 1 << 20;
 
@@ -51,7 +54,7 @@ pub struct Storm {
     pub raiser_ns: f64,
     /// Median gap of the victim, nanoseconds.
     pub gap_median_ns: f64,
-    /// What the victim lost in gaps of interrupts for each unmapping, nanoseconds.
+    /// What the victim lost in gaps of interrupts for each shootdown, nanoseconds.
     pub lost_ns: f64,
     /// Gaps that are too long for an interrupt.
     pub other_gaps: u64,
@@ -102,8 +105,11 @@ fn raise(options: &Options, clock: &TscClock) -> anyhow::Result<(u64, f64)> {
 }
 
 fn spin(cpu: CpuId, threshold: u64, ready: &AtomicBool, stop: &AtomicBool) -> anyhow::Result<Vec<u64>> {
-    thread::pin_to(cpu)?;
     let mut gaps = vec![1u64; GAPS];
+    thread::pin_to(cpu)?;
+    // While another task runs here, nobody is interrupted. Real-time, so that none does, whatever else the machine is
+    // busy with; kernel threads still get their 5 % of each second.
+    thread::set_fifo(PRIORITY)?;
     let mut found = 0;
     ready.store(true, Ordering::Release);
     let mut last = tsc();
@@ -131,7 +137,7 @@ fn sum_up(count: u64, shootdowns: u64, raiser_ns: f64, gaps: &[u64], clock: &Tsc
         shootdowns,
         raiser_ns,
         gap_median_ns: lengths.get(lengths.len() / 2).copied().unwrap_or(0) as f64,
-        lost_ns: lengths.iter().sum::<u64>() as f64 / count.max(1) as f64,
+        lost_ns: lengths.iter().sum::<u64>() as f64 / shootdowns.max(1) as f64,
         other_gaps: (all - lengths.len()) as u64,
     }
 }

@@ -99,6 +99,11 @@ pub struct Watching {
 }
 
 impl Watching {
+    /// The number of the process that watches, if one does.
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(Running::pid)
+    }
+
     /// Ends it, checks that it saw something, and waits until its probes are gone.
     pub fn stop(self) -> anyhow::Result<()> {
         let Some(running) = self.running else { return Ok(()) };
