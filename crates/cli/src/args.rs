@@ -40,6 +40,8 @@ pub enum StallCommand {
     Probe(ProbeOptions),
     /// Name what interrupts a core, who raised it, and what to change.
     Who(WhoOptions),
+    /// Is a core really isolated? Each check with value, wish, command and measured evidence.
+    Audit(AuditOptions),
     /// Watch for a while, then print the ledger of each core.
     Report(ReportOptions),
     /// Watch for a while and write everything seen into a file.
@@ -281,6 +283,22 @@ pub struct WhoOptions {
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
     /// JSON lines: one per kind of interrupt and core
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct AuditOptions {
+    /// Cores that are meant to be isolated, such as 1 or 1-3
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpus: CpuList,
+    /// Look at a recorded tree with proc, sys, dev and etc instead of this host; nothing is measured then
+    #[arg(long, value_name = "DIRECTORY")]
+    pub root: Option<PathBuf>,
+    /// How long to measure
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// JSON lines instead of text: one per check and core
     #[arg(long)]
     pub json: bool,
 }

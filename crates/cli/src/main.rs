@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod exit;
 mod output;
 mod probe;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Stall { command } => match command {
             StallCommand::Probe(options) => probe::run(&options),
             StallCommand::Who(options) => who::run(&options),
+            StallCommand::Audit(options) => audit::run(&options),
             StallCommand::Report(options) => report::run(&options),
             StallCommand::Record(options) => record::record(&options),
             StallCommand::Replay(options) => record::replay(&options),

@@ -10,6 +10,7 @@ use crate::{Error, Root};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surefoot_model::CpuId;
@@ -116,6 +117,9 @@ pub struct InterruptLine {
     pub number: u32,
     /// Its handlers, as /proc/interrupts prints them; empty when nobody asked for the line.
     pub name: String,
+    /// Whether root may move it. Kernels since about 6.10 show the affinity of lines that place themselves as read-only;
+    /// older ones show every line as movable.
+    pub movable: bool,
     /// The cores that it may be sent to, or why that is unknown.
     pub allowed: Result<Vec<CpuId>, String>,
     /// The cores that it is really sent to; an error on kernels and controllers that do not say.
@@ -141,11 +145,17 @@ pub fn interrupt_lines(root: &Root) -> Result<Vec<InterruptLine>, Error> {
             InterruptLine {
                 number,
                 name: names.get(&number.to_string()).map(|name| shorten(name)).unwrap_or_default(),
+                movable: is_writable(&at.join("smp_affinity_list")),
                 allowed: cores(at.join("smp_affinity_list")),
                 effective: cores(at.join("effective_affinity_list")),
             }
         })
         .collect())
+}
+
+/// Whether the owner may write a file; a file that is not there counts as writable.
+fn is_writable(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.permissions().mode() & 0o200 != 0)
 }
 
 /// A state in which a core waits for work.
@@ -349,10 +359,12 @@ mod tests {
             .file("proc/irq/24/smp_affinity_list", "0-1\n")
             .file("proc/irq/24/effective_affinity_list", "1\n")
             .file("proc/irq/7/smp_affinity_list", "0-1\n")
+            .mode("proc/irq/7/smp_affinity_list", 0o444)
             .file("proc/irq/default_smp_affinity", "3\n");
         let lines = interrupt_lines(&Root::at(tree.path())).unwrap();
         assert_eq!(lines.len(), 2);
-        assert_eq!((lines[0].number, lines[0].name.as_str()), (7, ""));
+        assert_eq!((lines[0].number, lines[0].name.as_str(), lines[0].movable), (7, "", false));
+        assert!(lines[1].movable);
         assert!(lines[0].effective.as_ref().unwrap_err().contains("proc/irq/7/effective_affinity_list"));
         assert_eq!(lines[1].name, "acpi");
         assert_eq!((&lines[1].allowed, &lines[1].effective), (&Ok(ids(&[0, 1])), &Ok(ids(&[1]))));

@@ -54,7 +54,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "irq_allowed",
         wished: "no interrupt line may move to the core",
-        why: "the kernel and irqbalance may send a line to any core that its affinity names",
+        why: "the kernel and irqbalance may send a line to any core that its affinity names; if the write is refused the \
+              line places itself, and isolcpus=managed_irq keeps it off",
         source: "kernel core-api/irq/irq-affinity: smp_affinity_list",
         judge: irq_allowed,
         evidence: |_, _| Err("a line that may move has not moved yet; irq_effective shows those that have".to_owned()),
@@ -123,11 +124,13 @@ fn tick(facts: &Facts<'_>) -> Known<Judgement> {
     let per_s = measured.interrupt("LOC", cpu)? as f64 / measured.duration.as_secs_f64().max(1e-3);
     let value = format!("{per_s:.0} a second");
     if per_s > TICKS_PER_S_MOST {
-        let allowed = facts.settings.nohz_full.as_deref().unwrap_or_default();
-        let command = if allowed.contains(&cpu) {
-            format!("find what holds the tick: {}", who(facts))
-        } else {
-            format!("only a boot option helps: nohz_full={}", facts.with_audited(allowed))
+        let command = match &facts.settings.nohz_full {
+            Ok(cores) if cores.contains(&cpu) => format!("find what holds the tick: {}", who(facts)),
+            Ok(cores) => format!("only a boot option helps: nohz_full={}", facts.with_audited(cores)),
+            Err(_) => format!(
+                "only a boot option helps, on a kernel built with CONFIG_NO_HZ_FULL: nohz_full={}",
+                facts.with_audited(&[])
+            ),
         };
         return fix(value, command);
     }
@@ -173,11 +176,27 @@ fn lines_text(lines: &[&InterruptLine]) -> String {
     listed(lines.iter().map(|line| format!("{} {}", line.number, line.name).trim_end().to_owned()))
 }
 
+fn numbers(lines: &[&InterruptLine]) -> String {
+    lines.iter().map(|line| line.number.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// How to get lines off the core: those that may be moved by hand, and those that place themselves.
 fn move_lines(facts: &Facts<'_>, lines: &[&InterruptLine]) -> String {
-    let numbers: Vec<String> = lines.iter().map(|line| line.number.to_string()).collect();
-    facts.to_housekeeping(|list, _| {
-        format!("for irq in {}; do echo {list} > /proc/irq/$irq/smp_affinity_list; done", numbers.join(" "))
-    })
+    let (by_hand, themselves): (Vec<&InterruptLine>, Vec<&InterruptLine>) = lines.iter().partition(|line| line.movable);
+    let mut commands = Vec::new();
+    if !by_hand.is_empty() {
+        commands.push(facts.to_housekeeping(|list, _| {
+            format!("for irq in {}; do echo {list} > /proc/irq/$irq/smp_affinity_list; done", numbers(&by_hand))
+        }));
+    }
+    if !themselves.is_empty() {
+        commands.push(format!(
+            "# {} place themselves: isolcpus=managed_irq keeps them off while an ordinary core shares the queue; \
+             otherwise give the device fewer queues",
+            numbers(&themselves)
+        ));
+    }
+    commands.join("\n")
 }
 
 fn irq_effective(facts: &Facts<'_>) -> Known<Judgement> {
@@ -207,7 +226,7 @@ fn irq_allowed(facts: &Facts<'_>) -> Known<Judgement> {
     }
     let on_it = |cores: &Known<Vec<CpuId>>| cores.as_ref().is_ok_and(|cores| cores.contains(&facts.cpu()));
     let may: Vec<&InterruptLine> =
-        lines.iter().copied().filter(|line| on_it(&line.allowed) && !on_it(&line.effective)).collect();
+        lines.iter().copied().filter(|line| line.movable && on_it(&line.allowed) && !on_it(&line.effective)).collect();
     if may.is_empty() {
         return fine(format!("none of {told} lines"));
     }
@@ -265,8 +284,11 @@ fn irqbalance(facts: &Facts<'_>) -> Known<Judgement> {
 fn banned(text: &str) -> Known<Option<Vec<CpuId>>> {
     let value = |name: &str| {
         let lines = text.lines().map(|line| line.trim().trim_start_matches("export "));
-        let values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        values.last().map(|value| value.trim().trim_matches(['"', '\'']).to_owned()).filter(|value| !value.is_empty())
+        let mut values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        values
+            .next_back()
+            .map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
+            .filter(|value| !value.is_empty())
     };
     if let Some(list) = value("IRQBALANCE_BANNED_CPULIST") {
         return parse_list(&list).map(Some).map_err(|error| format!("IRQBALANCE_BANNED_CPULIST: {error}"));
@@ -301,6 +323,8 @@ mod tests {
         );
         let found = try_it.fix_with(&good().file("sys/devices/system/cpu/nohz_full", "\n"), &ticking);
         assert_eq!(found.command, "only a boot option helps: nohz_full=2-3");
+        let found = try_it.fix_with(&good().without("sys/devices/system/cpu/nohz_full"), &ticking);
+        assert!(found.command.ends_with("CONFIG_NO_HZ_FULL: nohz_full=2-3"), "{}", found.command);
         let found = try_it.cannot_with(&good(), &measured(QUIET, "", 0.1));
         assert!(found.value.contains("only 10 % busy"), "{}", found.value);
         assert_eq!(try_it.cannot(&good()).value, "recorded tree: not measured");
@@ -344,6 +368,8 @@ mod tests {
             (found.value.as_str(), found.command.as_str()),
             ("1 of 1 lines: 36 nvme0q1", "for irq in 36; do echo 0-1 > /proc/irq/$irq/smp_affinity_list; done")
         );
+        let managed = line(good(), 36, "2", "2").mode("proc/irq/36/smp_affinity_list", 0o444);
+        assert!(try_it.fix(&managed).command.starts_with("# 36 place themselves"));
         // A line that nobody handles does not count; one whose effective cores are not told cannot.
         try_it.ok(&line(good(), 7, "0-3", "2"));
         try_it.cannot(&good().without("proc/irq/36/effective_affinity_list"));
@@ -356,6 +382,8 @@ mod tests {
         try_it.ok(&line(good(), 36, "0-3", "2"));
         let found = try_it.fix(&line(good(), 36, "0-3", "1"));
         assert_eq!(found.value, "1 of 1 lines: 36 nvme0q1");
+        // Nobody can move it, so it stays where it is.
+        try_it.ok(&line(good(), 36, "0-3", "1").mode("proc/irq/36/smp_affinity_list", 0o444));
         try_it.cannot(&good().without("proc/irq/36/smp_affinity_list"));
     }
 

@@ -84,8 +84,14 @@ impl Rule {
             Some(measured) => (self.evidence)(facts, measured).unwrap_or_else(|why| format!("not measured: {why}")),
         };
         let Rule { name, wished, why, source, .. } = *self;
+        let (value, evidence) = (on_one_line(&value), on_one_line(&evidence));
         Finding { cpu: facts.core.cpu, name, state, value, wished: wished.to_owned(), why, command, evidence, source }
     }
+}
+
+/// Names of drivers and threads come from outside, and must not move the cursor of a terminal.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 impl Facts<'_> {
@@ -100,7 +106,7 @@ impl Facts<'_> {
     }
 
     /// A command that sends something to the other cores, given as list and as mask.
-    fn to_housekeeping(&self, command: impl Fn(&str, &str) -> String) -> String {
+    fn to_housekeeping(self, command: impl Fn(&str, &str) -> String) -> String {
         let cores = self.settings.housekeeping();
         if cores.is_empty() {
             return "nothing helps while no core is left for everything else: isolate fewer cores".to_owned();
@@ -109,7 +115,7 @@ impl Facts<'_> {
     }
 
     /// The cores that a boot option should name: those that it names already, and all that are audited.
-    fn with_audited(&self, already: &[CpuId]) -> String {
+    fn with_audited(self, already: &[CpuId]) -> String {
         let mut cores = already.to_vec();
         cores.extend(&self.settings.audited);
         format_list(&cores)

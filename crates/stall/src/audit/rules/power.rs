@@ -215,8 +215,7 @@ mod tests {
     fn sibling() {
         let try_it = Try::new("sibling");
         try_it.ok(&good());
-        let with =
-            |list: &str| good().file("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", list.to_owned());
+        let with = |list: &str| good().file("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", list);
         assert_eq!(try_it.ok(&with("2-3\n")).value, "3, isolated too");
         let found = try_it.fix(&with("0,2\n"));
         assert_eq!(
