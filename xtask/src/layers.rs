@@ -81,6 +81,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer { folder: "crates/hostfs", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/inloop", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     Layer { folder: "crates/stall", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
