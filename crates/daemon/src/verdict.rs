@@ -10,7 +10,7 @@
 use crate::phrase::{self, Longest};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CauseKind, CpuId, Gap, Histogram, Window};
+use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapSource, Histogram, Window};
 
 /// A core that lost less than this share of its work time is quiet, parts per million.
 const QUIET_SHARE_PPM: u64 = 10_000;
@@ -64,7 +64,9 @@ pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> HostVerdict {
     if cores.is_empty() {
         return HostVerdict { sentence: "There is no data yet.".to_owned(), severity: Severity::Notice };
     }
-    let longest = longest(windows, gaps);
+    // A thread of our own that woke late says that the core was busy or stopped, not which: that is no stall to name.
+    let told: Vec<&Gap> = gaps.iter().copied().filter(|gap| gap.source != GapSource::SleepLateness).collect();
+    let longest = longest(windows, &told);
     let longest_ns = longest.as_ref().map_or(0, Longest::duration_ns);
     let mut loud: Vec<&CoreSum> = cores.iter().filter(|core| !core.is_quiet()).collect();
     // The core that suffers most leads; the lower number among equals.

@@ -52,6 +52,7 @@ enum {
 	LATE_RECORDS = 64,
 	LATE_TURNS = 24,
 	PROGRAMS = 48,
+	WAITERS = 4,
 	WINDOW_MASK = TAPE_TURNS - 1,
 };
 
@@ -94,7 +95,7 @@ struct slot {
 	u64 deferred_ns;
 	u32 depth;
 	u32 base_pid;
-	u32 waiting_pid; /* the workload's thread that was preempted here */
+	u32 owner_pid; /* with WORKLOAD_CORES: whose core this is */
 	u32 shadow_depth;
 	u64 shadow_start_ns;
 	u32 shadow_cause;
@@ -103,9 +104,10 @@ struct slot {
 	u64 tape_turns; /* turns ever written */
 	u64 late_records;
 	u64 heals;     /* contexts closed because their exit never came */
-	u64 reserved_too;
+	u64 owner_seen_ns;
 	u64 shadowed;  /* interrupts that landed inside an update */
 	u64 self_interrupts; /* that this process raised on this core */
+	u32 waiting[WAITERS]; /* the workload's threads that were preempted here */
 	struct frame frames[FRAMES];
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];

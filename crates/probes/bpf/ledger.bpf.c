@@ -45,16 +45,23 @@ int irq_handler_exit(u64 *ctx)
 	return on_exit(P_IRQ_HANDLER_EXIT, LEVEL_INTERRUPT);
 }
 
-/* Raw, because the verifier does not let a typed program read a function pointer. */
+/*
+ * Without call-single data the function runs where it was asked for, as a part of the work that asked.
+ * Raw, because the verifier does not let a typed program read a function pointer.
+ */
 SEC("raw_tp/csd_function_entry")
 int csd_function_entry(u64 *ctx)
 {
+	if (!ctx[1])
+		return 0;
 	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, ctx[0]), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
 }
 
 SEC("raw_tp/csd_function_exit")
 int csd_function_exit(u64 *ctx)
 {
+	if (!ctx[1])
+		return 0;
 	return on_exit(P_CSD_FUNCTION_EXIT, LEVEL_FUNCTION);
 }
 
@@ -110,8 +117,8 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task)
 	u32 cpu = core_of(task);
 	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
 
-	if (slot && slot->waiting_pid == (u32)task->pid)
-		slot->waiting_pid = 0;
+	if (slot)
+		forget_waiting(slot, task->pid);
 	return 0;
 }
 

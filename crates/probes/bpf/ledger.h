@@ -425,15 +425,67 @@ static __always_inline bool is_workload(const struct task_view *task)
 	}
 }
 
+static __always_inline bool anybody_waits(const struct slot *slot)
+{
+	return slot->waiting[0] | slot->waiting[1] | slot->waiting[2] | slot->waiting[3];
+}
+
+static __always_inline void forget_waiting(struct slot *slot, u32 pid)
+{
+	int i;
+
+	for (i = 0; i < WAITERS; i++)
+		if (slot->waiting[i] == pid)
+			slot->waiting[i] = 0;
+}
+
+static __always_inline void add_waiting(struct slot *slot, u32 pid)
+{
+	int i;
+
+	for (i = 0; i < WAITERS; i++) {
+		if (!slot->waiting[i] || slot->waiting[i] == pid) {
+			slot->waiting[i] = pid;
+			break;
+		}
+	}
+}
+
+/* Where only cores are named, a core belongs to the first task that was preempted on it, until that has not run there
+ * for a second: of two that share a core one is the workload and the other what preempts it. */
+#define OWNER_FORGOTTEN_NS 1000000000ULL
+
+static __always_inline void note_waiting(struct slot *slot, const struct task_view *prev, const struct task_view *next,
+					 u64 now)
+{
+	bool preempted = prev->runnable && prev->pid && prev->pid != next->pid && is_workload(prev);
+
+	forget_waiting(slot, next->pid);
+	if (config.workload_by == WORKLOAD_CORES) {
+		if (prev->pid == slot->owner_pid || next->pid == slot->owner_pid)
+			slot->owner_seen_ns = now;
+		if (preempted && !anybody_waits(slot) &&
+		    (!slot->owner_pid || now - slot->owner_seen_ns > OWNER_FORGOTTEN_NS)) {
+			slot->owner_pid = prev->pid;
+			slot->owner_seen_ns = now;
+		}
+		preempted &= prev->pid == slot->owner_pid;
+	}
+	if (preempted)
+		add_waiting(slot, prev->pid);
+}
+
 static __always_inline u32 base_of(struct slot *slot, struct task_view *next)
 {
 	if (!next->pid) {
-		slot->waiting_pid = 0;
+		/* A core with somebody waiting does not idle. */
+		__builtin_memset(slot->waiting, 0, sizeof(slot->waiting));
 		return CAUSE_IDLE;
 	}
 	if (next->kernel_thread)
 		return find_thread(slot, KEY_THREAD, CAUSE_OTHER_THREAD, (char *)next->comm);
-	if (slot->waiting_pid && (config.workload_by == WORKLOAD_CORES || !is_workload(next)))
+	if (config.workload_by != WORKLOAD_NONE && anybody_waits(slot) &&
+	    (config.workload_by == WORKLOAD_CORES || !is_workload(next)))
 		return find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, (char *)next->comm);
 	return CAUSE_WORK;
 }
@@ -455,12 +507,8 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 	}
 	if (slot->frames[0].cause > CAUSE_UNKNOWN)
 		count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
-	if (config.workload_by != WORKLOAD_NONE) {
-		if (next->pid == slot->waiting_pid)
-			slot->waiting_pid = 0;
-		if (!slot->waiting_pid && prev->runnable && prev->pid && prev->pid != next->pid && is_workload(prev))
-			slot->waiting_pid = prev->pid;
-	}
+	if (config.workload_by != WORKLOAD_NONE)
+		note_waiting(slot, prev, next, now);
 	cause = base_of(slot, next);
 	slot->frames[0].cause = cause;
 	slot->frames[0].own_ns = 0;

@@ -66,12 +66,17 @@ struct csd_record {
 SEC("tp/csd/csd_function_entry")
 int csd_function_entry(struct csd_record *record)
 {
+	/* Without call-single data the function runs where it was asked for, as a part of the work that asked. */
+	if (!record->csd)
+		return 0;
 	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, record->func), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
 }
 
 SEC("tp/csd/csd_function_exit")
 int csd_function_exit(struct csd_record *record)
 {
+	if (!record->csd)
+		return 0;
 	return on_exit(P_CSD_FUNCTION_EXIT, LEVEL_FUNCTION);
 }
 
@@ -132,8 +137,8 @@ int sched_migrate_task(struct migrate_record *record)
 	u32 cpu = record->orig_cpu;
 	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
 
-	if (slot && slot->waiting_pid == (u32)record->pid)
-		slot->waiting_pid = 0;
+	if (slot)
+		forget_waiting(slot, record->pid);
 	return 0;
 }
 

@@ -34,6 +34,8 @@ pub const TAPE_TURNS: usize = 8192;
 pub const LATE_RECORDS: usize = 64;
 /// Turns that are copied with a late timer.
 pub const LATE_TURNS: usize = 24;
+/// Preempted threads that are remembered.
+pub const WAITERS: usize = 4;
 /// Programs that count their runs.
 pub const PROGRAMS: usize = 48;
 
@@ -143,8 +145,8 @@ pub struct Slot {
     pub depth: u32,
     /// Thread number of the base task.
     pub base_pid: u32,
-    /// Thread of the workload that waits here.
-    pub waiting_pid: u32,
+    /// Thread whose core this is, when preemption is counted on cores.
+    pub owner_pid: u32,
     pub(crate) shadow_depth: u32,
     pub(crate) shadow_start_ns: u64,
     pub(crate) shadow_cause: u32,
@@ -156,11 +158,13 @@ pub struct Slot {
     pub late_records: u64,
     /// Contexts closed because their exit never came.
     pub heals: u64,
-    pub(crate) reserved_too: u64,
+    pub(crate) owner_seen_ns: u64,
     /// Interrupts that landed inside an update.
     pub shadowed: u64,
     /// Interrupts that this process raised on this core.
     pub self_interrupts: u64,
+    /// Threads of the workload that were preempted here and wait; 0 for a free place.
+    pub waiting: [u32; WAITERS],
     /// Open contexts, base first.
     pub frames: [Frame; FRAMES],
     /// Cost of each program.

@@ -78,12 +78,13 @@ pub(crate) fn load(flavour: Flavour, options: &Options) -> Result<(Object, Vec<M
     Ok((object, missing))
 }
 
+/// The verifier's refusals carry its log; without one, a lack of permission is a lack of privilege.
 pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     let why = reason(error);
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !why.contains("PROG LOAD LOG") {
         return Error::Unsupported {
-            why: format!("the kernel refused to load the programs: {why}"),
-            remedy: "run as root, or give the binary CAP_BPF and CAP_PERFMON".into(),
+            why: "loading eBPF programs needs root, or CAP_BPF and CAP_PERFMON".into(),
+            remedy: "run as root, or give the binary these capabilities".into(),
         };
     }
     Error::Refused { why }
@@ -169,13 +170,22 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
     Ok(missing)
 }
 
+fn no_tracefs() -> Error {
+    let denied =
+        |path: &str| fs::read_dir(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    if ["/sys/kernel/tracing", "/sys/kernel/debug"].into_iter().any(denied) {
+        return Error::Unsupported { why: "tracefs can be read by root only".into(), remedy: "run as root".into() };
+    }
+    Error::Unsupported {
+        why: "tracefs is not mounted".into(),
+        remedy: "as root: mount -t tracefs nodev /sys/kernel/tracing".into(),
+    }
+}
+
 /// Why a plain tracepoint cannot be used, if it cannot: absent, or laid out differently from what was compiled.
 fn plain_absence(program: &Program) -> Result<Option<String>, Error> {
     let Some(tracefs) = tracefs() else {
-        return Err(Error::Unsupported {
-            why: "tracefs is not mounted or not readable".into(),
-            remedy: "as root: mount -t tracefs nodev /sys/kernel/tracing".into(),
-        });
+        return Err(no_tracefs());
     };
     let path = tracefs.join("events").join(program.group).join(program.name).join("format");
     let format = match fs::read_to_string(&path) {

@@ -39,7 +39,7 @@ const OTHERS: [Program; 13] = [
     },
     program("irq", "irq_handler_exit", Some(27), "device interrupts count as the work they interrupt"),
     Program {
-        fields: &[("func", 8)],
+        fields: &[("func", 8), ("csd", 16)],
         ..program("csd", "csd_function_entry", Some(28), "called functions have no names (kernel 6.5 brought them)")
     },
     program("csd", "csd_function_exit", Some(29), "called functions have no names (kernel 6.5 brought them)"),

@@ -31,8 +31,8 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64) -> 
         excess_ns -= taken_ns;
     }
     let named = [
-        (CauseKind::OtherInterrupt, "hard interrupts, not told apart", parts[3]),
-        (CauseKind::Softirq, "all vectors, not told apart", parts[4]),
+        (CauseKind::OtherInterrupt, "not told apart", parts[3]),
+        (CauseKind::Softirq, "not told apart", parts[4]),
         (CauseKind::Host, "steal", parts[5]),
     ];
     let mut lost: Vec<Lost> = named

@@ -97,7 +97,7 @@ mod tests {
     fn frames_of_this_process_have_names_and_those_of_a_dead_one_say_why_not() {
         let tree = HostTree::new();
         let stacks = Stacks::load(&Root::at(tree.path()));
-        let own = frames_of_the_probe_test_marker as usize as u64;
+        let own = frames_of_the_probe_test_marker as *const () as u64;
         let frames = stacks.user(std::process::id(), &[own, 0x10]);
         assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
         assert!(frames[1].starts_with("0x10 ("), "{frames:?}");

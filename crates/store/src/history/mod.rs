@@ -158,6 +158,7 @@ impl History {
     /// or locks, [`Error::Open`] and [`Error::Sqlite`]. The file is left as it is in each of these cases.
     pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<History> {
         let path = path.as_ref().to_path_buf();
+        schema::check_existing(&path)?;
         let (lock, left_behind) = Lock::take(&path)?;
         let connection = schema::open(&path, &limits, left_behind)?;
         let mut history = History {

@@ -133,6 +133,19 @@ fn create_private(path: &Path) -> Result<()> {
     }
 }
 
+/// Refuses a file that is there and cannot be a history, before anything is written beside it.
+pub(crate) fn check_existing(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) => match crate::file_kind::not_regular(&found) {
+            Some(what) => Err(Error::NotAFile { path: path.to_path_buf(), what }),
+            None if found.len() == 0 => Ok(()),
+            None => check_first_bytes(path, found.len()),
+        },
+        // Whether it can be created is for the creation to say.
+        Err(_) => Ok(()),
+    }
+}
+
 /// SQLite takes a file that is shorter than a page for an empty database and would write over it.
 fn check_first_bytes(path: &Path, length: u64) -> Result<()> {
     let mut first = Vec::with_capacity(SQLITE_MAGIC.len());
