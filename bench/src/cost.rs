@@ -5,7 +5,7 @@
 
 use crate::child::output;
 use crate::in_kernel;
-use crate::numbers::{Spread, duration, median};
+use crate::numbers::{Spread, duration, median, ratio_of_medians};
 use crate::peers;
 use crate::run::Bench;
 use crate::storm::{ALLOCATOR, Storm};
@@ -148,11 +148,9 @@ fn per_interrupt(rounds: &[Round], peer: usize, what: &str, part: fn(&Storm) -> 
     if pairs.is_empty() {
         return row.not_run(why_not(rounds, peer));
     }
-    // Of a noisy round the difference may come out negative: then there is no ratio.
-    let ratios: Vec<f64> = pairs.iter().filter(|pair| pair.1 > 0.0).map(|(ours, theirs)| ours / theirs).collect();
     row.ours_median(pairs.iter().map(|pair| pair.0))
         .against_median(name, pairs.iter().map(|pair| pair.1))
-        .ratio(Spread::of(&ratios))
+        .ratio(ratio_of_medians(&pairs))
 }
 
 fn why_not(rounds: &[Round], place: usize) -> String {

@@ -41,6 +41,26 @@ pub fn median(numbers: &[f64]) -> Option<f64> {
     Spread::of(numbers).map(|spread| spread.median)
 }
 
+/// The median of the first numbers through the median of the second, and how far that spreads when the pairs are drawn
+/// anew at random (bootstrap). For differences, whose own ratios mean little where the second comes near zero.
+pub fn ratio_of_medians(pairs: &[(f64, f64)]) -> Option<Spread> {
+    const DRAWS: usize = 1000;
+    let ratio = |pairs: &[(f64, f64)]| {
+        let middle = |side: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(side).collect::<Vec<_>>());
+        let (first, second) = (middle(|pair| pair.0)?, middle(|pair| pair.1)?);
+        (second > 0.0).then(|| first / second)
+    };
+    let exact = ratio(pairs)?;
+    let mut random = Random(1);
+    let mut drawn = Vec::with_capacity(DRAWS);
+    for _ in 0..DRAWS {
+        let again: Vec<_> = pairs.iter().map(|_| pairs[(random.share() * pairs.len() as f64) as usize]).collect();
+        drawn.extend(ratio(&again));
+    }
+    let spread = Spread::of(&drawn)?;
+    Some(Spread { median: exact, rounds: pairs.len(), ..spread })
+}
+
 /// A duration for people, with three digits.
 pub fn duration(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
@@ -90,6 +110,15 @@ mod tests {
         assert_eq!(spread, Spread { lower: 2.0, median: 3.0, upper: 4.0, rounds: 5 });
         assert_eq!(median(&[1.0, 2.0]), Some(1.5));
         assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn differences_are_compared_by_their_medians() {
+        let spread = ratio_of_medians(&[(1.0, 4.0), (2.0, 8.0), (3.0, -1.0), (2.0, 9.0)]).unwrap();
+        assert_eq!((spread.median, spread.rounds), (2.0 / 6.0, 4));
+        assert!(spread.lower <= spread.median && spread.median <= spread.upper);
+        assert_eq!(ratio_of_medians(&[(1.0, -4.0)]), None);
+        assert_eq!(ratio_of_medians(&[]), None);
     }
 
     #[test]

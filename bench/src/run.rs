@@ -56,6 +56,8 @@ impl Bench {
     }
 }
 
+type Benchmark = fn(&Bench) -> anyhow::Result<Vec<Row>>;
+
 /// Runs the benchmarks; says whether every limit that was tried is met.
 pub fn all(names: &[Name], quick: bool, json: Option<&Path>, surefoot: Option<PathBuf>) -> anyhow::Result<bool> {
     stop_flag()?;
@@ -82,7 +84,7 @@ pub fn all(names: &[Name], quick: bool, json: Option<&Path>, surefoot: Option<Pa
         if quick { ", short rounds: these numbers prove little" } else { "" }
     );
     let wanted = |name| names.is_empty() || names.contains(&name);
-    let benchmarks: [(Name, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>); 5] = [
+    let benchmarks: [(Name, &'static str, Benchmark); 5] = [
         (Name::Loop, "loop", loop_period::run),
         (Name::Stalls, "stalls", stalls::run),
         (Name::Named, "named", named::run),
