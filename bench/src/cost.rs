@@ -148,9 +148,11 @@ fn per_interrupt(rounds: &[Round], peer: usize, what: &str, part: fn(&Storm) -> 
     if pairs.is_empty() {
         return row.not_run(why_not(rounds, peer));
     }
-    row.ours_median(pairs.iter().map(|pair| pair.0))
-        .against_median(name, pairs.iter().map(|pair| pair.1))
-        .ratio(ratio_of_medians(&pairs))
+    let row = row.ours_median(pairs.iter().map(|pair| pair.0)).against_median(name, pairs.iter().map(|pair| pair.1));
+    match ratio_of_medians(&pairs) {
+        Some(ratio) => row.ratio(Some(ratio)),
+        None => row.not_run(format!("what {name} adds is lost in the noise of this machine")),
+    }
 }
 
 fn why_not(rounds: &[Round], place: usize) -> String {
