@@ -98,7 +98,8 @@ impl Row {
     fn cells(&self) -> [String; 6] {
         let ratio = self.ratio.map_or(String::new(), |ratio| {
             let digits = if ratio.median.abs() < 2.0 { 3 } else { 1 };
-            format!("{:.digits$} ({:.digits$} to {:.digits$})", ratio.median, ratio.lower, ratio.upper)
+            let Spread { lower, median, upper, rounds } = ratio;
+            format!("{median:.digits$} ({lower:.digits$} to {upper:.digits$}; {rounds})")
         });
         let met = match &self.outcome {
             Outcome::Met => "yes".to_owned(),
@@ -111,7 +112,7 @@ impl Row {
     }
 }
 
-const HEADINGS: [&str; 6] = ["what", "ours", "against", "ratio (quartiles)", "limit", "met"];
+const HEADINGS: [&str; 6] = ["what", "ours", "against", "ratio (quartiles; how many)", "limit", "met"];
 
 /// The table as Markdown, its columns aligned so that it also reads well in a terminal.
 pub fn markdown(rows: &[Row]) -> String {
