@@ -1,7 +1,7 @@
 use super::*;
 use crate::poller::push_by_hand;
 use crate::{Loop, Options};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 
 fn directory() -> tempfile::TempDir {
@@ -86,13 +86,16 @@ fn gaps_that_end_before_they_begin_are_counted_and_not_shown() {
 fn every_gap_is_read_or_counted_while_a_fast_writer_overwrites_them() {
     let directory = directory();
     let mut reader = Reader::open(directory.path()).unwrap();
-    let (opened, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (opened, is_open) = mpsc::channel();
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
+        // Both end when their senders do, so that the writer does not outlive a test that failed.
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (looked, has_looked) = mpsc::channel::<()>();
+        let writer = scope.spawn(move || {
             let mut gaps = open(&directory, 64);
-            opened.store(true, Ordering::Release);
+            opened.send(()).unwrap();
             let mut number = 1u64;
-            while !stop.load(Ordering::Relaxed) {
+            while stopped.try_recv() == Err(TryRecvError::Empty) {
                 // Both halves tell the number, so that a torn gap is seen.
                 push_by_hand(&mut gaps, number << 20, (number << 20) + number);
                 number += 1;
@@ -100,16 +103,12 @@ fn every_gap_is_read_or_counted_while_a_fast_writer_overwrites_them() {
                     std::thread::yield_now();
                 }
             }
-            // The reader looks once more before the file goes.
-            opened.store(false, Ordering::Release);
-            while stop.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            opened.send(()).unwrap();
+            // The file goes when the reader has looked once more.
+            let _ = has_looked.recv();
             number - 1
         });
-        while !opened.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
+        is_open.recv().unwrap();
         let (mut read, mut overwritten, mut last) = (0u64, 0u64, 0u64);
         let mut take = |reader: &mut Reader| {
             let found = only(reader.poll());
@@ -127,12 +126,10 @@ fn every_gap_is_read_or_counted_while_a_fast_writer_overwrites_them() {
         while std::time::Instant::now() < end {
             take(&mut reader);
         }
-        stop.store(true, Ordering::Release);
-        while opened.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
+        drop(stop);
+        is_open.recv().unwrap();
         take(&mut reader);
-        stop.store(false, Ordering::Release);
+        drop(looked);
         let written = writer.join().unwrap();
         assert_eq!(last, written);
         assert!(read > 0 && overwritten > 0, "{read} read, {overwritten} overwritten: the race did not happen");

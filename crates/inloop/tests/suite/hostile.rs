@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 use surefoot_inloop::reader::Counts;
 use surefoot_inloop::{Loop, Reader};
@@ -148,11 +148,12 @@ fn a_file_that_shrinks_and_grows_while_it_is_read_stops_nobody() {
     let directory = directory();
     let bytes = good_bytes();
     let file = OpenOptions::new().write(true).open(forge(directory.path(), &bytes)).unwrap();
-    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        // Ends when its sender does, so that the thread does not outlive a test that failed.
+        let (stop, stopped) = mpsc::channel::<()>();
+        scope.spawn(move || {
             let mut turn = 0u64;
-            while !stop.load(Ordering::Relaxed) {
+            while stopped.try_recv() == Err(TryRecvError::Empty) {
                 turn += 1;
                 file.set_len([0, 100, 192, 200, 40_000][(turn % 5) as usize]).unwrap();
                 file.write_all_at(&bytes, 0).unwrap();
@@ -165,7 +166,7 @@ fn a_file_that_shrinks_and_grows_while_it_is_read_stops_nobody() {
         while (taken == 0 || reader.counts().broken == 0) && std::time::Instant::now() < end {
             taken += reader.poll().len();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stop);
         assert!(taken > 0 && reader.counts().broken > 0, "{taken} taken, {:?}", reader.counts());
     });
 }
