@@ -66,9 +66,11 @@ fn is_found(stall: &Value, gaps: &[&Value]) {
     let planted = causes.iter().find(|cause| cause["name"] == "planted");
     let planted = planted.unwrap_or_else(|| panic!("the one who did it is not named: {gap}"));
     assert_eq!(planted["kind"], "preemption", "{gap}");
-    // Interrupts within the stall have rows of their own, and the hypervisor may take some of it.
+    // Interrupts within the stall have rows of their own, and the hypervisor may take some of it. Where the machine was
+    // too busy for the tape to be read in time, the gap says so, and only what was read can be named.
     let (named_ns, true_ns) = (number(planted, "duration_ns"), end_ns - start_ns);
-    assert!(named_ns * 2 > true_ns, "{named_ns} of {true_ns} ns are named: {gap}");
+    let tape_is_whole = !gap["evidence"].to_string().contains("does not show");
+    assert!(!tape_is_whole || named_ns * 2 > true_ns, "{named_ns} of {true_ns} ns are named: {gap}");
     assert!(named_ns <= number(gap, "duration_ns"), "{gap}");
     assert_eq!(number(gap, "cpu"), 1);
 }

@@ -42,6 +42,7 @@ pub struct HostDescription {
     /// The workload that preemption is counted against, as the user named it; empty if none.
     pub workload: String,
     /// Gaps from this length on are reported, nanoseconds; what is shorter was not looked for.
+    #[serde(default)]
     pub gap_threshold_ns: u64,
     /// Where the numbers come from: `eBPF (BTF)`, `eBPF (plain tracepoints)` or `kernel counters`.
     pub source: String,

@@ -210,7 +210,12 @@ impl Collector {
         let mut ready = merge(ready);
         let watched = self.config.cpus.iter().filter(|cpu| self.online.contains(cpu)).count();
         stopped_together(&mut ready, watched);
-        ready.into_iter().map(|pending| (self.judge.judge(probes, &pending.found), pending.while_idle)).collect()
+        ready
+            .into_iter()
+            .map(|pending| (self.judge.judge(probes, &pending.found), pending.while_idle))
+            // The sentinel is there for what nobody traces; what preempted it is in the ledger.
+            .filter(|(gap, _)| gap.source != GapSource::Sentinel || gap.verdict != Verdict::Traced)
+            .collect()
     }
 
     fn close(&mut self) -> Result<Vec<Event>, Error> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, thread};
-use surefoot_model::{CpuId, Gap, GapSource, SelfCost, Verdict};
+use surefoot_model::{Certainty, CpuId, Gap, GapSource, SelfCost, Verdict};
 use surefoot_probes::{Options, Probes, Workload};
 
 /// How often the reading thread looks.
@@ -74,7 +74,7 @@ pub struct CoreSummary {
     pub gap_total_ns: u64,
     /// The part of the sum under a traced cause, entry and exit included.
     pub named_ns: u64,
-    /// The part of the sum that is not traced but has a verdict that names the hypervisor, the firmware or hardware.
+    /// The part of the sum that is not traced but has a certain or probable verdict: hypervisor, firmware, hardware.
     pub judged_ns: u64,
     /// The rest.
     pub unexplained_ns: u64,
@@ -358,7 +358,8 @@ fn peers(loops: &[Loop], own: usize, start_ns: u64, end_ns: u64) -> Others {
 impl Loop {
     fn count(&mut self, gap: &Gap) {
         let named_ns = gap.duration_ns - gap.unexplained_ns;
-        let is_judged = !matches!(gap.verdict, Verdict::Traced | Verdict::Undetermined);
+        let is_judged = !matches!(gap.verdict, Verdict::Traced | Verdict::Undetermined)
+            && gap.certainty != Certainty::CannotTellApartHere;
         let judged_ns = if is_judged { gap.unexplained_ns } else { 0 };
         let summary = &mut self.summary;
         summary.gap_count += 1;
