@@ -27,7 +27,7 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Window};
+use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Verdict, Window};
 use surefoot_probes::{Options, Probes};
 
 /// How often late timers, tapes and counters are looked at within a window.
