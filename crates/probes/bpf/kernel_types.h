@@ -86,6 +86,7 @@ struct hrtimer___linked {
 
 struct pt_regs {
 	unsigned long orig_ax;
+	unsigned long sp;
 };
 
 struct mm_struct;

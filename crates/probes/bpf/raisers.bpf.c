@@ -60,6 +60,7 @@ struct raised {
 	u16 in_interrupt;
 	u16 kernel_frames;
 	u16 user_frames;
+	u64 user_top; /* the word on top of the user stack: where a system call's wrapper returns to */
 	u64 kernel_stack[STACK_FRAMES];
 	u64 user_stack[STACK_FRAMES];
 };
@@ -180,10 +181,12 @@ static __always_inline void fill(struct raised *raised, struct sender *sender, u
 	raised->kernel_frames = 0;
 	raised->user_frames = 0;
 	raised->system_call = -1;
+	raised->user_top = 0;
 	if (!raised->in_interrupt && !(task->flags & PF_KTHREAD)) {
 		struct pt_regs *regs = (void *)bpf_task_pt_regs((void *)task);
 
 		raised->system_call = BPF_CORE_READ(regs, orig_ax);
+		bpf_probe_read_user(&raised->user_top, sizeof(raised->user_top), (void *)BPF_CORE_READ(regs, sp));
 	}
 }
 

@@ -105,6 +105,9 @@ pub struct Raised {
     pub kernel_stack: Vec<u64>,
     /// Addresses, innermost first; empty where no stack was taken.
     pub user_stack: Vec<u64>,
+    /// The word on top of the user stack; 0 outside a system call. The C library's wrappers have no frame of their own,
+    /// so it is where the wrapper returns to, and a walk along frame pointers misses just that function.
+    pub user_top: u64,
 }
 
 #[repr(C)]
@@ -123,6 +126,7 @@ struct RawRaised {
     in_interrupt: u16,
     kernel_frames: u16,
     user_frames: u16,
+    user_top: u64,
     kernel_stack: [u64; STACK_FRAMES],
     user_stack: [u64; STACK_FRAMES],
 }
@@ -154,6 +158,7 @@ impl RawRaised {
             in_interrupt: raw.in_interrupt != 0,
             kernel_stack: frames(&raw.kernel_stack, raw.kernel_frames),
             user_stack: frames(&raw.user_stack, raw.user_frames),
+            user_top: raw.user_top,
         })
     }
 }

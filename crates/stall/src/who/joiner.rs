@@ -197,6 +197,7 @@ mod tests {
             in_interrupt: false,
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
+            user_top: 0,
         }
     }
 

@@ -69,7 +69,7 @@ impl RaiserTable {
             wakee: printable(&raised.wakee),
             count: 1,
             kernel_stack: stacks.kernel(&raised.kernel_stack),
-            user_stack: stacks.user(raised.pid, &raised.user_stack),
+            user_stack: stacks.user(raised.pid, &raised.user_stack, raised.user_top),
         };
         self.known.insert(key, raiser);
     }
@@ -161,6 +161,7 @@ mod tests {
             in_interrupt,
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
+            user_top: 0,
         }
     }
 

@@ -31,10 +31,31 @@ impl Stacks {
 
     /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its
     /// address and the reason: a stripped or deleted file, code made at run time, a process gone.
-    pub(crate) fn user(&self, pid: u32, addresses: &[u64]) -> Vec<String> {
+    pub(crate) fn user(&self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
         if addresses.is_empty() {
             return Vec::new();
         }
+        let mut names = self.walked(pid, addresses);
+        if let Some(caller) = self.caller_of_wrapper(pid, addresses, top) {
+            names.insert(1, caller);
+        }
+        names
+    }
+
+    /// The function that a frameless system-call wrapper returns to, which a walk along frame pointers misses. It is
+    /// believed when it is code with a name and the walk does not have it already.
+    fn caller_of_wrapper(&self, pid: u32, addresses: &[u64], top: u64) -> Option<String> {
+        if top == 0 || addresses.contains(&top) {
+            return None;
+        }
+        let source = Source::Process(Process::new(pid.into()));
+        match self.user.symbolize_single(&source, Input::AbsAddr(top)).ok()? {
+            Symbolized::Sym(symbol) => Some(symbol.name.to_string()),
+            Symbolized::Unknown(_) => None,
+        }
+    }
+
+    fn walked(&self, pid: u32, addresses: &[u64]) -> Vec<String> {
         let source = Source::Process(Process::new(pid.into()));
         if let Ok(symbols) = self.user.symbolize(&source, Input::AbsAddr(addresses)) {
             return symbols.iter().zip(addresses).flat_map(|(symbol, &address)| frames(symbol, address)).collect();
@@ -98,11 +119,14 @@ mod tests {
         let tree = HostTree::new();
         let stacks = Stacks::load(&Root::at(tree.path()));
         let own = frames_of_the_probe_test_marker as *const () as u64;
-        let frames = stacks.user(std::process::id(), &[own, 0x10]);
+        let frames = stacks.user(std::process::id(), &[own, 0x10], 0);
         assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
         assert!(frames[1].starts_with("0x10 ("), "{frames:?}");
-        assert_eq!(stacks.user(u32::MAX - 7, &[0x10]), ["0x10 (the process is gone)"]);
-        assert!(stacks.user(1, &[]).is_empty());
+        let with_caller = stacks.user(std::process::id(), &[0x10, 0x20], own);
+        assert!(with_caller[1].contains("frames_of_the_probe_test_marker"), "{with_caller:?}");
+        assert_eq!(stacks.user(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");
+        assert_eq!(stacks.user(u32::MAX - 7, &[0x10], 0), ["0x10 (the process is gone)"]);
+        assert!(stacks.user(1, &[], 0x10).is_empty());
     }
 
     #[inline(never)]
