@@ -15,3 +15,4 @@ mod probe;
 mod recording;
 mod reduced;
 mod refusals;
+mod who;

@@ -8,6 +8,7 @@ mod output;
 mod probe;
 mod record;
 mod report;
+mod settle;
 mod status;
 mod table;
 mod units;

@@ -2,7 +2,7 @@
 
 use crate::args::{Filter, ReportOptions, What};
 use crate::exit::Outcome;
-use crate::{output, table};
+use crate::{output, settle, table};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub fn check_times(what: &What, interval: Duration, duration: Option<Duration>) 
 /// Starts watching, from cores that are not watched where there are any.
 pub fn start(root: &Root, what: &What, window: Duration) -> anyhow::Result<Collector> {
     let config = config(what, window).checked(root)?;
-    surefoot_stall::keep_off(&what.cpus.clone().unwrap_or_default().0, root);
+    settle::settle(&what.cpus.clone().unwrap_or_default().0, root);
     Ok(Collector::start(root, config)?)
 }
 

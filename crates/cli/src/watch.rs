@@ -3,7 +3,7 @@
 use crate::args::WatchOptions;
 use crate::exit::Outcome;
 use crate::units::duration;
-use crate::{output, record, report, table};
+use crate::{output, record, report, settle, table};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -38,7 +38,7 @@ fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     let config = report::config(&options.what, options.interval).checked(&root)?;
-    surefoot_stall::keep_off(&options.what.cpus.clone().unwrap_or_default().0, &root);
+    settle::settle(&options.what.cpus.clone().unwrap_or_default().0, &root);
     let server = start_server(options, Mode::Live, &root)?;
     let mut collector = Collector::start(&root, config)?;
     let mut screen = Screen::new(options, server.as_ref());

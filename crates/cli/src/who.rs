@@ -4,10 +4,10 @@ use crate::args::WhoOptions;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{duration, percent};
-use crate::{output, report};
+use crate::{output, report, settle};
 use anyhow::Context;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use surefoot_hostfs::{Root, signals};
 use surefoot_model::{Interrupt, Raiser};
 use surefoot_stall::who::{self, WhoConfig, WhoReport};
@@ -24,10 +24,8 @@ pub fn run(options: &WhoOptions) -> anyhow::Result<Outcome> {
         anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
     }
     report::check_duration(options.duration)?;
+    settle::settle(&surefoot_stall::checked_cores(&options.cpu.0, &root)?, &root);
     let stop = signals::stop_flag()?;
-    if !options.json && io::stderr().is_terminal() {
-        eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
-    }
     let config = WhoConfig {
         cpus: options.cpu.0.clone(),
         pid: options.pid,
@@ -36,7 +34,9 @@ pub fn run(options: &WhoOptions) -> anyhow::Result<Outcome> {
         user_stacks: !options.no_stacks,
         stacks_per_s: options.stacks_per_s,
     };
-    let found = who::run(&root, &config, stop)?;
+    let found = who::run(&root, &config, stop, || {
+        eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
+    })?;
     if let Some(path) = &options.folded {
         fs::write(path, folded(&found)).with_context(|| format!("cannot write {}", path.display()))?;
     }

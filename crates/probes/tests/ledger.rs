@@ -32,7 +32,10 @@ fn cores(probes: &Probes) -> impl Iterator<Item = CpuId> {
 
 fn the_ledger_adds_up(probes: &Probes) {
     spin(Duration::from_millis(300));
-    std::thread::sleep(Duration::from_millis(700));
+    // Each sleep is two switches on some core; a program times one of its runs in 64.
+    for _ in 0..400 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     for cpu in cores(probes) {
         let snapshot = probes.snapshot(cpu).expect("a core that is not in a storm can be read");
         let slot = &snapshot.slot;

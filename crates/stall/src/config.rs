@@ -124,10 +124,16 @@ pub fn checked_threshold(threshold_ns: u64) -> Result<(), Error> {
     Ok(())
 }
 
+static ALLOWED: OnceLock<Vec<CpuId>> = OnceLock::new();
+
 /// The cores that this process was allowed to use when it was first asked, before it kept itself off some.
-pub(crate) fn allowed_cores() -> &'static [CpuId] {
-    static ALLOWED: OnceLock<Vec<CpuId>> = OnceLock::new();
+pub fn allowed_cores() -> &'static [CpuId] {
     ALLOWED.get_or_init(|| thread::affinity().unwrap_or_default())
+}
+
+/// Tells which cores this process was allowed to use before whoever started it kept it off some. The first word counts.
+pub fn remember_allowed_cores(cores: Vec<CpuId>) {
+    let _ = ALLOWED.set(cores);
 }
 
 /// The cores that reading threads may run on: online, allowed and not watched; those that are not isolated first.
@@ -147,10 +153,8 @@ pub fn housekeeping_core(watched: &[CpuId], root: &Root) -> Option<CpuId> {
 
 /// Keeps the calling thread, and the threads that it starts from now on, off the watched cores. Does nothing when no
 /// core would be left, or when `watched` is empty (all cores are watched).
-pub fn keep_off(watched: &[CpuId], root: &Root) {
+pub fn keep_off(watched: &[CpuId], root: &Root) -> bool {
     let unwatched = unwatched_cores(watched, root);
-    if !watched.is_empty() && !unwatched.is_empty() {
-        // A refusal leaves the threads where they were, which disturbs but does not falsify.
-        let _ = thread::pin_to_any(&unwatched);
-    }
+    // A refusal leaves the threads where they were, which disturbs but does not falsify.
+    !watched.is_empty() && !unwatched.is_empty() && thread::pin_to_any(&unwatched).is_ok()
 }

@@ -39,7 +39,8 @@ pub mod who;
 
 pub use collect::{Collector, host_capabilities};
 pub use config::{
-    Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, checked_cores, keep_off,
+    Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, allowed_cores, checked_cores,
+    keep_off, remember_allowed_cores,
 };
 pub use error::Error;
 pub use spin::probe;

@@ -72,12 +72,12 @@ pub struct WhoReport {
     pub missing: Vec<String>,
 }
 
-/// Watches and joins.
+/// Watches and joins; calls `on_start` when the programs are attached and watching begins.
 ///
 /// # Errors
 /// [`Error::Core`] and [`Error::Option`] for a wish that cannot be met; [`Error::Probes`] where eBPF or BTF is not
 /// to be had, because nothing less can name a raiser.
-pub fn run(root: &Root, config: &WhoConfig, stop: &AtomicBool) -> Result<WhoReport, Error> {
+pub fn run(root: &Root, config: &WhoConfig, stop: &AtomicBool, on_start: impl FnOnce()) -> Result<WhoReport, Error> {
     if config.cpus.is_empty() {
         return Err(Error::Option { option: "cpu", why: "name the core to watch, such as 1".into() });
     }
@@ -97,7 +97,7 @@ pub fn run(root: &Root, config: &WhoConfig, stop: &AtomicBool) -> Result<WhoRepo
             stacks_per_s: config.stacks_per_s,
         },
     )?;
-    let mut watch = Watch::start(root, cpus, probes, raisers);
+    let mut watch = Watch::start(root, cpus, probes, raisers, on_start);
     let start = Instant::now();
     while start.elapsed() < config.duration && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY.min(config.duration.saturating_sub(start.elapsed())));
@@ -126,7 +126,10 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(root: &Root, cpus: Vec<CpuId>, probes: Probes, raisers: Raisers) -> Self {
+    fn start(root: &Root, cpus: Vec<CpuId>, probes: Probes, raisers: Raisers, on_start: impl FnOnce()) -> Self {
+        let (names, stacks) = (Names::load(root), Stacks::load(root));
+        // Saying something may wake a reader on a watched core: that is over before counting begins.
+        on_start();
         // What attaching has raised does not count.
         let _ = raisers.take();
         let before = cpus
@@ -139,8 +142,8 @@ impl Watch {
         Watch {
             next_mark: cpus.iter().map(|&cpu| (cpu, raisers.marks_end(cpu))).collect(),
             next_turn: cpus.iter().map(|&cpu| (cpu, probes.tape_end(cpu))).collect(),
-            names: Names::load(root),
-            stacks: Stacks::load(root),
+            names,
+            stacks,
             joiner: Joiner::default(),
             table: RaiserTable::default(),
             before,
