@@ -115,7 +115,7 @@ static __always_inline void begin(struct slot *slot)
 /* Ends an update; one run in 64 measures itself. */
 static __always_inline void end(struct slot *slot, u32 program, u64 now)
 {
-	struct program *own = &slot->programs[program & 63 ? program % PROGRAMS : 0];
+	struct program *own = &slot->programs[program % PROGRAMS];
 
 	own->count++;
 	if (!(own->count & 63))

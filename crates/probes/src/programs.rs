@@ -23,7 +23,7 @@ const fn program(group: &'static str, name: &'static str, number: Option<usize>,
 
 const NO_SENDER: &str = "interrupts that Surefoot raises are not counted (kernel 6.4 brought them)";
 
-const OTHERS: [Program; 13] = [
+const OTHERS: [Program; 12] = [
     Program {
         fields: &[("prev_comm", 8), ("prev_pid", 24), ("prev_state", 32), ("next_comm", 40), ("next_pid", 56)],
         ..program("sched", "sched_switch", Some(1), "")
@@ -54,8 +54,6 @@ const OTHERS: [Program; 13] = [
     },
     Program { fields: &[("cpu", 8)], ..program("ipi", "ipi_send_cpu", None, NO_SENDER) },
     Program { fields: &[("cpumask", 8)], ..program("ipi", "ipi_send_cpumask", None, NO_SENDER) },
-    // The number 0 collects what has none of its own.
-    program("", "other", Some(0), ""),
 ];
 
 /// Every program of both flavours.
@@ -67,7 +65,7 @@ pub fn all() -> impl Iterator<Item = Program> {
             program("irq_vectors", vector.exit, Some(number + 1), vector.without),
         ]
     });
-    OTHERS.into_iter().filter(|program| !program.group.is_empty()).chain(vectors)
+    OTHERS.into_iter().chain(vectors)
 }
 
 /// The program of a tracepoint.

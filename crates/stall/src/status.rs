@@ -1,7 +1,6 @@
 //! `surefoot status`: every capability on this host, with the reason and the remedy. Pure: facts in, rows out.
 
 use surefoot_hostfs::Unsupported;
-use surefoot_hostfs::privilege::Privilege;
 use surefoot_model::{Capability, CapabilityState};
 use surefoot_probes::{Flavour, Missing};
 
@@ -45,8 +44,6 @@ pub struct Facts {
     pub error_reports: bool,
     /// Whether every core may be used for spinning and sleeping.
     pub all_cores_allowed: bool,
-    /// The privilege.
-    pub privilege: Privilege,
 }
 
 /// A row under construction.
@@ -248,7 +245,6 @@ fn error_reports(facts: &Facts) -> Capability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_hostfs::privilege::Capabilities;
     use surefoot_probes::programs;
 
     fn facts(tracing: Tracing) -> Facts {
@@ -262,16 +258,6 @@ mod tests {
             symbols_missing: None,
             error_reports: true,
             all_cores_allowed: true,
-            privilege: Privilege {
-                effective_uid: Some(0),
-                capabilities: Capabilities(u64::MAX),
-                initial_user_namespace: Some(true),
-                lockdown: None,
-                unprivileged_bpf_disabled: None,
-                perf_event_paranoid: None,
-                kptr_restrict: None,
-                btf: true,
-            },
         }
     }
 

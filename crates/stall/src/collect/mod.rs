@@ -24,7 +24,6 @@ use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Verdict, Window};
@@ -344,7 +343,6 @@ fn facts(root: &Root, identity: &Identity, tracing: Tracing, witness: &Witness, 
         symbols_missing: tapes.and_then(|tapes| tapes.names().symbols_missing().cloned()),
         error_reports: root.sys("devices/system/edac/mc/mc0/ce_count").exists(),
         all_cores_allowed: online.iter().all(|cpu| allowed.contains(cpu)),
-        privilege: Privilege::read(root),
     }
 }
 
