@@ -4,9 +4,8 @@ use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_model::{
     Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, Lost, Notice, Report, SelfCost,
-    Untimed,
+    Untimed, WhoReport,
 };
-use surefoot_stall::who::WhoReport;
 
 /// A line of a report.
 #[derive(Serialize)]
@@ -141,14 +140,14 @@ pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
     line(
         out,
         &Line::Who {
-            duration_ns: found.duration_ns,
-            joined_count: found.joined.0,
-            called_count: found.joined.1,
-            records: found.counts.records,
-            records_without_stack: found.counts.without_stack,
-            records_dropped: found.counts.dropped,
-            records_unmatched: found.lost.0,
-            marks_lost: found.lost.1,
+            duration_ns: found.duration_ns(),
+            joined_count: found.joined_count,
+            called_count: found.called_count,
+            records: found.records,
+            records_without_stack: found.records_without_stack,
+            records_dropped: found.records_dropped,
+            records_unmatched: found.records_unmatched,
+            marks_lost: found.marks_lost,
             missing: &found.missing,
             cost: &found.cost,
         },

@@ -177,7 +177,7 @@ impl Screen {
                 }
                 self.notices.push_back(notice.text.clone());
             }
-            Event::Capabilities { .. } => {}
+            Event::Capabilities { .. } | Event::Who(_) => {}
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use anyhow::Context;
 use std::fs;
 use std::io::{self, Write};
 use surefoot_hostfs::{Root, signals};
-use surefoot_model::{Interrupt, Raiser};
-use surefoot_stall::who::{self, WhoConfig, WhoReport};
+use surefoot_model::{Interrupt, Raiser, WhoReport};
+use surefoot_stall::who::{self, WhoConfig};
 
 /// Raisers that the text shows of each interrupt.
 const RAISERS_SHOWN: usize = 3;
@@ -76,7 +76,7 @@ fn text(found: &WhoReport) -> String {
         &[1, 9],
     );
     for interrupt in &found.interrupts {
-        let rate = interrupt.count as f64 * 1e9 / found.duration_ns.max(1) as f64;
+        let rate = interrupt.count as f64 * 1e9 / found.duration_ns().max(1) as f64;
         table.row(vec![
             interrupt.cpu.to_string(),
             interrupt.cause.to_string(),
@@ -90,7 +90,7 @@ fn text(found: &WhoReport) -> String {
             interrupt.handler.clone(),
         ]);
     }
-    text += &format!("{} of watching\n\n", duration(found.duration_ns));
+    text += &format!("{} of watching\n\n", duration(found.duration_ns()));
     text += &table.text();
     for interrupt in found.interrupts.iter().filter(|interrupt| has_more(interrupt)) {
         text += &format!("\ncore {}, {}\n", interrupt.cpu, interrupt.cause);
@@ -152,25 +152,25 @@ fn raiser_text(raiser: &Raiser) -> String {
 
 fn closing(found: &WhoReport) -> String {
     let mut text = String::new();
-    if found.joined.1 > 0 {
+    if found.called_count > 0 {
         text += &format!(
             "Called functions joined exactly to their raiser: {} of {} ({}).\n",
-            found.joined.0,
-            found.joined.1,
-            percent(found.joined.0, found.joined.1)
+            found.joined_count,
+            found.called_count,
+            percent(found.joined_count, found.called_count)
         );
     }
-    if found.counts.dropped + found.lost.1 > 0 {
-        text += &format!("Lost: {} records, {} marks.\n", found.counts.dropped, found.lost.1);
+    if found.records_dropped + found.marks_lost > 0 {
+        text += &format!("Lost: {} records, {} marks.\n", found.records_dropped, found.marks_lost);
     }
-    if found.counts.without_stack > 0 {
+    if found.records_without_stack > 0 {
         text += &format!(
             "Without a stack, because their core raised too many: {} of {} records (--stacks-per-s).\n",
-            found.counts.without_stack, found.counts.records
+            found.records_without_stack, found.records
         );
     }
     for missing in &found.missing {
         text += &format!("Missing: {missing}\n");
     }
-    text + &table::cost(&found.cost, found.duration_ns)
+    text + &table::cost(&found.cost, found.duration_ns())
 }

@@ -96,6 +96,7 @@ fn message(live: &LiveEvent) -> Option<Message> {
         Event::Window(_) => "window",
         Event::Gap(_) => "gap",
         Event::Notice(_) => "notice",
+        Event::Who(_) => "who",
         Event::Host(_) | Event::Capabilities { .. } => return None,
     };
     let data = serde_json::to_string(&EventView::of(&live.event)).ok()?;

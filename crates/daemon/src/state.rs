@@ -106,6 +106,8 @@ struct State {
     windows: Ring,
     gaps: Shelf,
     notices: Ring,
+    /// The newest report of who interrupted the watched cores.
+    who: Option<Arc<Event>>,
     totals: Totals,
     sequence: u64,
 }
@@ -132,6 +134,7 @@ impl Shared {
             windows: Ring::new(config.keep_windows, WINDOWS_BYTES_MAX),
             gaps: Shelf::new(config.keep_gaps, GAPS_BYTES_MAX),
             notices: Ring::new(NOTICES_MAX, NOTICES_BYTES_MAX),
+            who: None,
             totals: Totals::default(),
             sequence: 0,
         };
@@ -204,6 +207,10 @@ impl Shared {
                 state.gaps.push(Arc::clone(event), gap.duration_ns)
             }
             Event::Notice(_) => state.notices.push(Arc::clone(event)),
+            Event::Who(_) => {
+                state.who = Some(Arc::clone(event));
+                true
+            }
         };
         if !kept {
             self.drops.oversized.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-use surefoot_model::{CoreLedger, Event, Gap, Window};
+use surefoot_model::{CoreLedger, Event, Gap, Interrupt, Window};
 
 /// About how much memory an event holds; strings and tables counted, allocator overhead not.
 pub(crate) fn event_bytes(event: &Event) -> usize {
@@ -7,6 +7,7 @@ pub(crate) fn event_bytes(event: &Event) -> usize {
             Event::Window(window) => window_bytes(window),
             Event::Gap(gap) => gap_bytes(gap),
             Event::Notice(notice) => notice.text.len(),
+            Event::Who(who) => who.interrupts.iter().map(interrupt_bytes).sum(),
             Event::Host(host) => size_of_val(host.cpus.as_slice()) + host.workload.len(),
             Event::Capabilities { capabilities } => {
                 capabilities.iter().map(|row| size_of_val(row) + row.reason.len() + row.remedy.len()).sum()
@@ -34,4 +35,12 @@ fn gap_bytes(gap: &Gap) -> usize {
     let causes: usize = gap.causes.iter().map(|cause| size_of_val(cause) + cause.cause.name.len()).sum();
     let evidence: usize = gap.evidence.iter().map(|line| size_of_val(line) + line.len()).sum();
     causes + evidence
+}
+
+fn interrupt_bytes(interrupt: &Interrupt) -> usize {
+    let frames = |stack: &[String]| stack.iter().map(|frame| size_of_val(frame) + frame.len()).sum::<usize>();
+    let raisers = interrupt.raisers.iter().map(|raiser| {
+        size_of_val(raiser) + raiser.function.len() + frames(&raiser.kernel_stack) + frames(&raiser.user_stack)
+    });
+    size_of_val(interrupt) + frames(&interrupt.detail) + raisers.sum::<usize>()
 }

@@ -1,4 +1,4 @@
-use crate::{Capability, Completeness, CoreLedger, Gap, HostDescription, SelfCost, Untimed};
+use crate::{Capability, Completeness, CoreLedger, Gap, HostDescription, SelfCost, Untimed, WhoReport};
 use serde::{Deserialize, Serialize};
 
 /// One window of all watched cores.
@@ -42,6 +42,8 @@ pub enum Event {
     Window(Window),
     /// A gap, after its window.
     Gap(Gap),
+    /// Who interrupted the watched cores so far; replaces the one before it.
+    Who(WhoReport),
     /// A word about the stream itself.
     Notice(Notice),
 }

@@ -1,4 +1,4 @@
-use crate::{Cause, Certainty, CpuId};
+use crate::{Cause, Certainty, CpuId, SelfCost};
 use serde::{Deserialize, Serialize};
 
 /// Who raised an interrupt on a watched core, and how often.
@@ -69,4 +69,103 @@ pub struct Interrupt {
     pub unknown_raisers: u64,
     /// What is advised.
     pub advice: Vec<Advice>,
+}
+
+/// A gap that a polling thread noted itself, with what the kernel did on its core meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopGap {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What the program calls the loop.
+    pub name: String,
+    /// The core that it ran on, where the kernel's side tells.
+    pub cpu: Option<CpuId>,
+    /// Start, `CLOCK_MONOTONIC` nanoseconds.
+    pub start_ns: u64,
+    /// Length in nanoseconds.
+    pub duration_ns: u64,
+    /// What filled it, longest first.
+    pub parts: Vec<LoopGapPart>,
+    /// What nothing explains; with the parts it adds up to the length. Nanoseconds.
+    pub unexplained_ns: u64,
+}
+
+/// A part of a gap that a polling thread noted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopGapPart {
+    /// What ran.
+    #[serde(flatten)]
+    pub cause: Cause,
+    /// For how long within the gap, nested causes left out; nanoseconds.
+    pub total_ns: u64,
+    /// How often.
+    pub count: u64,
+    /// Threads that raised it, `name-thread in system call`, most frequent first; empty where none is known.
+    pub raisers: Vec<String>,
+}
+
+/// What one polling thread noted in all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopSummary {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What the program calls the loop.
+    pub name: String,
+    /// A turn over this length is a gap; nanoseconds.
+    pub threshold_ns: u64,
+    /// Gaps that it noted while we watched.
+    pub gap_count: u64,
+    /// Their time together; nanoseconds.
+    pub total_ns: u64,
+    /// Gaps that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Gaps that were read but are not listed, because there are too many.
+    pub not_listed: u64,
+}
+
+/// Who interrupted the watched cores, from the start of the watch to its last look. A later one of the same watch
+/// replaces it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct WhoReport {
+    /// Start, `CLOCK_MONOTONIC` nanoseconds.
+    pub start_ns: u64,
+    /// End, `CLOCK_MONOTONIC` nanoseconds.
+    pub end_ns: u64,
+    /// Each kind of interrupt on each core, costliest first.
+    pub interrupts: Vec<Interrupt>,
+    /// Called functions whose raiser was found exactly.
+    pub joined_count: u64,
+    /// Called functions that arrived from elsewhere.
+    pub called_count: u64,
+    /// Records that the raising side made.
+    pub records: u64,
+    /// Of these, how many are without a stack because their core raised too many.
+    pub records_without_stack: u64,
+    /// Records that were lost because a buffer was full.
+    pub records_dropped: u64,
+    /// Records that never met their arrival.
+    pub records_unmatched: u64,
+    /// Arrivals that were overwritten before they could be read.
+    pub marks_lost: u64,
+    /// The polling threads that noted their own gaps.
+    #[serde(default)]
+    pub loops: Vec<LoopSummary>,
+    /// Their longest gaps, longest first.
+    #[serde(default)]
+    pub loop_gaps: Vec<LoopGap>,
+    /// What is missing here; empty when nothing is.
+    pub missing: Vec<String>,
+    /// What watching cost.
+    pub cost: SelfCost,
+}
+
+impl WhoReport {
+    /// How long it watched, nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
 }

@@ -43,6 +43,6 @@ pub use event::{Event, Notice, Window};
 pub use gap::{Certainty, Gap, GapCause, GapSource, Verdict};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
-pub use interrupt::{Advice, Interrupt, Raiser};
+pub use interrupt::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use ledger::{Completeness, CoreLedger, Lost, Untimed};
 pub use report::{LARGEST_GAPS, Report};

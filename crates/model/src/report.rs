@@ -1,5 +1,6 @@
 use crate::{
     Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost, Untimed,
+    WhoReport,
 };
 use std::collections::BTreeMap;
 
@@ -38,6 +39,8 @@ pub struct Report {
     pub gap_count: u64,
     /// What the reader must know; the newest 100.
     pub notices: Vec<Notice>,
+    /// Who interrupted the watched cores, where that was watched.
+    pub who: Option<WhoReport>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,6 +89,7 @@ impl Report {
                     self.gaps.truncate(LARGEST_GAPS);
                 }
             }
+            Event::Who(who) => self.who = Some(who.clone()),
             Event::Notice(notice) => {
                 if self.notices.len() == NEWEST_NOTICES {
                     self.notices.remove(0);

@@ -28,7 +28,7 @@ pub mod programs;
 mod raisers;
 
 pub use error::Error;
-pub use raisers::{Mark, MarkKind, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, STACK_FRAMES};
+pub use raisers::{Mark, MarkKind, Raised, RaisedKind, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, STACK_FRAMES};
 
 use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};
@@ -315,13 +315,18 @@ fn adds_up(slot: &Slot) -> bool {
     total == slot.last_ns.wrapping_sub(slot.start_ns).wrapping_add(slot.deferred_ns)
 }
 
-/// How often the kernel skipped a program because it was already running on that core.
-fn missed_runs(fd: i32) -> u64 {
+/// What the kernel tells of a program.
+fn program_info(fd: i32) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = size_of_val(&info) as u32;
     // SAFETY: the pointer and the length describe `info`, which outlives the call.
     let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut bytes) };
-    if result == 0 { info.recursion_misses } else { 0 }
+    (result == 0).then_some(info)
+}
+
+/// How often the kernel skipped a program because it was already running on that core.
+fn missed_runs(fd: i32) -> u64 {
+    program_info(fd).map_or(0, |info| info.recursion_misses)
 }
 
 /// The clock that the programs read, too.

@@ -272,13 +272,18 @@ pub(crate) fn open_raisers() -> Result<OpenObject, Error> {
     ObjectBuilder::default().open_memory(RAISERS).map_err(|error| Error::Refused { why: reason(&error) })
 }
 
+/// The tracepoint that a section names.
+pub(crate) fn tracepoint_of(section: &str) -> &str {
+    section.rsplit('/').next().unwrap_or(section)
+}
+
 /// Switches off the programs whose tracepoints are absent; their sections name them.
 pub(crate) fn leave_out_absent(object: &mut OpenObject) -> Result<Vec<String>, Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?;
     let mut missing = Vec::new();
     for mut program in object.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
-        let tracepoint = section.rsplit('/').next().unwrap_or(&section);
+        let tracepoint = tracepoint_of(&section);
         if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_none() {
             missing.push(format!("this kernel has no tracepoint {tracepoint}"));
             program.set_autoload(false);

@@ -7,6 +7,7 @@ use crate::{Flavour, Probes};
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
 use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use surefoot_model::CpuId;
 
@@ -218,6 +219,21 @@ pub struct RaiserCounts {
     pub dropped: u64,
 }
 
+/// What one of the programs did since it was loaded, in the kernel's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaiserRuns {
+    /// The program.
+    pub program: String,
+    /// The tracepoint that it sits on.
+    pub tracepoint: String,
+    /// Runs over all cores; the kernel counts only while `kernel.bpf_stats_enabled` is set.
+    pub count: u64,
+    /// Time over all cores, nanoseconds; likewise.
+    pub total_ns: u64,
+    /// Runs that the kernel skipped because the program was already running on that core; always counted.
+    pub missed: u64,
+}
+
 /// The attached programs. Dropping it detaches them.
 pub struct Raisers {
     // Fields drop in this order: detach first, then unmap, then unload.
@@ -226,7 +242,7 @@ pub struct Raisers {
     waiting: Rc<RefCell<Waiting>>,
     senders: Mapped<Sender>,
     marks: Mapped<RawMark>,
-    _object: Object,
+    object: Object,
     cpu_count: usize,
     takes_stacks: bool,
     missing: Vec<String>,
@@ -278,7 +294,7 @@ impl Raisers {
         let ring = ring(&object, &waiting)?;
         let links = load::attach_all(&mut object)?;
         let takes_stacks = options.kernel_stacks || options.user_stacks;
-        Ok(Raisers { _links: links, ring, waiting, senders, marks, _object: object, cpu_count, takes_stacks, missing })
+        Ok(Raisers { _links: links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, missing })
     }
 
     /// Which of the programs this kernel does not allow, each as a sentence.
@@ -326,6 +342,23 @@ impl Raisers {
             return 0;
         }
         self.senders.word(cpu.0 as usize, offset_of!(Sender, marks))
+    }
+
+    /// What each program did since it was loaded.
+    pub fn runs(&self) -> Vec<RaiserRuns> {
+        let attached = self.object.progs().filter(|program| program.autoload());
+        attached
+            .filter_map(|program| {
+                let info = crate::program_info(program.as_fd().as_raw_fd())?;
+                Some(RaiserRuns {
+                    program: program.name().to_string_lossy().into_owned(),
+                    tracepoint: load::tracepoint_of(&program.section().to_string_lossy()).to_owned(),
+                    count: info.run_cnt,
+                    total_ns: info.run_time_ns,
+                    missed: info.recursion_misses,
+                })
+            })
+            .collect()
     }
 
     /// What was counted since the programs were attached.

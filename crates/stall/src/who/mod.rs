@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, clock};
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Interrupt, Lost, SelfCost};
+use surefoot_model::{Cause, CauseKind, CpuId, Histogram, Interrupt, Lost, WhoReport};
 use surefoot_probes::layout::{BUCKETS, CAUSES, KEY_FUNCTION, SOFTIRQS, Turn};
 use surefoot_probes::{
     Mark, Options, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, Snapshot, Workload,
@@ -49,27 +49,6 @@ pub struct WhoConfig {
     pub user_stacks: bool,
     /// Stacks that each raising core takes per second.
     pub stacks_per_s: u64,
-}
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WhoReport {
-    /// How long it watched, nanoseconds.
-    pub duration_ns: u64,
-    /// Each kind of interrupt on each core, costliest first.
-    pub interrupts: Vec<Interrupt>,
-    /// The ledgers of the cores.
-    pub cores: Vec<CoreLedger>,
-    /// Called functions whose raiser was found exactly, and all that arrived from elsewhere.
-    pub joined: (u64, u64),
-    /// What the raising side counted.
-    pub counts: RaiserCounts,
-    /// Records that never met their mark, and marks that were overwritten before they could be read.
-    pub lost: (u64, u64),
-    /// What watching cost.
-    pub cost: SelfCost,
-    /// What is missing here; empty when nothing is.
-    pub missing: Vec<String>,
 }
 
 /// Watches and joins; calls `on_start` when the programs are attached and watching begins.
@@ -267,15 +246,20 @@ impl Watch {
 
     fn finish(mut self, root: &Root) -> WhoReport {
         self.look();
+        let counts = counts_since(self.raisers.counts(), self.counts_before);
         let mut report = WhoReport {
-            duration_ns: clock::monotonic_ns() - self.start_ns,
-            interrupts: Vec::new(),
-            cores: Vec::new(),
-            joined: self.joined,
-            counts: counts_since(self.raisers.counts(), self.counts_before),
-            lost: (self.joiner.forgotten(), self.lost_marks),
+            start_ns: self.start_ns,
+            end_ns: clock::monotonic_ns(),
+            joined_count: self.joined.0,
+            called_count: self.joined.1,
+            records: counts.records,
+            records_without_stack: counts.without_stack,
+            records_dropped: counts.dropped,
+            records_unmatched: self.joiner.forgotten(),
+            marks_lost: self.lost_marks,
             cost: self.cost.since(Some(&self.probes), &self.cpus, root),
             missing: self.raisers.missing().to_vec(),
+            ..WhoReport::default()
         };
         report.missing.extend(self.stacks.missing().map(|missing| missing.why.clone()));
         if let Ok(interrupts) = surefoot_hostfs::interrupts::Interrupts::read(root) {
@@ -300,7 +284,6 @@ impl Watch {
             for lost in &core.lost {
                 report.interrupts.push(self.interrupt(root, cpu, lost, lost_ns, &later));
             }
-            report.cores.push(core);
         }
         report
     }

@@ -188,7 +188,7 @@ impl History {
         match event {
             Event::Host(host) => self.record_host(host),
             // The state of the moment, which the page asks the daemon for; no history.
-            Event::Capabilities { .. } => {}
+            Event::Capabilities { .. } | Event::Who(_) => {}
             Event::Window(window) => {
                 let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.windows += 1)?;
                 self.waiting.add_window(window, offset_ns);
