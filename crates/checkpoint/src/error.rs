@@ -1,0 +1,66 @@
+//! What can go wrong, each with its file or option.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file system said no.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Storage {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A setting cannot be used.
+    #[error("{option}: {why}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// Why, and what would do.
+        why: String,
+    },
+    /// A file that is there is not what it should be.
+    #[error("{}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The ranks could not agree, because one does not answer.
+    #[error("ranks cannot talk: {why}")]
+    Group {
+        /// What the layer between the ranks said.
+        why: String,
+    },
+    /// No generation can be proved intact on all ranks.
+    #[error("no checkpoint can be restored: {why}")]
+    NothingIntact {
+        /// What each candidate failed at.
+        why: String,
+    },
+    /// There is not enough room.
+    #[error("{}: {needed_bytes} bytes are needed, {available_bytes} are free", path.display())]
+    NoRoom {
+        /// Where.
+        path: PathBuf,
+        /// What is needed.
+        needed_bytes: u64,
+        /// What is there.
+        available_bytes: u64,
+    },
+}
+
+impl Error {
+    /// A storage error of this action on this path; for `map_err`.
+    pub fn storage(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Storage { action, path, source }
+    }
+}

@@ -1,0 +1,20 @@
+//! Checkpoints that survive: to memory at memory speed, to the SSD as often as its endurance allows, and back through
+//! whatever went bad meanwhile.
+//!
+//! # Invariants
+//! - What was reported as written comes back bit by bit, or its loss is reported; what fails its checks is never
+//!   handed out.
+//! - All ranks of a job take the same decision and restart from the same generation.
+//! - A failed `fsync` is never tried again on the same file: what it was to make durable may be gone already.
+//! - A failed save is reported and leaves the job running.
+//! - No rank-to-rank library and no asynchronous runtime is used here: ranks talk through [`Group`].
+
+pub mod error;
+pub mod generation;
+pub mod group;
+pub mod storage;
+
+pub use error::Error;
+pub use generation::{GenerationId, Manifest};
+pub use group::{Alone, Group};
+pub use storage::{Disk, Storage, StoredFile};

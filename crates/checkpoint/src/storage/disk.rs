@@ -1,0 +1,171 @@
+//! The real file system.
+
+use super::{LISTED_MAX, Storage, StoredFile};
+use std::ffi::CString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The file system of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Storage for Disk {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
+        let open = |flags: i32| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(true).mode(0o600);
+            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | flags).open(path)
+        };
+        // A file system that cannot pass the page cache says so at opening; then through the cache is right as well.
+        let file = match direct {
+            true => open(libc::O_DIRECT).or_else(|error| match error.raw_os_error() {
+                Some(libc::EINVAL) => {
+                    let _ = fs::remove_file(path);
+                    open(0)
+                }
+                _ => Err(error),
+            }),
+            false => open(0),
+        }?;
+        if bytes > 0
+            && let Err(error) = allocate(&file, bytes)
+        {
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(Box::new(file))
+    }
+
+    fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
+        let mut options = OpenOptions::new();
+        // A pipe or a device in place of a file must not hold us up.
+        options.read(true).write(writable).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
+        let file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            if names.len() == LISTED_MAX {
+                return Err(io::Error::other(format!("it has more than {LISTED_MAX} entries")));
+            }
+            names.push(PathBuf::from(entry?.file_name()));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+        // SAFETY: the path ends in a zero and the kernel fills the structure, which is read only if it said so.
+        let status = unsafe {
+            if libc::statvfs(path.as_ptr(), status.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            status.assume_init()
+        };
+        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+}
+
+/// Takes the room now, so that no later write, and no access through a mapping, finds the file system full.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: the descriptor is open for as long as `file` lives; no memory is passed.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // File systems without it grow the file as it is written.
+            error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => file.set_len(bytes as u64),
+            error => Err(error),
+        },
+    }
+}
+
+impl StoredFile for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_is_created_is_private_and_new_and_no_link_is_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("job");
+        Disk.create_directory(&directory).unwrap();
+        let path = directory.join("file");
+        let file = Disk.create_file(&path, 8192, true).unwrap();
+        assert_eq!(file.length().unwrap(), 8192);
+        for (path, mode) in [(&directory, 0o700), (&path, 0o600)] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, mode);
+        }
+        assert_eq!(Disk.create_file(&path, 0, false).err().unwrap().kind(), io::ErrorKind::AlreadyExists);
+        let link = directory.join("link");
+        symlink(&path, &link).unwrap();
+        assert_eq!(Disk.open_file(&link, false).err().unwrap().raw_os_error(), Some(libc::ELOOP));
+        assert_eq!(Disk.list_directory(&directory).unwrap(), [PathBuf::from("file"), PathBuf::from("link")]);
+        assert!(Disk.open_file(&directory, false).is_err());
+    }
+
+    #[test]
+    fn bytes_come_back_and_the_room_is_taken_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        let file = Disk.create_file(&home.path().join("file"), 4096, false).unwrap();
+        file.write_at(b"word", 100).unwrap();
+        file.sync().unwrap();
+        let mut bytes = [0; 4];
+        file.read_at(&mut bytes, 100).unwrap();
+        assert_eq!(&bytes, b"word");
+        assert_eq!(file.read_at(&mut bytes, 4094).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(Disk.free_bytes(home.path()).unwrap() > 0);
+        let too_much = Disk.create_file(&home.path().join("huge"), 1 << 60, false);
+        assert!(too_much.is_err() && !home.path().join("huge").exists());
+    }
+}
