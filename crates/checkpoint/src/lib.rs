@@ -9,11 +9,13 @@
 //! - A failed save is reported and leaves the job running.
 //! - No rank-to-rank library and no asynchronous runtime is used here: ranks talk through [`Group`].
 
+pub mod controller;
 pub mod error;
 pub mod generation;
 pub mod group;
 pub mod storage;
 
+pub use controller::{Controller, Decision, Place, Policy, Situation};
 pub use error::Error;
 pub use generation::{GenerationId, Manifest};
 pub use group::{Alone, Group};

@@ -1,0 +1,239 @@
+//! Where the next checkpoint goes, and why. Pure: no clock, no file, no randomness.
+//!
+//! The words and rules of the *paper* are those of MEMSYS'16 (Abeyratne et al., section 3, Algorithm 1). Its lifetime
+//! rule compares two estimates in which the drive's wear cancels out, and with its performance rule big checkpoints never
+//! become durable after the first; [`Policy::Paper`] keeps that, for reproduction. [`Policy::Surefoot`] budgets from the
+//! drive's real wear and age instead and bounds the age of the durable copy.
+
+mod budget;
+mod fixed;
+pub mod interval;
+mod paper;
+mod surefoot;
+
+pub use budget::Bucket;
+pub use fixed::Fixed;
+pub use paper::{Paper, PaperRules};
+pub use surefoot::{Priority, Surefoot};
+
+/// Seconds of a year of 365.25 days.
+pub const YEAR_S: f64 = 365.25 * 86_400.0;
+
+/// What a drive can still take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drive {
+    /// Bytes that it is rated for in all, by the same measure as `written_bytes`.
+    pub rated_bytes: f64,
+    /// Bytes written so far, by everybody, or the used share of the rating.
+    pub written_bytes: f64,
+    /// Seconds until the wished end of its life; 0 or less when that is over.
+    pub remaining_s: f64,
+    /// Seconds of life that its rating is meant for, such as five years.
+    pub rated_life_s: f64,
+}
+
+/// What is known before a decision. The same on all ranks: sums, maxima and minima over them, as each field says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Situation {
+    /// Seconds since the job began.
+    pub now_s: f64,
+    /// Of these, visible time in checkpoints; the maximum over ranks.
+    pub checkpoint_s: f64,
+    /// Bytes of the next checkpoint on one node; the maximum over nodes.
+    pub size_bytes: f64,
+    /// Bytes that the durable tier has taken from this job on one node so far; the maximum over nodes.
+    pub durable_bytes: f64,
+    /// Checkpoints taken so far.
+    pub taken_count: u64,
+    /// Seconds since the last checkpoint; since the start without one.
+    pub since_any_s: f64,
+    /// Seconds since the last checkpoint that became durable; since the start without one.
+    pub since_durable_s: f64,
+    /// Visible seconds of a checkpoint in memory, measured; the maximum over ranks.
+    pub memory_cost_s: f64,
+    /// Visible seconds that a durable checkpoint adds, measured; the maximum over ranks.
+    pub durable_cost_s: f64,
+    /// Seconds until a durable checkpoint is written in the background, measured; 0 where it is written at once.
+    pub drain_s: f64,
+    /// Whether a former durable checkpoint is still being written.
+    pub is_draining: bool,
+    /// Whether the memory tier has room for the checkpoint on every node.
+    pub fits_memory: bool,
+    /// Whether the durable tier can take it on every node.
+    pub fits_durable: bool,
+    /// Why memory must not be trusted on some node, as the host's health says; empty where it may.
+    pub memory_suspect: String,
+    /// The most worn drive of all nodes; `None` where wear is not known.
+    pub drive: Option<Drive>,
+}
+
+/// Where a checkpoint goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Nowhere.
+    Skip,
+    /// Into memory only.
+    Memory,
+    /// Into memory, and from there to the durable tier.
+    Both,
+    /// To the durable tier only.
+    Durable,
+}
+
+impl Place {
+    /// Whether it goes to the durable tier.
+    pub fn is_durable(self) -> bool {
+        matches!(self, Place::Both | Place::Durable)
+    }
+
+    /// A word for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Place::Skip => "skip",
+            Place::Memory => "memory",
+            Place::Both => "memory and SSD",
+            Place::Durable => "SSD",
+        }
+    }
+}
+
+/// A decision with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Where to.
+    pub place: Place,
+    /// Why, one sentence each, the deciding one first.
+    pub reasons: Vec<String>,
+}
+
+impl Decision {
+    fn new(place: Place, reason: impl Into<String>) -> Self {
+        Decision { place, reasons: vec![reason.into()] }
+    }
+
+    fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reasons.push(reason.into());
+        self
+    }
+}
+
+/// Which rule decides.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Policy {
+    /// Ours: real wear, optimal intervals, bounded age of the durable copy.
+    Surefoot(Surefoot),
+    /// The paper's Algorithm 1.
+    Paper(Paper),
+    /// Always the same.
+    Fixed(Fixed),
+}
+
+/// Carries what a policy remembers from one decision to the next. All ranks hold the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controller {
+    policy: Policy,
+    bucket: Bucket,
+}
+
+impl Controller {
+    /// A controller that begins with this policy.
+    pub fn new(policy: Policy) -> Self {
+        Controller { policy, bucket: Bucket::default() }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether a checkpoint is worth its time now. A program that takes one whenever it likes need not ask.
+    pub fn is_due(&mut self, situation: &Situation) -> Decision {
+        match &self.policy {
+            Policy::Surefoot(policy) => policy.is_due(&mut self.bucket, situation),
+            Policy::Paper(_) | Policy::Fixed(_) => self.decide(situation),
+        }
+    }
+
+    /// Where the checkpoint that is about to be taken goes.
+    pub fn decide(&mut self, situation: &Situation) -> Decision {
+        let decision = match &self.policy {
+            Policy::Surefoot(policy) => policy.decide(&mut self.bucket, situation),
+            Policy::Paper(policy) => policy.decide(situation),
+            Policy::Fixed(policy) => policy.decide(situation),
+        };
+        within_reach(decision, situation)
+    }
+
+    /// Takes what was written to the durable tier off the budget.
+    pub fn written(&mut self, bytes: f64) {
+        self.bucket.spend(bytes);
+    }
+}
+
+/// What no policy may do: use memory that is suspect or full, or a durable tier that cannot take it.
+fn within_reach(decision: Decision, situation: &Situation) -> Decision {
+    let uses_memory = matches!(decision.place, Place::Memory | Place::Both);
+    let place = decision.place;
+    let memory_fault = match () {
+        () if !uses_memory => None,
+        () if !situation.memory_suspect.is_empty() => Some(format!("memory is not used: {}", situation.memory_suspect)),
+        () if !situation.fits_memory => Some("memory has no room for it".to_owned()),
+        () => None,
+    };
+    let durable_fault =
+        (!situation.fits_durable).then(|| "the durable tier has no room for it or cannot be written".to_owned());
+    match (memory_fault, durable_fault) {
+        (None, None) => decision,
+        (None, Some(fault)) if place == Place::Both => Decision { place: Place::Memory, ..decision }.because(fault),
+        (None, Some(fault))
+            if place == Place::Durable && situation.fits_memory && situation.memory_suspect.is_empty() =>
+        {
+            Decision { place: Place::Memory, ..decision }.because(fault)
+        }
+        (None, Some(fault)) if place == Place::Durable => Decision { place: Place::Skip, ..decision }.because(fault),
+        (None, Some(_)) => decision,
+        // A checkpoint that memory cannot hold is worth a write, for otherwise there is none; the paper skips it.
+        (Some(fault), None) => Decision { place: Place::Durable, ..decision }.because(fault),
+        (Some(fault), Some(other)) => Decision { place: Place::Skip, ..decision }.because(fault).because(other),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn calm() -> Situation {
+        Situation {
+            now_s: 1000.0,
+            checkpoint_s: 1.0,
+            size_bytes: 1e9,
+            durable_bytes: 0.0,
+            taken_count: 3,
+            since_any_s: 10.0,
+            since_durable_s: 100.0,
+            memory_cost_s: 0.2,
+            durable_cost_s: 0.5,
+            drain_s: 4.0,
+            is_draining: false,
+            fits_memory: true,
+            fits_durable: true,
+            memory_suspect: String::new(),
+            drive: None,
+        }
+    }
+
+    #[test]
+    fn suspect_or_full_memory_sends_it_to_the_durable_tier_and_says_so() {
+        let mut controller = Controller::new(Policy::Fixed(Fixed::Memory));
+        assert_eq!(controller.decide(&calm()).place, Place::Memory);
+        let decision = controller.decide(&Situation { memory_suspect: "uncorrected errors".into(), ..calm() });
+        assert_eq!(decision.place, Place::Durable);
+        assert!(decision.reasons[1].contains("uncorrected errors"), "{decision:?}");
+        assert_eq!(controller.decide(&Situation { fits_memory: false, ..calm() }).place, Place::Durable);
+        let nowhere = Situation { fits_memory: false, fits_durable: false, ..calm() };
+        assert_eq!(controller.decide(&nowhere).place, Place::Skip);
+        let mut durable = Controller::new(Policy::Fixed(Fixed::Durable));
+        assert_eq!(durable.decide(&calm()).place, Place::Durable);
+        assert_eq!(durable.decide(&Situation { fits_durable: false, ..calm() }).place, Place::Memory);
+    }
+}

@@ -1,0 +1,213 @@
+//! Our controller: optimal intervals, a budget from real wear, a bound on how old the durable copy may be.
+
+use super::{Bucket, Decision, Place, Situation, interval};
+
+/// What goes first where the drive cannot bear what the bound on the durable copy's age asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// The durable copy never gets older than its bound; the drive wears out sooner.
+    #[default]
+    Staleness,
+    /// The drive lasts to the wished end of its life; the durable copy gets older.
+    Endurance,
+}
+
+/// Our controller's settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Surefoot {
+    /// Failures per second that memory survives: a process that ends, a job that is stopped.
+    pub soft_failures_per_s: f64,
+    /// Failures per second that only the durable tier survives: loss of power, a node that starts anew.
+    pub hard_failures_per_s: f64,
+    /// How old the durable copy may get, seconds.
+    pub staleness_max_s: f64,
+    /// The share of the drive's rating that checkpoints and all else may use up by the wished end of life.
+    pub granted_share: f64,
+    /// How many seconds of the bearable rate may be written in one burst.
+    pub burst_s: f64,
+    /// What goes first.
+    pub priority: Priority,
+}
+
+impl Default for Surefoot {
+    fn default() -> Self {
+        Surefoot {
+            soft_failures_per_s: 1.0 / 86_400.0,
+            hard_failures_per_s: 1.0 / (7.0 * 86_400.0),
+            staleness_max_s: 3_600.0,
+            granted_share: 1.0,
+            burst_s: 3_600.0,
+            priority: Priority::Staleness,
+        }
+    }
+}
+
+impl Surefoot {
+    pub(super) fn is_due(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
+        let wished_s = interval::optimal_s(situation.memory_cost_s, self.soft_failures_per_s);
+        // The age of the durable copy counts what a checkpoint takes to get there.
+        let wait_s = wished_s.min(self.latest_s(situation));
+        if situation.since_any_s + 1e-9 < wait_s.min(self.staleness_max_s) && !self.is_overdue(situation) {
+            return Decision::new(
+                Place::Skip,
+                format!("the last one is {:.0} s old; the next pays at {wait_s:.0} s", situation.since_any_s),
+            );
+        }
+        self.decide(bucket, situation).because(format!(
+            "every {wished_s:.0} s in memory wastes least (cost {:.2} s, a soft failure every {:.0} s)",
+            situation.memory_cost_s,
+            1.0 / self.soft_failures_per_s
+        ))
+    }
+
+    pub(super) fn decide(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
+        let budget = self.budget(bucket, situation);
+        if self.is_overdue(situation) && (self.priority == Priority::Staleness || budget.is_enough) {
+            let decision = Decision::new(
+                Place::Both,
+                format!(
+                    "the durable copy is {:.0} s old and would pass its bound of {:.0} s",
+                    situation.since_durable_s, self.staleness_max_s
+                ),
+            );
+            return if budget.is_enough { decision } else { decision.because(budget.text) };
+        }
+        if !budget.is_enough {
+            return Decision::new(Place::Memory, budget.text);
+        }
+        let wished_s = self.durable_interval_s(situation);
+        if situation.since_durable_s + 1e-9 < wished_s {
+            return Decision::new(
+                Place::Memory,
+                format!(
+                    "the durable copy is {:.0} s old; every {wished_s:.0} s wastes least",
+                    situation.since_durable_s
+                ),
+            );
+        }
+        if situation.is_draining {
+            return Decision::new(Place::Memory, "the former one is still on its way to the SSD");
+        }
+        Decision::new(
+            Place::Both,
+            format!("the durable copy is {:.0} s old, and every {wished_s:.0} s pays", situation.since_durable_s),
+        )
+        .because(budget.text)
+    }
+
+    /// The interval between durable checkpoints, without bounds by budget: no shorter than the drain takes.
+    fn durable_interval_s(&self, situation: &Situation) -> f64 {
+        interval::optimal_s(situation.durable_cost_s, self.hard_failures_per_s).max(situation.drain_s)
+    }
+
+    /// When the next checkpoint has to be taken so that the durable copy keeps its bound.
+    fn latest_s(&self, situation: &Situation) -> f64 {
+        (self.staleness_max_s - situation.since_durable_s - situation.drain_s).max(0.0) + situation.since_any_s
+    }
+
+    /// Whether waiting for another checkpoint of the same interval would make the durable copy too old.
+    fn is_overdue(&self, situation: &Situation) -> bool {
+        let next_s = situation.since_durable_s + situation.since_any_s + situation.drain_s;
+        next_s >= self.staleness_max_s
+    }
+
+    fn budget(&self, bucket: &mut Bucket, situation: &Situation) -> Budget {
+        let Some(drive) = situation.drive else {
+            return Budget { is_enough: true, text: "the drive's wear is not known, so nothing is held back".into() };
+        };
+        let rate = drive.bearable_bytes_per_s(self.granted_share);
+        let most_bytes = (rate * self.burst_s).max(situation.size_bytes);
+        let tokens_bytes = bucket.fill(situation.now_s, rate, most_bytes);
+        Budget {
+            is_enough: tokens_bytes >= situation.size_bytes,
+            text: format!(
+                "the drive bears {:.2} MB/s until the end of its life; {:.2} GB may be written now, {:.2} are needed",
+                rate / 1e6,
+                tokens_bytes / 1e9,
+                situation.size_bytes / 1e9
+            ),
+        }
+    }
+}
+
+struct Budget {
+    is_enough: bool,
+    text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::{Controller, Drive, Policy, YEAR_S, tests::calm};
+
+    fn drive(rated_bytes: f64) -> Option<Drive> {
+        Some(Drive { rated_bytes, written_bytes: 0.0, remaining_s: 5.0 * YEAR_S, rated_life_s: 5.0 * YEAR_S })
+    }
+
+    /// Takes a checkpoint every 5 s for a day; returns the bytes to the SSD and the greatest age of the durable copy.
+    fn day(policy: Surefoot, size_bytes: f64, rated_bytes: f64) -> (f64, f64) {
+        let mut controller = Controller::new(Policy::Surefoot(policy));
+        let (mut written, mut durable_s, mut oldest_s) = (0.0, 0.0, 0.0f64);
+        for step in 1..=17_280u64 {
+            let now_s = step as f64 * 5.0;
+            let situation = Situation {
+                now_s,
+                size_bytes,
+                since_any_s: 5.0,
+                since_durable_s: now_s - durable_s,
+                drive: drive(rated_bytes),
+                ..calm()
+            };
+            let decision = controller.decide(&situation);
+            assert!(!decision.reasons.is_empty());
+            if decision.place.is_durable() {
+                controller.written(size_bytes);
+                written += size_bytes;
+                durable_s = now_s;
+            }
+            oldest_s = oldest_s.max(now_s + situation.drain_s - durable_s);
+        }
+        (written, oldest_s)
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_the_durable_copy_never_gets_too_old() {
+        // 3.8 MB/s may be written, which is 328.5 GB a day, and a burst of an hour at the start.
+        let (written, oldest_s) = day(Surefoot::default(), 8e9, 600e12);
+        assert!(written <= 342.2e9 && oldest_s <= 3_600.0, "{written} {oldest_s}");
+        // 64 GB each hour is more than the drive bears: what goes first decides.
+        let (written, oldest_s) = day(Surefoot::default(), 64e9, 600e12);
+        assert!(written > 1_300e9 && oldest_s <= 3_600.0, "{written} {oldest_s}");
+        let endurance = Surefoot { priority: Priority::Endurance, ..Surefoot::default() };
+        let (written, oldest_s) = day(endurance, 64e9, 600e12);
+        assert!(written <= 328.5e9 + 64e9 && oldest_s > 3_600.0, "{written} {oldest_s}");
+    }
+
+    #[test]
+    fn a_checkpoint_pays_only_at_its_interval() {
+        let mut controller = Controller::new(Policy::Surefoot(Surefoot::default()));
+        let wished_s = interval::optimal_s(0.2, 1.0 / 86_400.0);
+        let early = controller.is_due(&Situation { since_any_s: wished_s - 1.0, ..calm() });
+        assert_eq!(early.place, Place::Skip, "{early:?}");
+        let due = controller.is_due(&Situation { since_any_s: wished_s, ..calm() });
+        assert_eq!(due.place, Place::Memory, "{due:?}");
+        let old = controller.is_due(&Situation { since_any_s: 20.0, since_durable_s: 3_580.0, ..calm() });
+        assert_eq!(old.place, Place::Both, "{old:?}");
+    }
+
+    #[test]
+    fn a_busy_drain_waits_and_unknown_wear_holds_nothing_back() {
+        let policy = Surefoot { hard_failures_per_s: 1.0, ..Surefoot::default() };
+        let mut controller = Controller::new(Policy::Surefoot(policy));
+        assert_eq!(controller.decide(&calm()).place, Place::Both);
+        assert_eq!(controller.decide(&Situation { is_draining: true, ..calm() }).place, Place::Memory);
+        let worn = Drive { rated_bytes: 1e9, written_bytes: 2e9, remaining_s: 1.0, rated_life_s: 1.0 };
+        // What is over the rating leaves no room but for the first one, with which the bucket begins.
+        let worn = Situation { drive: Some(worn), ..calm() };
+        assert_eq!(controller.decide(&worn).place, Place::Both);
+        controller.written(worn.size_bytes);
+        let decision = controller.decide(&worn);
+        assert_eq!(decision.place, Place::Memory);
+        assert!(decision.reasons[0].contains("0.00 MB/s"), "{decision:?}");
+    }
+}
