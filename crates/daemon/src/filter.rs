@@ -2,7 +2,7 @@ use crate::api_error::{ApiError, echo};
 use axum::extract::Query;
 use axum::http::Uri;
 use std::collections::BTreeSet;
-use surefoot_model::{CauseKind, CpuId, Gap, Verdict, Window};
+use surefoot_model::{CauseKind, CpuId, Gap, LoopGap, Verdict, Window};
 
 /// The longest minimum length of a gap that makes sense: a minute.
 const MIN_US_MAX: f64 = 60_000_000.0;
@@ -45,8 +45,17 @@ pub(crate) fn parameters(uri: &Uri, allowed: &[&str]) -> Result<Vec<(String, Str
 impl Filter {
     /// Reads `cpu`, `kind`, `min_us` and `range_s`. Cores are checked against `watched` unless that is empty.
     pub(crate) fn of(uri: &Uri, watched: &[CpuId]) -> Result<Self, ApiError> {
+        Filter::read(uri, watched, &["cpu", "kind", "min_us", "range_s"])
+    }
+
+    /// Reads `cpu` and `kind`, for what is no stretch of time.
+    pub(crate) fn of_interrupts(uri: &Uri, watched: &[CpuId]) -> Result<Self, ApiError> {
+        Filter::read(uri, watched, &["cpu", "kind"])
+    }
+
+    fn read(uri: &Uri, watched: &[CpuId], allowed: &[&str]) -> Result<Self, ApiError> {
         let mut filter = Filter::default();
-        for (name, value) in parameters(uri, &["cpu", "kind", "min_us", "range_s"])? {
+        for (name, value) in parameters(uri, allowed)? {
             match name.as_str() {
                 "cpu" => filter.cpus = cpus(&value, watched)?,
                 "kind" => filter.kinds = kinds(&value)?,
@@ -65,6 +74,12 @@ impl Filter {
     /// Whether a kind of cause is asked for.
     pub(crate) fn has_kind(&self, kind: CauseKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+
+    /// Whether a gap that a polling loop noted is asked for. One whose core is not known belongs to none.
+    pub(crate) fn has_loop_gap(&self, gap: &LoopGap) -> bool {
+        let on_core = self.cpus.is_empty() || gap.cpu.is_some_and(|cpu| self.cpus.contains(&cpu));
+        on_core && (self.kinds.is_empty() || gap.parts.iter().any(|part| self.kinds.contains(&part.cause.kind)))
     }
 
     /// Whether a window lies in the range that ends with the data.

@@ -50,6 +50,7 @@ mod totals;
 pub mod verdict;
 mod view;
 mod weight;
+mod who;
 
 pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;

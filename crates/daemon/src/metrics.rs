@@ -38,6 +38,7 @@ impl Collector for Scrape {
         let encoder = &mut encoder;
         self.cores(encoder)?;
         self.lost(encoder)?;
+        self.raisers(encoder)?;
         self.gaps(encoder)?;
         self.own_cost(encoder)?;
         self.health(encoder)
@@ -92,6 +93,19 @@ impl Scrape {
             }
         }
         Ok(())
+    }
+
+    fn raisers(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some(lost) = self.totals.raisers_lost else { return Ok(()) };
+        let help = "Interrupts on the cores whose raisers are watched, by how sure it is who raised them.";
+        let mut family = encoder.encode_descriptor("raised_interrupts", help, None, MetricType::Counter)?;
+        for ((cpu, kind, raiser), &count) in &self.totals.raised {
+            let labels = [("cpu", &*cpu.to_string()), ("kind", kind.as_str()), ("raiser", raiser)];
+            counter(&mut family, &labels, count)?;
+        }
+        let help = "Records and marks of raised interrupts that were lost before they could be joined.";
+        let mut metric = encoder.encode_descriptor("raiser_records_lost", help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, f64>(&lost, None)
     }
 
     fn gaps(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {

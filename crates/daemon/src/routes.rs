@@ -5,6 +5,7 @@ use crate::guard::guard;
 use crate::page::{self, ASSETS};
 use crate::state::Shared;
 use crate::view::{Origin, ReportView, SnapshotView};
+use crate::who::WhoAnswer;
 use crate::{history, metrics, reply, sse};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -26,6 +27,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     router
         .route("/api/v1/snapshot", get(snapshot))
         .route("/api/v1/report", get(report))
+        .route("/api/v1/who", get(who))
         .route("/api/v1/capabilities", get(capabilities))
         .route("/api/v1/history", get(past))
         .route("/api/v1/events", get(events))
@@ -64,6 +66,13 @@ async fn report(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
     Ok(reply::large_json(&ReportView::of(&kept, origin(&shared), &filter), permit))
 }
 
+async fn who(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let permit = shared.large_answer().await?;
+    let kept = shared.kept();
+    let filter = Filter::of_interrupts(&uri, kept.watched())?;
+    Ok(reply::large_json(&WhoAnswer::of(&kept, origin(&shared), &filter), permit))
+}
+
 async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
     parameters(&uri, &[])?;
     let capabilities = shared.capabilities();
@@ -88,7 +97,7 @@ async fn openmetrics(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn unknown(uri: Uri) -> ApiError {
     let text = format!(
-        "nothing is at {}; there are /, /metrics and /api/v1/snapshot, report, capabilities, history, events",
+        "nothing is at {}; there are /, /metrics and /api/v1/snapshot, report, who, capabilities, history, events",
         echo(uri.path())
     );
     ApiError::new(StatusCode::NOT_FOUND, text)

@@ -7,6 +7,7 @@ use crate::queue::{Popped, Queue};
 use crate::routes;
 use crate::state::{Seldom, Shared};
 use crate::weight::event_bytes;
+use crate::who;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -93,6 +94,7 @@ impl Server {
     /// Takes an event in. Waits at most 50 ms (5 s in a replay) when the server cannot keep up, then
     /// drops the event; what is dropped is counted and shown.
     pub fn publish(&self, event: Event) {
+        let event = who::fitted(event);
         let bytes = event_bytes(&event);
         if !self.queue.push(event, bytes, self.patience) {
             self.shared.queue_was_full();

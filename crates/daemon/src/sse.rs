@@ -1,5 +1,5 @@
 use crate::api_error::ApiError;
-use crate::state::{LIVE_CLIENTS_MAX, LiveEvent, Shared};
+use crate::state::{LIVE_CLIENTS_MAX, LiveEvent, News, Shared};
 use crate::view::EventView;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
@@ -92,13 +92,20 @@ fn lagged(missed: u64) -> Message {
 }
 
 fn message(live: &LiveEvent) -> Option<Message> {
-    let name = match &*live.event {
-        Event::Window(_) => "window",
-        Event::Gap(_) => "gap",
-        Event::Notice(_) => "notice",
-        Event::Who(_) => "who",
-        Event::Host(_) | Event::Capabilities { .. } => return None,
+    let (name, data) = match &live.news {
+        News::Who { start_ns, end_ns } => {
+            ("who", serde_json::json!({ "type": "who", "start_ns": start_ns, "end_ns": end_ns }).to_string())
+        }
+        News::Event(event) => {
+            let name = match &**event {
+                Event::Window(_) => "window",
+                Event::Gap(_) => "gap",
+                Event::Notice(_) => "notice",
+                // Their news is of another kind, or nobody waits for it.
+                Event::Who(_) | Event::Host(_) | Event::Capabilities { .. } => return None,
+            };
+            (name, serde_json::to_string(&EventView::of(event)).ok()?)
+        }
     };
-    let data = serde_json::to_string(&EventView::of(&live.event)).ok()?;
     Some(Message::default().event(name).id(live.sequence.to_string()).data(data))
 }

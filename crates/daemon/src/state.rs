@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
-use surefoot_model::{Capability, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
+use surefoot_model::{Capability, CpuId, Event, Gap, HostDescription, Notice, SelfCost, WhoReport, Window};
 use tokio::sync::{Semaphore, broadcast};
 
 /// Memory for the kept windows, whatever their number: 16 MiB.
@@ -36,9 +36,24 @@ pub(crate) const VERDICT_SPAN_NS: u64 = 60_000_000_000;
 /// An event on its way to the live clients.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveEvent {
-    /// Counts windows, gaps and notices since the server began, from 1.
+    /// Counts windows, gaps, notices and reports of raisers since the server began, from 1.
     pub(crate) sequence: u64,
-    pub(crate) event: Arc<Event>,
+    pub(crate) news: News,
+}
+
+/// What the live clients are told.
+#[derive(Debug, Clone)]
+pub(crate) enum News {
+    /// The event itself.
+    Event(Arc<Event>),
+    /// That there is a newer report of raisers. It can have megabytes, and many of them would wait for a slow client;
+    /// who wants it asks for it.
+    Who {
+        /// Start of what it reports of, `CLOCK_MONOTONIC`.
+        start_ns: u64,
+        /// Its end.
+        end_ns: u64,
+    },
 }
 
 /// What was lost on the way, by place; each count grows only.
@@ -124,6 +139,7 @@ pub(crate) struct Kept {
     windows: Vec<Arc<Event>>,
     gaps: Vec<Arc<Event>>,
     notices: Vec<Arc<Event>>,
+    who: Option<Arc<Event>>,
 }
 
 impl Shared {
@@ -207,7 +223,8 @@ impl Shared {
                 state.gaps.push(Arc::clone(event), gap.duration_ns)
             }
             Event::Notice(_) => state.notices.push(Arc::clone(event)),
-            Event::Who(_) => {
+            Event::Who(who) => {
+                state.totals.set_who(who);
                 state.who = Some(Arc::clone(event));
                 true
             }
@@ -220,7 +237,11 @@ impl Shared {
         // Sent under the lock, so that clients get the events in the order of their numbers.
         // Nobody listening is no error.
         if let Some(live) = &*lock(&self.live) {
-            let _ = live.send(LiveEvent { sequence: state.sequence, event: Arc::clone(event) });
+            let news = match &**event {
+                Event::Who(who) => News::Who { start_ns: who.start_ns, end_ns: who.end_ns },
+                _ => News::Event(Arc::clone(event)),
+            };
+            let _ = live.send(LiveEvent { sequence: state.sequence, news });
         }
     }
 
@@ -249,6 +270,7 @@ impl Shared {
             windows: state.windows.events().cloned().collect(),
             gaps: state.gaps.events().cloned().collect(),
             notices: state.notices.events().cloned().collect(),
+            who: state.who.clone(),
         }
     }
 
@@ -322,6 +344,11 @@ impl Kept {
     /// The notices, oldest first.
     pub(crate) fn notices(&self) -> impl DoubleEndedIterator<Item = &Notice> {
         self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
+    }
+
+    /// The newest report of who interrupted the watched cores, where that is watched.
+    pub(crate) fn who(&self) -> Option<&WhoReport> {
+        self.who.as_deref().and_then(|event| if let Event::Who(who) = event { Some(who) } else { None })
     }
 
     /// End of the newest window; 0 without one.

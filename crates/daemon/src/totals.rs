@@ -1,6 +1,6 @@
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{CauseKind, CoreLedger, CpuId, Gap, ProbeCost, Window};
+use surefoot_model::{CauseKind, CoreLedger, CpuId, Gap, ProbeCost, WhoReport, Window};
 
 /// Names that are told apart within one kind of cause; the rest counts as [`OTHER`].
 pub(crate) const NAMES_PER_KIND_MAX: usize = 64;
@@ -8,6 +8,8 @@ pub(crate) const NAMES_PER_KIND_MAX: usize = 64;
 pub(crate) const OTHER: &str = "other";
 /// Cores that are told apart; more than any machine has that Linux runs on.
 const CORES_MAX: usize = 8192;
+/// Rows of interrupts by raiser: every kind and certainty on more cores than anybody watches.
+const RAISED_MAX: usize = 16_384;
 /// Characters of a name.
 const NAME_CHARACTERS_MAX: usize = 128;
 /// Upper edges of the buckets that gap durations are counted in, nanoseconds.
@@ -48,6 +50,10 @@ pub(crate) struct Totals {
     pub(crate) untimed: BTreeMap<(CpuId, String), u64>,
     rows: BTreeSet<String>,
     pub(crate) probes: BTreeMap<String, ProbeTotals>,
+    /// Interrupts by core, kind and how sure their raiser is, as in the newest report of raisers.
+    pub(crate) raised: BTreeMap<(CpuId, CauseKind, String), u64>,
+    /// Of the newest report, what was lost on the way to a raiser; `None` where raisers are not watched.
+    pub(crate) raisers_lost: Option<u64>,
     pub(crate) process_cpu_ns: u64,
     /// As in the newest window.
     pub(crate) resident_bytes: u64,
@@ -115,6 +121,22 @@ impl Totals {
         add(&mut self.kernel_dropped, cost.dropped);
         add(&mut self.torn, cost.torn);
         add(&mut self.self_interrupts, cost.self_interrupts);
+    }
+
+    /// Takes a report of raisers, which counts from the start of its watch, in the place of the one before.
+    pub(crate) fn set_who(&mut self, who: &WhoReport) {
+        self.raised.clear();
+        for interrupt in &who.interrupts {
+            let known = interrupt.raisers.iter().map(|raiser| (word(&raiser.certainty), raiser.count));
+            let unknown = ("unknown".to_owned(), interrupt.unknown_raisers);
+            for (certainty, count) in known.chain([unknown]) {
+                let key = (interrupt.cpu, interrupt.cause.kind, certainty);
+                if self.raised.len() < RAISED_MAX || self.raised.contains_key(&key) {
+                    add(self.raised.entry(key).or_default(), count);
+                }
+            }
+        }
+        self.raisers_lost = Some(who.records_dropped.saturating_add(who.marks_lost));
     }
 
     fn add_core(&mut self, core: &CoreLedger) {

@@ -32,6 +32,8 @@ pub(crate) struct SnapshotView<'a> {
     windows: Vec<WindowView<'a>>,
     gaps: Vec<&'a Gap>,
     notices: Vec<&'a Notice>,
+    /// Where the newest report of raisers ends, which is at `/api/v1/who`; `null` where they are not watched.
+    who_end_ns: Option<u64>,
     cost: SelfCost,
     dropped: &'a Dropped,
 }
@@ -173,6 +175,7 @@ impl<'a> SnapshotView<'a> {
             windows: windows.map(|window| WindowView::of(window, filter)).collect(),
             gaps,
             notices: kept.notices().collect(),
+            who_end_ns: kept.who().map(|who| who.end_ns),
             cost: kept.cost(),
             dropped: &kept.dropped,
         }

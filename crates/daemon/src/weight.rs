@@ -1,4 +1,4 @@
-use surefoot_model::{CoreLedger, Event, Gap, Interrupt, Window};
+use surefoot_model::{CoreLedger, Event, Gap, Interrupt, LoopGap, LoopSummary, Raiser, WhoReport, Window};
 
 /// About how much memory an event holds; strings and tables counted, allocator overhead not.
 pub(crate) fn event_bytes(event: &Event) -> usize {
@@ -7,7 +7,7 @@ pub(crate) fn event_bytes(event: &Event) -> usize {
             Event::Window(window) => window_bytes(window),
             Event::Gap(gap) => gap_bytes(gap),
             Event::Notice(notice) => notice.text.len(),
-            Event::Who(who) => who.interrupts.iter().map(interrupt_bytes).sum(),
+            Event::Who(who) => who_bytes(who),
             Event::Host(host) => size_of_val(host.cpus.as_slice()) + host.workload.len(),
             Event::Capabilities { capabilities } => {
                 capabilities.iter().map(|row| size_of_val(row) + row.reason.len() + row.remedy.len()).sum()
@@ -37,10 +37,47 @@ fn gap_bytes(gap: &Gap) -> usize {
     causes + evidence
 }
 
-fn interrupt_bytes(interrupt: &Interrupt) -> usize {
-    let frames = |stack: &[String]| stack.iter().map(|frame| size_of_val(frame) + frame.len()).sum::<usize>();
-    let raisers = interrupt.raisers.iter().map(|raiser| {
-        size_of_val(raiser) + raiser.function.len() + frames(&raiser.kernel_stack) + frames(&raiser.user_stack)
+/// The same for what a report of raisers holds.
+pub(crate) fn who_bytes(who: &WhoReport) -> usize {
+    let interrupts = who
+        .interrupts
+        .iter()
+        .map(|interrupt| interrupt_bytes(interrupt) + interrupt.raisers.iter().map(raiser_bytes).sum::<usize>());
+    let probes: usize = who.cost.probes.iter().map(|probe| size_of_val(probe) + probe.name.len()).sum();
+    let loops =
+        who.loops.iter().map(loop_bytes).sum::<usize>() + who.loop_gaps.iter().map(loop_gap_bytes).sum::<usize>();
+    interrupts.sum::<usize>() + loops + texts(&who.missing) + probes
+}
+
+/// An interrupt without its raisers.
+pub(crate) fn interrupt_bytes(interrupt: &Interrupt) -> usize {
+    let advice = interrupt.advice.iter().map(|advice| {
+        size_of_val(advice) + advice.rule.len() + advice.remedy.len() + advice.evidence.len() + advice.source.len()
     });
-    size_of_val(interrupt) + frames(&interrupt.detail) + raisers.sum::<usize>()
+    size_of_val(interrupt)
+        + interrupt.cause.name.len()
+        + interrupt.handler.len()
+        + texts(&interrupt.detail)
+        + advice.sum::<usize>()
+}
+
+pub(crate) fn raiser_bytes(raiser: &Raiser) -> usize {
+    let words = [&raiser.function, &raiser.syscall, &raiser.comm, &raiser.wakee];
+    size_of_val(raiser)
+        + words.into_iter().map(String::len).sum::<usize>()
+        + texts(&raiser.kernel_stack)
+        + texts(&raiser.user_stack)
+}
+
+pub(crate) fn loop_bytes(summary: &LoopSummary) -> usize {
+    size_of_val(summary) + summary.name.len()
+}
+
+pub(crate) fn loop_gap_bytes(gap: &LoopGap) -> usize {
+    let parts = gap.parts.iter().map(|part| size_of_val(part) + part.cause.name.len() + texts(&part.raisers));
+    size_of_val(gap) + gap.name.len() + parts.sum::<usize>()
+}
+
+fn texts(list: &[String]) -> usize {
+    list.iter().map(|text| size_of_val(text) + text.len()).sum()
 }

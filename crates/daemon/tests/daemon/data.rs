@@ -2,8 +2,9 @@
 
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_model::{
-    Capability, CapabilityState, Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, Event, Gap, GapCause,
-    GapSource, Histogram, HostDescription, Lost, Notice, ProbeCost, SelfCost, Untimed, Vendor, Verdict, Window,
+    Advice, Capability, CapabilityState, Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, Event, Gap,
+    GapCause, GapSource, Histogram, HostDescription, Interrupt, LoopGap, LoopGapPart, LoopSummary, Lost, Notice,
+    ProbeCost, Raiser, SelfCost, Untimed, Vendor, Verdict, WhoReport, Window,
 };
 
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -107,4 +108,89 @@ pub fn untraced_gap(cpu: u32, start_ns: u64, duration_ns: u64, verdict: Verdict,
 
 pub fn notice(text: &str) -> Event {
     Event::Notice(Notice { at_ns: monotonic_ns(), text: text.into() })
+}
+
+/// A thread that raised an interrupt, with its stacks.
+pub fn raiser(certainty: Certainty, comm: &str, tid: u32, count: u64) -> Raiser {
+    Raiser {
+        certainty,
+        function: "flush_tlb_func".into(),
+        syscall: "munmap".into(),
+        comm: comm.into(),
+        pid: 70,
+        tid,
+        wakee: String::new(),
+        count,
+        kernel_stack: vec!["flush_tlb_mm_range".into(), "__x64_sys_munmap".into()],
+        user_stack: vec!["munmap".into(), "close_counter".into(), "main".into()],
+    }
+}
+
+/// A kind of interrupt and who raised it.
+pub fn interrupt(cpu: u32, kind: CauseKind, name: &str, raisers: Vec<Raiser>) -> Interrupt {
+    let count: u64 = raisers.iter().map(|raiser| raiser.count).sum();
+    Interrupt {
+        cpu: CpuId(cpu),
+        cause: Cause::new(kind, name),
+        handler: name.into(),
+        count: count + 3,
+        total_ns: count * 2_000,
+        p50_ns: 1_900,
+        p99_ns: 4_000,
+        max_ns: 9_000,
+        share_of_lost_ppm: 250_000,
+        detail: vec!["a detail".into()],
+        raisers,
+        unknown_raisers: 3,
+        advice: vec![Advice {
+            rule: "a-rule".into(),
+            remedy: "do it otherwise".into(),
+            evidence: "it was seen".into(),
+            source: "mmap(2)".into(),
+        }],
+    }
+}
+
+/// A report of raisers from boot to `end_ns`: shootdowns on core 1, timers on both.
+pub fn who(end_ns: u64) -> WhoReport {
+    let stats = vec![raiser(Certainty::Certain, "stats", 71, 40), raiser(Certainty::Probable, "other", 72, 2)];
+    let timer = |cpu| interrupt(cpu, CauseKind::Timer, "local_timer", vec![raiser(Certainty::Certain, "stats", 71, 9)]);
+    let gap = |cpu: Option<u32>| LoopGap {
+        pid: 70,
+        tid: 75,
+        name: "rx".into(),
+        cpu: cpu.map(CpuId),
+        start_ns: end_ns,
+        duration_ns: 5_000,
+        parts: vec![LoopGapPart {
+            cause: Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"),
+            total_ns: 4_000,
+            count: 1,
+            raisers: vec!["stats-71 in munmap".into()],
+        }],
+        unexplained_ns: 1_000,
+    };
+    WhoReport {
+        start_ns: 0,
+        end_ns,
+        interrupts: vec![interrupt(1, CauseKind::TlbShootdown, "flush_tlb_func", stats), timer(1), timer(0)],
+        joined_count: 41,
+        called_count: 42,
+        records: 50,
+        records_dropped: 1,
+        marks_lost: 2,
+        loops: vec![LoopSummary {
+            pid: 70,
+            tid: 75,
+            name: "rx".into(),
+            threshold_ns: 2_000,
+            gap_count: 2,
+            total_ns: 10_000,
+            overwritten: 0,
+            not_listed: 0,
+        }],
+        loop_gaps: vec![gap(Some(1)), gap(None)],
+        missing: vec!["no user stacks".into()],
+        ..WhoReport::default()
+    }
 }

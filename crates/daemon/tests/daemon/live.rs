@@ -1,5 +1,5 @@
 use crate::client::{Live, get_json, wait_for};
-use crate::data::{SECOND_NS, busy_window, gap, host, notice};
+use crate::data::{SECOND_NS, busy_window, gap, host, notice, who};
 use surefoot_daemon::{Config, Server};
 use surefoot_model::Event;
 
@@ -43,6 +43,12 @@ fn live_events_arrive_in_order_with_their_numbers() {
     assert_eq!(parsed, Event::Gap(gap(1, 6 * SECOND_NS, 50_000)));
     let word = live.next_event();
     assert_eq!((word.event.as_str(), word.id, word.json()["text"].as_str()), ("notice", Some(3), Some("a word")));
+
+    server.publish(Event::Who(who(8 * SECOND_NS)));
+    let news = live.next_event();
+    assert_eq!((news.event.as_str(), news.id), ("who", Some(4)));
+    let expected = serde_json::json!({ "type": "who", "start_ns": 0, "end_ns": 8 * SECOND_NS });
+    assert_eq!(news.json(), expected, "the report itself is asked for");
 
     server.stop();
     assert!(live.next().is_none() && live.is_complete(), "the stream ends in good order with the server");

@@ -12,3 +12,4 @@ mod live;
 mod metrics;
 mod routes;
 mod verdict;
+mod who;

@@ -1,5 +1,5 @@
 use crate::client::{Answer, get, get_json, wait_for};
-use crate::data::{SECOND_NS, busy_window, core, gap, lost, untraced_gap, window};
+use crate::data::{SECOND_NS, busy_window, core, gap, lost, untraced_gap, who, window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use surefoot_daemon::{Config, Server};
@@ -149,6 +149,28 @@ fn the_sums_are_those_of_all_windows() {
     server.stop();
 }
 
+#[test]
+fn raisers_are_counted_by_how_sure_they_are_and_never_by_name() {
+    let server = Server::start(Config::default()).unwrap();
+    let (_, before) = scrape(&server, 0);
+    assert!(!before.keys().any(|series| series.contains("raise")), "nobody watches raisers");
+    for second in 1..=2 {
+        server.publish(Event::Who(who(second * SECOND_NS)));
+    }
+    let (_, samples) = scrape(&server, 2);
+    let found = |cpu: u32, kind: &str, raiser: &str| {
+        let labels = format!("cpu=\"{cpu}\",kind=\"{kind}\",raiser=\"{raiser}\"");
+        samples.get(&format!("surefoot_raised_interrupts_total{{{labels}}}")).copied()
+    };
+    assert_eq!(found(1, "tlb_shootdown", "certain"), Some(40.0), "a report counts from the start, and is not added");
+    assert_eq!(found(1, "tlb_shootdown", "probable"), Some(2.0));
+    assert_eq!(found(1, "tlb_shootdown", "unknown"), Some(3.0));
+    assert_eq!(found(0, "timer", "certain"), Some(9.0));
+    assert_eq!(samples["surefoot_raiser_records_lost_total"], 3.0);
+    assert!(!samples.keys().any(|series| series.contains("stats")));
+    server.stop();
+}
+
 /// Some of the bucket edges, ascending, as they stand in the text.
 const GAP_EDGES: [&str; 5] = ["0.000001", "0.00002", "0.001", "1.0", "+Inf"];
 
@@ -182,7 +204,8 @@ fn prometheus_itself_reads_the_metrics() {
     server.publish(Event::Gap(gap(0, 0, 30_000)));
     let odd = lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#é", 1, 1_000);
     server.publish(Event::Window(window(monotonic_ns().max(SECOND_NS), vec![core(0, 0, vec![odd], 0)])));
-    let (answer, samples) = scrape(&server, 3);
+    server.publish(Event::Who(who(SECOND_NS)));
+    let (answer, samples) = scrape(&server, 4);
     // Prometheus has one command that reads OpenMetrics, and it wants to know the time of each sample.
     let timed: String = answer
         .text()
