@@ -13,8 +13,8 @@ use surefoot_probes::{Mark, MarkKind, Raised, RaisedKind};
 /// Records that wait for their mark; the oldest go first and are counted.
 const WAITING: usize = 1 << 16;
 
-/// Timers whose armer is remembered.
-const TIMERS: usize = 1 << 14;
+/// Armings of timers that are remembered.
+const ARMINGS: usize = 1 << 14;
 
 /// Senders of reschedules that are remembered per core.
 const SENDERS: usize = 256;
@@ -82,7 +82,12 @@ impl Arrival {
 pub struct Joiner {
     functions: HashMap<(CpuId, u64), VecDeque<Raised>>,
     waiting: usize,
-    timers: HashMap<u64, Raised>,
+    /// Of each timer its armings, oldest first. Records are taken before the marks of the same look, so the newest may
+    /// be of an arming after the expiry that the next mark tells of.
+    timers: HashMap<u64, VecDeque<Raised>>,
+    armings: usize,
+    /// Of each core the time of its newest mark; what follows is later.
+    marked_until_ns: HashMap<CpuId, u64>,
     senders: HashMap<CpuId, VecDeque<Raised>>,
     forgotten: u64,
 }
@@ -103,11 +108,7 @@ impl Joiner {
                 None
             }
             RaisedKind::Timer => {
-                if self.timers.len() >= TIMERS && !self.timers.contains_key(&raised.key) {
-                    self.forgotten += self.timers.len() as u64;
-                    self.timers.clear();
-                }
-                self.timers.insert(raised.key, raised);
+                self.arm(raised);
                 None
             }
             RaisedKind::Reschedule => {
@@ -124,6 +125,7 @@ impl Joiner {
 
     /// Takes a mark; local calls have no raiser elsewhere and give nothing.
     pub fn mark(&mut self, cpu: CpuId, mark: &Mark) -> Option<Arrival> {
+        self.marked_until_ns.insert(cpu, mark.at_ns);
         match mark.kind {
             MarkKind::Function if mark.key == 0 => None,
             MarkKind::Function => {
@@ -131,8 +133,8 @@ impl Joiner {
                 Some(Arrival::Function { function: mark.value, raiser })
             }
             MarkKind::Timer => {
-                let armed = self.timers.get(&mark.key).filter(|armed| armed.at_ns <= mark.at_ns);
-                Some(Arrival::Timer { callback: mark.value, raiser: armed.cloned() })
+                let raiser = self.last_arming(mark);
+                Some(Arrival::Timer { callback: mark.value, raiser })
             }
             MarkKind::Softirq => Some(Arrival::Softirq {
                 vector: mark.key as u32,
@@ -161,6 +163,26 @@ impl Joiner {
         raiser.filter(|raised| raised.function == mark.value)
     }
 
+    fn arm(&mut self, raised: Raised) {
+        if self.armings >= ARMINGS {
+            self.forgotten += self.armings as u64;
+            self.timers.clear();
+            self.armings = 0;
+        }
+        let marked_until_ns = self.marked_until_ns.get(&raised.cpu).copied().unwrap_or(0);
+        let armings = self.timers.entry(raised.key).or_default();
+        self.armings += 1;
+        armings.push_back(raised);
+        self.armings -= drop_outdated(armings, marked_until_ns);
+    }
+
+    /// The newest arming of a timer before it expired. It stays, because a timer may start itself again unseen.
+    fn last_arming(&mut self, mark: &Mark) -> Option<Raised> {
+        let armings = self.timers.get_mut(&mark.key)?;
+        self.armings -= drop_outdated(armings, mark.at_ns);
+        armings.front().filter(|armed| armed.at_ns <= mark.at_ns).cloned()
+    }
+
     /// A reschedule arrived on this core.
     pub fn reschedule(&mut self, cpu: CpuId, at_ns: u64) -> Arrival {
         let mut raiser = None;
@@ -176,6 +198,16 @@ impl Joiner {
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
+}
+
+/// Drops the armings that another had followed by this time; their number.
+fn drop_outdated(armings: &mut VecDeque<Raised>, until_ns: u64) -> usize {
+    let mut dropped = 0;
+    while armings.get(1).is_some_and(|armed| armed.at_ns <= until_ns) {
+        armings.pop_front();
+        dropped += 1;
+    }
+    dropped
 }
 
 #[cfg(test)]
@@ -267,15 +299,45 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_that_is_armed_anew_between_two_looks_keeps_the_armer_of_each_expiry() {
+        let mut joiner = Joiner::default();
+        // All records of a look come before its marks.
+        for at_ns in [10, 20, 30] {
+            joiner.raised(raised(RaisedKind::Timer, at_ns, 7, 0xF));
+        }
+        let mut armer = |at_ns| {
+            let mark = Mark { at_ns, kind: MarkKind::Timer, key: 7, value: 0xF };
+            match joiner.mark(CpuId(1), &mark) {
+                Some(Arrival::Timer { raiser, .. }) => raiser.map(|raised| raised.tid),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([5, 15, 25, 35, 36].map(&mut armer), [None, Some(10), Some(20), Some(30), Some(30)]);
+        assert_eq!(joiner.armings, 1);
+    }
+
+    #[test]
+    fn a_timer_that_is_put_off_again_and_again_takes_no_more_room() {
+        let mut joiner = Joiner::default();
+        for at_ns in 0..4 * ARMINGS as u64 {
+            joiner.raised(raised(RaisedKind::Timer, at_ns, 7, 0xF));
+            let other = Mark { at_ns, kind: MarkKind::Timer, key: 8, value: 0xF };
+            joiner.mark(CpuId(1), &other);
+        }
+        assert!(joiner.armings <= 2, "{}", joiner.armings);
+        assert_eq!(joiner.forgotten(), 0);
+    }
+
+    #[test]
     fn what_never_arrives_is_forgotten_and_counted() {
         let mut joiner = Joiner::default();
         for number in 0..=WAITING as u64 {
             joiner.raised(raised(RaisedKind::Function, number, number, 0xF));
         }
         assert_eq!(joiner.forgotten(), WAITING as u64);
-        for number in 0..=TIMERS as u64 {
+        for number in 0..=ARMINGS as u64 {
             joiner.raised(raised(RaisedKind::Timer, number, number, 0xF));
         }
-        assert_eq!(joiner.forgotten(), (WAITING + TIMERS) as u64);
+        assert_eq!(joiner.forgotten(), (WAITING + ARMINGS) as u64);
     }
 }
