@@ -29,12 +29,12 @@ pub fn run(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let config = WhoConfig {
         cpus: options.cpu.0.clone(),
         pid: options.pid,
-        duration: options.duration,
         kernel_stacks: !options.no_stacks,
         user_stacks: !options.no_stacks,
         stacks_per_s: options.stacks_per_s,
+        timeline: false,
     };
-    let found = who::run(&root, &config, stop, || {
+    let found = who::run(&root, &config, options.duration, stop, || {
         eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
     })?;
     if let Some(path) = &options.folded {

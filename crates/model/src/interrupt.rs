@@ -1,4 +1,4 @@
-use crate::{Cause, Certainty, CpuId, SelfCost};
+use crate::{Cause, Certainty, CpuId, Notice, SelfCost, Timeline};
 use serde::{Deserialize, Serialize};
 
 /// Who raised an interrupt on a watched core, and how often.
@@ -159,8 +159,14 @@ pub struct WhoReport {
     pub loop_gaps: Vec<LoopGap>,
     /// What is missing here; empty when nothing is.
     pub missing: Vec<String>,
+    /// What happened to the watch itself: a process ended, a core went offline.
+    #[serde(default)]
+    pub notices: Vec<Notice>,
     /// What watching cost.
     pub cost: SelfCost,
+    /// Each arrival by itself, where that was asked for; events that flow carry none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 impl WhoReport {

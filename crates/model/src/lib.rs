@@ -35,6 +35,7 @@ mod host;
 mod interrupt;
 mod ledger;
 mod report;
+mod timeline;
 
 pub use capability::{Capability, CapabilityState};
 pub use cause::{Cause, CauseKind};
@@ -46,3 +47,4 @@ pub use host::{CpuId, HostDescription, Vendor};
 pub use interrupt::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use ledger::{Completeness, CoreLedger, Lost, Untimed};
 pub use report::{LARGEST_GAPS, Report};
+pub use timeline::{Timeline, TimelineArrival, TimelineSlice};

@@ -5,7 +5,7 @@ use surefoot_model::{CpuId, ProbeCost, SelfCost};
 use surefoot_probes::{Probes, Runs, Snapshot};
 
 /// Remembers the last reading.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OwnCost {
     runs: Vec<Runs>,
     self_interrupts: u64,

@@ -25,13 +25,15 @@ struct Key {
 /// Counts raisers and names their stacks while the processes still live.
 #[derive(Default)]
 pub(crate) struct RaiserTable {
-    known: HashMap<Key, Raiser>,
+    known: HashMap<Key, u32>,
+    rows: Vec<Raiser>,
     others: BTreeMap<(CpuId, Cause), u64>,
     unknown: BTreeMap<(CpuId, Cause), u64>,
 }
 
 impl RaiserTable {
-    /// Counts an arrival of `cause` on `cpu`, raised by `raised` for `function`.
+    /// Counts an arrival of `cause` on `cpu`, raised by `raised` for `function`. Returns the raiser's row, or `None` when
+    /// there are too many to tell it apart.
     pub(crate) fn count(
         &mut self,
         stacks: &Stacks,
@@ -39,7 +41,7 @@ impl RaiserTable {
         certainty: Certainty,
         function: String,
         raised: &Raised,
-    ) {
+    ) -> Option<u32> {
         // In an interrupt the current thread is a bystander: it must not tell raisers apart, nor be shown.
         let tid = if raised.in_interrupt { 0 } else { raised.tid };
         let key = Key {
@@ -51,13 +53,13 @@ impl RaiserTable {
             kernel_stack: raised.kernel_stack.clone(),
             user_stack: raised.user_stack.clone(),
         };
-        if let Some(raiser) = self.known.get_mut(&key) {
-            raiser.count += 1;
-            return;
+        if let Some(&row) = self.known.get(&key) {
+            self.rows[row as usize].count += 1;
+            return Some(row);
         }
-        if self.known.len() >= DISTINCT {
+        if self.rows.len() >= DISTINCT {
             *self.others.entry((key.cpu, key.cause)).or_default() += 1;
-            return;
+            return None;
         }
         let raiser = Raiser {
             certainty,
@@ -71,11 +73,24 @@ impl RaiserTable {
             kernel_stack: stacks.kernel(&raised.kernel_stack),
             user_stack: stacks.user(raised.pid, &raised.user_stack, raised.user_top),
         };
-        self.known.insert(key, raiser);
+        Some(self.add(key, raiser))
     }
 
-    /// Counts an arrival that was raised on its own core, in a context without a stack.
-    pub(crate) fn count_context(&mut self, place: (CpuId, Cause), context: String, comm: String, tid: u32) {
+    fn add(&mut self, key: Key, raiser: Raiser) -> u32 {
+        let row = self.rows.len() as u32;
+        self.known.insert(key, row);
+        self.rows.push(raiser);
+        row
+    }
+
+    /// Counts an arrival that was raised on its own core, in a context without a stack. Returns as [`Self::count`] does.
+    pub(crate) fn count_context(
+        &mut self,
+        place: (CpuId, Cause),
+        context: String,
+        comm: String,
+        tid: u32,
+    ) -> Option<u32> {
         let key = Key {
             cpu: place.0,
             cause: place.1,
@@ -85,24 +100,32 @@ impl RaiserTable {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
         };
-        if !self.known.contains_key(&key) && self.known.len() >= DISTINCT {
-            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
-            return;
+        if let Some(&row) = self.known.get(&key) {
+            self.rows[row as usize].count += 1;
+            return Some(row);
         }
-        let function = key.function.clone();
-        let entry = self.known.entry(key).or_insert_with(|| Raiser {
+        if self.rows.len() >= DISTINCT {
+            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
+            return None;
+        }
+        let raiser = Raiser {
             certainty: Certainty::Certain,
-            function,
+            function: key.function.clone(),
             syscall: String::new(),
             comm,
             pid: 0,
             tid,
             wakee: String::new(),
-            count: 0,
+            count: 1,
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
-        });
-        entry.count += 1;
+        };
+        Some(self.add(key, raiser))
+    }
+
+    /// Every raiser that is told apart, by row.
+    pub(crate) fn all(self) -> Vec<Raiser> {
+        self.rows
     }
 
     /// Counts an arrival whose raiser is not known.
@@ -116,22 +139,11 @@ impl RaiserTable {
             .known
             .iter()
             .filter(|(key, _)| key.cpu == cpu && key.cause == *cause)
-            .map(|(_, raiser)| raiser.clone())
+            .map(|(_, &row)| self.rows[row as usize].clone())
             .collect();
         let place = (cpu, cause.clone());
         if let Some(&count) = self.others.get(&place) {
-            raisers.push(Raiser {
-                certainty: Certainty::Certain,
-                function: format!("other raisers, beyond the {DISTINCT} that are told apart"),
-                syscall: String::new(),
-                comm: "(other)".to_owned(),
-                pid: 0,
-                tid: 0,
-                wakee: String::new(),
-                count,
-                kernel_stack: Vec::new(),
-                user_stack: Vec::new(),
-            });
+            raisers.push(super::limit::other(Certainty::Certain, DISTINCT, count));
         }
         raisers.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.comm, a.tid).cmp(&(&b.comm, b.tid))));
         (raisers, self.unknown.get(&place).copied().unwrap_or(0))
@@ -162,6 +174,8 @@ mod tests {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
             user_top: 0,
+            user_copy: None,
+            from: CpuId(0),
         }
     }
 

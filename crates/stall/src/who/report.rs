@@ -1,0 +1,149 @@
+//! From what was counted to the report.
+
+use super::watch::Watch;
+use super::{advice, lines};
+use crate::ledger::names::Names;
+use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_model::{Cause, CauseKind, CpuId, Interrupt, Lost, WhoReport};
+use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, CauseTotals};
+use surefoot_probes::{Probes, RaiserCounts, Snapshot};
+
+impl Watch {
+    /// What was found from the start to `end_ns`.
+    pub(super) fn report(&mut self, probes: &Probes, end_ns: u64) -> WhoReport {
+        let counts = counts_since(self.raisers.counts(), self.counts_before);
+        let mut report = WhoReport {
+            start_ns: self.start_ns,
+            end_ns,
+            joined_count: self.joined.0,
+            called_count: self.joined.1,
+            records: counts.records,
+            records_without_stack: counts.without_stack,
+            records_dropped: counts.dropped,
+            records_unmatched: self.joiner.forgotten(),
+            marks_lost: self.lost_marks,
+            cost: self.cost.clone().since(Some(probes), &self.cpus, &self.root),
+            missing: self.raisers.missing().to_vec(),
+            notices: self.presence.notices(end_ns),
+            ..WhoReport::default()
+        };
+        report.missing.extend(self.stacks.missing().map(|missing| missing.why.clone()));
+        if let Ok(interrupts) = Interrupts::read(&self.root) {
+            self.names.learn(&interrupts);
+        }
+        for &cpu in &self.cpus {
+            match self.presence.ledger(probes, &self.names, cpu) {
+                Ok((core, later)) => {
+                    let lost_ns = core.lost_ns();
+                    let interrupts = core.lost.iter().map(|lost| self.interrupt(cpu, lost, lost_ns, later.as_ref()));
+                    report.interrupts.extend(interrupts);
+                }
+                Err(why) => report.missing.push(why),
+            }
+        }
+        report
+    }
+
+    fn interrupt(&self, cpu: CpuId, lost: &Lost, lost_ns: u64, later: Option<&Snapshot>) -> Interrupt {
+        let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause);
+        let quantile = |share| lost.histogram.quantile_ns(share).min(lost.max_ns);
+        let mut interrupt = Interrupt {
+            cpu,
+            cause: lost.cause.clone(),
+            handler: handler(&lost.cause),
+            count: lost.count,
+            total_ns: lost.total_ns,
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: lost.max_ns,
+            share_of_lost_ppm: lost.total_ns.saturating_mul(1_000_000).checked_div(lost_ns).unwrap_or(0),
+            detail: self.detail(cpu, &lost.cause, later),
+            raisers,
+            unknown_raisers,
+            advice: Vec::new(),
+        };
+        interrupt.advice = advice::advise(&interrupt);
+        interrupt
+    }
+
+    fn detail(&self, cpu: CpuId, cause: &Cause, later: Option<&Snapshot>) -> Vec<String> {
+        match cause.kind {
+            CauseKind::DeviceInterrupt => {
+                let totals = later.into_iter().flat_map(|later| later.slot.causes.iter());
+                let line = totals
+                    .filter_map(|totals| Some((Names::line(totals)?, totals)))
+                    .find(|(_, totals)| self.names.cause(CAUSES - 1, totals) == *cause);
+                line.map(|(line, _)| lines::describe(&self.root, line)).unwrap_or_default()
+            }
+            CauseKind::Timer => {
+                let of_this_core = self.ticks.iter().filter(|((of, _), _)| *of == cpu);
+                of_this_core.map(|((_, dependency), count)| tick_statement(*dependency, *count)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The cause behind a number on a core; `None` when the core's slot cannot be read just now.
+pub(super) fn cause_of(names: &Names, probes: &Probes, cpu: CpuId, number: usize) -> Option<Cause> {
+    if number < CAUSE_FIRST_DYNAMIC {
+        return Some(names.cause(number, &CauseTotals::default()));
+    }
+    let snapshot = probes.snapshot(cpu)?;
+    let totals = &snapshot.slot.causes[number.min(CAUSES - 1)];
+    (totals.key != 0).then(|| names.cause(number, totals))
+}
+
+fn counts_since(now: RaiserCounts, before: RaiserCounts) -> RaiserCounts {
+    RaiserCounts {
+        records: now.records - before.records,
+        without_stack: now.without_stack - before.without_stack,
+        dropped: now.dropped - before.dropped,
+        copies_dropped: now.copies_dropped - before.copies_dropped,
+        missed: now.missed - before.missed,
+    }
+}
+
+/// What runs when such an interrupt arrives, where the kernel has one answer.
+fn handler(cause: &Cause) -> String {
+    match cause.kind {
+        CauseKind::TlbShootdown | CauseKind::CallFunction | CauseKind::Nmi => match cause.name.as_str() {
+            "interrupt itself" => "generic_smp_call_function_single_interrupt".to_owned(),
+            name => name.to_owned(),
+        },
+        CauseKind::Timer => "hrtimer_interrupt".to_owned(),
+        CauseKind::Reschedule => "scheduler_ipi".to_owned(),
+        CauseKind::IrqWork => "irq_work_run".to_owned(),
+        CauseKind::Softirq => match cause.name.as_str() {
+            "HI" | "TASKLET" => "tasklet_action".to_owned(),
+            "TIMER" => "run_timer_softirq".to_owned(),
+            "NET_TX" => "net_tx_action".to_owned(),
+            "NET_RX" => "net_rx_action".to_owned(),
+            "BLOCK" => "blk_done_softirq".to_owned(),
+            "IRQ_POLL" => "irq_poll_softirq".to_owned(),
+            "SCHED" => "sched_balance_softirq".to_owned(),
+            "HRTIMER" => "hrtimer_run_softirq".to_owned(),
+            "RCU" => "rcu_core_si".to_owned(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// Why the tick could not stop, by the bits of the kernel's `TICK_DEP_MASK_*`.
+fn tick_statement(dependency: u32, count: u64) -> String {
+    const BITS: [&str; 6] = [
+        "a POSIX timer",
+        "perf events",
+        "the scheduler (more than one task)",
+        "an unstable clock",
+        "RCU",
+        "expedited RCU",
+    ];
+    if dependency == 0 {
+        return format!("the tick stopped {count} times");
+    }
+    let reasons: Vec<&str> =
+        BITS.iter().enumerate().filter(|(bit, _)| dependency >> bit & 1 == 1).map(|(_, reason)| *reason).collect();
+    format!("the tick was kept {count} times by {}", reasons.join(", "))
+}

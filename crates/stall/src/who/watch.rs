@@ -1,0 +1,270 @@
+//! The watch itself: reads records and marks, joins them, counts.
+
+use super::joiner::{Arrival, Joiner};
+use super::presence::Presence;
+use super::raisers::RaiserTable;
+use super::report;
+use super::stacks::Stacks;
+use super::timeline::Recorder;
+use super::{WhoConfig, limit};
+use crate::Error;
+use crate::collect::cost::OwnCost;
+use crate::ledger::names::{Names, printable};
+use std::collections::{BTreeMap, HashMap};
+use surefoot_hostfs::{Root, clock};
+use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
+use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, KEY_FUNCTION, SOFTIRQS, Turn};
+use surefoot_probes::{Mark, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
+
+/// Number of the reschedule vector among the causes.
+const RESCHEDULE: u16 = 4;
+
+/// Names who interrupts the chosen cores, for as long as it lives. All methods take the ledger's programs that it was
+/// attached beside.
+pub struct Watch {
+    pub(super) root: Root,
+    pub(super) cpus: Vec<CpuId>,
+    pub(super) raisers: Raisers,
+    pub(super) names: Names,
+    pub(super) stacks: Stacks,
+    pub(super) joiner: Joiner,
+    pub(super) table: RaiserTable,
+    pub(super) presence: Presence,
+    next_mark: HashMap<CpuId, u64>,
+    next_turn: HashMap<CpuId, u64>,
+    pub(super) ticks: BTreeMap<(CpuId, u32), u64>,
+    pub(super) joined: (u64, u64),
+    pub(super) lost_marks: u64,
+    pub(super) cost: OwnCost,
+    pub(super) counts_before: RaiserCounts,
+    pub(super) start_ns: u64,
+    pub(super) timeline: Option<Recorder>,
+}
+
+/// Something that arrived: where, as what, and when.
+struct Place {
+    cpu: CpuId,
+    cause: Cause,
+    at_ns: u64,
+}
+
+impl Watch {
+    /// Attaches the raisers' programs beside the ledger's and starts. The cores must have been checked
+    /// ([`crate::checked_cores`]).
+    ///
+    /// # Errors
+    /// [`Error::Probes`] where BTF is not to be had.
+    pub fn attach(root: &Root, probes: &Probes, config: &WhoConfig) -> Result<Self, Error> {
+        let raisers = Raisers::attach(
+            probes,
+            &RaiserOptions {
+                cpus: config.cpus.clone(),
+                kernel_stacks: config.kernel_stacks,
+                user_stacks: if config.user_stacks { UserStacks::Auto } else { UserStacks::None },
+                stacks_per_s: config.stacks_per_s,
+                ..RaiserOptions::default()
+            },
+        )?;
+        let mut watch = Watch {
+            root: root.clone(),
+            cpus: config.cpus.clone(),
+            counts_before: raisers.counts(),
+            raisers,
+            names: Names::load(root),
+            stacks: Stacks::load(root),
+            joiner: Joiner::default(),
+            table: RaiserTable::default(),
+            presence: Presence::new(root, &config.cpus, config.pid),
+            next_mark: HashMap::new(),
+            next_turn: HashMap::new(),
+            ticks: BTreeMap::new(),
+            joined: (0, 0),
+            lost_marks: 0,
+            cost: OwnCost::default(),
+            start_ns: 0,
+            timeline: config.timeline.then(Recorder::default),
+        };
+        watch.start(probes);
+        Ok(watch)
+    }
+
+    /// Begins now: what attaching, or anything since, has raised does not count. To be called before the first look.
+    pub fn start(&mut self, probes: &Probes) {
+        let _ = self.raisers.take();
+        self.start_ns = clock::monotonic_ns();
+        self.presence.start(probes, self.start_ns);
+        for &cpu in &self.cpus {
+            self.next_mark.insert(cpu, self.raisers.marks_end(cpu));
+            self.next_turn.insert(cpu, probes.tape_end(cpu));
+        }
+        self.cost = OwnCost::start(Some(probes), &self.cpus);
+        self.counts_before = self.raisers.counts();
+    }
+
+    /// Takes what has happened since the last look; to be called every [`super::LOOK_EVERY`] or so, because the rings
+    /// hold no more than a few thousand marks. What they could not hold is counted in the report.
+    pub fn look(&mut self, probes: &Probes) {
+        let mut arrived: Vec<(CpuId, Vec<Mark>, Vec<Turn>)> = Vec::new();
+        // Marks first and records second, so that the record of every mark that was read is there.
+        for &cpu in &self.cpus {
+            let (mut marks, mut turns) = (Vec::new(), Vec::new());
+            let next = self.next_mark.entry(cpu).or_default();
+            let (end, lost) = self.raisers.read_marks(cpu, *next, &mut marks);
+            *next = end;
+            self.lost_marks += lost;
+            let next = self.next_turn.entry(cpu).or_default();
+            let (end, lost) = probes.read_tape(cpu, *next, &mut turns);
+            *next = end;
+            if let Some(timeline) = &mut self.timeline {
+                timeline.turns(cpu, &turns, lost, |number| report::cause_of(&self.names, probes, cpu, number));
+            }
+            arrived.push((cpu, marks, turns));
+        }
+        for raised in self.raisers.take() {
+            let (cpu, at_ns) = (raised.cpu, raised.at_ns);
+            if let Some(arrival) = self.joiner.raised(raised) {
+                self.count(probes, cpu, at_ns, arrival);
+            }
+        }
+        for (cpu, marks, turns) in arrived {
+            for mark in &marks {
+                if let Some(arrival) = self.joiner.mark(cpu, mark) {
+                    self.count(probes, cpu, mark.at_ns, arrival);
+                }
+            }
+            for turn in turns.iter().filter(|turn| turn.cause == RESCHEDULE && turn.depth > 0) {
+                let arrival = self.joiner.reschedule(cpu, turn.at_ns);
+                self.count(probes, cpu, turn.at_ns, arrival);
+            }
+        }
+        self.presence.look(probes, &self.names, clock::monotonic_ns());
+    }
+
+    /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event
+    /// ([`limit::Limits::EVENT`]).
+    pub fn report_so_far(&mut self, probes: &Probes) -> WhoReport {
+        limit::limited(self.report(probes, clock::monotonic_ns()), &limit::Limits::EVENT)
+    }
+
+    /// What happened to the watch since this was asked last: a process ended, a core went or came back.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.presence.take_new_notices()
+    }
+
+    /// Looks a last time and reports, timeline included where it was asked for. Small enough for a recording
+    /// ([`limit::Limits::RECORDING`]), the timeline aside.
+    pub fn finish(mut self, probes: &Probes) -> WhoReport {
+        self.look(probes);
+        let end_ns = clock::monotonic_ns();
+        let mut found = limit::limited(self.report(probes, end_ns), &limit::Limits::RECORDING);
+        let (timeline, table) = (self.timeline, self.table);
+        found.timeline = timeline.map(|timeline| timeline.finish(end_ns, table.all()));
+        found
+    }
+
+    fn count(&mut self, probes: &Probes, cpu: CpuId, at_ns: u64, arrival: Arrival) {
+        let certainty = arrival.certainty();
+        let place = |cause| Place { cpu, cause, at_ns };
+        match arrival {
+            Arrival::Function { function, raiser } => {
+                let cause = self.names.function_cause(function);
+                self.joined.1 += 1;
+                self.joined.0 += u64::from(raiser.is_some());
+                self.count_raiser(place(cause), certainty, self.stacks.kernel_name(function), raiser);
+            }
+            Arrival::Timer { callback, raiser } => {
+                let place = place(Cause::new(CauseKind::Timer, "local_timer"));
+                let callback = self.stacks.kernel_name(callback);
+                match raiser {
+                    Some(_) => self.count_raiser(place, certainty, callback, raiser),
+                    // The tick and other periodic timers start themselves again from their callback.
+                    None => self.count_context(place, callback, "(periodic, or armed before)".to_owned(), 0),
+                }
+            }
+            Arrival::Reschedule { raiser } => {
+                let cause = Cause::new(CauseKind::Reschedule, "reschedule");
+                self.count_raiser(place(cause), certainty, String::new(), raiser);
+            }
+            Arrival::Softirq { vector, context, tid } => {
+                let Some(name) = SOFTIRQS.get(vector as usize) else { return };
+                let place = place(Cause::new(CauseKind::Softirq, *name));
+                self.count_softirq(probes, place, context as usize, tid);
+            }
+            Arrival::Thread { raiser } => {
+                let is_work = raiser.kind == RaisedKind::Work;
+                let name = if is_work { "kworker".to_owned() } else { thread_family(&printable(&raiser.wakee)) };
+                let function = if is_work { self.stacks.kernel_name(raiser.function) } else { "wake-up".to_owned() };
+                let cause = Cause::new(CauseKind::KernelThread, name);
+                self.count_raiser(place(cause), certainty, function, Some(raiser));
+            }
+            Arrival::Tick { stopped, dependency } => {
+                let dependency = if stopped { 0 } else { dependency };
+                *self.ticks.entry((cpu, dependency)).or_default() += 1;
+            }
+        }
+    }
+
+    fn count_raiser(&mut self, place: Place, certainty: Certainty, function: String, raiser: Option<Raised>) {
+        let Place { cpu, cause, at_ns } = place;
+        let row = match &raiser {
+            Some(raised) => self.table.count(&self.stacks, (cpu, cause.clone()), certainty, function, raised),
+            None => {
+                self.table.count_unknown((cpu, cause.clone()));
+                None
+            }
+        };
+        if let Some(timeline) = &mut self.timeline {
+            timeline.arrival(cpu, &cause, at_ns, row, raiser.map(|raised| raised.at_ns));
+        }
+    }
+
+    fn count_context(&mut self, place: Place, context: String, comm: String, tid: u32) {
+        let Place { cpu, cause, at_ns } = place;
+        let row = self.table.count_context((cpu, cause.clone()), context, comm, tid);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.arrival(cpu, &cause, at_ns, row, None);
+        }
+    }
+
+    fn count_softirq(&mut self, probes: &Probes, place: Place, context: usize, tid: u32) {
+        let context_cause = match context {
+            0..=2 => None,
+            _ if context < CAUSE_FIRST_DYNAMIC => Some(self.names.cause(context, &Default::default())),
+            _ => {
+                let context = context.min(CAUSES - 1);
+                // A context that appeared after the start has no name in the first snapshot.
+                match self.presence.first_totals(place.cpu, context).filter(|totals| totals.key != 0) {
+                    Some(totals) => Some(self.names.cause(context, totals)),
+                    None => report::cause_of(&self.names, probes, place.cpu, context),
+                }
+            }
+        };
+        match context_cause {
+            Some(cause) if cause.kind != CauseKind::KernelThread => {
+                self.count_context(place, format!("in {cause}"), "(interrupt)".to_owned(), 0);
+            }
+            Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), cause.name, tid),
+            None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), "swapper".to_owned(), 0),
+            None => self.count_context(place, "in a task".to_owned(), comm_of(&self.root, tid), tid),
+        }
+    }
+}
+
+/// The name of a kernel thread's family, as the programs group them.
+fn thread_family(name: &str) -> String {
+    if name.starts_with("irq/") { name.to_owned() } else { name.split('/').next().unwrap_or(name).to_owned() }
+}
+
+fn comm_of(root: &Root, tid: u32) -> String {
+    let comm = root.read(root.proc(format!("{tid}/comm")));
+    comm.map_or_else(|_| format!("thread {tid}, gone"), |comm| printable(comm.trim_end().as_bytes()))
+}
+
+impl Names {
+    /// The cause of a called function, by its address.
+    pub(crate) fn function_cause(&self, address: u64) -> Cause {
+        let mut totals = surefoot_probes::layout::CauseTotals::default();
+        totals.key = u64::from(KEY_FUNCTION) << 56 | address & (u64::MAX >> 8);
+        self.cause(CAUSES - 1, &totals)
+    }
+}
