@@ -14,5 +14,6 @@
 
 mod host_tree;
 pub mod not_run;
+pub mod storage;
 
 pub use host_tree::HostTree;
