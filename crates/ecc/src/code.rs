@@ -161,8 +161,8 @@ mod tests {
             for exponent in 0..field::ORDER {
                 let Some(position) = code.position_of_locator(exponent) else { continue };
                 let column = code.column(position);
-                for row in 0..code.parity() {
-                    assert_eq!(column[row], field::power_of_alpha(row * exponent), "{code} {position}");
+                for (row, &element) in column[..code.parity()].iter().enumerate() {
+                    assert_eq!(element, field::power_of_alpha(row * exponent), "{code} {position}");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What can be asked wrongly. A word that cannot be corrected is no error but an [`crate::Outcome`].
 
-use crate::Code;
+use crate::{Code, Path};
 
 /// A call that the code cannot serve, with the limit that it is beyond. Nothing was read or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -70,5 +70,13 @@ pub enum Error {
         erasures: usize,
         /// The minimum distance of the code.
         distance: usize,
+    },
+    /// The processor, or its operating system, lacks the instructions that were asked for.
+    #[error("the path {path} needs {needs}: choose one that Path::is_available")]
+    PathUnavailable {
+        /// The path.
+        path: Path,
+        /// What it needs.
+        needs: &'static str,
     },
 }

@@ -1,7 +1,8 @@
 //! Reed-Solomon codes over GF(2^8) at memory speed: RS(36,32), RS(18,16), and RS(19,16) that extends the latter.
 //!
 //! [`Code`] says what the codes are: field, matrix, symbol order, source. Its methods are the scalar reference, one
-//! codeword at a time.
+//! codeword at a time. [`Batch`] does the same for thousands of codewords per call, with the vector instructions that
+//! the processor has.
 //!
 //! # Invariants
 //! - No I/O, no clock, no thread, no global state.
@@ -21,12 +22,14 @@
 //! # Ok::<(), surefoot_ecc::Error>(())
 //! ```
 
+mod batch;
 pub mod code;
 mod error;
 pub mod field;
 mod matrix;
 mod reference;
 
+pub use batch::{Batch, Check, Path, Report};
 pub use code::{Code, SYMBOLS_MAX, SYNDROMES_MAX};
 pub use error::Error;
 pub use reference::{Decoder, LocationCheck, Mode, Outcome, SymbolError};
