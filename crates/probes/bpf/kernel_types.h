@@ -47,8 +47,14 @@ struct thread_info {
 	u32 cpu;
 };
 
+/* Only its size is used: the mask of the cores that it runs on follows it. */
+struct mm_struct {
+	unsigned long start_stack;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct mm_struct *mm;
 	int pid;
 	int tgid;
 	unsigned int flags;
@@ -85,11 +91,18 @@ struct hrtimer___linked {
 };
 
 struct pt_regs {
+	unsigned long r15;
+	unsigned long r14;
+	unsigned long r13;
+	unsigned long r12;
+	unsigned long bp;
+	unsigned long bx;
+	unsigned long si;
+	unsigned long di;
 	unsigned long orig_ax;
+	unsigned long ip;
 	unsigned long sp;
 };
-
-struct mm_struct;
 
 struct hrtimer_cpu_base {
 	unsigned int cpu;

@@ -2,6 +2,7 @@
 /* The ledger on BTF-typed tracepoints (tp_btf): no marshalling, and the tasks themselves can be read. */
 #include "ledger.h"
 #include "programs.h"
+#include "tasks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -99,15 +100,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		was.runnable = is_runnable(prev);
 	}
 	return on_switch(P_SCHED_SWITCH, &was, &is);
-}
-
-static __always_inline u32 core_of(struct task_struct *task)
-{
-	struct task_struct___before_5_16 *older = (void *)task;
-
-	if (bpf_core_field_exists(task->thread_info.cpu))
-		return BPF_CORE_READ(task, thread_info.cpu);
-	return BPF_CORE_READ(older, cpu);
 }
 
 /* A preempted thread of the workload that is moved away waits here no longer. */

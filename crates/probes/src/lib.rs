@@ -25,10 +25,12 @@ pub mod layout;
 mod load;
 mod mapped;
 pub mod programs;
+mod raised;
 mod raisers;
 
 pub use error::Error;
-pub use raisers::{Mark, MarkKind, Raised, RaisedKind, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, STACK_FRAMES};
+pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy};
+pub use raisers::{CallEvidence, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
 
 use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::layout::{CAUSE_UNKNOWN, HistogramTable, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
 use crate::mapped::Mapped;
 use crate::programs::{self, Program};
-use crate::{Flavour, Missing, Options, Workload};
+use crate::{CallEvidence, Flavour, Missing, Options, Workload};
 use libbpf_rs::btf::{Btf, types::Typedef};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::fs;
@@ -277,19 +277,70 @@ pub(crate) fn tracepoint_of(section: &str) -> &str {
     section.rsplit('/').next().unwrap_or(section)
 }
 
-/// Switches off the programs whose tracepoints are absent; their sections name them.
-pub(crate) fn leave_out_absent(object: &mut OpenObject) -> Result<Vec<String>, Error> {
+/// Switches off the programs whose tracepoints are absent or not needed; their sections name them. Tells how called
+/// functions are joined, and what is missing, each as a sentence.
+pub(crate) fn leave_out_absent(
+    object: &mut OpenObject,
+    hidden: &[String],
+) -> Result<(CallEvidence, Vec<String>), Error> {
     let btf = Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?;
+    let is_there = |tracepoint: &str| {
+        !hidden.iter().any(|name| name == tracepoint)
+            && btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+    };
+    let calls = call_evidence(is_there);
     let mut missing = Vec::new();
+    if let Some(word) = without_calls(calls) {
+        missing.push(word.to_owned());
+    }
     for mut program in object.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let tracepoint = tracepoint_of(&section);
-        if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_none() {
+        let is_needed = match tracepoint {
+            "csd_queue_cpu" | "csd_function_entry" => calls == CallEvidence::Exact,
+            "ipi_send_cpumask" => calls == CallEvidence::Sent,
+            "tlb_flush" => matches!(calls, CallEvidence::Sent | CallEvidence::Flushes),
+            _ => true,
+        };
+        if !is_needed {
+            program.set_autoload(false);
+        } else if !is_there(tracepoint) {
             missing.push(format!("this kernel has no tracepoint {tracepoint}"));
             program.set_autoload(false);
         }
     }
-    Ok(missing)
+    Ok((calls, missing))
+}
+
+fn call_evidence(is_there: impl Fn(&str) -> bool) -> CallEvidence {
+    if is_there("csd_queue_cpu") && is_there("csd_function_entry") {
+        CallEvidence::Exact
+    } else if is_there("ipi_send_cpu") || is_there("ipi_send_cpumask") {
+        CallEvidence::Sent
+    } else if is_there("tlb_flush") {
+        CallEvidence::Flushes
+    } else {
+        CallEvidence::Unseen
+    }
+}
+
+/// What worse evidence means for the answer.
+fn without_calls(calls: CallEvidence) -> Option<&'static str> {
+    match calls {
+        CallEvidence::Exact => None,
+        CallEvidence::Sent => Some(
+            "this kernel does not tell which call is queued (csd_queue_cpu): called functions are joined to the \
+             interrupts that were sent, by target and order, which is probable only",
+        ),
+        CallEvidence::Flushes => Some(
+            "this kernel tells neither queued calls nor sent interrupts (csd_queue_cpu, ipi_send_cpu): TLB shootdowns \
+             are joined by time, which is probable only, and other called functions have no raiser",
+        ),
+        CallEvidence::Unseen => Some(
+            "this kernel tells neither queued calls, nor sent interrupts, nor TLB shootdowns: called functions have no \
+             raiser",
+        ),
+    }
 }
 
 /// Gives every core its start, before the first program is attached.
@@ -323,7 +374,19 @@ pub(crate) fn put_ids(object: &Object, map: &str, ids: &[u32]) -> Result<(), Err
 
 #[cfg(test)]
 mod tests {
-    use super::offset_of;
+    use super::{call_evidence, offset_of};
+    use crate::CallEvidence;
+
+    #[test]
+    fn the_best_evidence_that_is_there_is_used() {
+        let with = |there: &[&str]| call_evidence(|name| there.contains(&name));
+        let all = ["csd_queue_cpu", "csd_function_entry", "ipi_send_cpu", "ipi_send_cpumask", "tlb_flush"];
+        assert_eq!(with(&all), CallEvidence::Exact);
+        assert_eq!(with(&all[1..]), CallEvidence::Sent, "half of the calls is none");
+        assert_eq!(with(&all[3..]), CallEvidence::Sent);
+        assert_eq!(with(&all[4..]), CallEvidence::Flushes);
+        assert_eq!(with(&[]), CallEvidence::Unseen);
+    }
 
     #[test]
     fn offsets_are_read_from_a_format_file() {

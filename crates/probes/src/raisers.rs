@@ -3,16 +3,16 @@
 use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
+use crate::raised::{Mark, MarkKind, Parsed, Raised, RawCopy, RawMark, RawRaised, UserCopy};
 use crate::{Flavour, Probes};
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use surefoot_model::CpuId;
-
-/// Frames of a stack that are kept.
-pub const STACK_FRAMES: usize = 48;
 
 /// Marks that a core's ring holds.
 pub const MARKS: usize = 8192;
@@ -23,155 +23,8 @@ const WATCHABLE: usize = 1024;
 /// Records that wait between two calls of [`Raisers::take`]; more are dropped and counted.
 const WAITING_RECORDS: usize = 1 << 16;
 
-/// What was raised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RaisedKind {
-    /// A function was queued for the core; the key is its call-single data.
-    Function,
-    /// The core was told to reschedule; the key is the thread that was being woken.
-    Reschedule,
-    /// A timer was armed on the core; the key is the timer.
-    Timer,
-    /// Work was queued for a worker of the core; the key is the work item.
-    Work,
-    /// A kernel thread of the core was woken; the key is its number.
-    Wake,
-}
-
-impl RaisedKind {
-    fn from_number(number: u16) -> Option<Self> {
-        Some(match number {
-            1 => RaisedKind::Function,
-            2 => RaisedKind::Reschedule,
-            3 => RaisedKind::Timer,
-            4 => RaisedKind::Work,
-            5 => RaisedKind::Wake,
-            _ => return None,
-        })
-    }
-}
-
-/// What a core met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MarkKind {
-    /// A called function began; key: call-single data (0 for a local call), value: the function.
-    Function,
-    /// A timer expired; key: the timer, value: its callback.
-    Timer,
-    /// A softirq was raised here; key: its vector, value: cause number of the context, thread in the upper half.
-    Softirq,
-    /// The tick was to be stopped; key: 1 if it was, value: what keeps it (bits of `TICK_DEP_MASK_*`).
-    Tick,
-}
-
-/// A mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// When, `CLOCK_MONOTONIC` nanoseconds.
-    pub at_ns: u64,
-    /// What.
-    pub kind: MarkKind,
-    /// As the kind says.
-    pub key: u64,
-    /// As the kind says.
-    pub value: u64,
-}
-
-/// A record of something raised on a watched core.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raised {
-    /// When, `CLOCK_MONOTONIC` nanoseconds.
-    pub at_ns: u64,
-    /// What.
-    pub kind: RaisedKind,
-    /// As the kind says.
-    pub key: u64,
-    /// Address of the function, callback or work function; 0 for the others.
-    pub function: u64,
-    /// The core that it was raised on.
-    pub cpu: CpuId,
-    /// The raising thread.
-    pub tid: u32,
-    /// Its process.
-    pub pid: u32,
-    /// Its name.
-    pub comm: [u8; 16],
-    /// The thread that was being woken, for a reschedule.
-    pub wakee: [u8; 16],
-    /// Number of the system call it was in; `None` for kernel threads and interrupts.
-    pub system_call: Option<u32>,
-    /// Whether it was raised in an interrupt: the thread is then a bystander.
-    pub in_interrupt: bool,
-    /// Addresses, innermost first; empty where no stack was taken.
-    pub kernel_stack: Vec<u64>,
-    /// Addresses, innermost first; empty where no stack was taken.
-    pub user_stack: Vec<u64>,
-    /// The word on top of the user stack; 0 outside a system call. The C library's wrappers have no frame of their own,
-    /// so it is where the wrapper returns to, and a walk along frame pointers misses just that function.
-    pub user_top: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RawRaised {
-    at_ns: u64,
-    key: u64,
-    function: u64,
-    comm: [u8; 16],
-    wakee: [u8; 16],
-    tid: u32,
-    pid: u32,
-    system_call: i32,
-    cpu: u32,
-    kind: u16,
-    in_interrupt: u16,
-    kernel_frames: u16,
-    user_frames: u16,
-    user_top: u64,
-    kernel_stack: [u64; STACK_FRAMES],
-    user_stack: [u64; STACK_FRAMES],
-}
-
-const BARE_BYTES: usize = offset_of!(RawRaised, kernel_stack);
-
-impl RawRaised {
-    fn parse(bytes: &[u8]) -> Option<Raised> {
-        if bytes.len() < BARE_BYTES {
-            return None;
-        }
-        let mut whole = [0u8; size_of::<RawRaised>()];
-        let length = bytes.len().min(whole.len());
-        whole[..length].copy_from_slice(&bytes[..length]);
-        // SAFETY: the array has the size of RawRaised, which is repr(C), made of integers, and read unaligned.
-        let raw: RawRaised = unsafe { std::ptr::read_unaligned(whole.as_ptr().cast()) };
-        let frames = |stack: &[u64], count: u16| stack[..usize::from(count).min(STACK_FRAMES)].to_vec();
-        Some(Raised {
-            at_ns: raw.at_ns,
-            kind: RaisedKind::from_number(raw.kind)?,
-            key: raw.key,
-            function: raw.function,
-            cpu: CpuId(raw.cpu),
-            tid: raw.tid,
-            pid: raw.pid,
-            comm: raw.comm,
-            wakee: raw.wakee,
-            system_call: u32::try_from(raw.system_call).ok(),
-            in_interrupt: raw.in_interrupt != 0,
-            kernel_stack: frames(&raw.kernel_stack, raw.kernel_frames),
-            user_stack: frames(&raw.user_stack, raw.user_frames),
-            user_top: raw.user_top,
-        })
-    }
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct RawMark {
-    at_ns: u64,
-    key: u64,
-    value: u64,
-    kind: u64,
-}
+/// Copies of stacks among them; more are dropped and counted.
+const WAITING_COPIES: usize = 2048;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -182,9 +35,10 @@ struct Sender {
     without_stack: u64,
     dropped: u64,
     marks: u64,
-    wakee_pid: u32,
-    wakee_is_kernel_thread: u32,
-    wakee: [u8; 16],
+    wakee: [u64; 3],
+    copies_dropped: u64,
+    request: [u64; 8],
+    reserved: [u64; 6],
 }
 
 #[repr(C)]
@@ -193,6 +47,36 @@ struct RaiserConfig {
     stacks_per_s: u64,
     kernel_stacks: u32,
     user_stacks: u32,
+    calls: u32,
+    reserved: u32,
+}
+
+/// How the raisers' user stacks are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UserStacks {
+    /// Not at all.
+    None = 0,
+    /// By frame pointers.
+    FramePointers = 1,
+    /// By frame pointers; where those give fewer than four frames, the stack's bytes as well, to be unwound later.
+    #[default]
+    Auto = 2,
+    /// By frame pointers and the stack's bytes, always.
+    Copied = 3,
+}
+
+/// How the raiser of a called function can be found on this kernel; the best of those whose tracepoints are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallEvidence {
+    /// Queueing and running both tell the call's data: `csd:csd_queue_cpu` and `csd:csd_function_entry` (kernel 6.5).
+    #[default]
+    Exact = 0,
+    /// The interrupts' senders are seen: `ipi:ipi_send_cpu` and `ipi_send_cpumask` (kernel 6.4). By target and order.
+    Sent = 1,
+    /// Only TLB shootdowns are seen, on both sides: `tlb:tlb_flush`. By time.
+    Flushes = 2,
+    /// Nothing is seen.
+    Unseen = 3,
 }
 
 /// What to watch and how much to take.
@@ -202,10 +86,24 @@ pub struct RaiserOptions {
     pub cpus: Vec<CpuId>,
     /// Whether to take the raisers' kernel stacks.
     pub kernel_stacks: bool,
-    /// Whether to take the raisers' user stacks.
-    pub user_stacks: bool,
+    /// How to take the raisers' user stacks.
+    pub user_stacks: UserStacks,
     /// Stacks that each raising core takes per second; beyond it records carry none.
     pub stacks_per_s: u64,
+    /// Tracepoints that are taken for absent, by name; for trying what other kernels leave.
+    pub hidden_tracepoints: Vec<String>,
+}
+
+impl Default for RaiserOptions {
+    fn default() -> Self {
+        RaiserOptions {
+            cpus: Vec::new(),
+            kernel_stacks: true,
+            user_stacks: UserStacks::Auto,
+            stacks_per_s: 1_000,
+            hidden_tracepoints: Vec::new(),
+        }
+    }
 }
 
 /// What the raising side counted since it was attached.
@@ -217,6 +115,10 @@ pub struct RaiserCounts {
     pub without_stack: u64,
     /// Records that found the ring, or the list of waiting ones, full.
     pub dropped: u64,
+    /// Copies of user stacks that found it full; their records have the frames that frame pointers gave.
+    pub copies_dropped: u64,
+    /// Runs of the programs that the kernel skipped, because one of them was running on that core already.
+    pub missed: u64,
 }
 
 /// What one of the programs did since it was loaded, in the kernel's words.
@@ -245,13 +147,66 @@ pub struct Raisers {
     object: Object,
     cpu_count: usize,
     takes_stacks: bool,
+    calls: CallEvidence,
     missing: Vec<String>,
 }
 
 #[derive(Default)]
 struct Waiting {
     records: Vec<Raised>,
+    /// The newest record with stacks of each core, for those that share them.
+    last: HashMap<CpuId, Raised>,
     dropped: u64,
+    copies: usize,
+    copies_dropped: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, bytes: &[u8]) {
+        if let Some((at_ns, from, copy)) = RawCopy::parse(bytes) {
+            self.add_copy(at_ns, from, copy);
+            return;
+        }
+        match RawRaised::parse(bytes) {
+            Some(parsed) if self.records.len() < WAITING_RECORDS => self.add_record(parsed),
+            _ => self.dropped += 1,
+        }
+    }
+
+    fn add_record(&mut self, Parsed { mut raised, as_before }: Parsed) {
+        if as_before {
+            if let Some(last) = self.last.get(&raised.from).filter(|last| last.tid == raised.tid) {
+                raised.kernel_stack.clone_from(&last.kernel_stack);
+                raised.user_stack.clone_from(&last.user_stack);
+                raised.user_copy.clone_from(&last.user_copy);
+            }
+        } else if !raised.kernel_stack.is_empty() || !raised.user_stack.is_empty() {
+            self.last.insert(raised.from, raised.clone());
+        }
+        self.records.push(raised);
+    }
+
+    /// A copy follows its record; records of interrupts may lie between.
+    fn add_copy(&mut self, at_ns: u64, from: CpuId, copy: UserCopy) {
+        const BETWEEN: usize = 64;
+        let mut newest = self.records.iter_mut().rev().take(BETWEEN);
+        let owner = newest.find(|raised| raised.at_ns == at_ns && raised.from == from);
+        let Some(owner) = owner.filter(|_| self.copies < WAITING_COPIES) else {
+            self.copies_dropped += 1;
+            return;
+        };
+        let copy = Arc::new(copy);
+        self.copies += 1;
+        owner.user_copy = Some(Arc::clone(&copy));
+        if let Some(last) = self.last.get_mut(&from).filter(|last| last.at_ns == at_ns) {
+            last.user_copy = Some(copy);
+        }
+    }
+
+    fn take(&mut self) -> Vec<Raised> {
+        self.copies = 0;
+        std::mem::take(&mut self.records)
+    }
 }
 
 impl Raisers {
@@ -267,9 +222,9 @@ impl Raisers {
             });
         }
         let cpu_count = probes.cpu_count();
-        let config = raiser_config(options)?;
         let mut open = load::open_raisers()?;
-        let missing = load::leave_out_absent(&mut open)?;
+        let (calls, missing) = load::leave_out_absent(&mut open, &options.hidden_tracepoints)?;
+        let config = raiser_config(options, calls)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             let refused = |error: libbpf_rs::Error| Error::Refused { why: error.to_string() };
@@ -293,8 +248,8 @@ impl Raisers {
         let waiting = Rc::new(RefCell::new(Waiting::default()));
         let ring = ring(&object, &waiting)?;
         let links = load::attach_all(&mut object)?;
-        let takes_stacks = options.kernel_stacks || options.user_stacks;
-        Ok(Raisers { _links: links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, missing })
+        let takes_stacks = options.kernel_stacks || options.user_stacks != UserStacks::None;
+        Ok(Raisers { _links: links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, calls, missing })
     }
 
     /// Which of the programs this kernel does not allow, each as a sentence.
@@ -302,11 +257,16 @@ impl Raisers {
         &self.missing
     }
 
+    /// How the raiser of a called function can be found here.
+    pub fn calls(&self) -> CallEvidence {
+        self.calls
+    }
+
     /// Takes the records since the last call, in the order in which they were left.
     pub fn take(&self) -> Vec<Raised> {
         // The callback never fails, so neither does this.
         let _ = self.ring.consume();
-        std::mem::take(&mut self.waiting.borrow_mut().records)
+        self.waiting.borrow_mut().take()
     }
 
     /// Appends the marks of a core from number `from` on; returns the number to continue with and how many were
@@ -326,6 +286,7 @@ impl Raisers {
                 1 => MarkKind::Function,
                 2 => MarkKind::Timer,
                 3 => MarkKind::Softirq,
+                5 => MarkKind::Flush,
                 _ => MarkKind::Tick,
             };
             into.push(Mark { at_ns: raw.at_ns, kind, key: raw.key, value: raw.value });
@@ -363,19 +324,26 @@ impl Raisers {
 
     /// What was counted since the programs were attached.
     pub fn counts(&self) -> RaiserCounts {
-        let mut counts = RaiserCounts { dropped: self.waiting.borrow().dropped, ..RaiserCounts::default() };
+        let waiting = self.waiting.borrow();
+        let mut counts = RaiserCounts {
+            dropped: waiting.dropped,
+            copies_dropped: waiting.copies_dropped,
+            missed: self.runs().iter().map(|runs| runs.missed).sum(),
+            ..RaiserCounts::default()
+        };
         for cpu in 0..self.cpu_count {
             let mut sender = Sender::default();
             self.senders.load(cpu, &mut sender);
             counts.records += sender.records;
             counts.without_stack += if self.takes_stacks { sender.without_stack } else { 0 };
             counts.dropped += sender.dropped;
+            counts.copies_dropped += sender.copies_dropped;
         }
         counts
     }
 }
 
-fn raiser_config(options: &RaiserOptions) -> Result<RaiserConfig, Error> {
+fn raiser_config(options: &RaiserOptions, calls: CallEvidence) -> Result<RaiserConfig, Error> {
     let mut watched = [0u64; WATCHABLE / 64];
     for cpu in &options.cpus {
         let Some(word) = watched.get_mut(cpu.0 as usize / 64) else {
@@ -390,7 +358,9 @@ fn raiser_config(options: &RaiserOptions) -> Result<RaiserConfig, Error> {
         watched,
         stacks_per_s: options.stacks_per_s,
         kernel_stacks: u32::from(options.kernel_stacks),
-        user_stacks: u32::from(options.user_stacks),
+        user_stacks: options.user_stacks as u32,
+        calls: calls as u32,
+        reserved: 0,
     })
 }
 
@@ -404,11 +374,7 @@ fn ring(object: &Object, waiting: &Rc<RefCell<Waiting>>) -> Result<RingBuffer<'s
     let mut builder = RingBufferBuilder::new();
     builder
         .add(&map, move |bytes| {
-            let mut waiting = waiting.borrow_mut();
-            match RawRaised::parse(bytes) {
-                Some(raised) if waiting.records.len() < WAITING_RECORDS => waiting.records.push(raised),
-                _ => waiting.dropped += 1,
-            }
+            waiting.borrow_mut().add(bytes);
             0
         })
         .map_err(refused)?;
@@ -424,26 +390,53 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raised::BARE_BYTES;
+
+    fn parsed(at_ns: u64, from: u32, frames: usize, as_before: bool) -> Parsed {
+        let raised = Raised {
+            at_ns,
+            from: CpuId(from),
+            kernel_stack: vec![at_ns; frames],
+            ..RawRaised::parse(&{
+                let mut bytes = [0u8; BARE_BYTES];
+                bytes[76] = 1;
+                bytes
+            })
+            .unwrap()
+            .raised
+        };
+        Parsed { raised, as_before }
+    }
 
     #[test]
-    fn records_are_parsed_with_and_without_stacks_and_nothing_else_is() {
-        let mut bytes = vec![0u8; size_of::<RawRaised>()];
-        bytes[0..8].copy_from_slice(&7u64.to_ne_bytes());
-        bytes[56..60].copy_from_slice(&11u32.to_ne_bytes());
-        bytes[60..64].copy_from_slice(&10u32.to_ne_bytes());
-        bytes[64..68].copy_from_slice(&11i32.to_ne_bytes());
-        bytes[72..74].copy_from_slice(&1u16.to_ne_bytes());
-        bytes[76..78].copy_from_slice(&2u16.to_ne_bytes());
-        bytes[78..80].copy_from_slice(&9999u16.to_ne_bytes());
-        bytes[BARE_BYTES..BARE_BYTES + 8].copy_from_slice(&0xABCu64.to_ne_bytes());
-        let raised = RawRaised::parse(&bytes).unwrap();
-        assert_eq!((raised.at_ns, raised.tid, raised.pid, raised.system_call), (7, 11, 10, Some(11)));
-        assert_eq!((raised.kind, raised.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
-        assert_eq!(raised.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
-        bytes[76..80].fill(0);
-        assert_eq!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().kernel_stack, []);
-        assert!(RawRaised::parse(&bytes[..BARE_BYTES - 1]).is_none());
-        bytes[72..74].copy_from_slice(&77u16.to_ne_bytes());
-        assert!(RawRaised::parse(&bytes).is_none());
+    fn further_targets_of_a_request_have_the_stacks_of_the_first_and_no_other_core_s() {
+        let mut waiting = Waiting::default();
+        for record in [parsed(1, 0, 2, false), parsed(2, 3, 4, false), parsed(3, 0, 0, true), parsed(4, 5, 0, true)] {
+            waiting.add_record(record);
+        }
+        let stacks: Vec<Vec<u64>> = waiting.take().into_iter().map(|raised| raised.kernel_stack).collect();
+        assert_eq!(stacks, [vec![1, 1], vec![2; 4], vec![1, 1], vec![]]);
+    }
+
+    #[test]
+    fn a_copied_stack_goes_to_the_record_of_its_time_and_core() {
+        let mut waiting = Waiting::default();
+        for record in [parsed(1, 0, 2, false), parsed(1, 3, 4, false), parsed(2, 7, 1, false)] {
+            waiting.add_record(record);
+        }
+        waiting.add_copy(1, CpuId(0), UserCopy { ip: 9, ..UserCopy::default() });
+        waiting.add_copy(9, CpuId(0), UserCopy::default());
+        waiting.add_record(parsed(5, 0, 0, true));
+        assert_eq!(waiting.copies_dropped, 1, "nobody left the record of time 9");
+        let ips = |waiting: &mut Waiting| -> Vec<Option<u64>> {
+            waiting.take().iter().map(|raised| raised.user_copy.as_ref().map(|copy| copy.ip)).collect()
+        };
+        assert_eq!(ips(&mut waiting), [Some(9), None, None, Some(9)]);
+        for number in 0..WAITING_COPIES as u64 + 5 {
+            waiting.add_record(parsed(number, 0, 1, false));
+            waiting.add_copy(number, CpuId(0), UserCopy::default());
+        }
+        assert_eq!(waiting.copies_dropped, 1 + 5);
+        assert_eq!(ips(&mut waiting).iter().flatten().count(), WAITING_COPIES);
     }
 }

@@ -64,7 +64,7 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
         Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
         Err(error) => panic!("{error}"),
     };
-    let options = RaiserOptions { cpus: vec![CpuId(1)], kernel_stacks: true, user_stacks: true, stacks_per_s: 100_000 };
+    let options = RaiserOptions { cpus: vec![CpuId(1)], stacks_per_s: 100_000, ..RaiserOptions::default() };
     let raisers = Raisers::attach(&probes, &options).unwrap();
     let first = raisers.marks_end(CpuId(1));
     let worker = std::thread::spawn(unmap_while_another_core_runs);

@@ -3,12 +3,14 @@
 //! - *Functions* are joined exactly: the record and the mark carry the same call-single data, and the newest record
 //!   before the mark is the one that ran. A record that another follows lost its mark.
 //! - *Timers* are joined by the timer: who armed it last.
+//! - Where the calls themselves are not seen, [`CallJoiner`] joins what is, which is only probable.
 //! - *Reschedules* carry nothing, so the last sender before the arrival is only probable.
 //! - *Softirqs* are raised on the core itself, in a context that is known.
 
+use super::calls::CallJoiner;
 use std::collections::{HashMap, VecDeque};
 use surefoot_model::{Certainty, CpuId};
-use surefoot_probes::{Mark, MarkKind, Raised, RaisedKind};
+use surefoot_probes::{CallEvidence, Mark, MarkKind, Raised, RaisedKind};
 
 /// Records that wait for their mark; the oldest go first and are counted.
 const WAITING: usize = 1 << 16;
@@ -30,6 +32,19 @@ pub enum Arrival {
         /// Its address.
         function: u64,
         /// Who queued it; `None` when that was not seen.
+        raiser: Option<Raised>,
+    },
+    /// An interrupt that runs called functions, where the functions themselves are not seen.
+    Call {
+        /// When it arrived, `CLOCK_MONOTONIC` nanoseconds.
+        at_ns: u64,
+        /// Number of its vector among the causes.
+        vector: u16,
+        /// Address that the sender names: the called function or the one that runs the queue; 0 where it names none.
+        function: u64,
+        /// Whether the sender had announced a TLB shootdown.
+        is_shootdown: bool,
+        /// Who probably sent it.
         raiser: Option<Raised>,
     },
     /// A timer.
@@ -71,7 +86,7 @@ impl Arrival {
     /// How sure the raiser of such an arrival is.
     pub fn certainty(&self) -> Certainty {
         match self {
-            Arrival::Reschedule { .. } => Certainty::Probable,
+            Arrival::Reschedule { .. } | Arrival::Call { .. } => Certainty::Probable,
             _ => Certainty::Certain,
         }
     }
@@ -90,9 +105,16 @@ pub struct Joiner {
     marked_until_ns: HashMap<CpuId, u64>,
     senders: HashMap<CpuId, VecDeque<Raised>>,
     forgotten: u64,
+    /// Joins called functions where they cannot be joined exactly.
+    pub calls: CallJoiner,
 }
 
 impl Joiner {
+    /// A joiner for what this kernel tells of called functions.
+    pub fn new(evidence: CallEvidence) -> Self {
+        Joiner { calls: CallJoiner::new(evidence), ..Joiner::default() }
+    }
+
     /// Takes a record. Work and wake-ups need no mark and come back at once.
     pub fn raised(&mut self, raised: Raised) -> Option<Arrival> {
         match raised.kind {
@@ -119,6 +141,10 @@ impl Joiner {
                 senders.push_back(raised);
                 None
             }
+            RaisedKind::Call | RaisedKind::Flush => {
+                self.calls.raised(raised);
+                None
+            }
             RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
         }
     }
@@ -141,6 +167,8 @@ impl Joiner {
                 context: mark.value as u32,
                 tid: (mark.value >> 32) as u32,
             }),
+            // It may speak of several arrivals: see `CallJoiner::flushed`.
+            MarkKind::Flush => None,
             MarkKind::Tick => Some(Arrival::Tick { stopped: mark.key != 0, dependency: mark.value as u32 }),
         }
     }
@@ -196,7 +224,7 @@ impl Joiner {
 
     /// Records that lost their mark or had to make room.
     pub fn forgotten(&self) -> u64 {
-        self.forgotten
+        self.forgotten + self.calls.forgotten()
     }
 }
 
@@ -211,10 +239,10 @@ fn drop_outdated(armings: &mut VecDeque<Raised>, until_ns: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn raised(kind: RaisedKind, at_ns: u64, key: u64, function: u64) -> Raised {
+    pub(crate) fn raised(kind: RaisedKind, at_ns: u64, key: u64, function: u64) -> Raised {
         Raised {
             at_ns,
             kind,
@@ -230,6 +258,8 @@ mod tests {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
             user_top: 0,
+            user_copy: None,
+            from: CpuId(0),
         }
     }
 

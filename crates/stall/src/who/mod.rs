@@ -7,6 +7,7 @@
 //! uses [`Watch`] beside them: look often, ask for the report so far at any time.
 
 pub mod advice;
+pub mod calls;
 pub mod joiner;
 mod limit;
 mod lines;

@@ -19,7 +19,8 @@ impl Watch {
             called_count: self.joined.1,
             records: counts.records,
             records_without_stack: counts.without_stack,
-            records_dropped: counts.dropped,
+            // A run that the kernel skipped would have left one.
+            records_dropped: counts.dropped + counts.missed,
             records_unmatched: self.joiner.forgotten(),
             marks_lost: self.lost_marks,
             cost: self.cost.clone().since(Some(probes), &self.cpus, &self.root),

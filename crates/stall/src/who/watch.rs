@@ -14,10 +14,13 @@ use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, KEY_FUNCTION, SOFTIRQS, Turn};
-use surefoot_probes::{Mark, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
+use surefoot_probes::{Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
 
 /// Number of the reschedule vector among the causes.
 const RESCHEDULE: u16 = 4;
+
+/// What later kernels name as the callback of every call interrupt: it tells nothing of the called function.
+const RUNS_THE_QUEUE: &str = "generic_smp_call_function_single_interrupt";
 
 /// Names who interrupts the chosen cores, for as long as it lives. All methods take the ledger's programs that it was
 /// attached beside.
@@ -69,10 +72,10 @@ impl Watch {
             root: root.clone(),
             cpus: config.cpus.clone(),
             counts_before: raisers.counts(),
+            joiner: Joiner::new(raisers.calls()),
             raisers,
             names: Names::load(root),
             stacks: Stacks::load(root),
-            joiner: Joiner::default(),
             table: RaiserTable::default(),
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
@@ -127,6 +130,7 @@ impl Watch {
             }
         }
         for (cpu, marks, turns) in arrived {
+            self.count_calls(probes, cpu, &marks, &turns);
             for mark in &marks {
                 if let Some(arrival) = self.joiner.mark(cpu, mark) {
                     self.count(probes, cpu, mark.at_ns, arrival);
@@ -162,6 +166,19 @@ impl Watch {
         found
     }
 
+    /// Counts the interrupts that run called functions, where the functions themselves are not seen.
+    fn count_calls(&mut self, probes: &Probes, cpu: CpuId, marks: &[Mark], turns: &[Turn]) {
+        let mut arrivals: Vec<Arrival> = turns.iter().flat_map(|turn| self.joiner.calls.turn(cpu, turn)).collect();
+        for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Flush) {
+            arrivals.extend(self.joiner.calls.flushed(cpu, mark));
+        }
+        arrivals.extend(self.joiner.calls.settle(cpu));
+        for arrival in arrivals {
+            let Arrival::Call { at_ns, .. } = arrival else { continue };
+            self.count(probes, cpu, at_ns, arrival);
+        }
+    }
+
     fn count(&mut self, probes: &Probes, cpu: CpuId, at_ns: u64, arrival: Arrival) {
         let certainty = arrival.certainty();
         let place = |cause| Place { cpu, cause, at_ns };
@@ -171,6 +188,16 @@ impl Watch {
                 self.joined.1 += 1;
                 self.joined.0 += u64::from(raiser.is_some());
                 self.count_raiser(place(cause), certainty, self.stacks.kernel_name(function), raiser);
+            }
+            Arrival::Call { vector, function, is_shootdown, raiser, .. } => {
+                let cause = self.names.cause(usize::from(vector), &Default::default());
+                let function = match self.stacks.kernel_name(function) {
+                    _ if is_shootdown => "flush_tlb_func".to_owned(),
+                    name if function == 0 || name == RUNS_THE_QUEUE => String::new(),
+                    name => name,
+                };
+                self.joined.1 += 1;
+                self.count_raiser(place(cause), certainty, function, raiser);
             }
             Arrival::Timer { callback, raiser } => {
                 let place = place(Cause::new(CauseKind::Timer, "local_timer"));

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What is read of a task, wherever its kernel keeps it. */
+#ifndef SUREFOOT_TASKS_H
+#define SUREFOOT_TASKS_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+static __always_inline u32 core_of(struct task_struct *task)
+{
+	struct task_struct___before_5_16 *older = (void *)task;
+
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return BPF_CORE_READ(task, thread_info.cpu);
+	return BPF_CORE_READ(older, cpu);
+}
+
+#endif

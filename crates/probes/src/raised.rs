@@ -1,0 +1,277 @@
+//! What the raisers' programs leave: records of what was raised, copied stacks, marks of what arrived.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+use surefoot_model::CpuId;
+
+/// Frames of a stack that are kept.
+pub const STACK_FRAMES: usize = 48;
+
+/// The most bytes of a user stack that are copied; deeper frames cannot be unwound.
+pub const COPY_BYTES: usize = 8192;
+
+/// The target of what does not tell its targets.
+pub const ANY_CORE: CpuId = CpuId(u32::MAX);
+
+/// What was raised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RaisedKind {
+    /// A function was queued for the core; the key is its call-single data.
+    Function,
+    /// The core was told to reschedule; the key is the thread that was being woken.
+    Reschedule,
+    /// A timer was armed on the core; the key is the timer.
+    Timer,
+    /// Work was queued for a worker of the core; the key is the work item.
+    Work,
+    /// A kernel thread of the core was woken; the key is its number.
+    Wake,
+    /// An interrupt was sent that runs a called function; the key is 1 for a TLB shootdown. Only where the calls
+    /// themselves cannot be seen ([`crate::CallEvidence::Sent`]).
+    Call,
+    /// The translations of a process were to be flushed on the other cores that it runs on; the key is the number of
+    /// pages. Only where neither calls nor interrupts can be seen ([`crate::CallEvidence::Flushes`]).
+    Flush,
+}
+
+impl RaisedKind {
+    fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => RaisedKind::Function,
+            2 => RaisedKind::Reschedule,
+            3 => RaisedKind::Timer,
+            4 => RaisedKind::Work,
+            5 => RaisedKind::Wake,
+            6 => RaisedKind::Call,
+            7 => RaisedKind::Flush,
+            _ => return None,
+        })
+    }
+}
+
+/// What a core met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MarkKind {
+    /// A called function began; key: call-single data (0 for a local call), value: the function.
+    Function,
+    /// A timer expired; key: the timer, value: its callback.
+    Timer,
+    /// A softirq was raised here; key: its vector, value: cause number of the context, thread in the upper half.
+    Softirq,
+    /// The tick was to be stopped; key: 1 if it was, value: what keeps it (bits of `TICK_DEP_MASK_*`).
+    Tick,
+    /// Another core had translations flushed here; key: pages, value: the process that was running here.
+    Flush,
+}
+
+/// A mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// When, `CLOCK_MONOTONIC` nanoseconds.
+    pub at_ns: u64,
+    /// What.
+    pub kind: MarkKind,
+    /// As the kind says.
+    pub key: u64,
+    /// As the kind says.
+    pub value: u64,
+}
+
+/// A record of something raised on a watched core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// When, `CLOCK_MONOTONIC` nanoseconds.
+    pub at_ns: u64,
+    /// What.
+    pub kind: RaisedKind,
+    /// As the kind says.
+    pub key: u64,
+    /// Address of the function, callback or work function; 0 for the others.
+    pub function: u64,
+    /// The core that it was raised on; [`ANY_CORE`] for a flush, which does not tell.
+    pub cpu: CpuId,
+    /// The core that raised it.
+    pub from: CpuId,
+    /// The raising thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub comm: [u8; 16],
+    /// The thread that was being woken, for a reschedule.
+    pub wakee: [u8; 16],
+    /// Number of the system call it was in; `None` for kernel threads and interrupts.
+    pub system_call: Option<u32>,
+    /// Whether it was raised in an interrupt: the thread is then a bystander.
+    pub in_interrupt: bool,
+    /// Addresses, innermost first; empty where no stack was taken.
+    pub kernel_stack: Vec<u64>,
+    /// Addresses, innermost first; empty where no stack was taken.
+    pub user_stack: Vec<u64>,
+    /// The word on top of the user stack; 0 outside a system call. The C library's wrappers have no frame of their own,
+    /// so it is where the wrapper returns to, and a walk along frame pointers misses just that function.
+    pub user_top: u64,
+    /// The bytes of the user stack, where they were asked for or frame pointers gave too little.
+    pub user_copy: Option<Arc<UserCopy>>,
+}
+
+/// The registers of a thread at its entry into the kernel, and the top of its user stack.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UserCopy {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer; `stack` begins there.
+    pub sp: u64,
+    /// rbp.
+    pub bp: u64,
+    /// rbx.
+    pub bx: u64,
+    /// r12 to r15.
+    pub r12_to_r15: [u64; 4],
+    /// At most [`COPY_BYTES`]; empty where the stack could not be read.
+    pub stack: Vec<u8>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct RawRaised {
+    at_ns: u64,
+    key: u64,
+    function: u64,
+    comm: [u8; 16],
+    wakee: [u8; 16],
+    tid: u32,
+    pid: u32,
+    system_call: i32,
+    cpu: u32,
+    from: u32,
+    kind: u8,
+    in_interrupt: u8,
+    as_before: u8,
+    reserved: u8,
+    kernel_frames: u32,
+    user_frames: u32,
+    user_top: u64,
+    kernel_stack: [u64; STACK_FRAMES],
+    user_stack: [u64; STACK_FRAMES],
+}
+
+pub(crate) const BARE_BYTES: usize = offset_of!(RawRaised, kernel_stack);
+
+/// A record, and whether its stacks are those of the record before it from the same core.
+pub(crate) struct Parsed {
+    pub(crate) raised: Raised,
+    pub(crate) as_before: bool,
+}
+
+impl RawRaised {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Parsed> {
+        if bytes.len() < BARE_BYTES {
+            return None;
+        }
+        let mut whole = [0u8; size_of::<RawRaised>()];
+        let length = bytes.len().min(whole.len());
+        whole[..length].copy_from_slice(&bytes[..length]);
+        // SAFETY: the array has the size of RawRaised, which is repr(C), made of integers, and read unaligned.
+        let raw: RawRaised = unsafe { std::ptr::read_unaligned(whole.as_ptr().cast()) };
+        let frames = |stack: &[u64], count: u32| stack[..(count as usize).min(STACK_FRAMES)].to_vec();
+        let raised = Raised {
+            at_ns: raw.at_ns,
+            kind: RaisedKind::from_number(raw.kind)?,
+            key: raw.key,
+            function: raw.function,
+            cpu: CpuId(raw.cpu),
+            from: CpuId(raw.from),
+            tid: raw.tid,
+            pid: raw.pid,
+            comm: raw.comm,
+            wakee: raw.wakee,
+            system_call: u32::try_from(raw.system_call).ok(),
+            in_interrupt: raw.in_interrupt != 0,
+            kernel_stack: frames(&raw.kernel_stack, raw.kernel_frames),
+            user_stack: frames(&raw.user_stack, raw.user_frames),
+            user_top: raw.user_top,
+            user_copy: None,
+        };
+        Some(Parsed { raised, as_before: raw.as_before != 0 })
+    }
+}
+
+/// A copied stack as the programs leave it: ten words, then the bytes. Records are told apart by their length.
+pub(crate) struct RawCopy;
+
+impl RawCopy {
+    const WORDS: usize = 10;
+    pub(crate) const BYTES: usize = Self::WORDS * 8 + COPY_BYTES;
+
+    /// The time and the core of the record that it belongs to, and the copy.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<(u64, CpuId, UserCopy)> {
+        if bytes.len() != Self::BYTES {
+            return None;
+        }
+        let mut words = [0u64; Self::WORDS];
+        for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = eight.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        }
+        let [at_ns, from_and_bytes, ip, sp, bp, bx, r12, r13, r14, r15] = words;
+        let stack = &bytes[Self::WORDS * 8..];
+        let copied = ((from_and_bytes >> 32) as usize).min(stack.len());
+        let copy = UserCopy { ip, sp, bp, bx, r12_to_r15: [r12, r13, r14, r15], stack: stack[..copied].to_vec() };
+        Some((at_ns, CpuId(from_and_bytes as u32), copy))
+    }
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RawMark {
+    pub(crate) at_ns: u64,
+    pub(crate) key: u64,
+    pub(crate) value: u64,
+    pub(crate) kind: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_parsed_with_and_without_stacks_and_nothing_else_is() {
+        let mut bytes = vec![0u8; size_of::<RawRaised>()];
+        bytes[0..8].copy_from_slice(&7u64.to_ne_bytes());
+        bytes[56..60].copy_from_slice(&11u32.to_ne_bytes());
+        bytes[60..64].copy_from_slice(&10u32.to_ne_bytes());
+        bytes[64..68].copy_from_slice(&11i32.to_ne_bytes());
+        bytes[72..76].copy_from_slice(&3u32.to_ne_bytes());
+        bytes[76] = 1;
+        bytes[78] = 1;
+        bytes[80..84].copy_from_slice(&2u32.to_ne_bytes());
+        bytes[84..88].copy_from_slice(&9999u32.to_ne_bytes());
+        bytes[BARE_BYTES..BARE_BYTES + 8].copy_from_slice(&0xABCu64.to_ne_bytes());
+        let Parsed { raised, as_before } = RawRaised::parse(&bytes).unwrap();
+        assert_eq!((raised.at_ns, raised.tid, raised.pid, raised.system_call), (7, 11, 10, Some(11)));
+        assert_eq!((raised.kind, raised.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
+        assert_eq!((raised.from, raised.in_interrupt, as_before), (CpuId(3), false, true));
+        assert_eq!(raised.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
+        bytes[80..88].fill(0);
+        assert_eq!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised.kernel_stack, []);
+        assert!(RawRaised::parse(&bytes[..BARE_BYTES - 1]).is_none());
+        bytes[76] = 99;
+        assert!(RawRaised::parse(&bytes).is_none(), "a kind that nobody knows");
+    }
+
+    #[test]
+    fn a_copied_stack_is_parsed_and_its_count_is_not_believed_beyond_the_bytes() {
+        let mut bytes = vec![7u8; RawCopy::BYTES];
+        for (word, eight) in bytes[..80].chunks_exact_mut(8).enumerate() {
+            eight.copy_from_slice(&(word as u64).to_ne_bytes());
+        }
+        bytes[8..12].copy_from_slice(&2u32.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&16u32.to_ne_bytes());
+        let (at_ns, from, copy) = RawCopy::parse(&bytes).unwrap();
+        assert_eq!((at_ns, from, copy.ip, copy.sp, copy.bp, copy.bx), (0, CpuId(2), 2, 3, 4, 5));
+        assert_eq!((copy.r12_to_r15, copy.stack), ([6, 7, 8, 9], vec![7u8; 16]));
+        bytes[12..16].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(RawCopy::parse(&bytes).unwrap().2.stack.len(), COPY_BYTES);
+        assert!(RawCopy::parse(&bytes[1..]).is_none());
+    }
+}
