@@ -1,31 +1,49 @@
-//! Runs programs/actor.c and programs/raiser.c, which disturb the host in a known way.
+//! Runs the programs of programs/, which disturb the host in a known way.
 
 use crate::command::PATIENCE;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 /// A program of programs/, built on first use beside the test's own binary.
-struct Program {
+pub struct Program {
     source: &'static str,
+    name: &'static str,
     flags: &'static [&'static str],
     built: OnceLock<PathBuf>,
 }
 
-static ACTOR: Program = Program { source: "actor", flags: &["-O2"], built: OnceLock::new() };
-
 /// With frame pointers, along which the kernel walks a user stack.
-static RAISER: Program =
-    Program { source: "raiser", flags: &["-O1", "-g", "-fno-omit-frame-pointer"], built: OnceLock::new() };
+const WITH_FRAME_POINTERS: &[&str] = &["-O1", "-g", "-fno-omit-frame-pointer"];
+
+static ACTOR: Program = Program::new("actor", "actor", &["-O2"]);
+
+/// A process that raises interrupts on a core that it polls on.
+pub static RAISER: Program = Program::new("raiser", "raiser", WITH_FRAME_POINTERS);
+
+/// The same without a single symbol.
+pub static STRIPPED_RAISER: Program = Program::new("raiser", "stripped", &["-O1", "-fno-omit-frame-pointer", "-s"]);
+
+/// A process that raises interrupts in ways that are hard to tell of.
+pub static ODD: Program = Program::new("odd", "odd", WITH_FRAME_POINTERS);
+
+/// A process whose threads raise interrupts and log each call.
+pub static TRUTH: Program = Program::new("truth", "truth", WITH_FRAME_POINTERS);
 
 impl Program {
-    fn path(&self) -> &Path {
+    const fn new(source: &'static str, name: &'static str, flags: &'static [&'static str]) -> Self {
+        Program { source, name, flags, built: OnceLock::new() }
+    }
+
+    /// The executable file. Building takes time that a measurement must not include, so ask for it before.
+    pub fn path(&self) -> &Path {
         self.built.get_or_init(|| {
-            let path = std::env::current_exe().unwrap().with_file_name(format!("surefoot-e2e-{}", self.source));
+            let path = std::env::current_exe().unwrap().with_file_name(format!("surefoot-e2e-{}", self.name));
             let folder = tempfile::tempdir_in(path.parent().unwrap()).unwrap();
-            let built_path = folder.path().join(self.source);
+            let built_path = folder.path().join(self.name);
             let source = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/programs/{}.c"), self.source);
             // The build of surefoot itself needs clang, so it is there.
             let built = Command::new("clang")
@@ -40,6 +58,11 @@ impl Program {
             path
         })
     }
+
+    /// Starts it; `words` are those that its opening comment lists.
+    pub fn start(&self, words: &str) -> Actor {
+        start_file(self.path(), words)
+    }
 }
 
 /// An actor at work. Dropping it ends it.
@@ -49,19 +72,14 @@ pub struct Actor {
 
 /// Starts an actor of this name; `words` are those that the program's opening comment lists.
 pub fn start(name: &str, words: &str) -> Actor {
-    let mut command = Command::new(ACTOR.path());
-    command.arg(name);
-    spawn(command, words)
+    start_file(ACTOR.path(), &format!("{name} {words}"))
 }
 
-/// Starts a process that raises interrupts on a core that it polls on; `words` as its opening comment lists them.
-pub fn start_raiser(words: &str) -> Actor {
-    spawn(Command::new(RAISER.path()), words)
-}
-
-fn spawn(mut command: Command, words: &str) -> Actor {
+/// Starts a program from the file that it was copied to.
+pub fn start_file(path: &Path, words: &str) -> Actor {
+    let mut command = Command::new(path);
     command.args(words.split_ascii_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
-    Actor { child: command.spawn().unwrap_or_else(|error| panic!("actor {words}: {error}")) }
+    Actor { child: command.spawn().unwrap_or_else(|error| panic!("{} {words}: {error}", path.display())) }
 }
 
 /// Runs an actor to its end and returns its answer.
@@ -69,16 +87,29 @@ pub fn run(name: &str, words: &str) -> Value {
     start(name, words).finish()
 }
 
-/// Builds the programs: that takes time which a measurement must not include.
+/// Builds the actor: that takes time which a measurement must not include.
 pub fn prepare() {
     ACTOR.path();
-    RAISER.path();
 }
 
 impl Actor {
     /// The number of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits for its answer, one line, while it goes on living. It has one answer only.
+    pub fn answer(&mut self) -> Value {
+        let stdout = self.child.stdout.take().expect("it has not answered yet");
+        let (sender, answer) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line);
+            // Nobody waits any more when the test has failed meanwhile.
+            let _ = sender.send(read.map(|_| line));
+        });
+        let line = answer.recv_timeout(PATIENCE).expect("an actor answers").unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     /// Waits for its end and returns its answer.
