@@ -12,6 +12,9 @@ use surefoot_stall::{SentinelConfig, SourceChoice};
 /// The port of the page unless another is named.
 pub const PORT_DEFAULT: u16 = 7077;
 
+/// Stacks that a raising core takes per second unless another number is named.
+pub const STACKS_PER_S: u64 = 5_000;
+
 /// Keeps a Linux server's work going through hardware trouble: shows where the time of every core goes, to what, and
 /// how sure that is.
 #[derive(Parser)]
@@ -122,6 +125,9 @@ pub struct What {
     /// Count as lost what preempts threads of this name
     #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
+    /// Name who interrupts these cores, which must be among those watched; needs eBPF and BTF
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub who: Option<CpuList>,
     /// Spin on this core for a share of the time (default 10 %) to find stops of the whole machine, such as SMIs
     #[arg(long, value_name = "CORE[:PERCENT]", value_parser = sentinel)]
     pub sentinel: Option<SentinelConfig>,
@@ -179,7 +185,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "pid", "comm", "sentinel", "history"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "pid", "comm", "who", "sentinel", "history"])]
     pub replay: Option<PathBuf>,
     /// JSON lines instead of the live table
     #[arg(long)]
@@ -265,8 +271,8 @@ pub struct ProbeOptions {
 #[derive(Args)]
 pub struct WhoOptions {
     /// The core, or several, such as 1 or 2-3
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpu: CpuList,
+    #[arg(long, value_name = "LIST", value_parser = cpu_list, required_unless_present = "replay")]
+    pub cpu: Option<CpuList>,
     /// The process whose work matters there: what preempts it counts as lost time
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
@@ -277,11 +283,25 @@ pub struct WhoOptions {
     #[arg(long)]
     pub no_stacks: bool,
     /// Stacks that each raising core takes per second; beyond it only names
-    #[arg(long, value_name = "NUMBER", default_value_t = 5000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = STACKS_PER_S)]
     pub stacks_per_s: u64,
     /// Write the raisers' stacks into this file, folded, for flame-graph tools
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
+    /// Write each arrival with its raiser into this file, for ui.perfetto.dev: the first 200,000 arrivals and 400,000
+    /// slices, 256 MiB at most
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write what was found into this file, to be replayed on any machine; with what --trace needs only when that is
+    /// small (20,000 slices and arrivals)
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Replace the recording if it exists
+    #[arg(long, requires = "record")]
+    pub force: bool,
+    /// Print what a recording holds, as it was printed then; on any machine, without privilege
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "duration", "no_stacks", "stacks_per_s"])]
+    pub replay: Option<PathBuf>,
     /// JSON lines: one per kind of interrupt and core
     #[arg(long)]
     pub json: bool,

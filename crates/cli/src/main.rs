@@ -3,6 +3,7 @@
 
 mod args;
 mod audit;
+mod destination;
 mod exit;
 mod output;
 mod probe;
@@ -11,6 +12,7 @@ mod report;
 mod settle;
 mod status;
 mod table;
+mod trace;
 mod units;
 mod watch;
 mod who;

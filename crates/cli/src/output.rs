@@ -35,6 +35,7 @@ enum Line<'a> {
         records_unmatched: u64,
         marks_lost: u64,
         missing: &'a [String],
+        notices: &'a [Notice],
         cost: &'a SelfCost,
     },
 }
@@ -149,6 +150,7 @@ pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
             records_unmatched: found.records_unmatched,
             marks_lost: found.marks_lost,
             missing: &found.missing,
+            notices: &found.notices,
             cost: &found.cost,
         },
     )

@@ -22,7 +22,7 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     report::collect(&mut collector, options.duration, stop, |event| {
         writer.append(&event)?;
         // A frame a window: what was seen survives the end of this process.
-        if matches!(event, Event::Window(_)) {
+        if matches!(event, Event::Window(_) | Event::Who(_)) {
             writer.flush()?;
         }
         sum.add(&event);
@@ -60,6 +60,7 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
                 window.cores.retain(|core| is_wanted(core.cpu));
                 window.untimed.retain(|row| is_wanted(row.cpu));
             }
+            Event::Who(who) => who.interrupts.retain(|interrupt| is_wanted(interrupt.cpu)),
             Event::Gap(gap) if !is_wanted(gap.cpu) || options.min_gap.is_some_and(|ns| gap.duration_ns < ns) => return,
             _ => {}
         }

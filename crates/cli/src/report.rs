@@ -1,13 +1,14 @@
 //! `surefoot stall report`.
 
-use crate::args::{Filter, ReportOptions, What};
+use crate::args::{CpuList, Filter, ReportOptions, STACKS_PER_S, What};
 use crate::exit::Outcome;
-use crate::{output, settle, table};
+use crate::{output, settle, table, who};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, signals};
-use surefoot_model::{Event, Lost, Report};
+use surefoot_model::{CauseKind, Event, Lost, Report};
+use surefoot_stall::who::WhoConfig;
 use surefoot_stall::{Collector, Config, LONGEST_RUN, THRESHOLD_RANGE_NS, WINDOW_RANGE};
 
 /// The collector's configuration from the command line.
@@ -19,7 +20,25 @@ pub fn config(what: &What, window: Duration) -> Config {
         workload: what.workload(),
         sentinel: what.sentinel,
         source: what.source.into(),
+        who: what.who.as_ref().map(|who| WhoConfig {
+            cpus: who.0.clone(),
+            pid: what.pid,
+            kernel_stacks: true,
+            user_stacks: true,
+            stacks_per_s: STACKS_PER_S,
+            timeline: false,
+        }),
     }
+}
+
+/// Keeps this process off the watched cores; where all are watched, off those whose interrupts are traced back.
+pub fn settle(what: &What, root: &Root) {
+    let named = |list: &Option<CpuList>| list.clone().unwrap_or_default().0;
+    let who = named(&what.who);
+    let mut cores = named(&what.cpus);
+    cores.extend(&who);
+    let leaves_none = surefoot_stall::allowed_cores().iter().all(|cpu| cores.contains(cpu));
+    settle::settle(if leaves_none { &who } else { &cores }, root);
 }
 
 /// Refuses a process that is not there: its preemptions could never be seen.
@@ -53,7 +72,7 @@ pub fn check_times(what: &What, interval: Duration, duration: Option<Duration>) 
 /// Starts watching, from cores that are not watched where there are any.
 pub fn start(root: &Root, what: &What, window: Duration) -> anyhow::Result<Collector> {
     let config = config(what, window).checked(root)?;
-    settle::settle(&what.cpus.clone().unwrap_or_default().0, root);
+    settle(what, root);
     Ok(Collector::start(root, config)?)
 }
 
@@ -76,13 +95,23 @@ pub fn collect(
     if progress {
         eprint!("\r\x1b[K");
     }
-    Ok(())
+    collector.closing().into_iter().try_for_each(&mut each)
 }
 
 /// Prints a report as the user asked for it.
 pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool) -> io::Result<()> {
-    let wanted = |lost: &Lost| filter.kinds.as_ref().is_none_or(|kinds| kinds.0.contains(&lost.cause.kind));
-    if json { output::report(out, report, wanted) } else { out.write_all(table::report(report, wanted).as_bytes()) }
+    let is_wanted = |kind: CauseKind| filter.kinds.as_ref().is_none_or(|kinds| kinds.0.contains(&kind));
+    let wanted = |lost: &Lost| is_wanted(lost.cause.kind);
+    let who = report.who.clone().map(|mut found| {
+        found.interrupts.retain(|interrupt| is_wanted(interrupt.cause.kind));
+        found
+    });
+    if json {
+        output::report(out, report, wanted)?;
+        return who.map_or(Ok(()), |found| output::who(out, &found));
+    }
+    out.write_all(table::report(report, wanted).as_bytes())?;
+    who.map_or(Ok(()), |found| write!(out, "\nWho interrupted the cores, {}", who::text(&found)))
 }
 
 pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {

@@ -3,7 +3,7 @@
 use crate::args::WatchOptions;
 use crate::exit::Outcome;
 use crate::units::duration;
-use crate::{output, record, report, settle, table};
+use crate::{output, record, report, table, who};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -25,6 +25,9 @@ const RECENT_GAPS: usize = 4096;
 /// Rows of causes in the live table.
 const LIVE_CAUSES: usize = 12;
 
+/// Rows of interrupts with their raisers in the live table.
+const WHO_ROWS: usize = 6;
+
 pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
     match &options.replay {
@@ -38,7 +41,7 @@ fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     let config = report::config(&options.what, options.interval).checked(&root)?;
-    settle::settle(&options.what.cpus.clone().unwrap_or_default().0, &root);
+    report::settle(&options.what, &root);
     let server = start_server(options, Mode::Live, &root)?;
     let mut collector = Collector::start(&root, config)?;
     let mut screen = Screen::new(options, server.as_ref());
@@ -55,6 +58,9 @@ fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
             screen.add(&Event::Notice(notice))?;
         }
         screen.draw()?;
+    }
+    for event in collector.closing() {
+        take(event, server.as_ref(), &mut screen)?;
     }
     if let Some(server) = server {
         server.stop();
@@ -126,6 +132,7 @@ struct Screen {
     windows: VecDeque<Window>,
     gaps: VecDeque<Gap>,
     notices: VecDeque<String>,
+    who: String,
 }
 
 impl Screen {
@@ -138,6 +145,7 @@ impl Screen {
             windows: VecDeque::new(),
             gaps: VecDeque::new(),
             notices: VecDeque::new(),
+            who: String::new(),
         }
     }
 
@@ -177,7 +185,8 @@ impl Screen {
                 }
                 self.notices.push_back(notice.text.clone());
             }
-            Event::Capabilities { .. } | Event::Who(_) => {}
+            Event::Who(found) => self.who = who::summary(found, WHO_ROWS),
+            Event::Capabilities { .. } => {}
         }
         Ok(())
     }
@@ -242,6 +251,10 @@ impl Screen {
         longest.truncate(5);
         text += &format!("\nThe longest of {} recent gaps (time against now):\n", gaps.len());
         text += &if longest.is_empty() { "none\n".to_owned() } else { table::gap_table(&longest, sum.end_ns) };
+        if !self.who.is_empty() {
+            text += "\nWho interrupted the cores since the start:\n";
+            text += &self.who;
+        }
         text += "\n";
         text += &table::cost(&sum.cost, sum.duration_ns());
         for notice in &self.notices {

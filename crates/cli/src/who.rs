@@ -1,16 +1,19 @@
 //! `surefoot stall who`.
 
 use crate::args::WhoOptions;
+use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{duration, percent};
-use crate::{output, report, settle};
-use anyhow::Context;
-use std::fs;
+use crate::{output, record, report, settle, trace};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Root, signals};
-use surefoot_model::{Interrupt, Raiser, WhoReport};
+use surefoot_model::{Event, Interrupt, Raiser, Timeline, WhoReport};
+use surefoot_probes::Workload;
+use surefoot_stall::Config;
 use surefoot_stall::who::{self, WhoConfig};
+use surefoot_store::recording::{Existing, Writer};
 
 /// Raisers that the text shows of each interrupt.
 const RAISERS_SHOWN: usize = 3;
@@ -18,36 +21,157 @@ const RAISERS_SHOWN: usize = 3;
 /// Frames that the text shows of each stack.
 const FRAMES_SHOWN: usize = 8;
 
+/// Slices and arrivals of the timeline that a recording has room for, together.
+const TIMELINE_RECORDED: usize = 20_000;
+
+/// Bytes of JSON that they may take, their raisers with all stacks included.
+const TIMELINE_RECORDED_BYTES: usize = 8 << 20;
+
 pub fn run(options: &WhoOptions) -> anyhow::Result<Outcome> {
+    match &options.replay {
+        Some(recording) => replay(options, recording),
+        None => live(options),
+    }
+}
+
+fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     if let Some(pid) = options.pid {
         anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
     }
     report::check_duration(options.duration)?;
-    settle::settle(&surefoot_stall::checked_cores(&options.cpu.0, &root)?, &root);
+    let cpus = surefoot_stall::checked_cores(&options.cpu.clone().unwrap_or_default().0, &root)?;
+    settle::settle(&cpus, &root);
+    let files = Files::open(options)?;
+    let recording = options.record.as_deref().map(|path| recording(options, path)).transpose()?;
     let stop = signals::stop_flag()?;
     let config = WhoConfig {
-        cpus: options.cpu.0.clone(),
+        cpus,
         pid: options.pid,
         kernel_stacks: !options.no_stacks,
         user_stacks: !options.no_stacks,
         stacks_per_s: options.stacks_per_s,
-        timeline: false,
+        timeline: options.trace.is_some() || options.record.is_some(),
     };
+    let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
     let found = who::run(&root, &config, options.duration, stop, || {
         eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
     })?;
-    if let Some(path) = &options.folded {
-        fs::write(path, folded(&found)).with_context(|| format!("cannot write {}", path.display()))?;
+    // Whoever watched for an hour gets the result also when the disk is full.
+    let printed = print(options, &found);
+    let written = files.write(&found).and_then(|()| recording.map_or(Ok(()), |writer| record(writer, opening, found)));
+    written?;
+    printed
+}
+
+/// The host and its capabilities. Found out before watching begins, because it attaches programs for a moment.
+fn opening(root: &Root, config: &WhoConfig) -> anyhow::Result<Vec<Event>> {
+    let workload = config.pid.map_or(Workload::None, |pid| Workload::Processes(vec![pid]));
+    Ok(surefoot_stall::opening_of(root, Config { cpus: config.cpus.clone(), workload, ..Config::default() })?)
+}
+
+/// Prints what a recording holds, by the same words as when it was made.
+fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
+    let mut found: Option<WhoReport> = None;
+    let outcome = record::read(path, |event| {
+        if let Event::Who(who) = event {
+            found = Some(who);
+        }
+    })?;
+    let Some(found) = found else {
+        anyhow::bail!(
+            "{}: this recording does not say who interrupted a core; make one with stall who --record, or with stall \
+             record --who",
+            path.display()
+        );
+    };
+    if options.trace.is_some() && found.timeline.is_none() {
+        anyhow::bail!(
+            "--trace: {} does not hold the arrivals one by one: a recording of stall who keeps up to \
+             {TIMELINE_RECORDED} slices and arrivals, one of stall record none; use stall who --trace on the machine \
+             itself",
+            path.display()
+        );
     }
+    let files = Files::open(options)?;
+    print(options, &found)?;
+    files.write(&found)?;
+    Ok(outcome)
+}
+
+fn print(options: &WhoOptions, found: &WhoReport) -> anyhow::Result<Outcome> {
     let mut out = io::BufWriter::new(io::stdout());
     if options.json {
-        output::who(&mut out, &found)?
+        output::who(&mut out, found)?
     } else {
-        out.write_all(text(&found).as_bytes())?
+        out.write_all(text(found).as_bytes())?
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// The files that were asked for beside the recording.
+struct Files {
+    folded: Option<Destination>,
+    trace: Option<Destination>,
+}
+
+impl Files {
+    fn open(options: &WhoOptions) -> anyhow::Result<Self> {
+        let open = |option, path: &Option<PathBuf>| path.as_deref().map(|path| Destination::open(option, path));
+        let folded = open("--folded", &options.folded).transpose()?;
+        let trace = open("--trace", &options.trace).transpose()?;
+        if let (Some(folded), Some(trace)) = (&folded, &trace) {
+            anyhow::ensure!(!folded.is_same(trace.path()), "--folded and --trace name the same file");
+        }
+        for file in [&folded, &trace].into_iter().flatten() {
+            for recording in [&options.record, &options.replay].into_iter().flatten() {
+                let path = file.path().display();
+                anyhow::ensure!(!file.is_same(recording), "{path} is named for the recording and for another output");
+            }
+        }
+        Ok(Files { folded, trace })
+    }
+
+    fn write(self, found: &WhoReport) -> anyhow::Result<()> {
+        if let Some(folded) = self.folded {
+            folded.write(|out| out.write_all(self::folded(found).as_bytes()))?;
+        }
+        let Some((file, timeline)) = self.trace.zip(found.timeline.as_ref()) else { return Ok(()) };
+        let path = file.path().display().to_string();
+        let written = file.write(|out| trace::write(out, found, timeline))?;
+        eprintln!("{} slices, {} raises and {} flows in {path}", written.slices, written.raises, written.flows);
+        if written.left_out > 0 {
+            eprintln!("surefoot: {path} is at its limit: {} more were left out", written.left_out);
+        }
+        if written.turns_lost > 0 {
+            eprintln!("surefoot: {path} has holes: {} changes of context were lost", written.turns_lost);
+        }
+        Ok(())
+    }
+}
+
+/// Creates the recording, so that a file that cannot be written is refused before watching.
+fn recording(options: &WhoOptions, path: &Path) -> anyhow::Result<Writer> {
+    let existing = if options.force { Existing::Replace } else { Existing::Refuse };
+    Ok(Writer::create(path, existing)?)
+}
+
+fn record(mut writer: Writer, opening: Vec<Event>, mut found: WhoReport) -> anyhow::Result<()> {
+    let path = writer.path().display().to_string();
+    found.timeline = found.timeline.filter(is_small);
+    for event in opening.iter().chain([&Event::Who(found)]) {
+        writer.append(event)?;
+    }
+    let written = writer.finish()?;
+    eprintln!("{} events in {path} ({} bytes)", written.events, written.bytes);
+    Ok(())
+}
+
+/// Whether a recording has room for the arrivals one by one.
+fn is_small(timeline: &Timeline) -> bool {
+    timeline.slices.len() + timeline.arrivals.len() <= TIMELINE_RECORDED
+        && serde_json::to_vec(timeline).is_ok_and(|json| json.len() <= TIMELINE_RECORDED_BYTES)
 }
 
 /// One line per stack and its count, root first, for flame-graph tools.
@@ -69,7 +193,8 @@ fn folded(found: &WhoReport) -> String {
     text
 }
 
-fn text(found: &WhoReport) -> String {
+/// The report for people.
+pub fn text(found: &WhoReport) -> String {
     let mut text = String::new();
     let mut table = Table::new(
         &["core", "interrupt", "count", "per s", "total", "of lost", "p50", "p99", "max", "handler"],
@@ -117,12 +242,32 @@ fn text(found: &WhoReport) -> String {
     text
 }
 
+/// The costliest interrupts with their first raiser, a line each.
+pub fn summary(found: &WhoReport, rows: usize) -> String {
+    let mut costliest: Vec<&Interrupt> =
+        found.interrupts.iter().filter(|interrupt| !interrupt.raisers.is_empty()).collect();
+    costliest.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.total_ns));
+    let mut table = Table::new(&["core", "interrupt", "count", "total", "raised by"], &[1, 4]);
+    for interrupt in costliest.iter().take(rows) {
+        let raiser = raiser_line(&interrupt.raisers[0]);
+        table.row(vec![
+            interrupt.cpu.to_string(),
+            interrupt.cause.to_string(),
+            interrupt.count.to_string(),
+            duration(interrupt.total_ns),
+            raiser,
+        ]);
+    }
+    if costliest.is_empty() { "nobody, as far as was seen\n".to_owned() } else { table.text() }
+}
+
 fn has_more(interrupt: &Interrupt) -> bool {
     !interrupt.raisers.is_empty() || !interrupt.detail.is_empty() || !interrupt.advice.is_empty()
 }
 
-fn raiser_text(raiser: &Raiser) -> String {
-    let mut text = format!("  {} x {}", raiser.count, raiser.comm);
+/// A raiser without its stacks.
+fn raiser_line(raiser: &Raiser) -> String {
+    let mut text = format!("{} x {}", raiser.count, raiser.comm);
     if raiser.tid > 0 {
         text += &format!(" (thread {}", raiser.tid);
         text += &if raiser.pid > 0 { format!(" of process {})", raiser.pid) } else { ")".to_owned() };
@@ -136,7 +281,11 @@ fn raiser_text(raiser: &Raiser) -> String {
     if !raiser.wakee.is_empty() {
         text += &format!(", waking {}", raiser.wakee);
     }
-    text += &format!(" [{}]\n", raiser.certainty.label());
+    text + &format!(" [{}]", raiser.certainty.label())
+}
+
+fn raiser_text(raiser: &Raiser) -> String {
+    let mut text = format!("  {}\n", raiser_line(raiser));
     for (label, stack) in [("kernel", &raiser.kernel_stack), ("user", &raiser.user_stack)] {
         if stack.is_empty() {
             continue;
@@ -171,6 +320,9 @@ fn closing(found: &WhoReport) -> String {
     }
     for missing in &found.missing {
         text += &format!("Missing: {missing}\n");
+    }
+    for notice in &found.notices {
+        text += &format!("Notice: {}\n", notice.text);
     }
     text + &table::cost(&found.cost, found.duration_ns())
 }

@@ -1,6 +1,7 @@
 //! What the user chose, checked against the host before anything starts.
 
 use crate::Error;
+use crate::who::WhoConfig;
 use std::sync::OnceLock;
 use std::time::Duration;
 use surefoot_hostfs::{Root, cpus, thread};
@@ -43,6 +44,9 @@ pub struct Config {
     pub sentinel: Option<SentinelConfig>,
     /// Where the numbers come from.
     pub source: SourceChoice,
+    /// The cores whose interrupts are traced back to their raisers, and how; its process is that of the workload, if one
+    /// is named. `None` for nobody's.
+    pub who: Option<WhoConfig>,
 }
 
 impl Default for Config {
@@ -54,6 +58,7 @@ impl Default for Config {
             workload: Workload::None,
             sentinel: None,
             source: SourceChoice::Best,
+            who: None,
         }
     }
 }
@@ -78,6 +83,16 @@ impl Config {
             return Err(Error::Option { option: "window", why: format!("{:?} is outside 100 ms to 1 h", self.window) });
         }
         checked_threshold(self.gap_threshold_ns)?;
+        if let Some(who) = &mut self.who {
+            who.cpus = checked_cores(&who.cpus, root)?;
+            if let Some(cpu) = who.cpus.iter().find(|cpu| !self.cpus.contains(cpu)) {
+                let watched = cpus::format_list(&self.cpus);
+                return Err(Error::Option {
+                    option: "who",
+                    why: format!("core {cpu} is not among those that are watched ({watched})"),
+                });
+            }
+        }
         if let Some(sentinel) = self.sentinel {
             checked_cores(&[sentinel.cpu], root)?;
             if !(1..=100).contains(&sentinel.duty_percent) {

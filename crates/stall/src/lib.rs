@@ -37,7 +37,7 @@ pub mod spin;
 pub mod status;
 pub mod who;
 
-pub use collect::{Collector, host_capabilities};
+pub use collect::{Collector, host_capabilities, opening_of};
 pub use config::{
     Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, allowed_cores, checked_cores,
     keep_off, remember_allowed_cores,

@@ -36,6 +36,9 @@ pub(crate) struct EbpfSource {
 }
 
 impl EbpfSource {
+    /// What reports call the BTF-typed programs.
+    pub(crate) const BTF: &'static str = "eBPF (BTF)";
+
     pub(crate) fn new(root: &Root, probes: Probes, config: &Config) -> Result<Self, Error> {
         let source = EbpfSource {
             root: root.clone(),
@@ -57,7 +60,7 @@ impl EbpfSource {
 
     pub(crate) fn label(&self) -> &'static str {
         match self.probes.flavour() {
-            Flavour::Btf => "eBPF (BTF)",
+            Flavour::Btf => Self::BTF,
             Flavour::Plain => "eBPF (plain tracepoints)",
         }
     }

@@ -3,10 +3,12 @@
 pub(crate) mod cost;
 mod ebpf;
 mod sleeper;
+mod who;
 
 use crate::collect::cost::OwnCost;
 use crate::collect::ebpf::EbpfSource;
 use crate::collect::sleeper::Sleepers;
+use crate::collect::who::WhoSide;
 use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
 use crate::gap::judge::Judge;
 use crate::gap::pending::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
@@ -56,6 +58,7 @@ pub struct Collector {
     host: HostDescription,
     capabilities: Vec<Capability>,
     source: Source,
+    who: Option<WhoSide>,
     judge: Judge,
     sentinel: Option<(Sentinel, TscClock)>,
     pending: Vec<Pending>,
@@ -74,7 +77,8 @@ impl Collector {
     /// # Errors
     /// [`Error::Core`] and [`Error::Option`] for a wish that cannot be met; [`Error::Probes`] when eBPF was demanded
     /// and is not to be had (with [`SourceChoice::Best`] the kernel's counters are used instead and
-    /// [`HostDescription::missing`] says so); [`Error::Host`] when not even /proc can be read.
+    /// [`HostDescription::missing`] says so), or when raisers are to be named, which nothing less can; [`Error::Host`]
+    /// when not even /proc can be read.
     pub fn start(root: &Root, config: Config) -> Result<Self, Error> {
         let config = config.checked(root)?;
         let identity = Identity::read(root);
@@ -117,6 +121,7 @@ impl Collector {
             capabilities: status::capabilities(&facts),
             judge: Judge::new(tapes, witness, identity.hypervisor.is_some()),
             source,
+            who: None,
             sentinel,
             pending: Vec::new(),
             start_ns: clock::monotonic_ns(),
@@ -129,6 +134,9 @@ impl Collector {
             root: root.clone(),
             config,
         };
+        if let Some(who) = &collector.config.who {
+            collector.who = Some(WhoSide::attach(root, collector.source.probes(), who, &missing)?);
+        }
         if let Source::Ebpf(ebpf) = &mut collector.source {
             ebpf.restart(&collector.config.cpus);
             collector.interrupts = Interrupts::read(root)?;
@@ -160,10 +168,26 @@ impl Collector {
             if now_ns >= end_ns || stop.load(Ordering::Relaxed) {
                 break;
             }
-            std::thread::sleep(LOOK_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
+            let rest = Duration::from_nanos(end_ns - now_ns);
+            match (&mut self.who, self.source.probes()) {
+                (Some(who), Some(probes)) => who.look_for(LOOK_EVERY.min(rest), probes),
+                _ => std::thread::sleep(LOOK_EVERY.min(rest)),
+            }
             self.look();
         }
-        self.close()
+        let mut events = self.close()?;
+        if let (Some(who), Some(probes)) = (&mut self.who, self.source.probes()) {
+            events.extend(who.events(probes));
+        }
+        Ok(events)
+    }
+
+    /// What closes the stream: who interrupted the watched cores, up to now, where that was asked for.
+    pub fn closing(&mut self) -> Vec<Event> {
+        match (&mut self.who, self.source.probes()) {
+            (Some(who), Some(probes)) => vec![who.last_word(probes)],
+            _ => Vec::new(),
+        }
     }
 
     /// Reads what must not be missed between two ends of windows.
@@ -315,6 +339,15 @@ impl Collector {
         cost.torn = torn;
         self.dropped_before = dropped;
     }
+}
+
+/// The host and its capabilities, as they open a stream that has no collector: a watch for raisers alone.
+///
+/// # Errors
+/// [`Error::Core`] for a core that is not online; [`Error::Host`] when /sys cannot be read.
+pub fn opening_of(root: &Root, config: Config) -> Result<Vec<Event>, Error> {
+    let host = host::describe(&Identity::read(root), &config.checked(root)?, EbpfSource::BTF, "");
+    Ok(vec![Event::Host(host), Event::Capabilities { capabilities: host_capabilities(root) }])
 }
 
 /// What the host can do, found out by trying; attaches the programs for a moment.

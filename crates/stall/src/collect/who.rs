@@ -1,0 +1,60 @@
+//! The raisers' programs beside the collector's: the same ledger, one more event now and then.
+
+use crate::Error;
+use crate::who::{LOOK_EVERY, Watch, WhoConfig};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::Root;
+use surefoot_model::Event;
+use surefoot_probes::Probes;
+
+/// How often the report so far flows as an event.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// The watch, and when it told last.
+pub(crate) struct WhoSide {
+    watch: Watch,
+    told: Instant,
+}
+
+impl WhoSide {
+    /// Attaches beside the programs; `missing` says why there are none.
+    pub(crate) fn attach(
+        root: &Root,
+        probes: Option<&Probes>,
+        config: &WhoConfig,
+        missing: &str,
+    ) -> Result<Self, Error> {
+        let Some(probes) = probes else {
+            return Err(Error::Probes(surefoot_probes::Error::Unsupported {
+                why: format!("naming raisers needs eBPF, which is not to be had ({missing})"),
+                remedy: "leave out --who to watch with less".into(),
+            }));
+        };
+        Ok(WhoSide { watch: Watch::attach(root, probes, config)?, told: Instant::now() })
+    }
+
+    /// Waits, and looks meanwhile.
+    pub(crate) fn look_for(&mut self, time: Duration, probes: &Probes) {
+        let start = Instant::now();
+        while let Some(rest) = time.checked_sub(start.elapsed()).filter(|rest| !rest.is_zero()) {
+            std::thread::sleep(LOOK_EVERY.min(rest));
+            self.watch.look(probes);
+        }
+    }
+
+    /// What there is to tell after a window.
+    pub(crate) fn events(&mut self, probes: &Probes) -> Vec<Event> {
+        let mut events: Vec<Event> = self.watch.take_notices().into_iter().map(Event::Notice).collect();
+        if self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            events.push(Event::Who(self.watch.report_so_far(probes)));
+        }
+        events
+    }
+
+    /// The report up to now.
+    pub(crate) fn last_word(&mut self, probes: &Probes) -> Event {
+        self.watch.look(probes);
+        Event::Who(self.watch.report_so_far(probes))
+    }
+}
