@@ -7,6 +7,9 @@
 //! once and without logarithms; at most one j fits, because any two columns h_j are independent. A column with T ≠ 0
 //! that no j fits is detected, and left as it was.
 
+// Rows and lanes index several arrays alike; iterators over one of them would hide that.
+#![allow(clippy::needless_range_loop)]
+
 use super::path::Task;
 use super::sums::{REST_BYTES, Symbols, product};
 use super::vector::Vector;

@@ -4,6 +4,9 @@
 //! Σ α^(r·i) c_i is ((c_15 α^r + c_14) α^r + ...) + c_0, so that the only product is one with α^r per symbol and row.
 //! Several vectors per group keep the processor busy while one product waits for the one before.
 
+// Rows and lanes index several arrays alike; iterators over one of them would hide that.
+#![allow(clippy::needless_range_loop)]
+
 use super::path::Task;
 use super::vector::Vector;
 use crate::matrix::Square;

@@ -1,0 +1,23 @@
+//! How fast the codes are, beside a plain read, a plain copy and other people's libraries, on one core.
+//!
+//! `taskset -c 1 cargo bench -p surefoot-ecc --bench speed`, with `-- --quick` for fewer rounds. Contenders take turns,
+//! so that all of them see the same machine; a ratio is taken within a round, and the median and the quartiles of all
+//! rounds are shown.
+
+#![allow(missing_docs)]
+
+mod measure;
+mod peers;
+
+fn main() {
+    // `cargo test --benches` runs this as well: then once is enough to see that it works.
+    let is_short = std::env::args().any(|argument| argument == "--quick" || argument == "--test");
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let rows = measure::all(is_short || !is_bench, &mut |text| eprintln!("{text}"));
+    println!("{:46} {:>10} {:>10}  {:24} limit", "", "ours GB/s", "its GB/s", "ratio (quartiles; rounds)");
+    for row in &rows {
+        println!("{row}");
+    }
+    let missed = rows.iter().filter(|row| row.is_met() == Some(false)).count();
+    println!("{missed} limits missed");
+}
