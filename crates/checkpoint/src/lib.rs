@@ -13,6 +13,7 @@ pub mod controller;
 pub mod error;
 pub mod generation;
 pub mod group;
+pub mod image;
 pub mod storage;
 
 pub use controller::{Controller, Decision, Place, Policy, Situation};

@@ -1,0 +1,248 @@
+//! Reads an image back: finds what is bad by the checksums, repairs it by the code, and proves the result.
+
+use super::geometry::{COLUMNS_DATA, Geometry, PAGE_BYTES, Protection};
+use super::table::{self, crc32c};
+use crate::StoredFile;
+use surefoot_ecc::{Batch, Code, Mode};
+
+/// Pages that are read at once.
+const PAGES_AT_ONCE: usize = 64;
+
+/// What was met on the way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Pages that were read.
+    pub pages_read: u64,
+    /// Pages that the kernel refused to read.
+    pub pages_refused: u64,
+    /// Pages that were not what their checksum says, the refused ones included.
+    pub pages_bad: u64,
+    /// Of the bad pages, those that were repaired.
+    pub pages_repaired: u64,
+    /// Copies of the table, of two, that were bad.
+    pub tables_bad: u64,
+}
+
+impl Tally {
+    /// Whether everything was as it was written.
+    pub fn is_clean(&self) -> bool {
+        self.pages_bad == 0 && self.tables_bad == 0
+    }
+}
+
+/// An image that cannot be proved to be what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// More pages of a row are bad than the code can repair.
+    #[error("{bad} of the {of} pages of row {row} are bad, and {most} can be repaired")]
+    Row {
+        /// The row.
+        row: usize,
+        /// Bad pages in it.
+        bad: usize,
+        /// Pages of a row.
+        of: usize,
+        /// How many can be repaired.
+        most: usize,
+    },
+    /// Neither copy of the table is what the manifest says, and the pages do not give it either.
+    #[error("the checksums are not those of the manifest: it is another checkpoint's image, or too much of it is bad")]
+    Table,
+    /// The file is shorter or longer than its geometry.
+    #[error("it has {bytes} bytes instead of {wanted}")]
+    Length {
+        /// What it has.
+        bytes: u64,
+        /// What it should have.
+        wanted: u64,
+    },
+}
+
+/// Reads one image.
+pub struct Healer<'a> {
+    geometry: Geometry,
+    file: &'a dyn StoredFile,
+    table: Vec<u32>,
+    tally: Tally,
+}
+
+impl<'a> Healer<'a> {
+    /// Opens an image whose table has this digest. A file that was cut is read as far as it goes.
+    ///
+    /// # Errors
+    /// [`Lost`] when no table can be proved.
+    pub fn open(geometry: Geometry, file: &'a dyn StoredFile, digest: u32) -> Result<Self, Lost> {
+        let mut healer = Healer { geometry, file, table: Vec::new(), tally: Tally::default() };
+        let copies = [0, 1].map(|number| healer.read_table(number));
+        for copy in &copies {
+            match table::digest(copy) == digest {
+                true if healer.table.is_empty() => healer.table.clone_from(copy),
+                true => {}
+                false => healer.tally.tables_bad += 1,
+            }
+        }
+        if healer.table.is_empty() {
+            healer.table = healer.table_from_pages(&copies)?;
+            if table::digest(&healer.table) != digest {
+                return Err(Lost::Table);
+            }
+            healer.tally = Tally { tables_bad: 2, ..Tally::default() };
+        }
+        Ok(healer)
+    }
+
+    /// What was met so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Gives the payload, in order, to `sink`: offset and bytes. What it got before an error is sound.
+    ///
+    /// # Errors
+    /// [`Lost::Row`] at the first row that cannot be repaired.
+    pub fn read(&mut self, sink: &mut dyn FnMut(u64, &[u8])) -> Result<(), Lost> {
+        let mut buffer = vec![0; PAGES_AT_ONCE * PAGE_BYTES];
+        let mut offset = 0;
+        while offset < self.geometry.payload_bytes() {
+            let page = offset as usize / PAGE_BYTES;
+            let left = (self.geometry.payload_bytes() as usize).div_ceil(PAGE_BYTES) - page;
+            let pages = &mut buffer[..PAGES_AT_ONCE.min(left) * PAGE_BYTES];
+            self.read_pages(page, pages)?;
+            let bytes = (self.geometry.payload_bytes() - offset).min(pages.len() as u64);
+            sink(offset, &pages[..bytes as usize]);
+            offset += bytes;
+        }
+        Ok(())
+    }
+
+    /// Checks every page, parity too, and writes back what it repaired.
+    ///
+    /// # Errors
+    /// [`Lost::Row`] at the first row that cannot be repaired; the rows before it are whole again. What cannot be
+    /// written back stays bad, and is not counted as repaired.
+    pub fn scrub(&mut self) -> Result<Tally, Lost> {
+        for row in 0..self.geometry.rows() {
+            let (pages, bad) = self.row(row)?;
+            for &column in &bad {
+                let offset = self.offset_of(column, row);
+                if self.file.write_at(&pages[column], offset).is_err() {
+                    self.tally.pages_repaired = self.tally.pages_repaired.saturating_sub(1);
+                }
+            }
+        }
+        if self.tally.tables_bad > 0 {
+            let mut place = vec![0; self.geometry.table_bytes()];
+            table::store(&self.table, &mut place);
+            for number in 0..2 {
+                let offset = self.geometry.body_bytes() + number * self.geometry.table_bytes();
+                let _ = self.file.write_at(&place, offset as u64);
+            }
+        }
+        Ok(self.tally)
+    }
+
+    fn offset_of(&self, column: usize, row: usize) -> u64 {
+        ((column * self.geometry.rows() + row) * PAGE_BYTES) as u64
+    }
+
+    fn read_table(&mut self, number: usize) -> Vec<u32> {
+        let start = self.geometry.body_bytes() + number * self.geometry.table_bytes();
+        let mut bytes = vec![0; self.geometry.table_bytes()];
+        for (page, place) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            if self.file.read_at(place, (start + page * PAGE_BYTES) as u64).is_err() {
+                // What cannot be read matches nothing but by chance, which the digest rules out.
+                place.fill(0);
+            }
+        }
+        table::load(&bytes, self.geometry.pages())
+    }
+
+    /// The table as the pages give it, where both copies are bad: a page is believed that either copy knows.
+    fn table_from_pages(&mut self, copies: &[Vec<u32>; 2]) -> Result<Vec<u32>, Lost> {
+        let mut entries = vec![0; self.geometry.pages()];
+        for row in 0..self.geometry.rows() {
+            let is_good = |column: usize, page: &[u8]| {
+                let at = table::index(&self.geometry, column, row);
+                let sum = crc32c(page);
+                copies.iter().any(|copy| copy[at] == sum)
+            };
+            let (mut pages, bad, _) = self.read_row(row, &is_good);
+            self.repair(row, &mut pages, &bad).map_err(|_| Lost::Table)?;
+            for (column, page) in pages.iter().enumerate() {
+                entries[table::index(&self.geometry, column, row)] = crc32c(page);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Reads pages of the payload that follow each other, repaired.
+    fn read_pages(&mut self, first: usize, pages: &mut [u8]) -> Result<(), Lost> {
+        let is_read = self.file.read_at(pages, (first * PAGE_BYTES) as u64).is_ok();
+        for (number, page) in pages.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            let (column, row) = ((first + number) / self.geometry.rows(), (first + number) % self.geometry.rows());
+            // One page that is refused fails the whole read: then each is asked for by itself.
+            let is_read = is_read || self.file.read_at(page, self.offset_of(column, row)).is_ok();
+            self.tally.pages_read += 1;
+            if is_read && crc32c(page) == self.table[table::index(&self.geometry, column, row)] {
+                continue;
+            }
+            self.tally.pages_read -= 1;
+            let (whole, _) = self.row(row)?;
+            page.copy_from_slice(&whole[column]);
+        }
+        Ok(())
+    }
+
+    /// A whole row, repaired and proved by its checksums, and which pages were bad.
+    fn row(&mut self, row: usize) -> Result<(Vec<Vec<u8>>, Vec<usize>), Lost> {
+        let is_good =
+            |column: usize, page: &[u8]| crc32c(page) == self.table[table::index(&self.geometry, column, row)];
+        let (mut pages, bad, refused) = self.read_row(row, &is_good);
+        self.tally.pages_read += pages.len() as u64;
+        self.tally.pages_refused += refused;
+        self.tally.pages_bad += bad.len() as u64;
+        self.repair(row, &mut pages, &bad)?;
+        let is_proved =
+            bad.iter().all(|&column| crc32c(&pages[column]) == self.table[table::index(&self.geometry, column, row)]);
+        if !is_proved {
+            return Err(self.lost(row, bad.len()));
+        }
+        self.tally.pages_repaired += bad.len() as u64;
+        Ok((pages, bad))
+    }
+
+    fn read_row(&self, row: usize, is_good: &dyn Fn(usize, &[u8]) -> bool) -> (Vec<Vec<u8>>, Vec<usize>, u64) {
+        let (mut bad, mut refused) = (Vec::new(), 0);
+        let pages = (0..self.geometry.columns())
+            .map(|column| {
+                let mut page = vec![0; PAGE_BYTES];
+                let is_read = self.file.read_at(&mut page, self.offset_of(column, row)).is_ok();
+                refused += u64::from(!is_read);
+                if !is_read || !is_good(column, &page) {
+                    bad.push(column);
+                }
+                page
+            })
+            .collect();
+        (pages, bad, refused)
+    }
+
+    fn repair(&self, row: usize, pages: &mut [Vec<u8>], bad: &[usize]) -> Result<(), Lost> {
+        if bad.is_empty() {
+            return Ok(());
+        }
+        if bad.len() > self.geometry.columns() - COLUMNS_DATA || self.geometry.protection() != Protection::Shard {
+            return Err(self.lost(row, bad.len()));
+        }
+        let repaired = Batch::new(Code::Rs19_16).repair(pages, bad, Mode::Detect);
+        match repaired {
+            Ok(report) if report.detected == 0 => Ok(()),
+            _ => Err(self.lost(row, bad.len())),
+        }
+    }
+
+    fn lost(&self, row: usize, bad: usize) -> Lost {
+        let of = self.geometry.columns();
+        Lost::Row { row, bad, of, most: of - COLUMNS_DATA }
+    }
+}

@@ -1,0 +1,181 @@
+//! Images that go bad in every way, and what comes back.
+
+use super::faulty::Faulty;
+use proptest::prelude::*;
+use std::path::Path;
+use surefoot_checkpoint::Storage;
+use surefoot_checkpoint::image::{Geometry, Healer, Lost, PAGE_BYTES, Protection, Source, Tally, fill};
+use surefoot_testkit::storage::{FaultyDisk, Plan};
+
+const FILE: &str = "/image";
+
+struct Saved {
+    geometry: Geometry,
+    disk: FaultyDisk,
+    payload: Vec<u8>,
+    digest: u32,
+}
+
+fn payload(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+fn saved(bytes: usize, protection: Protection) -> Saved {
+    let payload = payload(bytes, bytes as u64);
+    let geometry = Geometry::new(bytes as u64, protection).unwrap();
+    let mut image = vec![0xEE; geometry.file_bytes()];
+    let (left, right) = payload.split_at(bytes / 3);
+    let digest = fill(&geometry, &Source::new(vec![left, right]), &mut image, &mut |_| {}).unwrap();
+    let disk = FaultyDisk::new(Plan::default());
+    disk.create_file(Path::new(FILE), 0).unwrap().write_at(&image, 0).unwrap();
+    Saved { geometry, disk, payload, digest }
+}
+
+impl Saved {
+    fn restore(&self) -> Result<(Vec<u8>, Tally), Lost> {
+        let storage = Faulty(self.disk.clone());
+        let file = storage.open_file(Path::new(FILE), true).unwrap();
+        let mut healer = Healer::open(self.geometry, &*file, self.digest)?;
+        let mut bytes = vec![0; self.payload.len()];
+        healer.read(&mut |offset, some| bytes[offset as usize..][..some.len()].copy_from_slice(some))?;
+        Ok((bytes, healer.tally()))
+    }
+
+    fn scrub(&self) -> Result<Tally, Lost> {
+        let storage = Faulty(self.disk.clone());
+        let file = storage.open_file(Path::new(FILE), true).unwrap();
+        Healer::open(self.geometry, &*file, self.digest)?.scrub()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        self.disk.corrupt(Path::new(FILE), change).unwrap();
+    }
+
+    fn page(&self, column: usize, row: usize) -> usize {
+        column * self.geometry.rows() + row
+    }
+}
+
+#[test]
+fn what_is_whole_comes_back_and_nothing_is_said() {
+    for protection in [Protection::Shard, Protection::Checked] {
+        for bytes in [0, 1, 4095, 4096, 65_536, 65_537, 300_000, 1_000_000] {
+            let saved = saved(bytes, protection);
+            let (back, tally) = saved.restore().unwrap();
+            assert!(back == saved.payload, "{protection:?} {bytes}");
+            assert!(tally.is_clean(), "{tally:?}");
+            assert!(saved.scrub().unwrap().is_clean());
+        }
+    }
+}
+
+#[test]
+fn three_bad_pages_of_every_row_are_repaired_and_four_are_never_taken_for_good() {
+    let saved = saved(500_000, Protection::Shard);
+    let rows = saved.geometry.rows();
+    for row in 0..rows {
+        for (column, how) in [(row % 16, 0), ((row + 5) % 16, 1), (16 + row % 3, 2)] {
+            let page = saved.page(column, row);
+            match how {
+                0 => saved.change(|bytes| bytes[page * PAGE_BYTES + 77] ^= 4),
+                1 => saved.change(|bytes| bytes[page * PAGE_BYTES..][..PAGE_BYTES].fill(0)),
+                _ => saved.disk.poison(Path::new(FILE), page as u64).unwrap(),
+            }
+        }
+    }
+    let (back, tally) = saved.restore().unwrap();
+    assert!(back == saved.payload);
+    assert!(tally.pages_repaired >= 2 * rows as u64, "{tally:?}");
+    let scrubbed = saved.scrub().unwrap();
+    assert_eq!((scrubbed.pages_bad, scrubbed.pages_repaired), (3 * rows as u64, 3 * rows as u64));
+    assert_eq!(scrubbed.pages_refused, rows as u64);
+    assert!(saved.scrub().unwrap().is_clean(), "what was scrubbed is whole");
+    for column in 2..6 {
+        let page = saved.page(column, 1);
+        saved.change(|bytes| bytes[page * PAGE_BYTES] ^= 1);
+    }
+    assert_eq!(saved.restore().unwrap_err(), Lost::Row { row: 1, bad: 4, of: 19, most: 3 });
+}
+
+#[test]
+fn a_cut_end_and_a_bad_stretch_are_repaired() {
+    let saved = saved(3_000_000, Protection::Shard);
+    // All of the parity and the tables are behind the cut: the data is there, but nothing tells that it is right.
+    let body = saved.geometry.body_bytes();
+    let whole = saved.disk.clone();
+    saved.change(|bytes| bytes.truncate(body));
+    assert_eq!(saved.restore().unwrap_err(), Lost::Table);
+    drop(whole);
+    let saved = self::saved(3_000_000, Protection::Shard);
+    let column = saved.geometry.column_bytes();
+    saved.change(|bytes| bytes[column..4 * column].fill(0xFF));
+    let (back, tally) = saved.restore().unwrap();
+    assert!(back == saved.payload);
+    assert_eq!(tally.tables_bad, 0);
+}
+
+#[test]
+fn bad_tables_are_found_out_by_the_pages() {
+    let saved = saved(400_000, Protection::Shard);
+    let (body, table) = (saved.geometry.body_bytes(), saved.geometry.table_bytes());
+    saved.change(|bytes| bytes[body + 5] ^= 1);
+    let (back, tally) = saved.restore().unwrap();
+    assert!(back == saved.payload);
+    assert_eq!(tally.tables_bad, 1);
+    saved.change(|bytes| bytes[body + table + 400] ^= 1);
+    let page = saved.page(3, 2) * PAGE_BYTES;
+    saved.change(|bytes| bytes[page] ^= 1);
+    let (back, tally) = saved.restore().unwrap();
+    assert!(back == saved.payload);
+    assert_eq!((tally.tables_bad, tally.pages_repaired), (2, 1));
+    saved.scrub().unwrap();
+    assert!(saved.scrub().unwrap().is_clean());
+}
+
+#[test]
+fn another_checkpoint_s_image_is_refused() {
+    let one = saved(100_000, Protection::Shard);
+    let other = Saved { digest: one.digest ^ 1, ..saved(100_000, Protection::Shard) };
+    assert_eq!(other.restore().unwrap_err(), Lost::Table);
+}
+
+#[test]
+fn what_is_only_checked_is_refused_when_it_is_bad() {
+    let saved = saved(200_000, Protection::Checked);
+    saved.change(|bytes| bytes[100_000] ^= 1);
+    assert!(matches!(saved.restore().unwrap_err(), Lost::Row { bad: 1, most: 0, .. }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// Whatever happens to the file, what comes back is what was saved, or nothing.
+    #[test]
+    fn never_wrong_data(
+        bytes in 1usize..300_000,
+        faults in proptest::collection::vec((any::<u32>(), 0u8..4, any::<u8>()), 0..12),
+    ) {
+        let saved = saved(bytes, Protection::Shard);
+        let length = saved.geometry.file_bytes();
+        for (place, kind, value) in faults {
+            let at = place as usize % length;
+            match kind {
+                0 => saved.change(|bytes| if let Some(byte) = bytes.get_mut(at) { *byte ^= value }),
+                1 => saved.change(|bytes| {
+                    let end = (at + usize::from(value) * 100).min(bytes.len());
+                    if let Some(some) = bytes.get_mut(at..end) { some.fill(value) }
+                }),
+                2 => saved.disk.poison(Path::new(FILE), (at / PAGE_BYTES) as u64).unwrap(),
+                _ if value < 40 => saved.change(|bytes| bytes.truncate(at)),
+                _ => {}
+            }
+        }
+        if let Ok((back, _)) = saved.restore() {
+            prop_assert!(back == saved.payload);
+        }
+    }
+}

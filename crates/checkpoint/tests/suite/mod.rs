@@ -1,0 +1,2 @@
+mod faulty;
+mod image;

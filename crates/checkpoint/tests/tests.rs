@@ -1,0 +1,5 @@
+//! The public interface, on real and made-up disks.
+
+#![allow(clippy::unwrap_used)]
+
+mod suite;
