@@ -234,6 +234,12 @@ function parse(list) {
   });
 }
 
+/** Raisers are told every five seconds. @param {ReturnType<typeof makeStream>} stream */
+export function whoEndNs(stream) {
+  const endNs = stream.windows[stream.windows.length - 1]?.end_ns ?? 0;
+  return endNs - (endNs % 5e9);
+}
+
 /** @param {ReturnType<typeof makeStream>} stream @param {number} ageNs @param {URLSearchParams} query @returns {Snapshot} */
 export function snapshotOf(stream, ageNs, query) {
   const kept = filterOf(stream, query);
@@ -270,6 +276,7 @@ export function snapshotOf(stream, ageNs, query) {
             { at_ns: newest - 240e9, text: "Core 1 went offline and came back after 3.1 s." },
             { at_ns: newest - 61e9, text: "The history's disk is full; the oldest hour was dropped." },
           ],
+    who_end_ns: hasWho(scenario) ? whoEndNs(stream) : null,
     cost: windows[windows.length - 1]?.cost ?? { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 },
     dropped: { subscribers: 0, history_writes: scenario === "large" ? 12 : 0 },
   };
@@ -307,4 +314,73 @@ export function reportOf(stream, query) {
     gaps: kept.gaps.slice(0, 100),
     gap_count: kept.gaps.length,
   };
+}
+
+/** Kernel frames between a system call and a shootdown, innermost first, as a 6.18 kernel shows them. */
+const MUNMAP = ["smp_call_function_many_cond", "on_each_cpu_cond_mask", "flush_tlb_mm_range", "tlb_flush_mmu_tlbonly", "tlb_finish_mmu", "vms_clear_ptes.part.0", "vms_complete_munmap_vmas", "do_vmi_align_munmap", "do_vmi_munmap", "__vm_munmap", "__x64_sys_munmap", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+const MADVISE = ["smp_call_function_many_cond", "on_each_cpu_cond_mask", "flush_tlb_mm_range", "tlb_finish_mmu", "zap_page_range_single", "madvise_vma_behavior", "do_madvise", "__x64_sys_madvise", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+const TIMER = ["enqueue_hrtimer", "hrtimer_start_range_ns", "futex_do_wait", "__futex_wait", "futex_wait", "do_futex", "__x64_sys_futex", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+const TICK = ["__smp_call_single_queue", "generic_exec_single", "smp_call_function_single_async", "update_process_times", "tick_nohz_handler", "__hrtimer_run_queues", "hrtimer_interrupt", "sysvec_apic_timer_interrupt", "asm_sysvec_apic_timer_interrupt"];
+const WAKE = ["__resched_curr", "wakeup_preempt", "try_to_wake_up", "futex_wake", "do_futex", "__x64_sys_futex", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+
+/**
+ * Who interrupted such a host. In `large` one interrupt has 1,200 raisers with a stack of their own.
+ * @param {Scenario} scenario @param {number} endNs @returns {import("../src/model.ts").WhoReport}
+ */
+export function makeWho(scenario, endNs) {
+  const random = randomOf(11);
+  /** @param {Partial<import("../src/model.ts").Raiser>} given @returns {import("../src/model.ts").Raiser} */
+  const raiser = (given) => ({ certainty: "certain", function: "", syscall: "", comm: "(interrupt)", pid: 0, tid: 0, wakee: "", count: 1, kernel_stack: [], user_stack: [], ...given });
+  const stats = { comm: "stats", pid: 6370, tid: 6374, function: "flush_tlb_func" };
+  /** @param {number} cpu @param {string} kind @param {string} name @param {string} handler @param {number} each @param {import("../src/model.ts").Raiser[]} raisers @param {Partial<import("../src/model.ts").Interrupt>} [more] */
+  const interrupt = (cpu, kind, name, handler, each, raisers, more = {}) => {
+    const count = raisers.reduce((sum, one) => sum + one.count, more.unknown_raisers ?? 0);
+    return { cpu, kind, name, handler, count, total_ns: count * each, p50_ns: each * 0.9, p99_ns: each * 2.4, max_ns: each * 6, share_of_lost_ppm: Math.min(900_000, count * each * 0.02), detail: [], raisers, unknown_raisers: 0, advice: [], ...more };
+  };
+  const shootdowns = [
+    raiser({ ...stats, syscall: "munmap", count: 2990, kernel_stack: MUNMAP, user_stack: ["__GI_munmap", "close_counter", "read_counter_by_stdio", "main", "__libc_start_call_main"] }),
+    raiser({ ...stats, syscall: "munmap", count: 410, kernel_stack: MUNMAP, user_stack: ["__GI_munmap", "_IO_file_close_it", "fclose", "rotate_log", "main", "__libc_start_call_main"] }),
+    raiser({ ...stats, syscall: "madvise", count: 188, kernel_stack: MADVISE, user_stack: ["__madvise", "arena_purge", "free", "std::vector<std::pair<std::string, unsigned long>, std::allocator<std::pair<std::string, unsigned long>>>::~vector()", "publish", "main", "__libc_start_call_main"] }),
+    raiser({ ...stats, tid: 6391, comm: "<img src=x onerror=alert(2)>", syscall: "mprotect", count: 61, kernel_stack: MADVISE.slice(0, 4), user_stack: ["<script>alert(3)</script>", "\u202egnp.exe", "0x7f9b93544ad7 (the process is gone)"] }),
+  ];
+  if (scenario === "large") {
+    for (let at = 0; at < 1200; at += 1) {
+      const user_stack = Array.from({ length: 8 + Math.floor(random() * 8) }, (_, depth) => `handle_${Math.floor(random() * (depth > 4 ? 3 : 40))}`);
+      shootdowns.push(raiser({ ...stats, comm: `worker${at % 24}`, tid: 7000 + (at % 240), syscall: "munmap", count: 1 + Math.floor(60 * random() ** 6), kernel_stack: MUNMAP, user_stack }));
+    }
+  }
+  const interrupts = [
+    interrupt(1, "timer", "local_timer", "hrtimer_interrupt", 9_800, [
+      raiser({ comm: "(periodic, or armed before)", function: "tick_nohz_handler", count: 1596 }),
+      raiser({ comm: "matcher", pid: 812, tid: 840, syscall: "futex", function: "hrtimer_wakeup", count: 214, kernel_stack: TIMER, user_stack: ["syscall", "<std::thread::thread::Thread>::park_timeout", "matcher::feed::poll", "main"] }),
+    ], { detail: ["the tick stopped 27 times"], advice: [{ rule: "tick-runs", remedy: "boot with nohz_full=CORES and rcu_nocbs=CORES, and keep a single runnable task on the core", evidence: "the tick fired 1596 times", source: "the kernel's Documentation/timers/no_hz.rst" }] }),
+    interrupt(1, "tlb_shootdown", "flush_tlb_func", "flush_tlb_func", 3_100, shootdowns, { advice: [{ rule: "memory-mapping-beside-a-polling-thread", remedy: "do not unmap, protect or advise memory in a process that has a polling thread: keep the memory, or move that work into another process; huge pages make each change rarer", evidence: "3400 of 3649 from stats in munmap", source: "mmap(2), madvise(2); the kernel's Documentation/arch/x86/tlb.rst" }] }),
+    interrupt(1, "call_function", "nohz_csd_func", "nohz_csd_func", 1_200, [raiser({ function: "nohz_csd_func", count: 28, kernel_stack: TICK })], { unknown_raisers: 3 }),
+    interrupt(0, "reschedule", "reschedule", "scheduler_ipi", 700, [raiser({ certainty: "probable", comm: "stats", pid: 6370, tid: 6374, syscall: "futex", wakee: "poller", count: 45, kernel_stack: WAKE, user_stack: ["syscall", "wake_the_poller", "main"] })], { advice: [{ rule: "woken-from-elsewhere", remedy: "let the thread on this core poll instead of sleep, or pin what is woken here to another core", evidence: "45 of 45 from stats in futex", source: "futex(2)" }] }),
+    interrupt(1, "call_function", "interrupt itself", "generic_smp_call_function_single_interrupt", 800, [], { count: 3710, total_ns: 2_968_000 }),
+  ].sort((a, b) => b.total_ns - a.total_ns);
+  return {
+    start_ns: endNs - 35e9,
+    end_ns: endNs,
+    interrupts,
+    joined_count: 3677,
+    called_count: 3680,
+    records: 4147,
+    records_without_stack: scenario === "large" ? 120 : 0,
+    records_dropped: 0,
+    records_unmatched: 2,
+    marks_lost: 0,
+    loops: [{ pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", threshold_ns: 2_000, gap_count: 812, total_ns: 9_100_000, overwritten: 4, not_listed: 810 }],
+    loop_gaps: [
+      { pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", cpu: 1, start_ns: endNs - 3e9, duration_ns: 41_000, parts: [{ kind: "tlb_shootdown", name: "flush_tlb_func", total_ns: 22_000, count: 7, raisers: ["stats-6374 in munmap"] }, { kind: "timer", name: "local_timer", total_ns: 14_500, count: 1, raisers: [] }], unexplained_ns: 4_500 },
+      { pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", cpu: null, start_ns: endNs - 9e9, duration_ns: 12_000, parts: [], unexplained_ns: 12_000 },
+    ],
+    missing: scenario === "large" ? ["user stacks of 3 threads end early: their program has no frame pointers"] : [],
+    cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, self_interrupts: 0 },
+  };
+}
+
+/** Scenarios in which somebody watches raisers. @param {Scenario} scenario */
+export function hasWho(scenario) {
+  return scenario === "small" || scenario === "large" || scenario === "replay";
 }

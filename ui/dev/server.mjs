@@ -6,7 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
-import { makeStream, reportOf, snapshotOf } from "./sample.mjs";
+import { hasWho, makeStream, makeWho, reportOf, snapshotOf, whoEndNs } from "./sample.mjs";
 
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -67,7 +67,9 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
         ? snapshotOf(stream, age, url.searchParams)
         : url.pathname === "/api/v1/report"
           ? reportOf(stream, url.searchParams)
-          : null;
+          : url.pathname === "/api/v1/who"
+            ? { who: hasWho(scenario) ? makeWho(scenario, whoEndNs(stream)) : null }
+            : null;
     response.statusCode = body ? 200 : 404;
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify(body));
@@ -83,6 +85,7 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
     newestAtMs = Date.now();
     send("window", window);
     for (const gap of gaps) send("gap", gap);
+    if (hasWho(scenario)) send("who", { type: "who", start_ns: 0, end_ns: whoEndNs(stream) });
   }, 1000);
 
   await new Promise((resolve) => server.listen(port, "127.0.0.1", () => resolve(null)));

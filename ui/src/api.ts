@@ -1,7 +1,7 @@
 // The HTTP API: two documents and one stream of events, all from the server that sent the page.
 
 import { formatCpuList } from "./cpulist.ts";
-import type { Gap, Notice, Report, Snapshot, Window } from "./model.ts";
+import type { Gap, Notice, Report, Snapshot, WhoReport, Window } from "./model.ts";
 import type { Filters } from "./url.ts";
 
 /** A document that does not come within this time counts as not reachable. */
@@ -63,11 +63,28 @@ export async function fetchReport(filters: Filters): Promise<Report> {
   return value as unknown as Report;
 }
 
+/** Who interrupted the watched cores; `null` where that is not watched. */
+export async function fetchWho(): Promise<WhoReport | null> {
+  const value = await getJson("api/v1/who");
+  if (!isRecord(value)) throw new Error("the server's answer about raisers cannot be read");
+  if (value.who === null) return null;
+  const { who } = value;
+  const isUsable =
+    isRecord(who) &&
+    Array.isArray(who.interrupts) &&
+    Array.isArray(who.missing) &&
+    who.interrupts.every((one) => isRecord(one) && Array.isArray(one.raisers) && Array.isArray(one.advice));
+  if (!isUsable) throw new Error("the server's report of raisers has another form; page and server may be of different versions");
+  return { ...who, loops: who.loops ?? [], loop_gaps: who.loop_gaps ?? [] } as unknown as WhoReport;
+}
+
 export interface EventHandlers {
   open(): void;
   window(window: Window): void;
   gap(gap: Gap): void;
   notice(notice: Notice): void;
+  /** There is a newer report of raisers, which ends then. */
+  who(endNs: number): void;
   /** The server left events out because this page read too slowly. */
   lagged(): void;
   closed(reason: string): void;
@@ -89,6 +106,7 @@ export function openEvents(handlers: EventHandlers): () => void {
   on("window", (data) => handlers.window(data as Window));
   on("gap", (data) => handlers.gap(data as Gap));
   on("notice", (data) => handlers.notice(data as Notice));
+  on("who", (data) => handlers.who((data as WhoReport).end_ns));
   source.addEventListener("lagged", () => handlers.lagged());
   source.addEventListener("error", () => {
     // The browser would reconnect by itself, unseen; the page does it with a countdown and a backfill.

@@ -2,7 +2,7 @@
 // of what was missed, and the stream again. A recording needs one snapshot only.
 
 import { batch, effect } from "@preact/signals";
-import { fetchReport, fetchSnapshot, openEvents } from "./api.ts";
+import { fetchReport, fetchSnapshot, fetchWho, openEvents } from "./api.ts";
 import { KEEP_NS } from "./history.ts";
 import type { Gap, Notice, Snapshot } from "./model.ts";
 import * as state from "./state.ts";
@@ -93,6 +93,9 @@ function follow(own: number): void {
       show(SHOW_GAP_MS);
     },
     notice: addNotice,
+    who(endNs) {
+      void takeWho(own, endNs);
+    },
     lagged() {
       state.laggedCount.value += 1;
       void refresh(own);
@@ -149,6 +152,7 @@ async function update(own: number): Promise<Snapshot | null> {
   const snapshot = await fetchSnapshot(rangeS);
   if (own !== turn) return null;
   const same = take(snapshot, newest) === "same";
+  void takeWho(own, snapshot.who_end_ns);
   // Without a window that is known already there may be a hole between the known ones and the answer: the
   // estimate of the host's clock was too low, or the answer belongs to another time line.
   const joined = snapshot.windows.length === 0 || snapshot.windows.some((window) => window.end_ns <= (newest ?? 0));
@@ -174,6 +178,36 @@ async function refreshReport(own: number): Promise<void> {
     state.history.addGaps(report.gaps);
     state.revision.value += 1;
   });
+}
+
+let whoIsAsked = false;
+let whoWantedNs: number | null = null;
+
+/** Asks for the report of raisers that ends at `endNs` unless it is known; one question at a time. */
+async function takeWho(own: number, endNs: number | null | undefined): Promise<void> {
+  whoWantedNs = endNs ?? null;
+  if (whoWantedNs === null) state.who.value = null;
+  if (whoIsAsked || whoWantedNs === null || state.who.value?.end_ns === whoWantedNs) return;
+  whoIsAsked = true;
+  const asked = whoWantedNs;
+  try {
+    const report = await fetchWho();
+    if (own === turn) {
+      batch(() => {
+        state.who.value = report;
+        state.whoProblem.value = "";
+      });
+    }
+  } catch (error) {
+    // The next news asks again; whether the server is there at all is told elsewhere.
+    if (own === turn) state.whoProblem.value = sentence(error);
+    return;
+  } finally {
+    whoIsAsked = false;
+  }
+  // News that came meanwhile, or a feed that began anew, could not ask.
+  const isStale = whoWantedNs !== asked || own !== turn;
+  if (isStale && state.connection.value.phase !== "paused") await takeWho(turn, whoWantedNs);
 }
 
 let settleTimer = 0;
@@ -206,6 +240,7 @@ function take(snapshot: Snapshot, newest: number | null): "same" | "another" {
       (newest !== null && rest.now_ns < newest);
     if (another) {
       newGaps = [];
+      state.who.value = null;
       state.forgetHistory(rest.mode === "live" ? KEEP_NS : Infinity);
     }
     state.meta.value = rest;

@@ -6,9 +6,11 @@ import { Causes } from "./components/causes.tsx";
 import { Cores } from "./components/cores.tsx";
 import { FilterBar } from "./components/filters.tsx";
 import { ConnectionError, Header, Notices, Verdict } from "./components/header.tsx";
+import { LoopGaps } from "./components/loops.tsx";
 import { Stalls } from "./components/stalls.tsx";
 import { Timeline } from "./components/timeline.tsx";
 import { Capabilities, Completeness, Cost } from "./components/trust.tsx";
+import { Who } from "./components/who.tsx";
 import { followFilters, start } from "./feed.ts";
 import { publishColours } from "./palette.ts";
 import { connection, meta, readAddress, theme } from "./state.ts";
@@ -19,6 +21,7 @@ import "./styles/filters.css";
 import "./styles/timeline.css";
 import "./styles/tables.css";
 import "./styles/trust.css";
+import "./styles/who.css";
 
 function App() {
   const known = meta.value;
@@ -40,6 +43,8 @@ function App() {
               <Causes />
               <Cores />
             </div>
+            <Who />
+            <LoopGaps />
             <Stalls />
             <div class="pair even">
               <Cost />
@@ -55,6 +60,7 @@ function App() {
         <span class="untrusted">Surefoot {known?.version ?? ""}</span>
         <a href="api/v1/snapshot">snapshot</a>
         <a href="api/v1/report">report</a>
+        <a href="api/v1/who">who</a>
         <a href="metrics">metrics</a>
         <span>This page asks no other server than the one it came from.</span>
       </footer>

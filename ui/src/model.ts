@@ -132,6 +132,95 @@ export interface HostDescription {
   realtime_offset_ns: number;
 }
 
+/** Who raised an interrupt, and how often. Stacks begin with the innermost frame. */
+export interface Raiser {
+  certainty: string;
+  function: string;
+  syscall: string;
+  comm: string;
+  pid: number;
+  tid: number;
+  wakee: string;
+  count: number;
+  kernel_stack: string[];
+  user_stack: string[];
+}
+
+export interface Advice {
+  rule: string;
+  remedy: string;
+  evidence: string;
+  source: string;
+}
+
+export interface Interrupt {
+  cpu: number;
+  kind: string;
+  name: string;
+  handler: string;
+  count: number;
+  total_ns: number;
+  p50_ns: number;
+  p99_ns: number;
+  max_ns: number;
+  share_of_lost_ppm: number;
+  detail: string[];
+  raisers: Raiser[];
+  unknown_raisers: number;
+  advice: Advice[];
+}
+
+/** What one polling thread noted of itself. */
+export interface LoopSummary {
+  pid: number;
+  tid: number;
+  name: string;
+  threshold_ns: number;
+  gap_count: number;
+  total_ns: number;
+  overwritten: number;
+  not_listed: number;
+}
+
+export interface LoopGapPart {
+  kind: string;
+  name: string;
+  total_ns: number;
+  count: number;
+  raisers: string[];
+}
+
+export interface LoopGap {
+  pid: number;
+  tid: number;
+  name: string;
+  cpu: number | null;
+  start_ns: number;
+  duration_ns: number;
+  parts: LoopGapPart[];
+  unexplained_ns: number;
+}
+
+/** Who interrupted the watched cores, from the start of the watch to its newest look. */
+export interface WhoReport {
+  start_ns: number;
+  end_ns: number;
+  interrupts: Interrupt[];
+  joined_count: number;
+  called_count: number;
+  records: number;
+  records_without_stack: number;
+  records_dropped: number;
+  records_unmatched: number;
+  marks_lost: number;
+  loops: LoopSummary[];
+  loop_gaps: LoopGap[];
+  missing: string[];
+  /** What happened to the watch itself; not of every server. */
+  notices?: Notice[];
+  cost: SelfCost;
+}
+
 export type Severity = "good" | "notice" | "serious";
 
 export interface Snapshot {
@@ -147,6 +236,8 @@ export interface Snapshot {
   windows: Window[];
   gaps: Gap[];
   notices: Notice[];
+  /** Where the newest report of raisers ends; `null` where they are not watched. */
+  who_end_ns: number | null;
   cost: SelfCost;
   dropped: Record<string, number>;
 }

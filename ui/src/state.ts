@@ -4,7 +4,7 @@
 import { computed, signal } from "@preact/signals";
 import { History, KEEP_NS } from "./history.ts";
 import { coreFilter, filterGaps, kindMask, sumCores, total } from "./ledger.ts";
-import type { ReportCause, Snapshot } from "./model.ts";
+import type { ReportCause, Snapshot, WhoReport } from "./model.ts";
 import type { Theme } from "./palette.ts";
 import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
 import { defaults, parseQuery, toQuery, type Filters } from "./url.ts";
@@ -24,6 +24,10 @@ export const meta = signal<Meta | null>(null);
 export const reportCauses = signal<ReadonlyMap<string, ReportCause>>(new Map());
 /** How many gaps pass the filters according to the server, which keeps more of them than it sends. */
 export const reportedGaps = signal(0);
+/** Who interrupted the watched cores; `null` where that is not watched. */
+export const who = signal<WhoReport | null>(null);
+/** Why there is no newer report of raisers; empty when all is well. */
+export const whoProblem = signal("");
 /** How often the server left events out for this page. */
 export const laggedCount = signal(0);
 
@@ -105,6 +109,16 @@ export const gaps = computed(() => {
   // A gap is told before its window ends, so gaps may be newer than the newest window.
   const untilNs = mode.value === "live" ? Infinity : toNs;
   return filterGaps(history.gaps, coreFilter(cpus), kinds, minUs * 1000, fromNs, untilNs);
+});
+
+/** The interrupts of the cores and kinds chosen, costliest first. A report counts from its start, whatever the range. */
+export const whoInterrupts = computed(() => {
+  const { cpus, kinds } = filters.value;
+  const hasCpu = coreFilter(cpus);
+  const shown = (who.value?.interrupts ?? []).filter(
+    (one) => hasCpu(one.cpu) && (kinds.length === 0 || kinds.some((kind) => kind === one.kind)),
+  );
+  return shown.sort((a, b) => b.total_ns - a.total_ns);
 });
 
 // The timeline.

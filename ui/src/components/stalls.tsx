@@ -1,15 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { clock, count, duration, instant, share, threshold } from "../format.ts";
 import { gapKey } from "../history.ts";
-import { CERTAINTIES, kindIndex, SOURCES, VERDICTS, type Gap } from "../model.ts";
+import { kindIndex, SOURCES, VERDICTS, type Gap } from "../model.ts";
 import * as state from "../state.ts";
-import { Bar, CauseName, kindClass, Swatch } from "./swatch.tsx";
+import { Bar, CauseName, Certainty, kindClass, Swatch } from "./swatch.tsx";
 
 const ROOM = 20;
 const MOST = 200;
-
-/** Full, half, empty: how sure, readable without colour. */
-const SURE: Record<string, string> = { certain: "●", probable: "◐", cannot_tell_apart_here: "○" };
 
 /** What no traced interval covers is "untraced" and not "unexplained": the verdict may still explain it. */
 function segments(gap: Gap) {
@@ -75,9 +72,7 @@ function Stall({ gap }: { gap: Gap }) {
           <Bar segments={segments(gap)} full={gap.duration_ns} />
           <span class="stall-verdict">
             {VERDICTS[gap.verdict] ?? <span class="untrusted">{gap.verdict}</span>}
-            <span class="certainty muted">
-              <span aria-hidden="true">{SURE[gap.certainty] ?? "○"}</span> {CERTAINTIES[gap.certainty] ?? gap.certainty}
-            </span>
+            <Certainty certainty={gap.certainty} />
           </span>
           <span class="stall-untraced figures muted">{share(gap.unexplained_ns, gap.duration_ns)} untraced</span>
           <span class="stall-source muted">{SOURCES[gap.source] ?? gap.source}</span>

@@ -1,6 +1,6 @@
 // The small coloured square beside a kind's name, and the bars made of the same colours.
 
-import { KINDS } from "../model.ts";
+import { CERTAINTIES, KINDS } from "../model.ts";
 
 /** `null` stands for the unexplained part. */
 export function kindClass(kind: number | null): string {
@@ -41,6 +41,17 @@ export function Bar({ segments, full }: { segments: Segment[]; full: number }) {
             style={{ width: `${Math.min(100, (segment.value / full) * 100)}%` }}
           />
         ))}
+    </span>
+  );
+}
+
+/** Full, half, empty: how sure, readable without colour. */
+const SURE: Record<string, string> = { certain: "●", probable: "◐", cannot_tell_apart_here: "○" };
+
+export function Certainty({ certainty }: { certainty: string }) {
+  return (
+    <span class="certainty muted">
+      <span aria-hidden="true">{SURE[certainty] ?? "○"}</span> <span class="sure-words">{CERTAINTIES[certainty] ?? certainty}</span>
     </span>
   );
 }

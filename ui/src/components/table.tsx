@@ -1,7 +1,7 @@
 // Tables whose columns sort on a click or a key.
 
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
+import { Fragment, type ComponentChildren } from "preact";
 
 export interface ColumnOf<Row> {
   key: string;
@@ -24,6 +24,8 @@ interface Properties<Row> {
   upwards?: boolean;
   /** Rows shown before "Show all". */
   room: number;
+  /** What stands below the row of this key, over all columns. */
+  opened?: { key: string; content: ComponentChildren } | null;
 }
 
 function compare(a: number | string | null, b: number | string | null): number {
@@ -32,7 +34,7 @@ function compare(a: number | string | null, b: number | string | null): number {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-export function SortTable<Row>({ label, rows, columns, rowKey, first, upwards = false, room }: Properties<Row>) {
+export function SortTable<Row>({ label, rows, columns, rowKey, first, upwards = false, room, opened = null }: Properties<Row>) {
   const key = useSignal(first);
   const up = useSignal(upwards);
   const all = useSignal(false);
@@ -76,13 +78,20 @@ export function SortTable<Row>({ label, rows, columns, rowKey, first, upwards = 
           </thead>
           <tbody>
             {shown.map((row) => (
-              <tr key={rowKey(row)}>
-                {columns.map((known) => (
-                  <td key={known.key} class={known.className}>
-                    {known.cell(row)}
-                  </td>
-                ))}
-              </tr>
+              <Fragment key={rowKey(row)}>
+                <tr>
+                  {columns.map((known) => (
+                    <td key={known.key} class={known.className}>
+                      {known.cell(row)}
+                    </td>
+                  ))}
+                </tr>
+                {opened?.key === rowKey(row) && (
+                  <tr class="opened">
+                    <td colSpan={columns.length}>{opened.content}</td>
+                  </tr>
+                )}
+              </Fragment>
             ))}
           </tbody>
         </table>
