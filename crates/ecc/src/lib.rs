@@ -24,6 +24,7 @@
 
 mod batch;
 pub mod code;
+pub mod coverage;
 mod error;
 pub mod field;
 mod matrix;

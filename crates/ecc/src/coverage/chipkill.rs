@@ -104,9 +104,8 @@ mod tests {
                 for c in b + 1..SYMBOLS {
                     assert!(sums.iter().all(|sum| !all[c].contains(sum)), "{a} {b} {c}");
                     for d in c + 1..SYMBOLS {
-                        let is_four = sums
-                            .iter()
-                            .any(|sum| (1..16).any(|value| all[d].contains(&(sum ^ syndrome(c, value)))));
+                        let is_four =
+                            sums.iter().any(|sum| (1..16).any(|value| all[d].contains(&(sum ^ syndrome(c, value)))));
                         fours += usize::from(is_four);
                     }
                 }

@@ -101,7 +101,9 @@ pub fn pair_extents(first: Kind, second: Kind, layout: &Layout, rules: Rules) ->
     let seconds = extents(second, layout, rules);
     let pairs =
         extents(first, layout, rules).into_iter().flat_map(|one| seconds.iter().map(move |&other| (one, other)));
-    pairs.filter(|&(one, other)| rules.pair_place == PairPlace::Anywhere || share_codeword(layout, one, other)).collect()
+    pairs
+        .filter(|&(one, other)| rules.pair_place == PairPlace::Anywhere || share_codeword(layout, one, other))
+        .collect()
 }
 
 fn share_codeword(layout: &Layout, one: Extent, other: Extent) -> bool {

@@ -80,9 +80,8 @@ impl Layout {
     }
 
     fn reed_solomon(code: Code, chips: usize, codeword_bits: u32, corrects: usize, check: LocationCheck) -> Layout {
-        let unit = |symbol: usize, value: u8| {
-            u32::from_le_bytes(code.column(symbol).map(|element| multiply(element, value)))
-        };
+        let unit =
+            |symbol: usize, value: u8| u32::from_le_bytes(code.column(symbol).map(|element| multiply(element, value)));
         let outside: Vec<u32> = match (check, corrects) {
             (LocationCheck::Off, 1) => (0..ORDER)
                 .filter(|&exponent| code.position_of_locator(exponent).is_none())
@@ -163,7 +162,6 @@ impl Layout {
             let row = (chip * bytes + within / per_byte) * TABLE_BYTES;
             for byte in 0..=255u8 {
                 let value = (byte >> (shift % 8)) & value_mask;
-                // Above the bits that a chip has, the table repeats nothing: such bytes are never looked up.
                 self.contributions[row + usize::from(byte)] ^= unit_syndrome(unit, value);
             }
             if self.corrects == 1 {
@@ -248,20 +246,18 @@ pub(super) struct Decoder {
 /// The filter has 2^20 bits, 128 KiB: it stays in the second-level cache.
 const FILTER_BITS_LOG2: u32 = 20;
 
-/// The table has 2^18 slots, four times the 65,026 syndromes of the largest decoder.
-const SLOTS_LOG2: u32 = 18;
-
 /// Multiplicative hashing: the odd number next to 2^32 over the golden ratio.
 const HASH_FACTOR: u32 = 0x9E37_79B1;
 
 impl Decoder {
     fn new(leaders: Vec<(u32, Verdict)>) -> Decoder {
         let mut filter = vec![0; 1 << (FILTER_BITS_LOG2 - 6)];
-        let mut slots = vec![None; 1 << SLOTS_LOG2];
+        let mut slots = vec![None; (4 * leaders.len()).next_power_of_two()];
+        let slots_log2 = slots.len().trailing_zeros();
         for &(syndrome, verdict) in &leaders {
             let bit = hash(syndrome, FILTER_BITS_LOG2);
             filter[bit / 64] |= 1 << (bit % 64);
-            let mut slot = hash(syndrome, SLOTS_LOG2);
+            let mut slot = hash(syndrome, slots_log2);
             while slots[slot].is_some() {
                 slot = (slot + 1) % slots.len();
             }
@@ -282,7 +278,7 @@ impl Decoder {
         if !self.may_accept(syndrome) {
             return Verdict::Detect;
         }
-        let mut slot = hash(syndrome, SLOTS_LOG2);
+        let mut slot = hash(syndrome, self.slots.len().trailing_zeros());
         while let Some((key, verdict)) = self.slots[slot] {
             if key == syndrome {
                 return verdict;
