@@ -6,7 +6,8 @@
  *
  * Modes: made (machine code that was written at run time calls munmap; x86-64 only), chains (munmap at the end of 100
  * different chains of calls, TIMES each), name (a thread whose name moves the cursor and rings the bell), many (TIMES
- * threads that live for one munmap). At the end one line of JSON tells what was done.
+ * threads that live for one munmap). At the end one line of JSON tells what was done; then the
+ * process stays until it is killed.
  */
 #define _GNU_SOURCE
 #include "poller.h"
@@ -151,5 +152,5 @@ int main(int count, char **words)
 		act(words[1], done);
 	stop_poller();
 	printf("{\"done\": %ld, \"pid\": %d, \"poller_tid\": %d}\n", done, getpid(), poller_tid);
-	return 0;
+	stay();
 }

@@ -8,7 +8,8 @@
  * close), mprotect, madvise, membarrier, futex (the polling thread sleeps and is woken), timer and timerfd (a timer is
  * armed and waited for), cpuid (the device file of the polling core is read), exit (TIMES processes with a polling
  * thread each come and end). The polling thread is called "poller"; the raising one "stats", but with a timer "armer",
- * with cpuid "cpuidreader" and with exit "leaver". At the end one line of JSON tells what was done.
+ * with cpuid "cpuidreader" and with exit "leaver". At the end one line of JSON tells what was done; then the
+ * process stays until it is killed.
  */
 #define _GNU_SOURCE
 #include "poller.h"
@@ -231,5 +232,5 @@ int main(int count, char **words)
 	if (act != live_and_leave)
 		stop_poller();
 	printf("{\"done\": %ld, \"pid\": %d, \"poller_tid\": %d}\n", done, getpid(), poller_tid);
-	return 0;
+	stay();
 }

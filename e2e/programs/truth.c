@@ -134,7 +134,5 @@ int main(int count, char **words)
 	while (atomic_load(&finished) < RAISERS)
 		usleep(5000);
 	tell();
-	fflush(stdout);
-	for (;;)
-		pause();
+	stay();
 }

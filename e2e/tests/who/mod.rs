@@ -45,11 +45,12 @@ impl Who {
     }
 }
 
-/// Watches while a program works to its end; returns the lines and what the program said of itself.
+/// Watches while a program does its work; returns the lines and what the program said of itself.
 fn who(program: &Program, words: &str) -> (Vec<Value>, Value) {
     program.path();
     let watch = watch("");
-    let truth = program.start(words).finish();
+    let mut process = program.start(words);
+    let truth = process.answer();
     (watch.stop().json(), truth)
 }
 

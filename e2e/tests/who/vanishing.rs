@@ -21,7 +21,7 @@ fn a_process_that_ends_under_the_watch_is_told_and_ends_nothing() {
         std::thread::sleep(Duration::from_millis(200));
         drop(spinner);
         // The watch goes on: what happens afterwards is still seen.
-        let truth = RAISER.start("membarrier 300 300 1 0").finish();
+        let truth = RAISER.start("membarrier 300 300 1 0").answer();
         let finished = watch.stop();
         let said = format!("{}{}", finished.stdout, finished.stderr);
         assert!(said.contains(&format!("process {pid} ended")), "not a word about it: {finished:#?}");
@@ -38,7 +38,7 @@ fn a_core_that_goes_offline_is_told_and_its_counts_stay_sane() {
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     RAISER.path();
     let watch = watch("");
-    let truth = RAISER.start("membarrier 300 300 1 0").finish();
+    let truth = RAISER.start("membarrier 300 300 1 0").answer();
     let core = match switch_off(1) {
         Ok(core) => core,
         Err(why) => return not_run(NAME, &format!("no core can be switched off here: {why}")),
