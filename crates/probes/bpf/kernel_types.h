@@ -58,6 +58,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int flags;
+	int on_rq;
 	unsigned int __state;
 	char comm[16];
 };

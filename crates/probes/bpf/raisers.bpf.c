@@ -231,8 +231,12 @@ static __always_inline bool may_take_stack(struct sender *sender, u64 now)
 	return true;
 }
 
-/* Whom this core woke last, if that was just now; the task may be gone, so its number is compared. */
-static __always_inline u64 name_wakee(struct raised *raised, struct sender *sender)
+/*
+ * Whom this core woke last, if that was just now; the task may be gone, so its number is compared. A reschedule is for
+ * that task only within its wake-up, in which the task is in a queue already and not yet set running. Any other (a
+ * process that is told to end, a new task) wakes nobody.
+ */
+static __always_inline u64 name_wakee(struct raised *raised, struct sender *sender, u32 kind)
 {
 	struct task_struct *wakee = (void *)sender->wakee;
 	int pid = 0;
@@ -241,6 +245,8 @@ static __always_inline u64 name_wakee(struct raised *raised, struct sender *send
 		return 0;
 	bpf_probe_read_kernel(&pid, sizeof(pid), &wakee->pid);
 	if (pid != sender->wakee_pid)
+		return 0;
+	if (kind == RAISED_RESCHEDULE && !(BPF_CORE_READ(wakee, on_rq) && state_of(wakee)))
 		return 0;
 	bpf_probe_read_kernel(raised->wakee, sizeof(raised->wakee), wakee->comm);
 	return pid;
@@ -280,7 +286,7 @@ static __always_inline void fill(struct raised *raised, struct sender *sender, u
 	raised->system_call = -1;
 	raised->user_top = 0;
 	if (kind == RAISED_RESCHEDULE || kind == RAISED_WAKE)
-		raised->key = name_wakee(raised, sender);
+		raised->key = name_wakee(raised, sender, kind);
 	if (regs) {
 		raised->system_call = regs->orig_ax;
 		bpf_probe_read_user(&raised->user_top, sizeof(raised->user_top), (void *)regs->sp);

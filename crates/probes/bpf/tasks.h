@@ -16,4 +16,13 @@ static __always_inline u32 core_of(struct task_struct *task)
 	return BPF_CORE_READ(older, cpu);
 }
 
+static __always_inline u64 state_of(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *older = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ(older, state);
+}
+
 #endif
