@@ -18,13 +18,18 @@
 //! ```
 
 pub mod chipkill;
+pub mod closed_form;
 pub mod exact;
 pub mod extent;
+mod interval;
 pub mod layout;
+pub mod monte_carlo;
+pub mod random;
 mod scheme;
 pub mod secded;
 
 pub use exact::Counts;
 pub use extent::Rules;
+pub use interval::{Interval, wilson};
 pub use layout::{Layout, Verdict};
 pub use scheme::{Convention, Fault, Kind, Method, Scheme, UnknownName};
