@@ -63,9 +63,18 @@ impl Running {
 
     /// Waits until its output contains `text`.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> anyhow::Result<()> {
+        self.wait_for_in(&self.output.clone(), text, limit)
+    }
+
+    /// Waits until its standard error contains `text`.
+    pub fn wait_for_error(&mut self, text: &str, limit: Duration) -> anyhow::Result<()> {
+        self.wait_for_in(&errors_of(&self.output), text, limit)
+    }
+
+    fn wait_for_in(&mut self, file: &Path, text: &str, limit: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + limit;
         loop {
-            if std::fs::read_to_string(&self.output).unwrap_or_default().contains(text) {
+            if std::fs::read_to_string(file).unwrap_or_default().contains(text) {
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait()? {
@@ -94,15 +103,26 @@ impl Running {
         if !status.success() && status.code().is_some() {
             bail!("{} ended with {status}: {}", self.name, self.errors());
         }
+        self.output()
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> anyhow::Result<String> {
         std::fs::read_to_string(&self.output).with_context(|| self.output.display().to_string())
     }
 
     /// Asks it to end (SIGINT) and returns what it printed.
     pub fn interrupt(self) -> anyhow::Result<String> {
-        // The shell's kill, because sending a signal oneself needs unsafe code.
-        let status = Command::new("sh").args(["-c", &format!("kill -INT {}", self.pid())]).status();
-        status.context("cannot run sh")?;
+        self.signal("INT")?;
         self.finish(ENDING_LIMIT)
+    }
+
+    /// Sends it a signal, such as `USR1`.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        // The shell's kill, because sending a signal oneself needs unsafe code.
+        let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.pid())]).status();
+        status.context("cannot run sh")?;
+        Ok(())
     }
 
     /// What it wrote to standard error, the last of it.

@@ -9,14 +9,17 @@ use crate::run::Bench;
 use crate::table::Row;
 use crate::watchers::Watcher;
 use anyhow::Context;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use surefoot_hostfs::Root;
 
 /// Time and runs of all programs of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Runs {
-    total_ns: u64,
-    count: u64,
+pub struct Runs {
+    /// Nanoseconds.
+    pub total_ns: u64,
+    /// How often.
+    pub count: u64,
 }
 
 pub fn run(bench: &Bench, rounds: usize, unmappings: u64) -> Row {
@@ -81,6 +84,31 @@ fn runs_of(root: &Root, pid: u32) -> anyhow::Result<Runs> {
     Ok(sum)
 }
 
+/// Sums by the tracepoint on which the programs of a process run.
+pub fn runs_by_tracepoint(root: &Root, pid: u32) -> anyhow::Result<HashMap<String, Runs>> {
+    let folder = root.proc(format!("{pid}/fdinfo"));
+    let (mut programs, mut links) = (HashMap::new(), Vec::new());
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let Ok(text) = root.read(entry?.path()) else { continue };
+        programs.extend(parse(&text));
+        links.extend(parse_link(&text));
+    }
+    let mut sums: HashMap<String, Runs> = HashMap::new();
+    for (number, tracepoint) in links {
+        let runs = programs.get(&number).with_context(|| format!("the program on {tracepoint} is not held open"))?;
+        let sum = sums.entry(tracepoint).or_default();
+        sum.total_ns += runs.total_ns;
+        sum.count += runs.count;
+    }
+    Ok(sums)
+}
+
+/// The number of the program and the tracepoint on which it runs; `None` for files of other kinds.
+fn parse_link(text: &str) -> Option<(u64, String)> {
+    let value = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
+    Some((value("prog_id:")?.parse().ok()?, value("tp_name:")?.to_owned()))
+}
+
 /// The number of the program and its runs; `None` for files of other kinds.
 fn parse(text: &str) -> Option<(u64, Runs)> {
     let number = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -88,13 +116,14 @@ fn parse(text: &str) -> Option<(u64, Runs)> {
 }
 
 /// The kernel's switch; put back when dropped.
-struct Statistics {
+pub struct Statistics {
     path: PathBuf,
     was: String,
 }
 
 impl Statistics {
-    fn switch_on(root: &Root) -> anyhow::Result<Statistics> {
+    /// Switches it on.
+    pub fn switch_on(root: &Root) -> anyhow::Result<Statistics> {
         let path = root.proc("sys/kernel/bpf_stats_enabled");
         let was = root.read(&path)?;
         std::fs::write(&path, "1").with_context(|| path.display().to_string())?;
@@ -119,5 +148,8 @@ mod tests {
         let program = "pos:\t0\nprog_type:\t26\nprog_id:\t12\nrun_time_ns:\t900\nrun_cnt:\t3\nrecursion_misses:\t0\n";
         assert_eq!(parse(program), Some((12, Runs { total_ns: 900, count: 3 })));
         assert_eq!(parse("pos:\t0\nlink_type:\ttracing\nlink_id:\t9\nprog_id:\t12\n"), None);
+        let link = "pos:\t0\nlink_type:\traw_tracepoint\nlink_id:\t9\nprog_id:\t12\ntp_name:\tcsd_queue_cpu\n";
+        assert_eq!((parse(link), parse_link(link)), (None, Some((12, "csd_queue_cpu".to_owned()))));
+        assert_eq!(parse_link(program), None);
     }
 }

@@ -14,6 +14,7 @@ mod child;
 mod cost;
 mod in_kernel;
 mod inject;
+mod inloop;
 mod loop_period;
 mod machine;
 mod memory;
@@ -25,6 +26,7 @@ mod stalls;
 mod storm;
 mod table;
 mod watchers;
+mod who;
 mod work;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -64,6 +66,8 @@ enum Name {
     Cost,
     /// Resident memory of watch
     Memory,
+    /// Raisers: joined and named rightly, what naming them costs them, and what a turn of the in-loop library costs
+    Who,
 }
 
 #[derive(Subcommand)]

@@ -89,6 +89,22 @@ impl Row {
         self
     }
 
+    /// Shows all numbers and holds each of them against an upper limit: one over it is one too many.
+    pub fn none_over(mut self, limit: f64, numbers: &[f64], words: impl Into<String>) -> Row {
+        self = self.ratio(Spread::of(numbers)).at_most(limit, words);
+        if numbers.iter().any(|number| *number > limit) {
+            self.outcome = Outcome::Missed;
+        }
+        self
+    }
+
+    /// A limit that is held against something else than the median.
+    pub fn held(mut self, is_met: bool, words: impl Into<String>) -> Row {
+        self.limit = words.into();
+        self.outcome = if is_met { Outcome::Met } else { Outcome::Missed };
+        self
+    }
+
     /// A row that could not be measured.
     pub fn not_run(mut self, reason: impl Into<String>) -> Row {
         self.outcome = Outcome::NotRun(reason.into());
@@ -146,6 +162,9 @@ mod tests {
         assert_eq!(row(0.999).at_least(0.999, "").outcome, Outcome::Met);
         assert_eq!(row(0.998).at_least(0.999, "").outcome, Outcome::Missed);
         assert!(matches!(Row::new("loop", "period").at_least(1.0, "").outcome, Outcome::NotRun(_)));
+        let each = |numbers: &[f64]| Row::new("who", "wrong").none_over(0.0, numbers, "0").outcome;
+        assert_eq!((each(&[0.0, 0.0]), each(&[0.0, 0.0, 1.0])), (Outcome::Met, Outcome::Missed));
+        assert!(matches!(each(&[]), Outcome::NotRun(_)));
     }
 
     #[test]
