@@ -31,6 +31,8 @@ const INTERRUPTS_PID: u32 = 1_100_000_000;
 /// What a trace file holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Written {
+    /// Start of the watch, from which the file counts its times: `CLOCK_MONOTONIC` nanoseconds.
+    pub start_ns: u64,
     /// Slices of the watched cores.
     pub slices: u64,
     /// Raises.
@@ -43,7 +45,7 @@ pub struct Written {
     pub turns_lost: u64,
 }
 
-#[derive(Serialize, Default)]
+#[derive(Serialize)]
 struct TraceEvent<'a, A: Serialize> {
     ph: &'static str,
     name: &'a str,
@@ -169,6 +171,7 @@ fn write_within(
     let start_ns = found.start_ns;
     let mut events = Events { out: Counted { out, bytes: 0 }, limit_bytes, is_first: true, start_ns };
     let mut written = Written {
+        start_ns,
         left_out: timeline.slices_dropped.saturating_add(timeline.arrivals_dropped),
         turns_lost: timeline.turns_lost,
         ..Written::default()
@@ -214,8 +217,8 @@ fn names(events: &mut Events<impl Write>, timeline: &Timeline) -> io::Result<()>
             continue;
         }
         if tracks.range((pid, 0)..).next().is_some_and(|(first, _)| *first == (pid, tid)) {
-            let name = tracks.get(&(pid, pid)).copied().unwrap_or("process");
-            events.name("process_name", pid, tid, name)?;
+            let name = tracks.get(&(pid, pid)).map_or_else(|| format!("process {pid}"), |&name| name.to_owned());
+            events.name("process_name", pid, tid, &name)?;
         }
         events.name("thread_name", pid, tid, comm)?;
     }
@@ -379,9 +382,10 @@ fn flow(
     at_ns: u64,
     slice: &TimelineSlice,
 ) -> io::Result<()> {
-    // The mark and the slice come from two programs on the same tracepoint, so the mark may lie just before.
-    let last_ns = slice.start_ns + slice.duration_ns.saturating_sub(1);
-    let arrived_ns = at_ns.clamp(slice.start_ns, last_ns);
+    // The mark and the slice come from two programs on the same tracepoint, so the mark may lie just before. What a
+    // kernel thread raises for itself arrives at once, but a flow must not end before it began.
+    let last_ns = slice.start_ns.saturating_add(slice.duration_ns.saturating_sub(1));
+    let arrived_ns = at_ns.max(raised_ns + 1).clamp(slice.start_ns, last_ns);
     let end = |ph, pid, tid, at_ns, bp| TraceEvent::<()> {
         ph,
         name: "raised",
@@ -398,3 +402,6 @@ fn flow(
     events.add(&from)?;
     events.add(&to)
 }
+
+#[cfg(test)]
+mod tests;
