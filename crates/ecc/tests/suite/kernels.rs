@@ -1,0 +1,174 @@
+//! Every path against the scalar reference: on every length, at every alignment, touching nothing else.
+
+use super::{Guarded, Random, codewords, get, paths, put};
+use surefoot_ecc::{Batch, Check, Code, Decoder, Mode, Outcome, Path, Report};
+
+const LENGTH_MAX: usize = 4096;
+
+/// What the scalar reference makes of damaged columns; columns do not depend on each other, so that the result for the
+/// first x columns is the beginning of the result for all.
+struct Expected {
+    sound: Vec<Vec<u8>>,
+    damaged: Vec<Vec<u8>>,
+    corrected: Vec<Vec<u8>>,
+    syndromes: Vec<Vec<u8>>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Expected {
+    /// Of every ten columns, four are sound, four have one error, one has two, and one is garbage.
+    fn new(code: Code, mode: Mode) -> Expected {
+        let mut random = Random(21);
+        let sound = codewords(code, LENGTH_MAX, &mut random);
+        let (mut damaged, mut corrected) = (sound.clone(), sound.clone());
+        let mut syndromes = vec![vec![0; LENGTH_MAX]; code.parity()];
+        let mut outcomes = Vec::new();
+        for column in 0..LENGTH_MAX {
+            let mut word = get(&sound, column);
+            match random.below(10) {
+                0..4 => {}
+                4..8 => word[random.below(code.n())] ^= random.nonzero(),
+                8 => (0..2).for_each(|_| word[random.below(code.n())] ^= random.nonzero()),
+                _ => word = random.bytes(code.n()),
+            }
+            put(&mut damaged, column, &word);
+            put(&mut syndromes, column, &code.syndromes(&word).unwrap());
+            outcomes.push(code.decode(&mut word, Decoder { mode, ..Decoder::default() }).unwrap());
+            put(&mut corrected, column, &word);
+        }
+        Expected { sound, damaged, corrected, syndromes, outcomes }
+    }
+
+    fn report(&self, length: usize) -> Report {
+        let mut report = Report::default();
+        for (column, outcome) in self.outcomes[..length].iter().enumerate() {
+            match outcome {
+                Outcome::Clean => report.clean += 1,
+                Outcome::Corrected(error) => {
+                    report.corrected += 1;
+                    report.corrected_at[error.position] += 1;
+                }
+                Outcome::CorrectedTwo(errors) => {
+                    report.corrected += 1;
+                    errors.iter().for_each(|error| report.corrected_at[error.position] += 1);
+                }
+                Outcome::Detected => {
+                    report.detected += 1;
+                    report.first_detected = report.first_detected.or(Some(column));
+                }
+                Outcome::CorrectedOutside => panic!("the location check is on"),
+            }
+        }
+        report
+    }
+
+    fn first_dirty(&self, length: usize) -> Check {
+        let dirty = (0..length).find(|&column| self.syndromes[0][column] | self.syndromes[1][column] != 0);
+        dirty.map_or(Check::Clean, |first_column| Check::Dirty { first_column })
+    }
+}
+
+/// Every operation on the first `length` columns, symbol i lying `offset(i)` bytes off a boundary.
+fn try_all(batch: Batch, mode: Mode, expected: &Expected, length: usize, offset: impl Fn(usize) -> usize + Copy) {
+    let code = batch.code();
+    let what = format!("{code} {}", batch.path());
+    let k = code.k();
+
+    let data = Guarded::of(&expected.sound[..k], length, offset);
+    let garbage = vec![vec![0x77; LENGTH_MAX]; code.parity()];
+    let mut parity = Guarded::of(&garbage, length, |index| offset(index + k));
+    batch.encode(&data.slices(), &mut parity.slices_mut()).unwrap();
+    parity.assert_equal(&expected.sound[k..], &format!("{what}: encode"));
+    data.assert_equal(&expected.sound[..k], &format!("{what}: data of encode"));
+
+    let mut symbols = Guarded::of(&expected.damaged, length, offset);
+    assert_eq!(batch.check(&symbols.slices()).unwrap(), expected.first_dirty(length), "{what}: check, {length}");
+    let mut syndromes = Guarded::of(&garbage, length, offset);
+    batch.syndromes(&symbols.slices(), &mut syndromes.slices_mut()).unwrap();
+    syndromes.assert_equal(&expected.syndromes, &format!("{what}: syndromes"));
+
+    symbols.assert_equal(&expected.damaged, &format!("{what}: check and syndromes"));
+    let report = batch.correct(&mut symbols.slices_mut(), mode).unwrap();
+    assert_eq!(report, expected.report(length), "{what}: correct, {length}");
+    symbols.assert_equal(&expected.corrected, &format!("{what}: correct"));
+}
+
+/// A path's own loops, for every length; the alignment of each symbol changes with the length.
+fn every_length(path: Path) {
+    for code in Code::ALL {
+        let batch = Batch::with_path(code, path).unwrap();
+        let expected = Expected::new(code, Mode::CorrectOne);
+        for length in 1..=LENGTH_MAX {
+            try_all(batch, Mode::CorrectOne, &expected, length, |index| length * 29 + index * 13);
+        }
+    }
+}
+
+#[test]
+fn every_path_equals_the_scalar_reference_on_every_length() {
+    std::thread::scope(|scope| {
+        for path in paths() {
+            scope.spawn(move || every_length(path));
+        }
+    });
+}
+
+#[test]
+fn every_path_equals_the_scalar_reference_at_every_alignment() {
+    for code in Code::ALL {
+        let expected = Expected::new(code, Mode::CorrectOne);
+        for path in paths() {
+            let batch = Batch::with_path(code, path).unwrap();
+            for alignment in 0..64 {
+                for length in [1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 320, 511, 600] {
+                    try_all(batch, Mode::CorrectOne, &expected, length, |_| alignment);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn detection_alone_and_two_errors_equal_the_scalar_reference_too() {
+    for code in Code::ALL {
+        for mode in [Mode::Detect, Mode::CorrectTwo] {
+            if 2 * mode.errors() >= code.distance() {
+                continue;
+            }
+            let expected = Expected::new(code, mode);
+            for path in paths() {
+                let batch = Batch::with_path(code, path).unwrap();
+                for length in (1..200).chain([1000, 1023, 1024, 1025, 2048, 2500, 4095, 4096]) {
+                    try_all(batch, mode, &expected, length, |index| index + length);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_wrong_symbol_in_every_codeword_is_corrected_wherever_it_is() {
+    for code in Code::ALL {
+        let sound = codewords(code, 255 * code.n(), &mut Random(22));
+        let mut damaged = sound.clone();
+        for column in 0..255 * code.n() {
+            damaged[column / 255][column] ^= (column % 255 + 1) as u8;
+        }
+        for path in paths() {
+            let mut symbols = damaged.clone();
+            let report = Batch::with_path(code, path).unwrap().correct(&mut symbols, Mode::CorrectOne).unwrap();
+            assert!(symbols == sound, "{code} {path}");
+            assert!(report.corrected_at[..code.n()].iter().all(|&count| count == 255));
+        }
+    }
+}
+
+#[test]
+fn the_best_path_is_available_and_used() {
+    assert!(Path::best().is_available());
+    assert_eq!(Batch::new(Code::Rs19_16).path(), Path::best());
+    for path in Path::ALL {
+        assert_eq!(Batch::with_path(Code::Rs18_16, path).is_ok(), path.is_available(), "{path}");
+    }
+    assert!(Path::Portable.is_available());
+}
