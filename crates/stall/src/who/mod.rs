@@ -11,6 +11,7 @@ pub mod calls;
 pub mod joiner;
 mod limit;
 mod lines;
+mod loops;
 mod presence;
 mod raisers;
 mod report;

@@ -1,6 +1,7 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
 use super::joiner::{Arrival, Joiner};
+use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
 use super::presence::Presence;
 use super::raisers::RaiserTable;
 use super::report;
@@ -42,6 +43,7 @@ pub struct Watch {
     pub(super) counts_before: RaiserCounts,
     pub(super) start_ns: u64,
     pub(super) timeline: Option<Recorder>,
+    loops: Loops,
 }
 
 /// Something that arrived: where, as what, and when.
@@ -86,6 +88,7 @@ impl Watch {
             cost: OwnCost::default(),
             start_ns: 0,
             timeline: config.timeline.then(Recorder::default),
+            loops: Loops::open(root, probes, &config.cpus, surefoot_inloop::directory()),
         };
         watch.start(probes);
         Ok(watch)
@@ -96,6 +99,7 @@ impl Watch {
         let _ = self.raisers.take();
         self.start_ns = clock::monotonic_ns();
         self.presence.start(probes, self.start_ns);
+        self.loops.start(self.start_ns);
         for &cpu in &self.cpus {
             self.next_mark.insert(cpu, self.raisers.marks_end(cpu));
             self.next_turn.insert(cpu, probes.tape_end(cpu));
@@ -107,6 +111,8 @@ impl Watch {
     /// Takes what has happened since the last look; to be called every [`super::LOOK_EVERY`] or so, because the rings
     /// hold no more than a few thousand marks. What they could not hold is counted in the report.
     pub fn look(&mut self, probes: &Probes) {
+        // Gaps before all else, so that whatever lies in them is among what is read next.
+        self.loops.poll(probes);
         let mut arrived: Vec<(CpuId, Vec<Mark>, Vec<Turn>)> = Vec::new();
         // Marks first and records second, so that the record of every mark that was read is there.
         for &cpu in &self.cpus {
@@ -141,13 +147,16 @@ impl Watch {
                 self.count(probes, cpu, turn.at_ns, arrival);
             }
         }
+        self.loops.join(probes);
         self.presence.look(probes, &self.names, clock::monotonic_ns());
     }
 
     /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event
     /// ([`limit::Limits::EVENT`]).
     pub fn report_so_far(&mut self, probes: &Probes) -> WhoReport {
-        limit::limited(self.report(probes, clock::monotonic_ns()), &limit::Limits::EVENT)
+        let mut found = limit::limited(self.report(probes, clock::monotonic_ns()), &limit::Limits::EVENT);
+        self.loops.report(&mut found, GAPS_IN_EVENT);
+        found
     }
 
     /// What happened to the watch since this was asked last: a process ended, a core went or came back.
@@ -161,6 +170,7 @@ impl Watch {
         self.look(probes);
         let end_ns = clock::monotonic_ns();
         let mut found = limit::limited(self.report(probes, end_ns), &limit::Limits::RECORDING);
+        self.loops.report(&mut found, GAPS_LISTED);
         let (timeline, table) = (self.timeline, self.table);
         found.timeline = timeline.map(|timeline| timeline.finish(end_ns, table.all()));
         found
@@ -240,6 +250,9 @@ impl Watch {
                 None
             }
         };
+        if let Some(raised) = &raiser {
+            self.loops.arrived(cpu, &cause, at_ns, raised);
+        }
         if let Some(timeline) = &mut self.timeline {
             timeline.arrival(cpu, &cause, at_ns, row, raiser.map(|raised| raised.at_ns));
         }

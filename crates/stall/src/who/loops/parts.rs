@@ -1,0 +1,141 @@
+//! From the causes of a gap to its parts: with how often each began, and who raised it.
+
+use crate::gap::join::{Meaning, Stretch};
+use std::collections::BTreeMap;
+use surefoot_model::{Cause, GapCause, LoopGapPart};
+use surefoot_probes::layout::Turn;
+
+/// How often causes began within a gap.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    by_cause: BTreeMap<Cause, u64>,
+    /// How often the thread's own work was left.
+    entries: u64,
+}
+
+impl Counts {
+    /// Counts over the turns of a core and what they mean, which belong together one by one.
+    ///
+    /// A context that another one interrupted is on the tape again when that one ends, at a lesser depth; it did not
+    /// begin anew.
+    pub(crate) fn of(turns: &[Turn], stretches: &[Stretch], start_ns: u64, end_ns: u64) -> Self {
+        let mut counts = Counts::default();
+        let mut in_work = true;
+        for (index, (turn, stretch)) in turns.iter().zip(stretches).enumerate() {
+            let until_ns = stretches.get(index + 1).map_or(end_ns, |next| next.at_ns.min(end_ns));
+            if until_ns <= stretch.at_ns.max(start_ns) {
+                continue;
+            }
+            match &stretch.meaning {
+                Meaning::Work => in_work = true,
+                Meaning::Unseen => {}
+                Meaning::Cause(cause) => {
+                    let returned = index.checked_sub(1).is_some_and(|before| turns[before].depth > turn.depth);
+                    if !returned || stretch.at_ns < start_ns {
+                        *counts.by_cause.entry(cause.clone()).or_default() += 1;
+                    }
+                    counts.entries += u64::from(std::mem::replace(&mut in_work, false));
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// The parts of a gap, in the order of its causes; `raisers` names who raised a cause.
+///
+/// A cause that has no turn of its own is what entries and exits took, once for each time that work was left.
+pub(crate) fn parts(
+    causes: Vec<GapCause>,
+    counts: &Counts,
+    raisers: impl Fn(&Cause) -> Vec<String>,
+) -> Vec<LoopGapPart> {
+    let part = |GapCause { cause, duration_ns }| LoopGapPart {
+        count: counts.by_cause.get(&cause).copied().unwrap_or(counts.entries).max(1),
+        raisers: raisers(&cause),
+        total_ns: duration_ns,
+        cause,
+    };
+    causes.into_iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gap::join::join;
+    use proptest::prelude::*;
+    use surefoot_model::CauseKind;
+
+    const WORK: u16 = 1;
+
+    fn turn(at_ns: u64, depth: u16, cause: u16) -> Turn {
+        Turn { at_ns, cause, depth, pid: 7 }
+    }
+
+    fn stretches(turns: &[Turn]) -> Vec<Stretch> {
+        let meaning = |turn: &Turn| match turn.cause {
+            WORK => Meaning::Work,
+            0 => Meaning::Unseen,
+            number => Meaning::Cause(Cause::new(CauseKind::Softirq, number.to_string())),
+        };
+        turns.iter().map(|turn| Stretch { at_ns: turn.at_ns, meaning: meaning(turn) }).collect()
+    }
+
+    fn joined(turns: &[Turn], start_ns: u64, end_ns: u64) -> (Vec<LoopGapPart>, u64) {
+        let stretches = stretches(turns);
+        let inside = join(start_ns, end_ns, &stretches);
+        let counts = Counts::of(turns, &stretches, start_ns, end_ns);
+        (parts(inside.causes, &counts, |cause| vec![cause.name.clone()]), inside.unexplained_ns)
+    }
+
+    #[test]
+    fn what_was_interrupted_itself_counts_once() {
+        // A softirq (14) that a timer (3) interrupts, then a second interrupt with two functions (20, twice) in a row.
+        let turns = [
+            turn(0, 0, WORK),
+            turn(110, 1, 14),
+            turn(120, 2, 3),
+            turn(130, 1, 14),
+            turn(140, 0, WORK),
+            turn(150, 1, 4),
+            turn(151, 2, 20),
+            turn(160, 1, 4),
+            turn(161, 2, 20),
+            turn(170, 1, 4),
+            turn(171, 0, WORK),
+        ];
+        let (found, unexplained_ns) = joined(&turns, 100, 180);
+        let row =
+            |name: &str| found.iter().find(|part| part.cause.name == name).map(|part| (part.total_ns, part.count));
+        assert_eq!((row("14"), row("3")), (Some((20, 1)), Some((10, 1))));
+        assert_eq!((row("4"), row("20")), (Some((3, 1)), Some((18, 2))));
+        assert_eq!(unexplained_ns, 29);
+        assert_eq!(found[0].raisers, [found[0].cause.name.clone()]);
+    }
+
+    #[test]
+    fn entries_and_exits_count_as_often_as_work_was_left() {
+        let turns = [turn(0, 0, WORK), turn(10, 1, 3), turn(20, 0, WORK), turn(30, 1, 4), turn(40, 0, WORK)];
+        let counts = Counts::of(&turns, &stretches(&turns), 5, 45);
+        let cause = Cause::new(CauseKind::Timer, "entry and exit");
+        let found = parts(vec![GapCause { cause, duration_ns: 9 }], &counts, |_| Vec::new());
+        assert_eq!(found[0].count, 2);
+    }
+
+    proptest! {
+        /// Whatever is on the tape, the parts and the rest are the gap, to the nanosecond, and nothing ran zero times.
+        #[test]
+        fn parts_and_the_rest_add_up_to_the_gap(
+            mut turns in prop::collection::vec((0u64..300, 0u16..4, prop::sample::select(vec![0u16, 1, 3, 14, 20])), 0..40),
+            start in 0u64..300, length in 1u64..200,
+        ) {
+            turns.sort_by_key(|turn| turn.0);
+            let turns: Vec<Turn> = turns.into_iter().map(|(at, depth, cause)| turn(at, depth, cause)).collect();
+            let (found, unexplained_ns) = joined(&turns, start, start + length);
+            let sum: u64 = found.iter().map(|part| part.total_ns).sum();
+            prop_assert_eq!(sum + unexplained_ns, length);
+            prop_assert!(found.iter().all(|part| part.total_ns > 0 && part.count > 0));
+            prop_assert!(found.iter().map(|part| part.count).sum::<u64>() <= turns.len() as u64);
+        }
+    }
+}
