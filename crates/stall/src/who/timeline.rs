@@ -152,7 +152,7 @@ impl Recorder {
 /// overlap and stand in the order of time.
 fn caused(at_ns: u64, is_deferred: bool, candidates: &[u32], slices: &[TimelineSlice]) -> Option<u32> {
     let slice = |place: u32| &slices[place as usize];
-    let first = candidates.partition_point(|&place| slice(place).start_ns + slice(place).duration_ns < at_ns);
+    let first = candidates.partition_point(|&place| slice(place).start_ns + slice(place).duration_ns <= at_ns);
     let &place = candidates.get(first)?;
     let slack_ns = if is_deferred { DEFERRED_NS } else { SLACK_NS };
     (slice(place).start_ns <= at_ns.saturating_add(slack_ns)).then_some(place)
