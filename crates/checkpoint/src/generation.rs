@@ -77,20 +77,8 @@ impl Manifest {
     /// # Errors
     /// [`Error::Option`] when there are too many regions or names are too long.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        self.check().map_err(|why| Error::Option { option: "regions", why })?;
-        let text = serde_json::to_vec(self)
-            .map_err(|error| Error::Option { option: "regions", why: format!("the manifest has no text: {error}") })?;
-        if text.len() > MANIFEST_BYTES_MAX {
-            let why = format!("the manifest has {} bytes, {MANIFEST_BYTES_MAX} are possible", text.len());
-            return Err(Error::Option { option: "regions", why });
-        }
-        let mut bytes = Vec::with_capacity((PRELUDE_BYTES + text.len()).next_multiple_of(PAGE_BYTES));
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&crc32c(&text).to_le_bytes());
-        bytes.extend_from_slice(&text);
-        bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
-        Ok(bytes)
+        let bytes = self.check().and_then(|()| frame(MAGIC, self));
+        bytes.map_err(|why| Error::Option { option: "regions", why })
     }
 
     /// Reads a manifest; bytes from anywhere are taken.
@@ -98,25 +86,7 @@ impl Manifest {
     /// # Errors
     /// One sentence about what is wrong with them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (prelude, text) =
-            bytes.split_at_checked(PRELUDE_BYTES).ok_or("it is shorter than a manifest's first line")?;
-        let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
-        if prelude[..6] != MAGIC[..6] {
-            return Err("it is no manifest".into());
-        }
-        if prelude[6..8] != MAGIC[6..] {
-            let version = String::from_utf8_lossy(&prelude[6..8]).into_owned();
-            return Err(format!("it has version {version:?} of the format; this program knows 01 only"));
-        }
-        let length = word(8) as usize;
-        if length > MANIFEST_BYTES_MAX || length > text.len() {
-            return Err(format!("it says that it has {length} bytes, {} are there", text.len()));
-        }
-        let text = &text[..length];
-        if crc32c(text) != word(12) {
-            return Err("its checksum is wrong".into());
-        }
-        let manifest: Manifest = serde_json::from_slice(text).map_err(|error| format!("it cannot be read: {error}"))?;
+        let manifest: Manifest = unframe(MAGIC, bytes)?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -126,11 +96,7 @@ impl Manifest {
     /// # Errors
     /// [`Error::Storage`] when the file cannot be read, [`Error::Damaged`] when it is no manifest.
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, Error> {
-        let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
-        let length = file.length().map_err(Error::storage("read", path))?;
-        let limit = (PRELUDE_BYTES + MANIFEST_BYTES_MAX).next_multiple_of(PAGE_BYTES) as u64;
-        let mut bytes = vec![0; length.min(limit) as usize];
-        file.read_at(&mut bytes, 0).map_err(Error::storage("read", path))?;
+        let bytes = read_framed(storage, path)?;
         Manifest::from_bytes(&bytes).map_err(|why| Error::Damaged { path: path.to_owned(), why })
     }
 
@@ -163,6 +129,82 @@ impl Manifest {
         }
         Geometry::new(self.payload_bytes, self.protection).map(drop).map_err(|error| error.to_string())
     }
+}
+
+/// The mark of rank 0 that all ranks' parts of a generation are on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    /// Which checkpoint.
+    pub generation: GenerationId,
+    /// How many ranks it has.
+    pub ranks: u32,
+}
+
+impl Commit {
+    /// The first bytes of a commit.
+    const MAGIC: [u8; 8] = *b"SFCOMM01";
+
+    /// Its bytes, as those of a manifest.
+    ///
+    /// # Errors
+    /// [`Error::Option`]; it cannot happen with a structure of numbers.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        frame(Commit::MAGIC, self).map_err(|why| Error::Option { option: "commit", why })
+    }
+
+    /// Reads the commit in a file.
+    ///
+    /// # Errors
+    /// As [`Manifest::read`].
+    pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, Error> {
+        let bytes = read_framed(storage, path)?;
+        unframe(Commit::MAGIC, &bytes).map_err(|why| Error::Damaged { path: path.to_owned(), why })
+    }
+}
+
+/// Letters, length, checksum, text, filled up to whole pages.
+fn frame(magic: [u8; 8], content: &impl Serialize) -> Result<Vec<u8>, String> {
+    let text = serde_json::to_vec(content).map_err(|error| format!("it has no text form: {error}"))?;
+    if text.len() > MANIFEST_BYTES_MAX {
+        return Err(format!("the manifest has {} bytes, {MANIFEST_BYTES_MAX} are possible", text.len()));
+    }
+    let mut bytes = Vec::with_capacity((PRELUDE_BYTES + text.len()).next_multiple_of(PAGE_BYTES));
+    bytes.extend_from_slice(&magic);
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&crc32c(&text).to_le_bytes());
+    bytes.extend_from_slice(&text);
+    bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
+    Ok(bytes)
+}
+
+fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) -> Result<T, String> {
+    let (prelude, text) = bytes.split_at_checked(PRELUDE_BYTES).ok_or("it is shorter than a manifest's first line")?;
+    let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
+    if prelude[..6] != magic[..6] {
+        return Err("it is no manifest".into());
+    }
+    if prelude[6..8] != magic[6..] {
+        let version = String::from_utf8_lossy(&prelude[6..8]).into_owned();
+        return Err(format!("it has version {version:?} of the format; this program knows 01 only"));
+    }
+    let length = word(8) as usize;
+    if length > MANIFEST_BYTES_MAX || length > text.len() {
+        return Err(format!("it says that it has {length} bytes, {} are there", text.len()));
+    }
+    let text = &text[..length];
+    if crc32c(text) != word(12) {
+        return Err("its checksum is wrong".into());
+    }
+    serde_json::from_slice(text).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+fn read_framed(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>, Error> {
+    let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
+    let length = file.length().map_err(Error::storage("read", path))?;
+    let limit = (PRELUDE_BYTES + MANIFEST_BYTES_MAX).next_multiple_of(PAGE_BYTES) as u64;
+    let mut bytes = vec![0; length.min(limit) as usize];
+    file.read_at(&mut bytes, 0).map_err(Error::storage("read", path))?;
+    Ok(bytes)
 }
 
 /// Names of jobs and regions become file names and lines of text: letters, digits, and `. _ - / : [ ]` inside.

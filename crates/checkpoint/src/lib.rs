@@ -15,6 +15,7 @@ pub mod generation;
 pub mod group;
 pub mod image;
 pub mod storage;
+pub mod tier;
 
 pub use controller::{Controller, Decision, Place, Policy, Situation};
 pub use error::Error;

@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The file system of this machine.
@@ -16,6 +16,19 @@ pub struct Disk;
 impl Storage for Disk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
+        let metadata = fs::symlink_metadata(path)?;
+        // SAFETY: it only reads a number.
+        let user = unsafe { libc::geteuid() };
+        let why = match () {
+            () if metadata.is_symlink() => "it is a symbolic link",
+            () if !metadata.is_dir() => "it is no directory",
+            () if metadata.uid() != user => "it belongs to another user",
+            () => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 
     fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
@@ -81,6 +94,17 @@ impl Storage for Disk {
         }
         names.sort();
         Ok(names)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
+        // SAFETY: the descriptor is open; no memory is passed.
+        match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+            0 => Ok(Box::new(file)),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -152,6 +176,21 @@ mod tests {
         assert_eq!(Disk.open_file(&link, false).err().unwrap().raw_os_error(), Some(libc::ELOOP));
         assert_eq!(Disk.list_directory(&directory).unwrap(), [PathBuf::from("file"), PathBuf::from("link")]);
         assert!(Disk.open_file(&directory, false).is_err());
+        Disk.expect_own_directory(&directory).unwrap();
+        let elsewhere = home.path().join("elsewhere");
+        symlink(&directory, &elsewhere).unwrap();
+        assert!(Disk.expect_own_directory(&elsewhere).unwrap_err().to_string().contains("symbolic link"));
+        assert!(Disk.expect_own_directory(&path).is_err());
+    }
+
+    #[test]
+    fn only_one_has_a_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lock");
+        let first = Disk.lock(&path).unwrap();
+        assert_eq!(Disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        assert!(Disk.lock(&path).is_ok());
     }
 
     #[test]

@@ -13,6 +13,10 @@ pub trait Storage: Send + Sync {
     /// Creates a directory, private to the user. That it exists already is an error of kind `AlreadyExists`.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
+    /// Refuses what is there if it is no directory, or a link to one, or belongs to another user: whoever can change it
+    /// could change what comes back.
+    fn expect_own_directory(&self, path: &Path) -> io::Result<()>;
+
     /// Creates a new file for reading and writing with room for `bytes`, private to the user; an existing one is an
     /// error. With `direct`, reads and writes pass the page cache where the file system can do that.
     fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>>;
@@ -34,6 +38,10 @@ pub trait Storage: Send + Sync {
 
     /// Names in a directory, sorted; [`LISTED_MAX`] at most, more is an error.
     fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Takes a file for this process alone, creating it if it is not there, until what is returned is dropped. That
+    /// another has it is an error of kind `WouldBlock`.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
     /// Bytes that can still be written below a directory, for this user.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;

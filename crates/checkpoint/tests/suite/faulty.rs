@@ -14,6 +14,10 @@ impl Storage for Faulty {
         self.0.create_directory(path)
     }
 
+    fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.list_directory(path).map(drop)
+    }
+
     fn create_file(&self, path: &Path, bytes: u64, _: bool) -> io::Result<Box<dyn StoredFile>> {
         Ok(Box::new(Opened(self.0.create_file(path, bytes)?)))
     }
@@ -40,6 +44,10 @@ impl Storage for Faulty {
 
     fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.0.list_directory(path)
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {

@@ -16,7 +16,7 @@ struct Saved {
     digest: u32,
 }
 
-fn payload(bytes: usize, seed: u64) -> Vec<u8> {
+pub fn payload(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,2 +1,3 @@
+mod durable;
 mod faulty;
 mod image;

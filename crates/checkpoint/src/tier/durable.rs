@@ -1,0 +1,261 @@
+//! Directories that outlive the machine's power: the SSD of a node, or a shared file system.
+
+mod writer;
+
+pub use writer::Pace;
+
+use super::{create_directories, directory_name, generation_of};
+use crate::generation::{Commit, GenerationId, Manifest, check_name};
+use crate::image::{COLUMNS_DATA, Geometry, Protection};
+use crate::{Error, Storage, StoredFile};
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a durable tier writes.
+#[derive(Debug, Clone)]
+pub struct DurableOptions {
+    /// Committed generations that are kept, at least 1.
+    pub keep: usize,
+    /// Writes under way at once.
+    pub queue_depth: usize,
+    /// What protects a checkpoint there. Without parity, a sixth less is written; drives have codes of their own.
+    pub protection: Protection,
+    /// The most bytes per second of this rank; `None` for as fast as it goes.
+    pub limit_bytes_per_s: Option<u64>,
+}
+
+impl Default for DurableOptions {
+    fn default() -> Self {
+        DurableOptions { keep: 2, queue_depth: 4, protection: Protection::Checked, limit_bytes_per_s: None }
+    }
+}
+
+/// The durable tier of one rank.
+#[derive(Clone)]
+pub struct Durable {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+    options: DurableOptions,
+}
+
+/// A generation in a durable tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Which.
+    pub generation: GenerationId,
+    /// How many ranks it has, when rank 0 has marked it as complete.
+    pub committed_ranks: Option<u32>,
+}
+
+impl Durable {
+    /// Opens or creates the directory of a job below `base`.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a name or options that cannot be used, [`Error::Storage`].
+    pub fn open(storage: Arc<dyn Storage>, base: &Path, job: &str, options: DurableOptions) -> Result<Self, Error> {
+        check_name(job).map_err(|why| Error::Option { option: "job", why })?;
+        if options.keep == 0 || !(1..=64).contains(&options.queue_depth) {
+            let why = format!("{} to keep and {} writes at once are not possible", options.keep, options.queue_depth);
+            return Err(Error::Option { option: "durable", why });
+        }
+        let directory = create_directories(&*storage, base, Path::new(job))?;
+        Ok(Durable { storage, directory, options })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What is there, newest first.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn generations(&self) -> Result<Vec<Stored>, Error> {
+        let names = self.storage.list_directory(&self.directory).map_err(Error::storage("list", &self.directory))?;
+        let mut generations: Vec<Stored> = names
+            .iter()
+            .filter_map(|name| generation_of(name))
+            .map(|generation| {
+                let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
+                let committed = commit.ok().filter(|commit| commit.generation == generation);
+                Stored { generation, committed_ranks: committed.map(|commit| commit.ranks) }
+            })
+            .collect();
+        generations.sort_by(|a, b| b.generation.cmp(&a.generation));
+        Ok(generations)
+    }
+
+    /// The manifest of a rank in a generation.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], [`Error::Damaged`] when it is of something else.
+    pub fn manifest(&self, generation: GenerationId, rank: u32) -> Result<Manifest, Error> {
+        let path = self.path(generation, &format!("rank-{rank:05}.manifest"));
+        let manifest = Manifest::read(&*self.storage, &path)?;
+        if (manifest.generation, manifest.rank) != (generation, rank) {
+            let why = format!("it is of rank {} of generation {:?}", manifest.rank, manifest.generation);
+            return Err(Error::Damaged { path, why });
+        }
+        Ok(manifest)
+    }
+
+    /// The image of a rank in a generation.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn image(&self, generation: GenerationId, rank: u32, writable: bool) -> Result<Box<dyn StoredFile>, Error> {
+        let path = self.path(generation, &format!("rank-{rank:05}.image"));
+        self.storage.open_file(&path, writable).map_err(Error::storage("open", &path))
+    }
+
+    /// Bytes that a rank writes for a payload of this geometry.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an impossible payload.
+    pub fn bytes_for(&self, payload_bytes: u64) -> Result<u64, Error> {
+        Ok(Geometry::new(payload_bytes, self.options.protection)?.file_bytes() as u64)
+    }
+
+    /// Whether that many bytes fit.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when not, [`Error::Storage`].
+    pub fn room(&self, needed_bytes: u64) -> Result<(), Error> {
+        let free = self.storage.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
+        if needed_bytes > free {
+            return Err(Error::NoRoom { path: self.directory.clone(), needed_bytes, available_bytes: free });
+        }
+        Ok(())
+    }
+
+    /// Writes one rank's part of a generation, durably, from the image in memory that the manifest describes. Returns
+    /// the bytes written. When it fails nothing of it counts, and what can be removed is removed.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] with the first failure. Nothing is tried twice.
+    pub fn write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
+        let written = self.try_write(manifest, image);
+        if written.is_err() {
+            self.abandon(manifest.generation, manifest.rank);
+        }
+        written
+    }
+
+    fn try_write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
+        let generation = manifest.generation;
+        let directory = create_directories(&*self.storage, &self.directory, Path::new(&directory_name(generation)))?;
+        let parts = Parts::of(manifest, image, self.options.protection)?;
+        let path = self.path(generation, &format!("rank-{:05}.image", manifest.rank));
+        let bytes = parts.manifest.geometry()?.file_bytes() as u64;
+        let file = self.storage.create_file(&path, bytes, true).map_err(Error::storage("create", &path))?;
+        let pace = Pace::new(self.options.limit_bytes_per_s);
+        writer::write_all(&*file, &parts.body, 0, self.options.queue_depth, &pace)
+            .and_then(|()| writer::write_tables(&*file, &parts.table, parts.body.len() as u64))
+            .map_err(Error::storage("write", &path))?;
+        file.sync().map_err(Error::storage("sync", &path))?;
+        drop(file);
+        self.put(generation, &format!("rank-{:05}.manifest", manifest.rank), &parts.manifest.to_bytes()?)?;
+        self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory))?;
+        Ok(bytes)
+    }
+
+    /// Marks a generation as complete; for rank 0, when all ranks have written.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn commit(&self, commit: Commit) -> Result<(), Error> {
+        self.put(commit.generation, "commit", &commit.to_bytes()?)?;
+        let directory = self.directory.join(directory_name(commit.generation));
+        self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory))
+    }
+
+    /// Removes committed generations beyond those to keep, and parts of older ones that were never committed, the
+    /// oldest first. For rank 0, after a commit: the old is removed last.
+    pub fn prune(&self) -> Result<usize, Error> {
+        let generations = self.generations()?;
+        let committed: Vec<GenerationId> = generations
+            .iter()
+            .filter(|stored| stored.committed_ranks.is_some())
+            .map(|stored| stored.generation)
+            .collect();
+        let Some(&oldest_kept) = committed.get(self.options.keep - 1).or(committed.last()) else { return Ok(0) };
+        let mut removed = 0;
+        for stored in generations.iter().rev().filter(|stored| stored.generation < oldest_kept) {
+            self.remove(stored.generation)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Removes what one rank wrote of a generation, as far as it can be removed.
+    pub fn abandon(&self, generation: GenerationId, rank: u32) {
+        for kind in ["manifest", "manifest.new", "image"] {
+            let _ = self.storage.remove_file(&self.path(generation, &format!("rank-{rank:05}.{kind}")));
+        }
+        let _ = self.storage.remove_directory(&self.directory.join(directory_name(generation)));
+    }
+
+    /// Removes a generation; the commit first, so that half of it never counts as whole.
+    fn remove(&self, generation: GenerationId) -> Result<(), Error> {
+        let directory = self.directory.join(directory_name(generation));
+        let commit = self.path(generation, "commit");
+        match self.storage.remove_file(&commit) {
+            Ok(()) => self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::storage("remove", &commit)(error)),
+        }
+        for name in self.storage.list_directory(&directory).map_err(Error::storage("list", &directory))? {
+            let path = directory.join(name);
+            self.storage.remove_file(&path).map_err(Error::storage("remove", &path))?;
+        }
+        self.storage.remove_directory(&directory).map_err(Error::storage("remove", &directory))
+    }
+
+    /// Puts a small file in place: whole and durable, or not at all.
+    fn put(&self, generation: GenerationId, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let (path, new) = (self.path(generation, name), self.path(generation, &format!("{name}.new")));
+        let _ = self.storage.remove_file(&new);
+        let file = self.storage.create_file(&new, 0, false).map_err(Error::storage("create", &new))?;
+        file.write_at(bytes, 0).map_err(Error::storage("write", &new))?;
+        file.sync().map_err(Error::storage("sync", &new))?;
+        drop(file);
+        self.storage.rename(&new, &path).map_err(Error::storage("rename", &new))
+    }
+
+    fn path(&self, generation: GenerationId, name: &str) -> PathBuf {
+        self.directory.join(directory_name(generation)).join(name)
+    }
+}
+
+/// What is written, and the manifest that says so.
+struct Parts<'a> {
+    body: &'a [u8],
+    table: Cow<'a, [u8]>,
+    manifest: Manifest,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes from an image in memory what a tier with this protection keeps.
+    fn of(manifest: &Manifest, image: &'a [u8], protection: Protection) -> Result<Self, Error> {
+        let geometry = manifest.geometry()?;
+        if image.len() != geometry.file_bytes() {
+            let why = format!("it has {} bytes instead of {}", image.len(), geometry.file_bytes());
+            return Err(Error::Option { option: "image", why });
+        }
+        let table = &image[geometry.body_bytes()..][..geometry.table_bytes()];
+        if protection == Protection::Checked && geometry.protection() != Protection::Checked {
+            // The columns of data come first, in the body and in the table.
+            let kept = Geometry::new(manifest.payload_bytes, Protection::Checked)?;
+            let entries = &table[..COLUMNS_DATA * geometry.rows() * 4];
+            let mut table = entries.to_vec();
+            let table_crc32c = crate::image::crc32c(&table);
+            table.resize(kept.table_bytes(), 0);
+            let manifest = Manifest { protection, table_crc32c, ..manifest.clone() };
+            return Ok(Parts { body: &image[..kept.body_bytes()], table: Cow::Owned(table), manifest });
+        }
+        Ok(Parts { body: &image[..geometry.body_bytes()], table: Cow::Borrowed(table), manifest: manifest.clone() })
+    }
+}

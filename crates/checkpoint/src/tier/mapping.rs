@@ -1,0 +1,60 @@
+//! A file of a memory file system, mapped.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// A whole file in memory, shared with whoever opens it next. All its pages are there from the start, so that no access
+/// finds the file system full.
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory that lives as long as the value; who may write to it when is the slot's matter.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `bytes` of a file that is that long and whose room is taken.
+    pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        if file.metadata()?.len() < bytes as u64 || bytes == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is shorter than its mapping"));
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice; the file is open and long enough.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Ok(Mapping { start, bytes }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping has that many bytes for as long as it lives, and nobody writes to it while it is shared:
+        // writing takes `&mut`. Another process that changes the file can change what is read, not what it means here.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with these values, and nothing borrows it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}

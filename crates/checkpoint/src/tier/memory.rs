@@ -1,0 +1,255 @@
+//! Memory: a few slots on a memory file system, taken once and used again and again.
+
+use super::mapping::Mapping;
+use super::{create_directories, limits};
+use crate::generation::{GenerationId, Manifest};
+use crate::image::{Geometry, Source, fill};
+use crate::{Disk, Error, Storage};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The most slots of a rank.
+pub const SLOTS_MAX: usize = 16;
+
+/// Number of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotId(pub usize);
+
+/// The image in a slot. While somebody holds it, the slot is not written to.
+#[derive(Clone)]
+pub struct SlotImage {
+    mapping: Arc<Mapping>,
+    bytes: usize,
+}
+
+impl SlotImage {
+    /// The image's bytes; page-aligned.
+    pub fn bytes(&self) -> &[u8] {
+        &self.mapping.bytes()[..self.bytes]
+    }
+}
+
+struct Slot {
+    mapping: Option<Arc<Mapping>>,
+    manifest: Option<Manifest>,
+}
+
+/// The memory tier of one rank.
+pub struct Memory {
+    directory: PathBuf,
+    slots: Vec<Slot>,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl Memory {
+    /// Opens or creates the slots of a rank below `base`, such as `/dev/shm`.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for fewer than 2 or too many slots; [`Error::Storage`], with `WouldBlock` when another process
+    /// runs the same rank of the same job there.
+    pub fn open(base: &Path, job: &str, rank: u32, slots: usize) -> Result<Self, Error> {
+        if !(2..=SLOTS_MAX).contains(&slots) {
+            return Err(Error::Option { option: "slots", why: format!("{slots} is outside 2 to {SLOTS_MAX}") });
+        }
+        crate::generation::check_name(job).map_err(|why| Error::Option { option: "job", why })?;
+        let below = Path::new(job).join(format!("rank-{rank:05}"));
+        let directory = create_directories(&Disk, base, &below)?;
+        let lock_path = directory.join("lock");
+        let lock = Disk.lock(&lock_path).map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
+        let mut memory = Memory { directory, slots: Vec::new(), _lock: lock };
+        // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
+        let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
+        let count = found.map_or(slots, |last| last + 1);
+        memory.slots =
+            (0..count).map(|number| Slot { mapping: None, manifest: memory.read_manifest(SlotId(number)) }).collect();
+        Ok(memory)
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The manifests that are there, by slot. That an image is there does not say that it is good.
+    pub fn manifests(&self) -> impl Iterator<Item = (SlotId, &Manifest)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| Some((SlotId(number), slot.manifest.as_ref()?)))
+    }
+
+    /// The path of a slot's image.
+    pub fn image_path(&self, slot: SlotId) -> PathBuf {
+        self.path(slot, "image")
+    }
+
+    /// Whether there is, or can be made, a slot for an image of this geometry. `root` is `/` but in tests.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when not, with what there is.
+    pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<(), Error> {
+        let Some(slot) = self.next_slot() else {
+            return Err(Error::NoRoom {
+                path: self.directory.clone(),
+                needed_bytes: geometry.file_bytes() as u64,
+                available_bytes: 0,
+            });
+        };
+        let has = self.slot_bytes(slot);
+        let needed_bytes = (geometry.file_bytes() as u64).saturating_sub(has);
+        if needed_bytes == 0 {
+            return Ok(());
+        }
+        let free = Disk.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
+        let limit = limits::memory_available_bytes(root).unwrap_or(u64::MAX);
+        let available_bytes = free.min(limit);
+        if needed_bytes > available_bytes {
+            return Err(Error::NoRoom { path: self.directory.clone(), needed_bytes, available_bytes });
+        }
+        Ok(())
+    }
+
+    /// Makes all slots ready for images of this geometry, so that no checkpoint has to wait for memory.
+    ///
+    /// # Errors
+    /// As [`Memory::save`].
+    pub fn prepare(&mut self, geometry: &Geometry) -> Result<(), Error> {
+        (0..self.slots.len())
+            .map(SlotId)
+            .filter(|&slot| self.is_free(slot))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|slot| match self.slots[slot.0].manifest {
+                Some(_) => Ok(()),
+                None => self.map(slot, geometry.file_bytes()),
+            })
+    }
+
+    /// Saves a payload into the slot whose checkpoint is the oldest, and returns the slot. The manifest's digest is
+    /// filled in. `step` is called now and then, with the rows that are done.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] when every slot is being read or holds the only checkpoint; [`Error::Storage`].
+    pub fn save(
+        &mut self,
+        mut manifest: Manifest,
+        source: &Source<'_>,
+        step: &mut dyn FnMut(usize),
+    ) -> Result<SlotId, Error> {
+        let geometry = manifest.geometry()?;
+        let bytes = geometry.file_bytes();
+        let slot = self.next_slot().ok_or_else(|| Error::NoRoom {
+            path: self.directory.clone(),
+            needed_bytes: bytes as u64,
+            available_bytes: 0,
+        })?;
+        self.forget(slot)?;
+        self.map(slot, bytes)?;
+        let Some(mapping) = self.slots[slot.0].mapping.as_mut().and_then(Arc::get_mut) else {
+            return Err(Error::Option { option: "slots", why: "the slot is being read".into() });
+        };
+        manifest.table_crc32c = fill(&geometry, source, &mut mapping.bytes_mut()[..bytes], step)?;
+        self.write_manifest(slot, manifest)?;
+        Ok(slot)
+    }
+
+    /// The image in a slot, for whoever copies it elsewhere.
+    pub fn image(&mut self, slot: SlotId) -> Result<SlotImage, Error> {
+        let manifest = self.slots.get(slot.0).and_then(|slot| slot.manifest.as_ref());
+        let manifest =
+            manifest.ok_or_else(|| Error::Option { option: "slot", why: format!("{} holds nothing", slot.0) })?;
+        let bytes = manifest.geometry()?.file_bytes();
+        self.map(slot, bytes)?;
+        let mapping = self.slots[slot.0].mapping.clone();
+        mapping
+            .map(|mapping| SlotImage { mapping, bytes })
+            .ok_or_else(|| Error::Option { option: "slot", why: format!("{} is not mapped", slot.0) })
+    }
+
+    /// Forgets the checkpoint in a slot; its room stays for the next.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn forget(&mut self, slot: SlotId) -> Result<(), Error> {
+        for kind in ["manifest", "copy"] {
+            let path = self.path(slot, kind);
+            match Disk.remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::storage("remove", &path)(error)),
+            }
+        }
+        self.slots[slot.0].manifest = None;
+        Ok(())
+    }
+
+    /// The slot of a generation.
+    pub fn slot_of(&self, generation: GenerationId) -> Option<SlotId> {
+        self.manifests().find(|(_, manifest)| manifest.generation == generation).map(|(slot, _)| slot)
+    }
+
+    fn path(&self, slot: SlotId, kind: &str) -> PathBuf {
+        self.directory.join(format!("slot-{}.{kind}", slot.0))
+    }
+
+    fn read_manifest(&self, slot: SlotId) -> Option<Manifest> {
+        ["manifest", "copy"].iter().find_map(|kind| Manifest::read(&Disk, &self.path(slot, kind)).ok())
+    }
+
+    fn is_free(&self, slot: SlotId) -> bool {
+        self.slots[slot.0].mapping.as_ref().is_none_or(|mapping| Arc::strong_count(mapping) == 1)
+    }
+
+    /// The slot to write to next: an empty one, or the oldest, but never the newest checkpoint and none that is read.
+    fn next_slot(&self) -> Option<SlotId> {
+        let number = |slot: &SlotId| self.slots[slot.0].manifest.as_ref().map(|manifest| manifest.generation.number);
+        let newest = (0..self.slots.len()).map(SlotId).filter(|slot| number(slot).is_some()).max_by_key(number);
+        let candidates = (0..self.slots.len()).map(SlotId).filter(|&slot| self.is_free(slot) && Some(slot) != newest);
+        candidates.min_by_key(|slot| number(slot).map_or(0, |number| number.saturating_add(1)))
+    }
+
+    fn slot_bytes(&self, slot: SlotId) -> u64 {
+        std::fs::symlink_metadata(self.path(slot, "image")).map_or(0, |metadata| metadata.len())
+    }
+
+    /// Makes sure that a slot is mapped and has room.
+    fn map(&mut self, slot: SlotId, bytes: usize) -> Result<(), Error> {
+        if self.slots[slot.0].mapping.as_ref().is_some_and(|mapping| mapping.bytes().len() >= bytes) {
+            return Ok(());
+        }
+        let path = self.path(slot, "image");
+        self.slots[slot.0].mapping = None;
+        let is_long_enough = self.slot_bytes(slot) >= bytes as u64;
+        if !is_long_enough {
+            match Disk.remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::storage("remove", &path)(error)),
+            }
+            Disk.create_file(&path, bytes as u64, false).map_err(Error::storage("create", &path))?;
+        }
+        let file = open_for_mapping(&path).map_err(Error::storage("open", &path))?;
+        let mapping = Mapping::new(&file, bytes).map_err(Error::storage("map", &path))?;
+        self.slots[slot.0].mapping = Some(Arc::new(mapping));
+        Ok(())
+    }
+
+    fn write_manifest(&mut self, slot: SlotId, manifest: Manifest) -> Result<(), Error> {
+        let bytes = manifest.to_bytes()?;
+        // The copy first: from the moment the manifest has its name, both are there.
+        for kind in ["copy", "manifest"] {
+            let (path, new) = (self.path(slot, kind), self.path(slot, "new"));
+            let _ = Disk.remove_file(&new);
+            let file = Disk.create_file(&new, 0, false).map_err(Error::storage("create", &new))?;
+            file.write_at(&bytes, 0).map_err(Error::storage("write", &new))?;
+            Disk.rename(&new, &path).map_err(Error::storage("rename", &new))?;
+        }
+        self.slots[slot.0].manifest = Some(manifest);
+        Ok(())
+    }
+}
+
+fn open_for_mapping(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)
+}
