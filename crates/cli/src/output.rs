@@ -3,8 +3,8 @@
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_model::{
-    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, Lost, Notice, Report, SelfCost,
-    Untimed, WhoReport,
+    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary, Lost, Notice,
+    Report, SelfCost, Untimed, WhoReport,
 };
 
 /// A line of a report.
@@ -25,6 +25,8 @@ enum Line<'a> {
     Cost(&'a SelfCost),
     Capability(&'a Capability),
     Interrupt(&'a Interrupt),
+    Loop(&'a LoopSummary),
+    LoopGap(&'a LoopGap),
     Who {
         duration_ns: u64,
         joined_count: u64,
@@ -133,10 +135,17 @@ pub fn capabilities(out: &mut impl Write, capabilities: &[Capability]) -> io::Re
     capabilities.iter().try_for_each(|capability| line(out, &Line::Capability(capability)))
 }
 
-/// Writes who raised what: a line per kind of interrupt and core, then a closing one.
+/// Writes who raised what: a line per kind of interrupt and core, one per polling thread that notes its gaps and one
+/// per gap, then a closing one.
 pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
     for interrupt in &found.interrupts {
         line(out, &Line::Interrupt(interrupt))?;
+    }
+    for summary in &found.loops {
+        line(out, &Line::Loop(summary))?;
+    }
+    for gap in &found.loop_gaps {
+        line(out, &Line::LoopGap(gap))?;
     }
     line(
         out,

@@ -1,5 +1,7 @@
 //! `surefoot stall who`.
 
+mod loops;
+
 use crate::args::WhoOptions;
 use crate::destination::Destination;
 use crate::exit::Outcome;
@@ -237,6 +239,7 @@ pub fn text(found: &WhoReport) -> String {
                 &format!("  Advice: {}\n    because {}\n    see {}\n", advice.remedy, advice.evidence, advice.source);
         }
     }
+    text += &loops::text(found);
     text += "\n";
     text += &closing(found);
     text
