@@ -1,6 +1,6 @@
 // @ts-check
 // Drives the built page in Chromium against made-up hosts: npm run build && npm run browser [-- FOLDER]
-// With a folder it also leaves screenshots there. Everything stays on the loopback interface.
+// With a folder it also leaves screenshots there; words after it choose the checks with these words in their name. Everything stays on the loopback interface.
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync } from "node:fs";
@@ -9,7 +9,7 @@ import { faintText } from "./contrast.mjs";
 import { startServer } from "./server.mjs";
 
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const folder = process.argv[2];
+const [folder, words = ""] = process.argv.slice(2);
 if (!existsSync(executablePath)) throw new Error(`${executablePath} is not there; install chromium or set CHROMIUM`);
 if (folder) mkdirSync(folder, { recursive: true });
 
@@ -35,6 +35,7 @@ let failed = 0;
 
 /** One check on a page and a server of its own. @param {string} name @param {Options} options @param {(stage: Stage) => Promise<void>} check */
 async function on(name, options, check) {
+  if (!name.includes(words)) return;
   const server = await startServer(options.scenario ?? "small", { seconds: options.seconds ?? 900 });
   const context = await browser.newContext({
     viewport: options.viewport ?? { width: 1440, height: 900 },
@@ -173,6 +174,106 @@ await on("stalls open to their evidence and lead to the timeline", {}, async ({ 
   assert.match(await stall.innerText(), /Evidence\s+.*traced intervals cover/s);
   await stall.getByRole("button", { name: "Show in the timeline" }).click();
   assert.match(await part("ledger").innerText(), /^Core \d/);
+});
+
+await on("a row opens to its raisers, advice and stacks, and text of the machine stays text", {}, async ({ page, part }) => {
+  await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  await part("icicle").waitFor();
+  assert.match(await part("advice").innerText(), /Do not unmap.*because\s+3400 of 3649 from stats in munmap\s+see\s+mmap\(2\)/is);
+  const text = await part("who").innerText();
+  assert.match(text, /<img src=x onerror=alert\(2\)>-6391 of process 6370 in mprotect/);
+  assert.equal(await page.locator("img, main script, main b").count(), 0);
+  const names = await part("icicle").locator("[role=treeitem]").evaluateAll((items) => items.map((item) => item.getAttribute("aria-label")));
+  assert.ok(names.some((name) => name?.startsWith("<script>alert(3)</script>, user function, 61 times, 1.67")), names.join("\n"));
+  assert.equal(await page.title(), "Surefoot");
+  await part("loops").getByText("rx <b>queue</b> 0").first().waitFor();
+});
+
+await on("the icicle zooms by pointer and key, and the way leads back", {}, async ({ page, part }) => {
+  await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  const icicle = part("icicle");
+  await icicle.waitFor();
+  const frame = (/** @type {string} */ name) => icicle.locator("[role=treeitem]", { hasText: name }).first();
+  const wide = async (/** @type {string} */ name) => Math.round((await frame(name).boundingBox())?.width ?? 0);
+  const full = await wide("TLB shootdown");
+  assert.ok((await wide("rotate_log")) < full / 5);
+  await frame("rotate_log").hover();
+  assert.match(await part("readout").innerText(), /rotate_log\s+user function\s+410 times, 11\.2 %/);
+  await frame("rotate_log").click();
+  await part("way").getByText("rotate_log").waitFor();
+  assert.equal(await wide("rotate_log"), full);
+  assert.equal(await icicle.getByText("publish", { exact: true }).count(), 0);
+  await part("way").getByRole("button", { name: /^TLB shootdown/ }).click();
+  await icicle.getByText("publish", { exact: true }).waitFor();
+
+  await icicle.focus();
+  const active = () => icicle.evaluate((tree) => document.getElementById(tree.getAttribute("aria-activedescendant") ?? "")?.getAttribute("aria-label") ?? "");
+  await page.keyboard.press("ArrowDown");
+  assert.match(await active(), /^TLB shootdown/);
+  for (let press = 0; press < 4; press += 1) await page.keyboard.press("ArrowDown");
+  assert.match(await active(), /^read_counter_by_stdio, user function, /);
+  await page.keyboard.press("ArrowRight");
+  assert.match(await active(), /^rotate_log, /);
+  assert.match(await part("readout").innerText(), /rotate_log/);
+  await page.keyboard.press("Enter");
+  assert.equal(await wide("rotate_log"), full);
+  assert.match(await active(), /^rotate_log, /);
+  await page.keyboard.press("Escape");
+  await part("way").locator("[aria-current]", { hasText: "main" }).waitFor();
+  for (let press = 0; press < 6; press += 1) await page.keyboard.press("Escape");
+  assert.equal(await part("way").locator("button").count(), 0);
+  assert.equal(await active(), "");
+});
+
+await on("a search marks frames, and a raiser shows its own stacks", {}, async ({ page, part }) => {
+  await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  await page.locator("input[name=frame]").fill("MADVISE");
+  await part("readout").getByText(/^5 frames found, below them 5\.15 % of 3.649 arrivals$/).waitFor();
+  assert.equal(await part("icicle").locator(".hit").count(), 5);
+  await page.locator("input[name=frame]").fill("");
+  await part("raisers").getByRole("button", { name: /in madvise/ }).click();
+  await part("icicle").getByText("arena_purge").waitFor();
+  assert.equal(await part("icicle").getByText("rotate_log").count(), 0);
+  assert.match(await part("icicle").locator("[role=treeitem]").first().getAttribute("aria-label") ?? "", /, 188 times, 100 %$/);
+});
+
+await on("a newer report comes by itself, and what was opened stays open", {}, async ({ page, part, server }) => {
+  await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  await part("icicle").locator("[role=treeitem]", { hasText: "rotate_log" }).first().click();
+  const asked = () => server.control.requests.filter((path) => path === "/api/v1/who").length;
+  const before = asked();
+  await page.waitForTimeout(6500);
+  assert.ok(asked() > before && asked() <= before + 3, `asked ${asked() - before} times`);
+  await part("way").locator("[aria-current]", { hasText: "rotate_log" }).waitFor();
+});
+
+await on("where nobody watches raisers one line says how to", { scenario: "quiet" }, async ({ page, part }) => {
+  assert.match(await part("who").innerText(), /not being watched; start with surefoot watch --who CORES/);
+  assert.equal(await page.locator("section[data-testid=who]").count(), 0);
+});
+
+await on("a thousand raisers with ten thousand frames open and zoom fast enough", { scenario: "large" }, async ({ page, part }) => {
+  await part("who").waitFor();
+  await part("pause").click();
+  await page.evaluate(() => {
+    const seen = /** @type {any} */ (globalThis);
+    seen.longest = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (seen.longest = Math.max(seen.longest, entry.duration)))).observe({ type: "longtask" });
+  });
+  await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  await part("icicle").locator("[role=treeitem]").first().waitFor();
+  const drawn = await part("icicle").locator("[role=treeitem]").count();
+  assert.ok(drawn > 1000 && drawn <= 4000, `${drawn} rectangles`);
+  await page.waitForTimeout(500);
+  const opened = await page.evaluate(() => /** @type {any} */ (globalThis).longest);
+  await page.evaluate(() => void (/** @type {any} */ (globalThis).longest = 0));
+  const box = await part("icicle").boundingBox();
+  assert.ok(box);
+  for (let at = 0; at < 60; at += 1) await page.mouse.move(box.x + (box.width * at) / 60, box.y + 60);
+  await page.waitForTimeout(300);
+  const moved = await page.evaluate(() => /** @type {any} */ (globalThis).longest);
+  console.log(`        longest task: ${Math.round(opened)} ms to draw ${drawn} rectangles, ${Math.round(moved)} ms to move over them`);
+  assert.ok(moved < 200, "moving the pointer draws nothing anew");
 });
 
 await on("pause asks nothing of the server, resume catches up", {}, async ({ page, part, server }) => {
@@ -318,12 +419,20 @@ for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
       await part("stalls").waitFor();
       const first = part("stalls").locator("summary").first();
       if (scenario !== "quiet") await first.click();
+      const opener = part("who").getByRole("button", { name: /TLB shootdown/ });
+      if (await opener.count()) {
+        await opener.click();
+        await part("icicle").locator("[role=treeitem]").first().waitFor();
+        await page.locator("input[name=frame]").fill("munmap");
+        await part("readout").getByText("found").waitFor();
+      }
       assert.deepEqual(await faintText(page), []);
     });
   }
   for (const width of [400, 768, 1024, 1440, 2560]) {
     await on(`fits ${width} px in ${colorScheme}`, { viewport: { width, height: 900 }, colorScheme }, async ({ page, part }) => {
       await part("stalls").waitFor();
+      await part("who").getByRole("button", { name: /TLB shootdown/ }).click();
       await page.waitForTimeout(300);
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, "no sideways scrolling");
       if (folder) await page.screenshot({ path: `${folder}/small-${width}-${colorScheme}.png`, fullPage: true });

@@ -375,6 +375,7 @@ export function makeWho(scenario, endNs) {
       { pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", cpu: 1, start_ns: endNs - 3e9, duration_ns: 41_000, parts: [{ kind: "tlb_shootdown", name: "flush_tlb_func", total_ns: 22_000, count: 7, raisers: ["stats-6374 in munmap"] }, { kind: "timer", name: "local_timer", total_ns: 14_500, count: 1, raisers: [] }], unexplained_ns: 4_500 },
       { pid: 6370, tid: 6371, name: "rx <b>queue</b> 0", cpu: null, start_ns: endNs - 9e9, duration_ns: 12_000, parts: [], unexplained_ns: 12_000 },
     ],
+    notices: [{ at_ns: endNs - 12e9, text: "process 6392 (stats) ended; its stacks of later records have no names" }],
     missing: scenario === "large" ? ["user stacks of 3 threads end early: their program has no frame pointers"] : [],
     cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, self_interrupts: 0 },
   };

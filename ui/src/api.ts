@@ -75,7 +75,7 @@ export async function fetchWho(): Promise<WhoReport | null> {
     Array.isArray(who.missing) &&
     who.interrupts.every((one) => isRecord(one) && Array.isArray(one.raisers) && Array.isArray(one.advice));
   if (!isUsable) throw new Error("the server's report of raisers has another form; page and server may be of different versions");
-  return { ...who, loops: who.loops ?? [], loop_gaps: who.loop_gaps ?? [] } as unknown as WhoReport;
+  return { ...who, loops: who.loops ?? [], loop_gaps: who.loop_gaps ?? [], notices: who.notices ?? [] } as unknown as WhoReport;
 }
 
 export interface EventHandlers {

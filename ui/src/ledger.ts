@@ -1,7 +1,7 @@
 // Sums over windows. All pure: the same blocks and filters give the same numbers.
 
 import { IDLE, KERNEL, TIMES, UNEXPLAINED, USER, WALL, type Block, type CauseEntry } from "./history.ts";
-import { KINDS, VERDICT_KINDS, type Completeness, type Gap, type Kind, type SelfCost, type Untimed } from "./model.ts";
+import { KINDS, VERDICT_KINDS, type Completeness, type Gap, type Interrupt, type Kind, type SelfCost, type Untimed } from "./model.ts";
 
 /** What one cause took. */
 export interface CauseSum {
@@ -217,4 +217,13 @@ export function sumUntimed(blocks: readonly Block[], passes: (cpu: number) => bo
     }
   }
   return [...rows.values()].sort((a, b) => b.count - a.count);
+}
+
+/** The interrupts on these cores and of these kinds, costliest first. */
+export function filterInterrupts(interrupts: readonly Interrupt[], hasCpu: (cpu: number) => boolean, kinds: readonly Kind[]): Interrupt[] {
+  // Nobody raises a task: what preempts is among the causes, and with all its tasks it would fill the table.
+  const isRaised = (one: Interrupt) => one.kind !== "preemption" || one.raisers.length > 0 || one.advice.length > 0;
+  const isOfKind = (one: Interrupt) => kinds.length === 0 || kinds.some((kind) => kind === one.kind);
+  const shown = interrupts.filter((one) => isRaised(one) && hasCpu(one.cpu) && isOfKind(one));
+  return shown.sort((a, b) => b.total_ns - a.total_ns);
 }

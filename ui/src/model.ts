@@ -216,8 +216,8 @@ export interface WhoReport {
   loops: LoopSummary[];
   loop_gaps: LoopGap[];
   missing: string[];
-  /** What happened to the watch itself; not of every server. */
-  notices?: Notice[];
+  /** What happened to the watch itself. */
+  notices: Notice[];
   cost: SelfCost;
 }
 

@@ -3,7 +3,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { History, KEEP_NS } from "./history.ts";
-import { coreFilter, filterGaps, kindMask, sumCores, total } from "./ledger.ts";
+import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCores, total } from "./ledger.ts";
 import type { ReportCause, Snapshot, WhoReport } from "./model.ts";
 import type { Theme } from "./palette.ts";
 import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
@@ -111,14 +111,10 @@ export const gaps = computed(() => {
   return filterGaps(history.gaps, coreFilter(cpus), kinds, minUs * 1000, fromNs, untilNs);
 });
 
-/** The interrupts of the cores and kinds chosen, costliest first. A report counts from its start, whatever the range. */
+/** The interrupts of the cores and kinds chosen. A report counts from its start, whatever the range. */
 export const whoInterrupts = computed(() => {
   const { cpus, kinds } = filters.value;
-  const hasCpu = coreFilter(cpus);
-  const shown = (who.value?.interrupts ?? []).filter(
-    (one) => hasCpu(one.cpu) && (kinds.length === 0 || kinds.some((kind) => kind === one.kind)),
-  );
-  return shown.sort((a, b) => b.total_ns - a.total_ns);
+  return filterInterrupts(who.value?.interrupts ?? [], coreFilter(cpus), kinds);
 });
 
 // The timeline.

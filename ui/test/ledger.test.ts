@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeHost } from "../dev/sample.mjs";
+import { makeHost, makeWho } from "../dev/sample.mjs";
 import { History, MAX_CAUSES, MAX_GAPS, MAX_WINDOWS } from "../src/history.ts";
-import { coreFilter, filterGaps, kindMask, sumCompleteness, sumCores, sumCost, total } from "../src/ledger.ts";
+import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCompleteness, sumCores, sumCost, total } from "../src/ledger.ts";
 import { kindIndex, type Gap, type Window } from "../src/model.ts";
 
 const all = coreFilter([]);
@@ -115,4 +115,14 @@ test("cost and completeness are summed, memory is not", () => {
   const loc = sumCompleteness(history.blocks).find((row) => row.row === "LOC");
   assert.equal(loc?.kernel_count, windows.reduce((sum, window) => sum + window.completeness[0].kernel_count, 0));
   assert.equal(windows[0].completeness[0].kernel_count, history.blocks[0].completeness[0].kernel_count, "sums leave the windows alone");
+});
+
+test("interrupts pass by core and kind, costliest first, and tasks that nobody raised stay out", () => {
+  const { interrupts } = makeWho("small", 1e9);
+  const task = { ...interrupts[0], kind: "preemption", name: "rustc", total_ns: 9e9, raisers: [], advice: [] };
+  const shown = filterInterrupts([task, ...interrupts], all, []);
+  assert.equal(shown.length, interrupts.length);
+  assert.ok(shown.every((one, at) => at === 0 || one.total_ns <= shown[at - 1].total_ns));
+  assert.deepEqual(filterInterrupts(interrupts, coreFilter([0]), []).map((one) => one.kind), ["reschedule"]);
+  assert.deepEqual(filterInterrupts(interrupts, all, ["timer"]).map((one) => one.name), ["local_timer"]);
 });

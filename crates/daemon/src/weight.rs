@@ -46,7 +46,8 @@ pub(crate) fn who_bytes(who: &WhoReport) -> usize {
     let probes: usize = who.cost.probes.iter().map(|probe| size_of_val(probe) + probe.name.len()).sum();
     let loops =
         who.loops.iter().map(loop_bytes).sum::<usize>() + who.loop_gaps.iter().map(loop_gap_bytes).sum::<usize>();
-    interrupts.sum::<usize>() + loops + texts(&who.missing) + probes
+    let notices: usize = who.notices.iter().map(|notice| size_of_val(notice) + notice.text.len()).sum();
+    interrupts.sum::<usize>() + loops + notices + texts(&who.missing) + probes
 }
 
 /// An interrupt without its raisers.

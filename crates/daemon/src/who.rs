@@ -20,11 +20,14 @@ const LEFT_OUT: &str = "other raisers, together for lack of room";
 const NOT_WATCHED: &str = "nobody watches who raises interrupts; start with: surefoot watch --who CORES";
 
 /// The same of a recording.
-const NOT_RECORDED: &str = "this recording does not hold who raised the interrupts";
+const NOT_RECORDED: &str =
+    "this recording does not hold who raised the interrupts; record with: surefoot stall record --who CORES";
 
 /// The event itself, or a report of raisers that is cut to its limit.
 pub(crate) fn fitted(mut event: Event) -> Event {
     if let Event::Who(who) = &mut event {
+        // Nobody shows single arrivals here, and there can be a million of them.
+        who.timeline = None;
         fit(who, WHO_BYTES_MAX);
     }
     event
@@ -42,12 +45,14 @@ fn fit(who: &mut WhoReport, bytes_max: usize) {
     let gaps = shorten(&mut who.loop_gaps, bytes_max / 8, loop_gap_bytes);
     let loops = shorten(&mut who.loops, bytes_max / 16, loop_bytes);
     let words = shorten(&mut who.missing, bytes_max / 16, |text| size_of_val(text) + text.len());
+    let notices = shorten(&mut who.notices, bytes_max / 32, |notice| size_of_val(notice) + notice.text.len());
     let raisers = merge_rare_raisers(&mut who.interrupts, bytes_max / 2);
     for (count, what) in [
         (raisers, "rare raisers are counted together"),
         (rows, "kinds of interrupt, the cheapest, are left out"),
         (gaps, "gaps of polling loops, the shortest, are left out"),
         (loops, "polling loops are left out"),
+        (notices, "words about the watch are left out"),
         (words, "words about what is missing are left out"),
     ] {
         if count > 0 {
@@ -151,7 +156,7 @@ fn narrowed<'a>(who: &'a WhoReport, filter: &Filter) -> Cow<'a, WhoReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Cause, CauseKind, CpuId};
+    use surefoot_model::{Cause, CauseKind, CpuId, Notice};
 
     fn raiser(tid: u32, count: u64, certainty: Certainty, frames: usize) -> Raiser {
         let frame = |at| format!("a_function_with_a_long_name_{at}");
@@ -226,6 +231,7 @@ mod tests {
     fn lists_of_any_length_are_cut_and_said() {
         let mut who = report((0..50_000).map(|cpu| interrupt(cpu, Vec::new())).collect());
         who.missing = vec!["x".repeat(100_000); 20];
+        who.notices = vec![Notice { at_ns: 0, text: "y".repeat(100_000) }; 50];
         fit(&mut who, WHO_BYTES_MAX);
         assert!(who_bytes(&who) <= WHO_BYTES_MAX);
         assert_eq!(who.interrupts[0].cpu, CpuId(0), "the costliest stay");

@@ -4,7 +4,7 @@
 import { useComputed, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { count, share } from "../format.ts";
-import { follow, FRAME_KINDS, layoutOf, pathTo, search, type Box, type Found, type FrameKind, type FrameNode, type Layout } from "../icicle.ts";
+import { follow, FRAME_KINDS, frameKey, layoutOf, pathTo, search, type Box, type Found, type FrameKind, type FrameNode, type Layout } from "../icicle.ts";
 
 /** Height of a frame, pixels; the style sheet has the same. */
 const ROW_PX = 20;
@@ -107,6 +107,10 @@ function Readout({ box, whole, top, found }: { box: Signal<Box | null>; whole: n
   );
 }
 
+function keysOf(nodes: readonly FrameNode[]): string[] {
+  return nodes.map((node) => frameKey(node.kind, node.name));
+}
+
 /** Where a key leads from a box. */
 function neighbour(layout: Layout, from: Box | null, key: string): Box | null {
   const [top] = layout.boxes;
@@ -160,7 +164,7 @@ export function Icicle({ id, tree }: { id: string; tree: FrameNode }) {
     if (box) document.getElementById(`${id}-${layout.boxes.indexOf(box)}`)?.scrollIntoView({ block: "nearest" });
   };
   const go = (steps: number) => {
-    zoom.value = nodes.slice(1, steps + 1).map((node) => `${node.kind}/${node.name}`);
+    zoom.value = keysOf(nodes.slice(1, steps + 1));
     cursor.value = pressed.value ? [] : null;
   };
   /** Fills the width with a frame; the one that fills it already gives way to its caller. */
@@ -168,7 +172,7 @@ export function Icicle({ id, tree }: { id: string; tree: FrameNode }) {
     if (box.merged > 0) return;
     if (box.depth === 0) go(Math.max(0, nodes.length - 2));
     else {
-      zoom.value = [...nodes.slice(1).map((node) => `${node.kind}/${node.name}`), ...pathTo(box)];
+      zoom.value = [...keysOf(nodes.slice(1)), ...pathTo(box)];
       cursor.value = pressed.value ? [] : null;
     }
   };

@@ -163,7 +163,6 @@ function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: num
 /** How complete the answer is. */
 function Completeness({ who }: { who: WhoReport }) {
   const lost = who.records_dropped + who.marks_lost;
-  const notices = who.notices ?? [];
   const offset = state.meta.value?.host.realtime_offset_ns ?? 0;
   return (
     <ul class="who-notes muted">
@@ -178,7 +177,7 @@ function Completeness({ who }: { who: WhoReport }) {
           Missing: {text}
         </li>
       ))}
-      {notices.slice(-NOTICES).map((notice, at) => (
+      {who.notices.slice(-NOTICES).map((notice, at) => (
         <li key={`notice ${at}`} class="untrusted">
           {clock(notice.at_ns, offset, 0)} {notice.text}
         </li>
@@ -193,7 +192,9 @@ function Nothing() {
   return (
     <p class="who-none muted" data-testid="who">
       {isReplay ? (
-        "This recording does not hold who raised the interrupts."
+        <>
+          This recording does not hold who raised the interrupts; record with <code>surefoot stall record --who CORES</code>.
+        </>
       ) : (
         <>
           Who raised the interrupts is not being watched; start with <code>surefoot watch --who CORES</code>.
