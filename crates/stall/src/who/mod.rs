@@ -18,6 +18,7 @@ mod report;
 mod stacks;
 mod system_calls;
 mod timeline;
+mod unwind;
 mod watch;
 
 pub use limit::{Limits, limited};
@@ -36,7 +37,7 @@ use surefoot_probes::{Options, Probes, Workload};
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What to watch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct WhoConfig {
     /// The cores.
     pub cpus: Vec<CpuId>,
