@@ -1,5 +1,6 @@
 //! What to change: rules over what was seen. One row each, one test each.
 
+use std::collections::HashMap;
 use surefoot_model::{Advice, CauseKind, Interrupt, Raiser};
 
 /// A rule of advice about one kind of interrupt.
@@ -14,17 +15,54 @@ pub struct Rule {
     pub source: &'static str,
 }
 
-/// The most frequent raiser that fits, in words.
+/// How many arrivals the raisers that fit have raised, and which of them raised most, in words: by name, place and, where
+/// the stack tells, the function that called.
 fn raised_by(interrupt: &Interrupt, fits: impl Fn(&Raiser) -> bool) -> Option<String> {
     let fitting: Vec<&Raiser> = interrupt.raisers.iter().filter(|raiser| fits(raiser)).collect();
-    let first = fitting.first()?;
     let count: u64 = fitting.iter().map(|raiser| raiser.count).sum();
-    let place = if first.syscall.is_empty() { first.function.clone() } else { first.syscall.clone() };
-    Some(format!("{count} of {} from {} in {place}", interrupt.count.max(count), first.comm))
+    let mut groups: HashMap<(&str, &str), u64> = HashMap::new();
+    for raiser in &fitting {
+        *groups.entry((&raiser.comm, place(raiser))).or_default() += raiser.count;
+    }
+    let of_group = |raiser: &Raiser| groups.get(&(raiser.comm.as_str(), place(raiser))).copied().unwrap_or(0);
+    // Raisers come most frequent first, and the first of the largest group speaks for it.
+    let first = fitting.iter().copied().rev().max_by_key(|raiser| of_group(raiser))?;
+    let mut text = format!("{count} of {}", interrupt.count.max(count));
+    if of_group(first) < count {
+        text += &format!(", {} of them", of_group(first));
+    }
+    text += &format!(" from {} in {}", first.comm, place(first));
+    if let Some(caller) = caller(first) {
+        text += &format!(", called by {caller}");
+    }
+    Some(text)
 }
 
-fn stack_has(raiser: &Raiser, name: &str) -> bool {
-    raiser.kernel_stack.iter().chain(&raiser.user_stack).any(|frame| frame.split([' ', '+', '(']).next() == Some(name))
+fn place(raiser: &Raiser) -> &str {
+    if raiser.syscall.is_empty() { &raiser.function } else { &raiser.syscall }
+}
+
+/// The name of a frame's function, without what the symbolizer adds to it.
+fn function_of(frame: &str) -> &str {
+    frame.split([' ', '+', '(', '@']).next().unwrap_or(frame)
+}
+
+/// The function that made the system call: the innermost frame that is not the C library's wrapper of that call. `None`
+/// where it has no name.
+fn caller(raiser: &Raiser) -> Option<&str> {
+    let is_wrapper = |name: &str| name == "syscall" || name.contains(raiser.syscall.as_str());
+    let mut functions = raiser.user_stack.iter().map(|frame| function_of(frame));
+    let first = if raiser.syscall.is_empty() { None } else { functions.find(|name| !is_wrapper(name)) };
+    first.filter(|name| !name.starts_with("0x"))
+}
+
+fn stack_has(raiser: &Raiser, fits: impl Fn(&str) -> bool) -> bool {
+    raiser.user_stack.iter().any(|frame| fits(function_of(frame)))
+}
+
+/// A function of the C library that sets up a stream's buffer or gives it back.
+fn is_stdio(name: &str) -> bool {
+    name.starts_with("_IO_") || ["fclose", "__fclose", "pclose", "freopen", "freopen64", "setvbuf"].contains(&name)
 }
 
 fn is(interrupt: &Interrupt, kind: CauseKind) -> bool {
@@ -39,12 +77,10 @@ pub const RULES: [Rule; 12] = [
             if !is(interrupt, CauseKind::TlbShootdown) {
                 return None;
             }
-            raised_by(interrupt, |raiser| {
-                raiser.syscall == "munmap" && (stack_has(raiser, "fclose") || stack_has(raiser, "_IO_new_fclose"))
-            })
+            raised_by(interrupt, |raiser| raiser.syscall == "munmap" && stack_has(raiser, is_stdio))
         },
-        remedy: "keep the stream open and rewind it, give it a buffer that stays mapped (setvbuf), or read with \
-                 open/read/close",
+        remedy: "give the stream a buffer of your own that stays (setvbuf), keep it open and rewind it, or use plain \
+                 open, read and close",
         source: "setvbuf(3); Niometrics post on TLB shootdowns of a polling core",
     },
     Rule {
@@ -55,13 +91,13 @@ pub const RULES: [Rule; 12] = [
             }
             raised_by(interrupt, |raiser| {
                 ["munmap", "mprotect", "madvise", "mremap", "brk", "mmap"].contains(&raiser.syscall.as_str())
-                    && !stack_has(raiser, "fclose")
-                    && !stack_has(raiser, "_IO_new_fclose")
+                    && !(raiser.syscall == "munmap" && stack_has(raiser, is_stdio))
             })
         },
         remedy: "do not unmap, protect or advise memory in a process that has a polling thread: keep the memory, or move \
-                 that work into another process; huge pages make each change rarer",
-        source: "mmap(2), madvise(2); the kernel's Documentation/arch/x86/tlb.rst",
+                 that work into another process; huge pages make each change rarer. If the memory is the buffer of a \
+                 stream, give the stream one that stays (setvbuf), or use plain open, read and close",
+        source: "mmap(2), madvise(2), setvbuf(3); the kernel's Documentation/arch/x86/tlb.rst",
     },
     Rule {
         name: "membarrier",
@@ -283,6 +319,39 @@ mod tests {
             assert_eq!(names, [rule.name], "{case:?}");
             assert!(!advice[0].evidence.is_empty() && !advice[0].remedy.contains("  "));
         }
+    }
+
+    #[test]
+    fn only_functions_of_streams_in_the_stack_blame_a_stream() {
+        let rule = |stack: &[&str]| {
+            let shootdown = by(interrupt(CauseKind::TlbShootdown, "f"), "munmap", "f", stack);
+            advise(&shootdown).into_iter().map(|advice| advice.rule).collect::<Vec<_>>()
+        };
+        let blames_stream = ["unmapped-stdio-buffer"];
+        assert_eq!(rule(&["munmap", "_IO_setb", "_IO_new_file_close_it", "_IO_new_fclose"]), blames_stream);
+        assert_eq!(rule(&["__munmap (inlined)", "fclose@@GLIBC_2.2.5+0x40"]), blames_stream);
+        // A name that sounds like it is no evidence.
+        for stack in [&["munmap", "close_counter", "read_counter_by_stdio"][..], &["munmap", "my_fclose"], &["munmap"]]
+        {
+            assert_eq!(rule(stack), ["memory-mapping-beside-a-polling-thread"], "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn the_evidence_names_who_raised_most_and_the_function_that_called() {
+        let evidence = |interrupt: &Interrupt| advise(interrupt)[0].evidence.clone();
+        let mut shootdown = interrupt(CauseKind::TlbShootdown, "f");
+        shootdown.count = 40;
+        shootdown = by(shootdown, "munmap", "f", &["__GI_munmap", "close_counter", "main"]);
+        assert_eq!(evidence(&shootdown), "9 of 40 from stats in munmap, called by close_counter");
+        // Two of another thread, each rarer, together more.
+        for _ in 0..2 {
+            shootdown = by(shootdown, "madvise", "f", &["0x1234 (stripped)", "main"]);
+            let last = shootdown.raisers.len() - 1;
+            shootdown.raisers[last].comm = "gc".into();
+            shootdown.raisers[last].count = 7;
+        }
+        assert_eq!(evidence(&shootdown), "23 of 40, 14 of them from gc in madvise");
     }
 
     #[test]
