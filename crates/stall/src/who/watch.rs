@@ -7,6 +7,7 @@ use super::raisers::RaiserTable;
 use super::report;
 use super::stacks::Stacks;
 use super::timeline::Recorder;
+use super::unwind::Unwinder;
 use super::{WhoConfig, limit};
 use crate::Error;
 use crate::collect::cost::OwnCost;
@@ -31,6 +32,7 @@ pub struct Watch {
     pub(super) raisers: Raisers,
     pub(super) names: Names,
     pub(super) stacks: Stacks,
+    unwinder: Unwinder,
     pub(super) joiner: Joiner,
     pub(super) table: RaiserTable,
     pub(super) presence: Presence,
@@ -78,6 +80,7 @@ impl Watch {
             raisers,
             names: Names::load(root),
             stacks: Stacks::load(root),
+            unwinder: Unwinder::new(root),
             table: RaiserTable::default(),
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
@@ -129,7 +132,8 @@ impl Watch {
             }
             arrived.push((cpu, marks, turns));
         }
-        for raised in self.raisers.take() {
+        for mut raised in self.raisers.take() {
+            self.unwinder.complete(&mut raised);
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             if let Some(arrival) = self.joiner.raised(raised) {
                 self.count(probes, cpu, at_ns, arrival);
@@ -167,6 +171,7 @@ impl Watch {
     /// Looks a last time and reports, timeline included where it was asked for. Small enough for a recording
     /// ([`limit::Limits::RECORDING`]), the timeline aside.
     pub fn finish(mut self, probes: &Probes) -> WhoReport {
+        self.loops.last_poll_follows();
         self.look(probes);
         let end_ns = clock::monotonic_ns();
         let mut found = limit::limited(self.report(probes, end_ns), &limit::Limits::RECORDING);

@@ -1,0 +1,200 @@
+//! Stacks of programs without frame pointers, from the bytes that the raiser's programs copied.
+//!
+//! The kernel walks along frame pointers only. Where those give too little, the top of the user stack and the registers
+//! come with the record, and the walk is done here, on a core that is not watched, with the tables that compilers
+//! leave for exceptions (`.eh_frame`) in the files that the process has mapped. A walk ends where the copied bytes end:
+//! [`surefoot_probes::COPY_BYTES`] deep.
+//!
+//! The files are the process's own and may hold anything: sizes, counts, steps and time have limits, and a file or
+//! process that exceeds one is not unwound.
+
+mod elf;
+mod walk;
+
+use elf::{Fault, Image};
+use gimli::UnwindContext;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use surefoot_hostfs::Root;
+use surefoot_probes::{Raised, UserCopy};
+use walk::Registers;
+
+/// Frames of one stack.
+const FRAMES_MAX: usize = 128;
+
+/// Files whose tables are kept, and their bytes; beyond either all are forgotten and read anew.
+const FILES_MAX: usize = 512;
+const FILES_BYTES_MAX: usize = 256 << 20;
+
+/// Processes whose mappings are kept; beyond it all are forgotten.
+const PROCESSES_MAX: usize = 64;
+
+/// Mappings of a process.
+const MAPPINGS_MAX: usize = 4096;
+
+/// How long mappings are believed: programs load libraries, and process numbers are used again.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// The longest that one stack may take; a process that needs more is not unwound again while its mappings are kept.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// An executable mapping of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    device: String,
+    inode: u64,
+    path: String,
+}
+
+struct Process {
+    mappings: Vec<Mapping>,
+    read_at: Instant,
+    too_slow: bool,
+}
+
+/// Unwinds copied stacks. Keeps what it has read of processes and their files, within limits.
+pub(crate) struct Unwinder {
+    root: Root,
+    processes: HashMap<u32, Process>,
+    files: HashMap<(String, u64), Result<Arc<Image>, Fault>>,
+    files_bytes: usize,
+    context: UnwindContext<usize>,
+}
+
+impl Unwinder {
+    pub(crate) fn new(root: &Root) -> Self {
+        Unwinder {
+            root: root.clone(),
+            processes: HashMap::new(),
+            files: HashMap::new(),
+            files_bytes: 0,
+            context: UnwindContext::new(),
+        }
+    }
+
+    /// Takes the copied stack out of a record and, where the walk gives more frames than frame pointers gave, puts
+    /// them in.
+    pub(crate) fn complete(&mut self, raised: &mut Raised) {
+        let Some(copy) = raised.user_copy.take() else { return };
+        let frames = self.frames(raised.pid, &copy);
+        if frames.len() > raised.user_stack.len() {
+            raised.user_stack = frames;
+            // The walk has the caller of a frameless wrapper, so it need not be guessed.
+            raised.user_top = 0;
+        }
+    }
+
+    /// The addresses of a copied stack, innermost first: where it entered the kernel, then return addresses.
+    pub(crate) fn frames(&mut self, pid: u32, copy: &UserCopy) -> Vec<u64> {
+        self.look_at(pid);
+        let start = Instant::now();
+        let mut frames = Vec::new();
+        let mut registers = Registers::of(copy);
+        let mut is_exact = true;
+        while let Some(address) = registers.address().filter(|address| *address != 0) {
+            frames.push(address);
+            if frames.len() == FRAMES_MAX || self.processes.get(&pid).is_none_or(|process| process.too_slow) {
+                break;
+            }
+            // A return address may lie behind its function's end, where a call that never returns is the last thing.
+            let within = if is_exact { address } else { address - 1 };
+            let caller = match self.image(pid, within) {
+                Some((image, bias)) => {
+                    let file_address = within.wrapping_sub(bias);
+                    walk::by_description(&image, &mut self.context, copy, &registers, file_address)
+                }
+                None => walk::by_frame_pointer(copy, &registers),
+            };
+            let Some(caller) = caller else { break };
+            (registers, is_exact) = (caller.registers, caller.interrupted);
+            if start.elapsed() > LONGEST
+                && let Some(process) = self.processes.get_mut(&pid)
+            {
+                process.too_slow = true;
+            }
+        }
+        frames
+    }
+
+    /// Reads a process's mappings unless they are fresh. Those of one that has ended stay for what is still to be
+    /// walked.
+    fn look_at(&mut self, pid: u32) {
+        if self.processes.get(&pid).is_some_and(|process| process.read_at.elapsed() < BELIEVED) {
+            return;
+        }
+        if let Ok(text) = self.root.read(self.root.proc(format!("{pid}/maps"))) {
+            if self.processes.len() >= PROCESSES_MAX {
+                self.processes.clear();
+            }
+            let mappings = text.lines().filter_map(parse_mapping).take(MAPPINGS_MAX).collect();
+            self.processes.insert(pid, Process { mappings, read_at: Instant::now(), too_slow: false });
+        }
+    }
+
+    /// The file that an address lies in, and what to subtract from the address.
+    fn image(&mut self, pid: u32, address: u64) -> Option<(Arc<Image>, u64)> {
+        let mappings = &self.processes.get(&pid)?.mappings;
+        let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.clone();
+        let key = (mapping.device.clone(), mapping.inode);
+        if !self.files.contains_key(&key) {
+            let image = self.open(pid, &mapping).and_then(|file| Image::read(&file)).map(Arc::new);
+            let bytes = image.as_ref().map_or(0, |image| image.bytes());
+            if self.files.len() >= FILES_MAX || self.files_bytes + bytes > FILES_BYTES_MAX {
+                self.files.clear();
+                self.files_bytes = 0;
+            }
+            self.files_bytes += bytes;
+            self.files.insert(key.clone(), image);
+        }
+        let image = self.files.get(&key)?.as_ref().ok()?;
+        Some((Arc::clone(image), image.bias(mapping.start, mapping.offset)?))
+    }
+
+    /// Opens the file behind a mapping, also when it has been deleted or lies in another mount namespace.
+    fn open(&self, pid: u32, mapping: &Mapping) -> Result<File, Fault> {
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
+        let candidates: [PathBuf; 3] = [
+            self.root.proc(format!("{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end)),
+            self.root.proc(format!("{pid}/root")).join(path.trim_start_matches('/')),
+            self.root.proc(format!("{pid}/exe")),
+        ];
+        let is_it = |path: &PathBuf| {
+            // Opening what is no plain file may do something.
+            fs::metadata(path).is_ok_and(|file| file.is_file() && file.ino() == mapping.inode)
+        };
+        let path = candidates.iter().find(|path| is_it(path)).ok_or(Fault::Unreadable)?;
+        File::open(path).map_err(|_| Fault::Unreadable)
+    }
+}
+
+/// An executable mapping of a file, from a line of /proc/PID/maps.
+fn parse_mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let permissions = words.next()?;
+    let offset = words.next()?;
+    let device = words.next()?;
+    let inode = words.next()?.parse().ok()?;
+    if permissions.as_bytes().get(2) != Some(&b'x') || inode == 0 {
+        return None;
+    }
+    let number = |word| u64::from_str_radix(word, 16).ok();
+    Some(Mapping {
+        start: number(start)?,
+        end: number(end)?,
+        offset: number(offset)?,
+        device: device.to_owned(),
+        inode,
+        path: words.next().unwrap_or("").trim_start().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

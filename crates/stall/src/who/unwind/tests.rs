@@ -1,0 +1,148 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use std::io::Write;
+use surefoot_testkit::HostTree;
+
+/// This test's own file: large, with a table of frames and an index, and what runs is inside of it.
+fn own_image() -> Image {
+    Image::read(&File::open("/proc/self/exe").unwrap()).unwrap()
+}
+
+fn own_bytes() -> Vec<u8> {
+    fs::read("/proc/self/exe").unwrap()
+}
+
+fn image_of(bytes: &[u8]) -> Result<Image, Fault> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    Image::read(&file)
+}
+
+#[inline(never)]
+fn marker(number: u64) -> u64 {
+    std::hint::black_box(number).wrapping_mul(3)
+}
+
+#[test]
+fn the_description_of_a_function_of_this_program_is_found() {
+    let image = own_image();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let address = marker as *const () as u64;
+    let mappings: Vec<Mapping> = maps.lines().filter_map(parse_mapping).collect();
+    let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
+    let bias = image.bias(mapping.start, mapping.offset).unwrap();
+    assert!(image.description(address - bias).is_some());
+    assert_eq!(image.description(0), None, "before the first function there is none");
+    // One step up from the function's first instruction, where the return address is on top of the stack.
+    let copy = UserCopy {
+        ip: address,
+        sp: 0x7000,
+        stack: [0xABCDu64, 2, 3].iter().flat_map(|word| word.to_le_bytes()).collect(),
+        ..UserCopy::default()
+    };
+    let mut context = UnwindContext::new();
+    let caller = walk::by_description(&image, &mut context, &copy, &Registers::of(&copy), address - bias).unwrap();
+    assert_eq!((caller.registers.address(), caller.interrupted), (Some(0xABCD), false));
+    assert_eq!(marker(2), 6);
+}
+
+#[test]
+fn code_that_no_file_describes_is_walked_by_frame_pointers_within_the_copied_bytes() {
+    let words = [0u64, 0x7030, 0xAAAA, 0, 0, 0, 0x7010, 0xBBBB];
+    let copy = UserCopy {
+        ip: 0x1000,
+        sp: 0x7000,
+        bp: 0x7008,
+        stack: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        ..UserCopy::default()
+    };
+    let tree = HostTree::new().file("proc/7/maps", "");
+    let mut unwinder = Unwinder::new(&Root::at(tree.path()));
+    // The second frame pointer leads back down, which ends the walk.
+    assert_eq!(unwinder.frames(7, &copy), [0x1000, 0xAAAA, 0xBBBB]);
+    let outside = UserCopy { bp: 0x9000, ..copy.clone() };
+    assert_eq!(unwinder.frames(7, &outside), [0x1000]);
+    assert_eq!(unwinder.frames(8, &copy), [0x1000], "of a process that is gone nothing more is known");
+}
+
+#[test]
+fn a_file_that_contradicts_itself_is_an_error_and_takes_no_memory() {
+    let good = own_bytes();
+    assert!(image_of(&good).is_ok());
+    assert_eq!(image_of(b"#!/bin/sh\n").unwrap_err(), Fault::NotElf);
+    assert_eq!(image_of(&[]).unwrap_err(), Fault::NotElf);
+    assert_eq!(image_of(&good[..64]).unwrap_err(), Fault::Malformed, "the headers are cut off");
+    let mut other = good.clone();
+    other[18] = 183;
+    assert_eq!(image_of(&other).unwrap_err(), Fault::NotElf, "of another machine");
+    let mut far = good.clone();
+    far[32..40].fill(0xFF);
+    assert_eq!(image_of(&far).unwrap_err(), Fault::Malformed);
+    // Every program header claims 2^63 bytes.
+    let mut huge = good.clone();
+    let (headers, count) = (u64::from_le_bytes(good[32..40].try_into().unwrap()) as usize, usize::from(good[56]));
+    for number in 0..count {
+        huge[headers + number * 56 + 39] = 0x7F;
+    }
+    assert_eq!(image_of(&huge).unwrap_err(), Fault::Malformed);
+    let mut none = good;
+    none[56..58].fill(0);
+    assert_eq!(image_of(&none).unwrap_err(), Fault::Malformed);
+}
+
+/// Frames of what a broken table says are as good as any; what counts is that each walk ends.
+#[test]
+fn a_broken_table_of_frames_never_panics_nor_runs_for_long() {
+    let whole = own_image();
+    let mut context = UnwindContext::new();
+    let mut random = 0x9E37_79B9_7F4A_7C15u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let copy = UserCopy { ip: 1, sp: 0x7000, bp: 0x7100, stack: vec![0x70; 8192], ..UserCopy::default() };
+    let registers = Registers::of(&copy);
+    let start = Instant::now();
+    let (mut walked, mut failed) = (0, 0);
+    for _ in 0..300 {
+        let mut image = whole.clone();
+        for _ in 0..image.frames.len() / 50 {
+            let at = next() as usize % image.frames.len();
+            image.frames[at] = next() as u8;
+        }
+        for _ in 0..200 {
+            let address = image.frames_address.wrapping_add(next() % (64 << 20));
+            let caller = walk::by_description(&image, &mut context, &copy, &registers, address);
+            if caller.is_some() { walked += 1 } else { failed += 1 }
+        }
+    }
+    assert!(walked > 100 && failed > 100, "{walked} and {failed}");
+    assert!(start.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
+fn an_expression_that_never_ends_is_given_up() {
+    // DW_OP_skip to itself, as the rule of the frame: DW_CFA_def_cfa_expression.
+    let image = Image::made_up(&[0x0F, 3, 0x2F, 0xFD, 0xFF]);
+    let copy = UserCopy { ip: 0x1000, sp: 0x7000, stack: vec![0; 64], ..UserCopy::default() };
+    let mut context = UnwindContext::new();
+    assert!(walk::by_description(&image, &mut context, &copy, &Registers::of(&copy), 0x1000).is_none());
+    // The same table with a rule that ends: DW_CFA_def_cfa rsp + 8.
+    let image = Image::made_up(&[0x0C, 7, 8]);
+    let caller = walk::by_description(&image, &mut context, &copy, &Registers::of(&copy), 0x1000);
+    assert_eq!(caller.unwrap().registers.address(), Some(0));
+}
+
+#[test]
+fn only_executable_mappings_of_files_count() {
+    let line = "7f00-7f10 r-xp 00002000 fe:00 247026                     /usr/bin/a b (deleted)";
+    let mapping = parse_mapping(line).unwrap();
+    assert_eq!((mapping.start, mapping.end, mapping.offset, mapping.inode), (0x7f00, 0x7f10, 0x2000, 247_026));
+    assert_eq!(mapping.path, "/usr/bin/a b (deleted)");
+    assert_eq!(parse_mapping("7f00-7f10 rw-p 00002000 fe:00 247026 /usr/bin/a"), None);
+    assert_eq!(parse_mapping("7f00-7f10 r-xp 00000000 00:00 0 [vdso]"), None);
+    assert_eq!(parse_mapping("nonsense"), None);
+}
