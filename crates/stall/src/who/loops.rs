@@ -192,20 +192,24 @@ impl Loops {
         let began_ns = clock::monotonic_ns();
         let Some(reader) = self.reader.as_mut().filter(|_| began_ns >= self.next_poll_ns) else { return };
         let found = reader.poll();
+        self.next_poll_ns = began_ns + (clock::monotonic_ns() - began_ns) * SHARE;
         if !found.is_empty() {
             self.make_timeline(probes);
         }
         let has_gaps = found.iter().any(|of_loop| !of_loop.gaps.is_empty());
         if let Some(timeline) = &mut self.timeline {
-            timeline.anchor(began_ns, has_gaps);
+            timeline.anchor(clock::monotonic_ns(), has_gaps);
         }
         let now_ticks = surefoot_inloop::ticks();
         for of_loop in found {
             self.take(of_loop, now_ticks);
         }
         self.choose();
-        let ended_ns = clock::monotonic_ns();
-        self.next_poll_ns = began_ns + (ended_ns - began_ns) * SHARE;
+    }
+
+    /// Lets the next poll read the rings whatever the last one cost, because no other will follow.
+    pub(crate) fn last_poll_follows(&mut self) {
+        self.next_poll_ns = 0;
     }
 
     /// Counts the gaps of a loop; those that can be joined wait.
