@@ -8,6 +8,7 @@ use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{duration, percent};
 use crate::{output, record, report, settle, trace};
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Root, signals};
@@ -224,12 +225,13 @@ pub fn text(found: &WhoReport) -> String {
         for detail in &interrupt.detail {
             text += &format!("  {detail}\n");
         }
-        for raiser in interrupt.raisers.iter().take(RAISERS_SHOWN) {
-            text += &raiser_text(raiser);
+        let raisers = told_apart(&interrupt.raisers);
+        for (count, raiser) in raisers.iter().take(RAISERS_SHOWN) {
+            text += &format!("  {count} x {raiser}");
         }
-        if interrupt.raisers.len() > RAISERS_SHOWN {
-            let rest: u64 = interrupt.raisers[RAISERS_SHOWN..].iter().map(|raiser| raiser.count).sum();
-            text += &format!("  and {} more raisers, {rest} times together\n", interrupt.raisers.len() - RAISERS_SHOWN);
+        if let Some(rest) = raisers.get(RAISERS_SHOWN..).filter(|rest| !rest.is_empty()) {
+            let count: u64 = rest.iter().map(|(count, _)| count).sum();
+            text += &format!("  and {} more raisers, {count} times together\n", rest.len());
         }
         if interrupt.unknown_raisers > 0 {
             text += &format!("  {} arrivals have no known raiser\n", interrupt.unknown_raisers);
@@ -252,7 +254,8 @@ pub fn summary(found: &WhoReport, rows: usize) -> String {
     costliest.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.total_ns));
     let mut table = Table::new(&["core", "interrupt", "count", "total", "raised by"], &[1, 4]);
     for interrupt in costliest.iter().take(rows) {
-        let raiser = raiser_line(&interrupt.raisers[0]);
+        let first = &interrupt.raisers[0];
+        let raiser = format!("{} x {}", first.count, raiser_line(first));
         table.row(vec![
             interrupt.cpu.to_string(),
             interrupt.cause.to_string(),
@@ -268,9 +271,28 @@ fn has_more(interrupt: &Interrupt) -> bool {
     !interrupt.raisers.is_empty() || !interrupt.detail.is_empty() || !interrupt.advice.is_empty()
 }
 
-/// A raiser without its stacks.
+/// The raisers as the text tells them apart, most frequent first: stacks that differ only in frames that are not shown
+/// are one.
+fn told_apart(raisers: &[Raiser]) -> Vec<(u64, String)> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut rows: Vec<(u64, String)> = Vec::new();
+    for raiser in raisers {
+        let text = raiser_text(raiser);
+        match places.get(&text) {
+            Some(&place) => rows[place].0 = rows[place].0.saturating_add(raiser.count),
+            None => {
+                places.insert(text.clone(), rows.len());
+                rows.push((raiser.count, text));
+            }
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+    rows
+}
+
+/// A raiser without its count and stacks.
 fn raiser_line(raiser: &Raiser) -> String {
-    let mut text = format!("{} x {}", raiser.count, raiser.comm);
+    let mut text = raiser.comm.clone();
     if raiser.tid > 0 {
         text += &format!(" (thread {}", raiser.tid);
         text += &if raiser.pid > 0 { format!(" of process {})", raiser.pid) } else { ")".to_owned() };
@@ -288,7 +310,7 @@ fn raiser_line(raiser: &Raiser) -> String {
 }
 
 fn raiser_text(raiser: &Raiser) -> String {
-    let mut text = format!("  {}\n", raiser_line(raiser));
+    let mut text = format!("{}\n", raiser_line(raiser));
     for (label, stack) in [("kernel", &raiser.kernel_stack), ("user", &raiser.user_stack)] {
         if stack.is_empty() {
             continue;

@@ -52,7 +52,7 @@ impl Drop for Folder {
 }
 
 fn found(timeline: bool) -> WhoReport {
-    let raiser = Raiser {
+    let mut raiser = Raiser {
         certainty: Certainty::Certain,
         function: "flush_tlb_func".into(),
         syscall: "munmap".into(),
@@ -64,6 +64,9 @@ fn found(timeline: bool) -> WhoReport {
         kernel_stack: vec!["flush_tlb_mm_range".into(), "__x64_sys_munmap".into()],
         user_stack: vec!["munmap".into(), "close_counter".into()],
     };
+    raiser.kernel_stack.extend((0..7).map(|depth| format!("entry_{depth}")));
+    let mut deeper = Raiser { count: 4, ..raiser.clone() };
+    deeper.kernel_stack.push("beyond_what_is_shown".into());
     let cause = Cause::new(CauseKind::TlbShootdown, "flush_tlb_func");
     let interrupt = |cpu, total_ns| Interrupt {
         cpu: CpuId(cpu),
@@ -76,7 +79,7 @@ fn found(timeline: bool) -> WhoReport {
         max_ns: 2_500,
         share_of_lost_ppm: 1_000_000,
         detail: Vec::new(),
-        raisers: vec![raiser.clone()],
+        raisers: vec![raiser.clone(), deeper.clone()],
         unknown_raisers: 1,
         advice: Vec::new(),
     };
@@ -128,7 +131,8 @@ fn a_recording_from_another_machine_prints_as_text_json_stacks_and_trace() {
     for part in [
         "2.00 s of watching",
         "core 1, TLB shootdown flush_tlb_func",
-        "  9 x stats (thread 71 of process 70) in munmap: flush_tlb_func [certain]",
+        "  13 x stats (thread 71 of process 70) in munmap: flush_tlb_func [certain]",
+        "    kernel: flush_tlb_mm_range < __x64_sys_munmap < entry_0 < entry_1 < entry_2 < entry_3 < entry_4 < entry_5 < ...",
         "    user: munmap < close_counter",
         "exactly to their raiser: 18 of 20 (90.0 %)",
         "Notice: process 70 ended after 1.5 s; the watch went on without it",
@@ -146,9 +150,12 @@ fn a_recording_from_another_machine_prints_as_text_json_stacks_and_trace() {
         output(surefoot("stall who --replay").arg(&file).arg("--folded").arg(&folded).arg("--trace").arg(&trace));
     assert_eq!((both.status.code(), stdout(&both)), (Some(0), stdout(&text)));
     let stacks = std::fs::read_to_string(folded).unwrap();
-    let first = "core 1;TLB shootdown flush_tlb_func;stats-71;close_counter;munmap;__x64_sys_munmap_[k];\
-                 flush_tlb_mm_range_[k] 9";
-    assert_eq!(stacks.lines().next(), Some(first));
+    let first = stacks.lines().next().unwrap();
+    assert!(
+        first.starts_with("core 1;TLB shootdown flush_tlb_func;stats-71;close_counter;munmap;entry_6_[k];"),
+        "{first}"
+    );
+    assert!(first.ends_with(";__x64_sys_munmap_[k];flush_tlb_mm_range_[k] 9"), "{first}");
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
     let flows = |end: &str| trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == end).count();
     assert_eq!((flows("X"), flows("s"), flows("f")), (2, 1, 1));
