@@ -176,7 +176,9 @@ fn beside_perf(rounds: &[Round], (number, kind): (usize, &str), watcher: Watcher
     };
     let row = row.ours(duration(ours)).against(format!("perf record -g: {}", duration(theirs)));
     match ratio_of_medians(&pairs) {
-        Some(ratio) => row.ratio(Some(ratio)).at_most(1.0 / 3.0, "<= 1/3"),
+        // Nothing makes a call faster: a difference below zero is noise, and its ratio says nothing.
+        Some(ratio) if ours > 0.0 => row.ratio(Some(ratio)).at_most(1.0 / 3.0, "<= 1/3"),
+        Some(_) => row.not_run("what who adds is lost in the noise of this machine"),
         None => row.not_run("what perf adds is lost in the noise of this machine"),
     }
 }
@@ -209,6 +211,9 @@ mod tests {
         assert_eq!(outcome(&rounds, "munmap that raises, with both stacks, against"), (Some(4.0 / 9.0), Missed));
         let lost = "what perf adds is lost in the noise of this machine".to_owned();
         assert_eq!(outcome(&rounds, "membarrier that raises, with both stacks, against"), (None, NotRun(lost)));
+        let faster: Vec<Round> = vec![[turn(20_000.0), turn(19_000.0), turn(21_000.0), turn(24_000.0)]];
+        let lost = "what who adds is lost in the noise of this machine".to_owned();
+        assert_eq!(outcome(&faster, "munmap that raises, without stacks, against"), (None, NotRun(lost)));
     }
 
     #[test]

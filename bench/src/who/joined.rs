@@ -88,7 +88,8 @@ fn judged_row(row: Row, runs: &[Run], judged: Vec<Judged>) -> Row {
     let named: u64 = judged.iter().map(|judged| judged.named).sum();
     let made: u64 = runs.iter().map(|run| run.log.call_count()).sum();
     if named * 2 < made {
-        return row.not_run(format!("of {made} calls {named} were named only"));
+        let dropped: u64 = runs.iter().map(|run| run.said.closing.records_dropped).sum();
+        return row.not_run(format!("of {made} calls {named} were named only, {dropped} records were dropped"));
     }
     for example in judged.iter().flat_map(|judged| &judged.examples).take(5) {
         eprintln!("who: named wrongly: {example}");

@@ -43,7 +43,7 @@ struct Counted {
 }
 
 pub fn run(bench: &Bench, program: &PathBuf) -> anyhow::Result<Vec<Row>> {
-    let (rounds, length) = if bench.quick { (2, 400) } else { (8, 1_000) };
+    let (rounds, length) = if bench.quick { (2, 400) } else { (6, 1_000) };
     let length = Duration::from_millis(length);
     let mut own = Vec::new();
     let mut rows = Vec::new();
