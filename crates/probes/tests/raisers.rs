@@ -2,14 +2,24 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
-use surefoot_probes::{Error, Mark, MarkKind, Options, Probes, Raised, RaisedKind, RaiserOptions, Raisers};
+use surefoot_probes::{
+    COPY_BYTES, Error, Mark, MarkKind, Options, Probes, Raised, RaisedKind, RaiserOptions, Raisers, UserStacks,
+};
 use surefoot_testkit::not_run::not_run;
 
 const TIMES: usize = 500;
+
+/// While something else runs on core 1 there is nothing to flush there, so a busy machine raises few and has to be asked
+/// again.
+const ENOUGH: usize = TIMES / 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both tests use the same two cores.
+static TURN: Mutex<()> = Mutex::new(());
 
 fn pin(cpu: u32) {
     // SAFETY: cpu_set_t is made of integers, for which zero is a value; the pointers are to a local.
@@ -52,9 +62,18 @@ fn unmap_while_another_core_runs() {
     spinner.join().unwrap();
 }
 
+/// What the thread that unmaps raised; attaching the programs raised some, too.
+fn mine(raised: &[Raised]) -> Vec<&Raised> {
+    let (own, munmap) = (std::process::id(), Some(libc::SYS_munmap as u32));
+    let is_mine =
+        |raised: &&Raised| raised.kind == RaisedKind::Function && raised.pid == own && raised.system_call == munmap;
+    raised.iter().filter(is_mine).collect()
+}
+
 #[test]
 fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
     const TEST: &str = "what_is_queued_for_a_watched_core_meets_its_execution_there";
+    let _turn = TURN.lock();
     // SAFETY: sysconf has no preconditions.
     if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
         return not_run(TEST, "it takes two cores");
@@ -67,33 +86,26 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
     let options = RaiserOptions { cpus: vec![CpuId(1)], stacks_per_s: 100_000, ..RaiserOptions::default() };
     let raisers = Raisers::attach(&probes, &options).unwrap();
     let first = raisers.marks_end(CpuId(1));
-    let worker = std::thread::spawn(unmap_while_another_core_runs);
     let (mut raised, mut marks): (Vec<Raised>, Vec<Mark>) = Default::default();
-    let mut next = first;
-    let mut lost = 0;
-    let mut last_round = false;
-    loop {
-        raised.extend(raisers.take());
-        let (end, missing) = raisers.read_marks(CpuId(1), next, &mut marks);
-        next = end;
-        lost += missing;
-        if last_round {
-            break;
+    let (mut next, mut lost) = (first, 0);
+    let start = Instant::now();
+    while mine(&raised).len() < ENOUGH && start.elapsed() < PATIENCE {
+        let worker = std::thread::spawn(unmap_while_another_core_runs);
+        let mut has_ended = false;
+        while !has_ended {
+            has_ended = worker.is_finished();
+            std::thread::sleep(Duration::from_millis(5));
+            raised.extend(raisers.take());
+            let (end, missing) = raisers.read_marks(CpuId(1), next, &mut marks);
+            next = end;
+            lost += missing;
         }
-        last_round = worker.is_finished();
-        std::thread::sleep(Duration::from_millis(5));
+        worker.join().unwrap();
     }
-    worker.join().unwrap();
 
-    let own = std::process::id();
-    // Attaching the programs raised some, too; these are the ones of the thread that unmaps.
-    let is_mine = |raised: &&Raised| {
-        raised.kind == RaisedKind::Function && raised.pid == own && raised.system_call == Some(libc::SYS_munmap as u32)
-    };
-    let mine: Vec<&Raised> = raised.iter().filter(is_mine).collect();
-    // While something else runs on core 1 there is nothing to flush there, so a busy machine raises fewer.
-    assert!(mine.len() >= TIMES / 20, "{} of {TIMES} were seen to be raised", mine.len());
-    assert!(mine.iter().all(|raised| raised.cpu == CpuId(1) && !raised.in_interrupt));
+    let mine = mine(&raised);
+    assert!(mine.len() >= ENOUGH, "{} were seen to be raised", mine.len());
+    assert!(mine.iter().all(|raised| raised.cpu == CpuId(1) && raised.from == CpuId(0) && !raised.in_interrupt));
     let with_stacks =
         mine.iter().filter(|raised| raised.kernel_stack.len() > 3 && !raised.user_stack.is_empty()).count();
     assert!(with_stacks >= mine.len() * 9 / 10, "{with_stacks} of {} carry both stacks", mine.len());
@@ -113,4 +125,44 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
         .count();
     assert!(met + lost as usize >= mine.len() - 1, "{met} of {} met, {lost} marks lost", mine.len());
     assert_eq!(raisers.counts().dropped, 0);
+}
+
+#[test]
+fn what_finds_the_ring_full_is_dropped_and_counted() {
+    const TEST: &str = "what_finds_the_ring_full_is_dropped_and_counted";
+    let _turn = TURN.lock();
+    // SAFETY: sysconf has no preconditions.
+    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
+        return not_run(TEST, "it takes two cores");
+    }
+    let probes = match Probes::attach(&Options::default()) {
+        Ok(probes) => probes,
+        Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
+        Err(error) => panic!("{error}"),
+    };
+    let options = RaiserOptions {
+        cpus: vec![CpuId(0), CpuId(1)],
+        user_stacks: UserStacks::Copied,
+        stacks_per_s: u64::MAX,
+        ..RaiserOptions::default()
+    };
+    let raisers = Raisers::attach(&probes, &options).unwrap();
+    let mut rounds = 0;
+    let before = raisers.counts();
+    // Nobody reads meanwhile; each record takes 9 KiB of 4 MiB.
+    while raisers.counts().dropped == 0 {
+        rounds += 1;
+        assert!(rounds < 40, "nothing was dropped: {:?}", raisers.counts());
+        std::thread::spawn(unmap_while_another_core_runs).join().unwrap();
+    }
+    let taken = raisers.take();
+    let after = raisers.counts();
+    assert!(after.copies_dropped > before.copies_dropped, "a copy is larger than a record: {after:?}");
+    // Records of after the ring was emptied may have joined those that were read.
+    let (left, found) = (after.records - after.dropped, taken.len() as u64);
+    assert!(found >= 200 && found <= left, "{found} of {left}");
+    assert!(taken.iter().filter(|raised| raised.user_copy.is_some()).count() >= 100);
+    for copy in taken.iter().filter_map(|raised| raised.user_copy.as_ref()) {
+        assert!(!copy.stack.is_empty() && copy.stack.len() <= COPY_BYTES && copy.sp != 0 && copy.ip != 0);
+    }
 }

@@ -116,7 +116,7 @@ impl CallJoiner {
         let (mut at_ns, mut vector) = (mark.at_ns, *CALL_VECTORS.start());
         let waiting = self.arrived.entry(cpu).or_default();
         let mut is_first = true;
-        while let Some(next) = waiting.pop_front_if(|(at_ns, _)| *at_ns <= mark.at_ns) {
+        while let Some(next) = pop_until(waiting, mark.at_ns) {
             // One that was followed by another before anything was flushed was none.
             if !is_first {
                 arrivals.push(unknown(at_ns, vector));
@@ -158,7 +158,7 @@ impl CallJoiner {
         let until_ns = self.settled_ns.insert(cpu, newest_ns).unwrap_or(0);
         let mut arrivals = Vec::new();
         if let Some(waiting) = self.arrived.get_mut(&cpu) {
-            while let Some((at_ns, vector)) = waiting.pop_front_if(|(at_ns, _)| *at_ns <= until_ns) {
+            while let Some((at_ns, vector)) = pop_until(waiting, until_ns) {
                 arrivals.push(unknown(at_ns, vector));
             }
         }
@@ -169,6 +169,11 @@ impl CallJoiner {
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
+}
+
+fn pop_until(waiting: &mut VecDeque<(u64, u16)>, until_ns: u64) -> Option<(u64, u16)> {
+    waiting.front().filter(|(at_ns, _)| *at_ns <= until_ns)?;
+    waiting.pop_front()
 }
 
 fn joined(at_ns: u64, vector: u16, raised: Raised) -> Arrival {

@@ -55,20 +55,25 @@ impl Stacks {
         }
     }
 
+    /// All but the first are return addresses, which may lie behind their function's end: the byte before is of the
+    /// call.
     fn walked(&self, pid: u32, addresses: &[u64]) -> Vec<String> {
         let source = Source::Process(Process::new(pid.into()));
-        if let Ok(symbols) = self.user.symbolize(&source, Input::AbsAddr(addresses)) {
+        let calls: Vec<u64> =
+            addresses.iter().enumerate().map(|(depth, address)| address.saturating_sub(u64::from(depth > 0))).collect();
+        if let Ok(symbols) = self.user.symbolize(&source, Input::AbsAddr(&calls)) {
             return symbols.iter().zip(addresses).flat_map(|(symbol, &address)| frames(symbol, address)).collect();
         }
         // One file that cannot be read must not cost the other frames their names.
-        let one_by_one = |&address: &u64| match self.user.symbolize_single(&source, Input::AbsAddr(address)) {
-            Ok(symbol) => frames(&symbol, address),
-            Err(_) if self.root.proc(pid.to_string()).exists() => {
-                vec![format!("{address:#x} (its file cannot be read)")]
-            }
-            Err(_) => vec![format!("{address:#x} (the process is gone)")],
-        };
-        addresses.iter().flat_map(one_by_one).collect()
+        let one_by_one =
+            |(&call, &address): (&u64, &u64)| match self.user.symbolize_single(&source, Input::AbsAddr(call)) {
+                Ok(symbol) => frames(&symbol, address),
+                Err(_) if self.root.proc(pid.to_string()).exists() => {
+                    vec![format!("{address:#x} (its file cannot be read)")]
+                }
+                Err(_) => vec![format!("{address:#x} (the process is gone)")],
+            };
+        calls.iter().zip(addresses).flat_map(one_by_one).collect()
     }
 
     /// Why kernel functions have no names, if they have none.
