@@ -9,95 +9,15 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { faintText } from "../../ui/dev/contrast.mjs";
-import { launch } from "./launch.mjs";
+import { theatre, until } from "./stage.mjs";
 
 const [address, mode, folder] = process.argv.slice(2);
-assert.match(address, /^http:\/\/127\.0\.0\.1:\d+\/$/);
 assert.ok(mode === "live" || mode === "replay");
-assert.ok(folder);
 
-/** Longer than anything takes on a busy machine. */
-const PATIENCE_MS = 30_000;
-/** The whole run; a browser that hangs must not hang the tests. */
-const DEADLINE_MS = 120_000;
-
-const browser = await launch();
-setTimeout(() => {
-  console.error(`not done after ${DEADLINE_MS} ms`);
-  void browser.close().finally(() => process.exit(1));
-}, DEADLINE_MS).unref();
-
-/** What no check may leave behind: console errors, refused loads, questions to anybody else. @type {string[]} */
-const faults = [];
-/** Paths that the page asked its server for. @type {string[]} */
-const asked = [];
+const { browser, faults, asked, checks, open, stageOf } = await theatre(address, folder);
+/** @typedef {import("./stage.mjs").Stage} Stage */
 /** Commands that the page offered. @type {Set<string>} */
 const commands = new Set();
-
-/**
- * @typedef {{ page: any, part: (id: string) => any, api: (path: string) => Promise<any> }} Stage
- * @param {Record<string, (stage: Stage) => Promise<void>>} list @param {Stage} stage
- */
-async function checks(list, stage) {
-  for (const [name, check] of Object.entries(list)) {
-    const began = performance.now();
-    try {
-      await check(stage);
-    } catch (error) {
-      console.error(`FAILED  ${name}\nfaults: ${faults.join("; ")}`);
-      await stage.page.screenshot({ path: join(folder, "failed.png"), fullPage: true }).catch(() => {});
-      throw error;
-    }
-    console.error(`ok      ${name} (${Math.round(performance.now() - began)} ms)`);
-  }
-}
-
-/** Opens the page in a fresh profile, with every request and every complaint watched. @param {string[]} faults */
-async function open(faults) {
-  const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, colorScheme: "light" });
-  context.setDefaultTimeout(PATIENCE_MS);
-  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(address).origin });
-  await context.route("**", (/** @type {any} */ route) => {
-    const url = route.request().url();
-    if (url.startsWith(address)) {
-      asked.push(new URL(url).pathname);
-      return route.continue();
-    }
-    faults.push(`request to ${url}`);
-    return route.abort();
-  });
-  await context.exposeBinding("complain", (/** @type {unknown} */ _, /** @type {string} */ text) => void faults.push(text));
-  await context.addInitScript(() => {
-    addEventListener("securitypolicyviolation", (event) => {
-      // @ts-ignore The binding is not known to the types.
-      void complain(`${event.violatedDirective} refused ${event.blockedURI || "inline"}`);
-    });
-  });
-  const page = await context.newPage();
-  page.on("console", (/** @type {any} */ message) => {
-    if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()}`);
-  });
-  page.on("pageerror", (/** @type {Error} */ error) => void faults.push(`exception: ${error}`));
-  page.on("websocket", (/** @type {any} */ socket) => void faults.push(`socket to ${socket.url()}`));
-  page.on("requestfailed", (/** @type {any} */ request) => {
-    // A stream that the page itself closes ends as aborted.
-    if (!request.url().includes("/api/v1/events")) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
-  });
-  await page.goto(address);
-  await page.getByTestId("ledger").waitFor();
-  return { page, context };
-}
-
-/** Waits until `probe` gives something true, and returns it. @template T @param {() => Promise<T>} probe @param {string} what */
-async function until(probe, what) {
-  const deadline = performance.now() + PATIENCE_MS;
-  for (;;) {
-    const found = await probe();
-    if (found) return found;
-    assert.ok(performance.now() < deadline, `not within ${PATIENCE_MS} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
 
 /** A number of the page without the spaces that group it, in the smallest step that it shows. */
 function steps(/** @type {string} */ text, /** @type {number} */ perUnit) {
@@ -415,9 +335,7 @@ const REPLAY = {
 
 try {
   const { page, context } = await open(faults);
-  const part = (/** @type {string} */ id) => page.getByTestId(id);
-  const api = async (/** @type {string} */ path) => (await fetch(new URL(path, address))).json();
-  const stage = { page, part, api };
+  const stage = stageOf(page);
   await checks(mode === "live" ? LIVE : REPLAY, stage);
   assert.deepEqual(faults, [], "the console is clean, and nobody but the server was asked");
   await context.close();

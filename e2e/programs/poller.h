@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +39,14 @@ static inline void pin(int core)
 		fail("sched_setaffinity");
 }
 
+/* Fails without privilege; then a busy machine is what it is. */
+static inline void set_priority(int priority)
+{
+	struct sched_param wanted = { .sched_priority = priority };
+
+	sched_setscheduler(0, SCHED_RR, &wanted);
+}
+
 static inline uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -51,6 +58,7 @@ static inline uint64_t now_ns(void)
 static inline void *poll_until_stopped(void *core)
 {
 	prctl(PR_SET_NAME, "poller");
+	set_priority(1);
 	pin((int)(intptr_t)core);
 	atomic_store(&poller_tid, syscall(SYS_gettid));
 	while (!atomic_load_explicit(&poller_stops, memory_order_relaxed)) {
@@ -65,17 +73,15 @@ static inline void *poll_until_stopped(void *core)
 }
 
 /*
- * Returns when it polls. From now on this thread, and those that it starts, go before everything else on a busy machine:
- * while another process runs on the core of the poller, there is nothing to interrupt it for.
+ * Returns when it polls. On a busy machine the poller goes before everything else: while another process runs on its
+ * core, there is nothing to interrupt that core for.
  */
 static inline void start_poller(int core)
 {
-	/* Fails without privilege; then a busy machine is what it is. */
-	setpriority(PRIO_PROCESS, 0, -20);
 	if (pthread_create(&poller_thread, NULL, poll_until_stopped, (void *)(intptr_t)core))
 		fail("pthread_create");
 	while (!atomic_load(&poller_tid))
-		sched_yield();
+		usleep(100);
 }
 
 static inline void stop_poller(void)

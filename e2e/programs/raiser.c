@@ -222,6 +222,9 @@ int main(int count, char **words)
 	if (act != live_and_leave)
 		start_poller(poll_core);
 	prctl(PR_SET_NAME, name);
+	/* Who shares the core with the poller has to go before it. */
+	if (raise_core == poll_core)
+		set_priority(2);
 	pin(raise_core);
 	for (done = 0; done < times; done++) {
 		if (act())

@@ -33,6 +33,9 @@ pub static ODD: Program = Program::new("odd", "odd", WITH_FRAME_POINTERS);
 /// A process whose threads raise interrupts and log each call.
 pub static TRUTH: Program = Program::new("truth", "truth", WITH_FRAME_POINTERS);
 
+/// A process whose polling thread notes its own gaps while another one unmaps memory.
+pub static POLLING_LOOP: Program = Program::new("polling_loop", "polling-loop", &["-O2"]);
+
 impl Program {
     const fn new(source: &'static str, name: &'static str, flags: &'static [&'static str]) -> Self {
         Program { source, name, flags, built: OnceLock::new() }

@@ -1,12 +1,17 @@
-//! The page in a real browser: e2e/browser/page.mjs drives Chromium against the real command.
+//! The page in a real browser: e2e/browser/page.mjs and who.mjs drive Chromium against the real command.
 //!
 //! Needs Node, a Chromium and the packages of ui/; where one is missing the tests say so and count as not run.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use surefoot_e2e::actor::RAISER;
 use surefoot_e2e::command::{Running, binary, surefoot};
 use surefoot_e2e::machine::{Need, turn};
+use surefoot_model::{
+    Advice, Cause, CauseKind, Certainty, CpuId, Event, Interrupt, LoopGap, LoopSummary, Raiser, WhoReport,
+};
+use surefoot_store::recording::{Existing, Reader, Writer};
 use surefoot_testkit::not_run::not_run;
 
 /// The oldest Node that the driver of the browser runs on.
@@ -58,12 +63,149 @@ fn the_page_of_a_recording_works_in_a_browser() {
     assert!(answers.len() > 1, "the filters in the command change nothing: {commands:?}");
 }
 
-/// Runs the browser against the page of this run; returns the commands that the page offered to copy.
-fn drive(mut running: Running, mode: &str, folder: &Path) -> Vec<String> {
+#[test]
+fn the_live_page_names_who_interrupts_in_a_browser() {
+    const TEST: &str = "the_live_page_names_who_interrupts_in_a_browser";
+    let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
+    if let Some(why) = missing() {
+        return not_run(TEST, &why);
+    }
+    RAISER.path();
+    let folder = tempfile::tempdir().unwrap();
+    let running = surefoot("watch --port 0 --no-history --who 1 --run-directory").arg(folder.path()).start();
+    // More than it can raise in the time that a browser takes; it is ended with this test.
+    let _raiser = RAISER.start("stdio 10000000 200 1 0");
+    run_script("who.mjs", running, "live", folder.path());
+}
+
+#[test]
+fn the_page_of_a_recording_names_who_interrupted_in_a_browser() {
+    const TEST: &str = "the_page_of_a_recording_names_who_interrupted_in_a_browser";
+    let Some(_turn) = turn(TEST, Need::Nothing) else { return };
+    if let Some(why) = missing() {
+        return not_run(TEST, &why);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("raisers.surefoot");
+    let mut writer = Writer::create(&file, Existing::Refuse).unwrap();
+    let troubled = Reader::open(top().join("docs/recordings/troubled.surefoot")).unwrap();
+    let mut end_ns = 0;
+    for event in troubled {
+        if let Event::Window(window) = &event {
+            end_ns = window.end_ns;
+        }
+        writer.append(&event).unwrap();
+    }
+    writer.append(&Event::Who(made_up_raisers(end_ns))).unwrap();
+    writer.finish().unwrap();
+    let running = surefoot("watch --port 0 --replay").arg(&file).start();
+    run_script("who.mjs", running, "replay", folder.path());
+}
+
+/// A report with shootdowns, one raiser of which has a hostile name, and with three thousand raisers of another kind.
+fn made_up_raisers(end_ns: u64) -> WhoReport {
+    let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let stats = Raiser {
+        certainty: Certainty::Certain,
+        function: "flush_tlb_func".into(),
+        syscall: "munmap".into(),
+        comm: "stats".into(),
+        pid: 70,
+        tid: 71,
+        wakee: String::new(),
+        count: 900,
+        kernel_stack: words(&["flush_tlb_mm_range", "do_vmi_munmap", "__x64_sys_munmap", "do_syscall_64"]),
+        user_stack: words(&["munmap", "close_counter", "read_counter_by_stdio", "main"]),
+    };
+    let hostile = Raiser {
+        comm: "<img src=x onerror=alert(1)>".into(),
+        tid: 72,
+        count: 40,
+        user_stack: words(&["<script>document.title='taken over'</script>", "\u{202e}nrut"]),
+        ..stats.clone()
+    };
+    let many = (1..=3_000).map(|tid| Raiser {
+        comm: format!("worker{}", tid % 50),
+        tid,
+        function: "do_sync_core".into(),
+        syscall: "membarrier".into(),
+        count: u64::from(1 + 4_000 / tid),
+        user_stack: (0..8).map(|depth| format!("call_{depth}_{}", tid % (depth * 40 + 3))).collect(),
+        ..stats.clone()
+    });
+    let interrupt = |kind, name: &str, raisers: Vec<Raiser>, advice| {
+        let count = raisers.iter().map(|raiser| raiser.count).sum();
+        Interrupt {
+            cpu: CpuId(1),
+            cause: Cause::new(kind, name),
+            handler: name.into(),
+            count,
+            total_ns: count * 2_000,
+            p50_ns: 1_900,
+            p99_ns: 4_100,
+            max_ns: 9_000,
+            share_of_lost_ppm: 340_000,
+            detail: Vec::new(),
+            raisers,
+            unknown_raisers: 0,
+            advice,
+        }
+    };
+    let advice = Advice {
+        rule: "memory-mapping-beside-a-polling-thread".into(),
+        remedy: "keep the memory".into(),
+        evidence: "900 of 940 from stats in munmap".into(),
+        source: "mmap(2)".into(),
+    };
+    let (pid, tid, name) = (70, 75, "<b>rx</b>".to_owned());
+    let summary = LoopSummary {
+        pid,
+        tid,
+        name: name.clone(),
+        threshold_ns: 2_000,
+        gap_count: 1,
+        total_ns: 5_000,
+        overwritten: 0,
+        not_listed: 0,
+    };
+    let gap = LoopGap {
+        pid,
+        tid,
+        name,
+        cpu: Some(CpuId(1)),
+        start_ns: end_ns,
+        duration_ns: 5_000,
+        parts: Vec::new(),
+        unexplained_ns: 5_000,
+    };
+    WhoReport {
+        end_ns,
+        interrupts: vec![
+            interrupt(CauseKind::CallFunction, "do_sync_core", many.collect(), Vec::new()),
+            interrupt(CauseKind::TlbShootdown, "flush_tlb_func", vec![stats.clone(), hostile], vec![advice]),
+        ],
+        joined_count: 999,
+        called_count: 1_000,
+        loops: vec![summary],
+        loop_gaps: vec![gap],
+        ..WhoReport::default()
+    }
+}
+
+/// Runs page.mjs against the page of this run; returns the commands that the page offered to copy.
+fn drive(running: Running, mode: &str, folder: &Path) -> Vec<String> {
+    let said: Value = serde_json::from_str(&run_script("page.mjs", running, mode, folder)).unwrap();
+    let commands: Vec<String> = serde_json::from_value(said["commands"].clone()).unwrap();
+    assert!(commands.len() >= 5, "{commands:?}");
+    commands
+}
+
+/// Runs a script of e2e/browser against the page of this run, which ends with it; returns what the script said.
+fn run_script(script: &str, mut running: Running, mode: &str, folder: &Path) -> String {
     let line = running.line_where(|line| line.contains("http://127.0.0.1:"));
     let port: String =
         line.split("http://127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
-    let script = top().join("e2e/browser/page.mjs");
+    let script = top().join("e2e/browser").join(script);
     let address = format!("http://127.0.0.1:{port}/");
     let driven = Command::new("node").arg(script).args([&address, mode]).arg(folder).output().unwrap();
     let (said, checks) = (String::from_utf8_lossy(&driven.stdout), String::from_utf8_lossy(&driven.stderr));
@@ -79,10 +221,7 @@ fn drive(mut running: Running, mode: &str, folder: &Path) -> Vec<String> {
     assert!(running.is_running(), "the page ended its server: {}", running.stderr());
     running.signal("INT");
     running.finish().expect_code(0);
-    let said: Value = serde_json::from_str(said.trim()).unwrap_or_else(|error| panic!("{said}: {error}"));
-    let commands: Vec<String> = serde_json::from_value(said["commands"].clone()).unwrap();
-    assert!(commands.len() >= 5, "{commands:?}");
-    commands
+    said.trim().to_owned()
 }
 
 /// Leaves the picture of the moment of the failure where it outlives the test.

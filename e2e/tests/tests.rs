@@ -7,6 +7,7 @@
 mod browser;
 mod cost;
 mod history;
+mod inloop;
 mod ledger;
 mod offline;
 mod page;

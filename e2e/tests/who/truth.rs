@@ -17,8 +17,9 @@ fn three_threads_that_raise_side_by_side_get_what_they_did_and_nothing_else() {
     TRUTH.path();
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.json");
-    let watch = watch(&format!("--trace {}", trace.display()));
-    let mut process = TRUTH.start(&format!("{TIMES} 200 1 0"));
+    // Records with stacks fill the ring soon where a busy machine does not let the watch read it.
+    let watch = watch(&format!("--stacks-per-s 1000 --trace {}", trace.display()));
+    let mut process = TRUTH.start(&format!("{TIMES} 700 1 0"));
     let truth = process.answer();
     let lines = watch.stop().json();
     is_joined(&lines);
@@ -39,8 +40,10 @@ fn three_threads_that_raise_side_by_side_get_what_they_did_and_nothing_else() {
                 assert_eq!(raiser[field], thread[field], "{raiser}");
             }
             assert_eq!((&raiser["function"], &raiser["certainty"]), (&function.into(), &"certain".into()), "{raiser}");
-            assert!(frames(raiser, "user_stack").contains(&frame), "{raiser}");
+            let stack = frames(raiser, "user_stack");
+            assert!(stack.is_empty() || stack.contains(&frame), "{raiser}");
         }
+        assert!(of_thread.iter().any(|raiser| !frames(raiser, "user_stack").is_empty()), "no stack: {of_thread:?}");
         let (count, calls) = (sum(&of_thread), thread["calls"].as_array().unwrap().len() as u64);
         assert_eq!(calls, TIMES);
         // While something else runs on the core there is nothing to do there, so a busy machine raises fewer.
