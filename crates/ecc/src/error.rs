@@ -79,4 +79,50 @@ pub enum Error {
         /// What it needs.
         needs: &'static str,
     },
+    /// A buffer does not hold whole lines or stripes, or none at all.
+    #[error("{given} bytes are not one or more whole {what} of {unit_bytes} bytes: pad the last one with zeros")]
+    NotWhole {
+        /// What it should hold.
+        what: &'static str,
+        /// The length of one, in bytes.
+        unit_bytes: usize,
+        /// The length of the buffer, in bytes.
+        given: usize,
+    },
+    /// A buffer has not the length that belongs to the data.
+    #[error("{wanted} {what} are needed, but there are {given}")]
+    WrongBytes {
+        /// What it holds.
+        what: &'static str,
+        /// The length that is needed.
+        wanted: usize,
+        /// The length of the buffer.
+        given: usize,
+    },
+    /// There is no such chip in a rank.
+    #[error("chip {chip} is erased, but a rank has the chips 0 to {last}")]
+    ChipOutside {
+        /// The chip that was named.
+        chip: usize,
+        /// The last chip.
+        last: usize,
+    },
+    /// There is no such stripe in the data.
+    #[error("stripe {stripe} is to be repaired, but there are the stripes 0 to {last}")]
+    StripeOutside {
+        /// The stripe that was named.
+        stripe: usize,
+        /// The last stripe.
+        last: usize,
+    },
+    /// The shards of a stripe together would have more bytes than can be addressed.
+    #[error("a shard of {given} bytes is too long: {code} takes at most {limit} bytes")]
+    ShardTooLong {
+        /// The code that was asked.
+        code: Code,
+        /// The longest shard, in bytes.
+        limit: usize,
+        /// The length of the shard, in bytes.
+        given: usize,
+    },
 }

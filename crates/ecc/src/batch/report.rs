@@ -51,7 +51,7 @@ impl Report {
     }
 
     /// Adds what was found in later columns, which begin at `first_column`.
-    pub(super) fn add(&mut self, later: Report, first_column: usize) {
+    pub(crate) fn add(&mut self, later: Report, first_column: usize) {
         self.clean += later.clean;
         self.corrected += later.corrected;
         self.detected += later.detected;

@@ -1,7 +1,5 @@
 //! What the kernels ask of a processor: some bytes at a time, each an element of the field.
 
-use crate::field;
-
 /// A register, or a few, with one field element per byte.
 ///
 /// Safety rests on one rule: a value exists only where the processor has the features that the type is made for.
@@ -74,33 +72,6 @@ pub(crate) fn sum_of_doublings<V: Vector>(multiples: &[V; 8], constant: u8) -> V
         bits &= bits - 1;
     }
     sum
-}
-
-/// For each constant the bit matrix with which the GF2P8AFFINEQB instruction multiplies by it.
-///
-/// Byte 7 - i of the matrix is the row for bit i of the result: the bits of the operand whose parity it is (Intel SDM,
-/// volume 2, GF2P8AFFINEQB). Any field polynomial can be had this way; GF2P8MULB knows 0x11B alone.
-pub(crate) const AFFINE: [u64; 256] = affine_matrices();
-
-const fn affine_matrices() -> [u64; 256] {
-    let mut matrices = [0; 256];
-    let mut constant = 0;
-    while constant < 256 {
-        let mut source = 0;
-        while source < 8 {
-            let image = field::multiply(constant as u8, 1 << source);
-            let mut bit = 0;
-            while bit < 8 {
-                if image & (1 << bit) != 0 {
-                    matrices[constant] |= 1 << (8 * (7 - bit) + source);
-                }
-                bit += 1;
-            }
-            source += 1;
-        }
-        constant += 1;
-    }
-    matrices
 }
 
 /// The portable path: four machine words, doubled without tables as Linux RAID-6 does it. Compilers turn it into the

@@ -2,10 +2,38 @@
 //!
 //! No path multiplies with byte-shuffle tables (docs/decisions, 0008).
 
-use super::vector::{AFFINE, Vector, doublings, sum_of_doublings};
+use super::vector::{Vector, doublings, sum_of_doublings};
+use crate::field;
 use core::arch::x86_64::*;
 
 const POLYNOMIAL: i8 = 0x1D;
+
+/// For each constant the bit matrix with which the GF2P8AFFINEQB instruction multiplies by it.
+///
+/// Byte 7 - i of the matrix is the row for bit i of the result: the bits of the operand whose parity it is (Intel SDM,
+/// volume 2, GF2P8AFFINEQB). Any field polynomial can be had this way; GF2P8MULB knows 0x11B alone.
+const AFFINE: [u64; 256] = affine_matrices();
+
+const fn affine_matrices() -> [u64; 256] {
+    let mut matrices = [0; 256];
+    let mut constant = 0;
+    while constant < 256 {
+        let mut source = 0;
+        while source < 8 {
+            let image = field::multiply(constant as u8, 1 << source);
+            let mut bit = 0;
+            while bit < 8 {
+                if image & (1 << bit) != 0 {
+                    matrices[constant] |= 1 << (8 * (7 - bit) + source);
+                }
+                bit += 1;
+            }
+            source += 1;
+        }
+        constant += 1;
+    }
+    matrices
+}
 
 /// 32 bytes on a processor with AVX2; with `GFNI`, on one with AVX2 and GFNI.
 #[derive(Clone, Copy)]

@@ -4,6 +4,7 @@ mod distance;
 mod erasures;
 mod hostile;
 mod kernels;
+mod layouts;
 mod oracles;
 mod words;
 
