@@ -9,10 +9,9 @@
 //!   syndromes that the decoder accepts (65,026 at most), not over the 2^32 patterns.
 //! - A correction is right if and only if the error is the one that the decoder undoes; those are counted directly.
 
-use super::extent::{Extent, Rules, SilentRule, chip_choices, pair_extents};
+use super::extent::{Extent, Rules, SilentRule, chip_choices, extents, pair_extents};
 use super::layout::Verdict;
 use super::{Fault, Layout};
-use std::collections::HashMap;
 
 /// How many equally likely cases end how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -230,26 +229,47 @@ impl Checks {
     }
 }
 
-/// Counts, over all places of the fault and all its error patterns, how many blocks end how.
+/// Counts, over all places of the fault and all its error patterns, how many blocks end how. The layout must have the
+/// location check of the rules.
 ///
 /// Line, row and page are faults of software layouts; see [`super::shards`].
 pub fn counts(layout: &Layout, fault: Fault, rules: Rules) -> Counts {
+    let [none_reported, any_codeword] = counts_by_silent_rule(layout, fault, rules);
+    match rules.silent_rule {
+        SilentRule::NoneReported => none_reported,
+        SilentRule::AnyCodeword => any_codeword,
+    }
+}
+
+/// The counts under both rules of what is silent, [`SilentRule::NoneReported`] first, for the work of one.
+pub fn counts_by_silent_rule(layout: &Layout, fault: Fault, rules: Rules) -> [Counts; 2] {
     let nothing = Extent { mask: 0, is_fixed: true };
     let places: Vec<(Extent, Extent)> = match fault {
-        Fault::Single(kind) => {
-            super::extent::extents(kind, layout, rules).into_iter().map(|extent| (extent, nothing)).collect()
-        }
+        Fault::Single(kind) => extents(kind, layout, rules).into_iter().map(|extent| (extent, nothing)).collect(),
         Fault::Pair(first, second) => pair_extents(first, second, layout, rules),
     };
+    let mut firsts = Side::default();
+    let mut seconds = Side::default();
+    let places: Vec<(usize, usize)> =
+        places.iter().map(|&(one, other)| (firsts.add(layout, one), seconds.add(layout, other))).collect();
+    let patterns = |&(one, other): &(usize, usize)| {
+        i128::from(firsts.extents[one].patterns()) * i128::from(seconds.extents[other].patterns())
+    };
+    let patterns_of_chips: i128 = places.iter().map(patterns).sum();
     let mut sum = Sum::default();
     for chips in chip_choices(fault, layout) {
-        let mut memory = HashMap::new();
+        let mut tallies: Vec<Option<Tally>> = vec![None; firsts.spans.len() * seconds.spans.len()];
+        sum.total += patterns_of_chips;
         for &(one, other) in &places {
-            sum.total += i128::from(one.patterns()) * i128::from(other.patterns());
-            for (first, first_sign) in terms(one) {
-                for (second, second_sign) in terms(other) {
-                    let product = product(layout, chips, (first, second), &mut memory);
-                    sum.add(&product, first_sign * second_sign, rules.silent_rule);
+            for first in &firsts.terms[one] {
+                for second in &seconds.terms[other] {
+                    let pairs = first.spans[..layout.codewords].iter().zip(second.spans);
+                    let product = Product::of(pairs.map(|(&first, second)| {
+                        *tallies[first * seconds.spans.len() + second].get_or_insert_with(|| {
+                            tally(layout, &[(chips.0, firsts.spans[first]), (chips.1, seconds.spans[second])])
+                        })
+                    }));
+                    sum.add(&product, first.sign * second.sign);
                 }
             }
         }
@@ -257,10 +277,54 @@ pub fn counts(layout: &Layout, fault: Fault, rules: Rules) -> Counts {
     sum.counts()
 }
 
-/// A fault's patterns as sums and differences of sets that are independent from codeword to codeword: all patterns over
-/// its bits, less the one that damages nothing. An offset and a mask each.
-fn terms(extent: Extent) -> Vec<((u32, u32), i128)> {
-    if extent.is_fixed { vec![((extent.mask, 0), 1)] } else { vec![((0, extent.mask), 1), ((0, 0), -1)] }
+/// The most codewords of a block.
+const CODEWORDS_MAX: usize = 8;
+
+/// The places of one fault: its extents as terms, and the spans that these have in codewords, each once.
+#[derive(Default)]
+struct Side {
+    extents: Vec<Extent>,
+    terms: Vec<Vec<Term>>,
+    spans: Vec<Span>,
+}
+
+/// A set of patterns that are independent from codeword to codeword, to be added or subtracted.
+struct Term {
+    /// Which span it has in each codeword.
+    spans: [usize; CODEWORDS_MAX],
+    sign: i128,
+}
+
+impl Side {
+    /// The number of an extent, which is new or known.
+    ///
+    /// The patterns of a fault are all patterns over its bits, less the one that damages nothing: the sums and
+    /// differences of [`Term`]s.
+    fn add(&mut self, layout: &Layout, extent: Extent) -> usize {
+        if let Some(known) = self.extents.iter().position(|known| *known == extent) {
+            return known;
+        }
+        let terms = if extent.is_fixed {
+            vec![self.term(layout, extent.mask, 0, 1)]
+        } else {
+            vec![self.term(layout, 0, extent.mask, 1), self.term(layout, 0, 0, -1)]
+        };
+        self.extents.push(extent);
+        self.terms.push(terms);
+        self.extents.len() - 1
+    }
+
+    fn term(&mut self, layout: &Layout, offset: u32, mask: u32, sign: i128) -> Term {
+        let mut spans = [0; CODEWORDS_MAX];
+        for (codeword, number) in spans.iter_mut().enumerate().take(layout.codewords) {
+            let span = Span { offset: layout.part(offset, codeword), mask: layout.part(mask, codeword) };
+            *number = self.spans.iter().position(|known| *known == span).unwrap_or_else(|| {
+                self.spans.push(span);
+                self.spans.len() - 1
+            });
+        }
+        Term { spans, sign }
+    }
 }
 
 /// Numbers of patterns of a block whose codewords are all right; right or wrong; right or detected; anything.
@@ -271,48 +335,41 @@ struct Product {
     all: i128,
 }
 
-fn product(
-    layout: &Layout,
-    chips: (usize, usize),
-    slices: ((u32, u32), (u32, u32)),
-    memory: &mut HashMap<(Span, Span), Tally>,
-) -> Product {
-    let mut product = Product { right: 1, unreported: 1, not_wrong: 1, all: 1 };
-    for codeword in 0..layout.codewords {
-        let span = |(offset, mask)| Span { offset: layout.part(offset, codeword), mask: layout.part(mask, codeword) };
-        let spans = (span(slices.0), span(slices.1));
-        let tally = memory.entry(spans).or_insert_with(|| tally(layout, &[(chips.0, spans.0), (chips.1, spans.1)]));
-        let [right, detected, wrong] = [tally.right, tally.detected, tally.wrong].map(i128::from);
-        product.right *= right;
-        product.unreported *= right + wrong;
-        product.not_wrong *= right + detected;
-        product.all *= right + detected + wrong;
+impl Product {
+    fn of(codewords: impl Iterator<Item = Tally>) -> Product {
+        let mut product = Product { right: 1, unreported: 1, not_wrong: 1, all: 1 };
+        for tally in codewords {
+            let [right, detected, wrong] = [tally.right, tally.detected, tally.wrong].map(i128::from);
+            product.right *= right;
+            product.unreported *= right + wrong;
+            product.not_wrong *= right + detected;
+            product.all *= right + detected + wrong;
+        }
+        product
     }
-    product
 }
 
 #[derive(Default)]
 struct Sum {
     corrected: i128,
-    silent: i128,
+    silent: [i128; 2],
     total: i128,
 }
 
 impl Sum {
-    fn add(&mut self, product: &Product, sign: i128, rule: SilentRule) {
+    fn add(&mut self, product: &Product, sign: i128) {
         self.corrected += sign * product.right;
-        self.silent += sign
-            * match rule {
-                SilentRule::NoneReported => product.unreported - product.right,
-                SilentRule::AnyCodeword => product.all - product.not_wrong,
-            };
+        self.silent[0] += sign * (product.unreported - product.right);
+        self.silent[1] += sign * (product.all - product.not_wrong);
     }
 
-    fn counts(&self) -> Counts {
-        let detected = self.total - self.corrected - self.silent;
-        let [corrected, detected, silent] = [self.corrected, detected, self.silent]
-            .map(|count| u128::try_from(count).expect("inclusion and exclusion end in numbers of patterns"));
-        Counts { corrected, detected, silent }
+    fn counts(&self) -> [Counts; 2] {
+        self.silent.map(|silent| {
+            let detected = self.total - self.corrected - silent;
+            let [corrected, detected, silent] = [self.corrected, detected, silent]
+                .map(|count| u128::try_from(count).expect("inclusion and exclusion end in numbers of patterns"));
+            Counts { corrected, detected, silent }
+        })
     }
 }
 

@@ -106,7 +106,7 @@ impl Layout {
             separable_length: Some(length),
             syndrome_bits: 8 * code.parity() as u32,
             contributions: Vec::new(),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(Vec::new()),
         };
         layout.fill(code.n(), unit, &outside);
         layout
@@ -124,7 +124,7 @@ impl Layout {
             separable_length: None,
             syndrome_bits: 16,
             contributions: Vec::new(),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(Vec::new()),
         };
         layout.fill(chipkill::SYMBOLS, chipkill::syndrome, &[]);
         layout
@@ -142,7 +142,7 @@ impl Layout {
             separable_length: None,
             syndrome_bits: 8,
             contributions: Vec::new(),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(Vec::new()),
         };
         layout.fill(secded::BITS, |bit, value| u32::from(secded::COLUMNS[bit]) * u32::from(value), &[]);
         layout
@@ -236,22 +236,23 @@ fn outside_syndrome(code: Code, exponent: usize, value: u8) -> u32 {
 ///
 /// In front stands a filter of one bit per hash: nearly every syndrome of a large error misses it, so that most words
 /// cost a multiplication and one load.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Decoder {
-    filter: Vec<u64>,
+    filter: Box<[u64; FILTER_WORDS]>,
     slots: Vec<Option<(u32, Verdict)>>,
     leaders: Vec<(u32, Verdict)>,
 }
 
 /// The filter has 2^20 bits, 128 KiB: it stays in the second-level cache.
 const FILTER_BITS_LOG2: u32 = 20;
+const FILTER_WORDS: usize = 1 << (FILTER_BITS_LOG2 - 6);
 
 /// Multiplicative hashing: the odd number next to 2^32 over the golden ratio.
 const HASH_FACTOR: u32 = 0x9E37_79B1;
 
 impl Decoder {
     fn new(leaders: Vec<(u32, Verdict)>) -> Decoder {
-        let mut filter = vec![0; 1 << (FILTER_BITS_LOG2 - 6)];
+        let mut filter = Box::new([0; FILTER_WORDS]);
         let mut slots = vec![None; (4 * leaders.len()).next_power_of_two()];
         let slots_log2 = slots.len().trailing_zeros();
         for &(syndrome, verdict) in &leaders {

@@ -20,13 +20,17 @@
 pub mod chipkill;
 pub mod closed_form;
 pub mod exact;
+pub mod explain;
 pub mod extent;
 mod interval;
 pub mod layout;
 pub mod monte_carlo;
+pub mod printed;
 pub mod random;
 mod scheme;
 pub mod secded;
+pub mod shards;
+pub mod stripe_trials;
 
 pub use exact::Counts;
 pub use extent::Rules;

@@ -89,39 +89,52 @@ impl<'a> Trials<'a> {
     }
 
     fn run_layout<const CODEWORDS: usize, const BITS: u32>(&self, numbers: Range<u64>) -> Outcomes {
-        let mut outcomes = Outcomes::default();
-        let table = Contributions::<BITS>::of(self.layout);
+        match BITS {
+            16 => self.run_rows::<CODEWORDS, BITS, 2>(numbers),
+            _ => self.run_rows::<CODEWORDS, BITS, 1>(numbers),
+        }
+    }
+
+    fn run_rows<const CODEWORDS: usize, const BITS: u32, const BYTES: usize>(&self, numbers: Range<u64>) -> Outcomes {
+        // One row of 256 entries for each byte of a chip's part of a codeword.
+        let chips: &[[[u32; 256]; BYTES]] = self.layout.contributions().as_chunks().0.as_chunks().0;
         let decoder = self.layout.decoder();
+        let total = numbers.end.saturating_sub(numbers.start);
+        let mut outcomes = Outcomes::default();
         for number in numbers {
             let ((one, other), (first, second)) = self.draw(number);
+            let (one_rows, other_rows) = (&chips[usize::from(one)], &chips[usize::from(other)]);
             let mut accepted = 0;
             let mut syndromes = [0; CODEWORDS];
             for (codeword, syndrome) in syndromes.iter_mut().enumerate() {
                 let shift = codeword as u32 * BITS;
-                *syndrome = table.syndrome(one, first >> shift) ^ table.syndrome(other, second >> shift);
+                *syndrome = part_syndrome::<BITS, BYTES>(one_rows, first >> shift)
+                    ^ part_syndrome::<BITS, BYTES>(other_rows, second >> shift);
                 accepted |= u32::from(decoder.may_accept(*syndrome)) << codeword;
             }
-            if accepted == 0 {
-                outcomes.detected += 1;
-            } else {
-                self.judge(&syndromes, accepted, (one, other), (first, second), &mut outcomes);
+            if accepted != 0 {
+                let chips = (usize::from(one), usize::from(other));
+                self.judge(&syndromes, accepted, chips, (first, second), &mut outcomes);
             }
         }
+        // What the filter let through is judged; the rest is reported.
+        outcomes.detected = total - outcomes.corrected - outcomes.silent;
         outcomes
     }
 
     /// The chips of a trial, and their wrong bits.
-    #[inline]
-    fn draw(&self, number: u64) -> ((usize, usize), (u32, u32)) {
+    #[inline(always)]
+    fn draw(&self, number: u64) -> ((u8, u8), (u32, u32)) {
         let place = self.stream.word(2 * number);
         let bits = self.stream.word(2 * number + 1);
-        let (one, other) = self.chips[below(place as u32, self.chips.len() as u32) as usize];
+        let chips = self.chips[below(place as u32, self.chips.len() as u32) as usize];
         let (first, second) = self.places[below((place >> 32) as u32, self.places.len() as u32) as usize];
-        let slices = (first.pattern(bits as u32, &self.patterns), second.pattern((bits >> 32) as u32, &self.patterns));
-        ((usize::from(one), usize::from(other)), slices)
+        (chips, (first.pattern(bits as u32, &self.patterns), second.pattern((bits >> 32) as u32, &self.patterns)))
     }
 
-    /// Decides a block of which the filter let at least one codeword pass.
+    /// Decides a block of which the filter let at least one codeword pass; what is reported is not counted.
+    #[cold]
+    #[inline(never)]
     fn judge(
         &self,
         syndromes: &[u32],
@@ -151,7 +164,6 @@ impl<'a> Trials<'a> {
         }
         let is_silent = is_wrong && (!is_reported || self.rule == SilentRule::AnyCodeword);
         outcomes.silent += u64::from(is_silent);
-        outcomes.detected += u64::from(!is_silent && is_reported);
         outcomes.corrected += u64::from(!is_silent && !is_reported);
     }
 }
@@ -186,24 +198,13 @@ impl Draw {
     }
 }
 
-/// The table of a layout, one row of 256 entries for each byte of a chip.
-struct Contributions<'a, const BITS: u32> {
-    rows: &'a [[u32; 256]],
-}
-
-impl<'a, const BITS: u32> Contributions<'a, BITS> {
-    fn of(layout: &'a Layout) -> Self {
-        Contributions { rows: layout.contributions().as_chunks().0 }
-    }
-
-    /// The syndrome of the lowest bits of a slice.
-    #[inline]
-    fn syndrome(&self, chip: usize, slice: u32) -> u32 {
-        match BITS {
-            16 => self.rows[2 * chip][(slice & 0xFF) as usize] ^ self.rows[2 * chip + 1][(slice >> 8 & 0xFF) as usize],
-            8 => self.rows[chip][(slice & 0xFF) as usize],
-            _ => self.rows[chip][(slice & 0xF) as usize],
-        }
+/// The syndrome of the lowest bits of a slice.
+#[inline(always)]
+fn part_syndrome<const BITS: u32, const BYTES: usize>(rows: &[[u32; 256]; BYTES], slice: u32) -> u32 {
+    match BITS {
+        16 => rows[0][(slice & 0xFF) as usize] ^ rows[BYTES - 1][(slice >> 8 & 0xFF) as usize],
+        8 => rows[0][(slice & 0xFF) as usize],
+        _ => rows[0][(slice & 0xF) as usize],
     }
 }
 
