@@ -39,6 +39,14 @@ pub enum Error {
         /// What the layer between the ranks said.
         why: String,
     },
+    /// It failed on another rank, and so on all.
+    #[error("rank {rank} failed: {why}")]
+    OtherRank {
+        /// Which.
+        rank: u32,
+        /// At what.
+        why: String,
+    },
     /// No generation can be proved intact on all ranks.
     #[error("no checkpoint can be restored: {why}")]
     NothingIntact {

@@ -9,16 +9,20 @@
 //! - A failed save is reported and leaves the job running.
 //! - No rank-to-rank library and no asynchronous runtime is used here: ranks talk through [`Group`].
 
+pub mod config;
 pub mod controller;
 pub mod error;
 pub mod generation;
 pub mod group;
 pub mod image;
+pub mod session;
 pub mod storage;
 pub mod tier;
 
+pub use config::{Config, DurableConfig, MemoryConfig};
 pub use controller::{Controller, Decision, Place, Policy, Situation};
 pub use error::Error;
 pub use generation::{GenerationId, Manifest};
 pub use group::{Alone, Group};
+pub use session::{Checkpointer, Restored, Saved};
 pub use storage::{Disk, Storage, StoredFile};

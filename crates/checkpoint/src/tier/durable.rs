@@ -6,7 +6,7 @@ pub use writer::Pace;
 
 use super::{create_directories, directory_name, generation_of};
 use crate::generation::{Commit, GenerationId, Manifest, check_name};
-use crate::image::{COLUMNS_DATA, Geometry, Protection};
+use crate::image::{COLUMNS_DATA, Geometry, Protection, Source};
 use crate::{Error, Storage, StoredFile};
 use std::borrow::Cow;
 use std::io;
@@ -84,7 +84,7 @@ impl Durable {
                 Stored { generation, committed_ranks: committed.map(|commit| commit.ranks) }
             })
             .collect();
-        generations.sort_by(|a, b| b.generation.cmp(&a.generation));
+        generations.sort_by_key(|stored| std::cmp::Reverse(stored.generation));
         Ok(generations)
     }
 
@@ -131,6 +131,14 @@ impl Durable {
         Ok(())
     }
 
+    /// Bytes that can still be written.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn free_bytes(&self) -> Result<u64, Error> {
+        self.storage.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))
+    }
+
     /// Writes one rank's part of a generation, durably, from the image in memory that the manifest describes. Returns
     /// the bytes written. When it fails nothing of it counts, and what can be removed is removed.
     ///
@@ -144,22 +152,65 @@ impl Durable {
         written
     }
 
-    fn try_write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
-        let generation = manifest.generation;
-        let directory = create_directories(&*self.storage, &self.directory, Path::new(&directory_name(generation)))?;
-        let parts = Parts::of(manifest, image, self.options.protection)?;
-        let path = self.path(generation, &format!("rank-{:05}.image", manifest.rank));
-        let bytes = parts.manifest.geometry()?.file_bytes() as u64;
-        let file = self.storage.create_file(&path, bytes, true).map_err(Error::storage("create", &path))?;
+    /// As [`Durable::write`], straight from the program's memory: for when the memory tier cannot be used. It is checked
+    /// by its checksums, without parity.
+    ///
+    /// # Errors
+    /// As [`Durable::write`].
+    pub fn write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
+        let written = self.try_write_source(manifest, source);
+        if written.is_err() {
+            self.abandon(manifest.generation, manifest.rank);
+        }
+        written
+    }
+
+    fn try_write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
+        let manifest = Manifest { protection: Protection::Checked, ..manifest.clone() };
+        let geometry = manifest.geometry()?;
+        let (directory, file, path) = self.begin(&manifest)?;
         let pace = Pace::new(self.options.limit_bytes_per_s);
-        writer::write_all(&*file, &parts.body, 0, self.options.queue_depth, &pace)
+        let table = writer::write_source(&*file, source, &geometry, self.options.queue_depth, &pace)
+            .map_err(Error::storage("write", &path))?;
+        let manifest = Manifest { table_crc32c: crate::image::crc32c(&table[..geometry.pages() * 4]), ..manifest };
+        writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;
+        self.finish(&manifest, &directory, file, &path)?;
+        Ok(geometry.file_bytes() as u64)
+    }
+
+    fn try_write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
+        let parts = Parts::of(manifest, image, self.options.protection)?;
+        let (directory, file, path) = self.begin(&parts.manifest)?;
+        let pace = Pace::new(self.options.limit_bytes_per_s);
+        writer::write_all(&*file, parts.body, 0, self.options.queue_depth, &pace)
             .and_then(|()| writer::write_tables(&*file, &parts.table, parts.body.len() as u64))
             .map_err(Error::storage("write", &path))?;
-        file.sync().map_err(Error::storage("sync", &path))?;
+        self.finish(&parts.manifest, &directory, file, &path)?;
+        Ok(parts.manifest.geometry()?.file_bytes() as u64)
+    }
+
+    /// The directory and the new image file of a generation, with its path.
+    fn begin(&self, manifest: &Manifest) -> Result<(PathBuf, Box<dyn StoredFile>, PathBuf), Error> {
+        let name = directory_name(manifest.generation);
+        let directory = create_directories(&*self.storage, &self.directory, Path::new(&name))?;
+        let path = self.path(manifest.generation, &format!("rank-{:05}.image", manifest.rank));
+        let bytes = manifest.geometry()?.file_bytes() as u64;
+        let file = self.storage.create_file(&path, bytes, true).map_err(Error::storage("create", &path))?;
+        Ok((directory, file, path))
+    }
+
+    /// Data first, then the manifest that says that it is there, then both names.
+    fn finish(
+        &self,
+        manifest: &Manifest,
+        directory: &Path,
+        file: Box<dyn StoredFile>,
+        path: &Path,
+    ) -> Result<(), Error> {
+        file.sync().map_err(Error::storage("sync", path))?;
         drop(file);
-        self.put(generation, &format!("rank-{:05}.manifest", manifest.rank), &parts.manifest.to_bytes()?)?;
-        self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory))?;
-        Ok(bytes)
+        self.put(manifest.generation, &format!("rank-{:05}.manifest", manifest.rank), &manifest.to_bytes()?)?;
+        self.storage.sync_directory(directory).map_err(Error::storage("sync", directory))
     }
 
     /// Marks a generation as complete; for rank 0, when all ranks have written.

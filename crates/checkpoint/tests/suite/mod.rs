@@ -1,3 +1,4 @@
 mod durable;
 mod faulty;
 mod image;
+mod session;

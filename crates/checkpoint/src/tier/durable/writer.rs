@@ -1,7 +1,7 @@
 //! Writes an image with several writes under way, no faster than allowed.
 
 use crate::StoredFile;
-use crate::image::PAGE_BYTES;
+use crate::image::{Geometry, PAGE_BYTES, Source, crc32c};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -43,24 +43,74 @@ pub(super) fn write_all(
     queue_depth: usize,
     pace: &Pace,
 ) -> io::Result<()> {
-    let pieces: Vec<&[u8]> = bytes.chunks(WRITE_BYTES).collect();
+    let count = bytes.len().div_ceil(WRITE_BYTES);
+    in_pieces(count, queue_depth, &|| {
+        let write = |number: usize| {
+            let start = number * WRITE_BYTES;
+            let piece = &bytes[start..bytes.len().min(start + WRITE_BYTES)];
+            file.write_at(piece, offset + start as u64)?;
+            pace.wait(piece.len());
+            Ok(())
+        };
+        Box::new(write)
+    })
+}
+
+/// Writes a payload as an image without parity, filled up with zeros, and returns its table.
+///
+/// # Errors
+/// As [`write_all`].
+pub(super) fn write_source(
+    file: &dyn StoredFile,
+    source: &Source<'_>,
+    geometry: &Geometry,
+    queue_depth: usize,
+    pace: &Pace,
+) -> io::Result<Vec<u8>> {
+    let table = Mutex::new(vec![0; geometry.table_bytes()]);
+    let count = geometry.body_bytes().div_ceil(WRITE_BYTES);
+    in_pieces(count, queue_depth, &|| {
+        let mut room = vec![0u8; WRITE_BYTES + PAGE_BYTES];
+        let table = &table;
+        let write = move |number: usize| {
+            let start = number * WRITE_BYTES;
+            let bytes = WRITE_BYTES.min(geometry.body_bytes() - start);
+            let aligned = room.as_ptr().align_offset(PAGE_BYTES);
+            let piece = &mut room[aligned..aligned + bytes];
+            source.copy_to(start as u64, piece);
+            let sums: Vec<u8> = piece.chunks_exact(PAGE_BYTES).flat_map(|page| crc32c(page).to_le_bytes()).collect();
+            let entry = start / PAGE_BYTES * 4;
+            table.lock().unwrap_or_else(PoisonError::into_inner)[entry..entry + sums.len()].copy_from_slice(&sums);
+            file.write_at(piece, start as u64)?;
+            pace.wait(bytes);
+            Ok(())
+        };
+        Box::new(write)
+    })?;
+    Ok(table.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Something that handles a piece by its number; each thread has its own.
+type Handle<'a> = Box<dyn FnMut(usize) -> io::Result<()> + 'a>;
+
+/// Handles pieces 0 to `count` - 1, some at once, until one fails.
+fn in_pieces<'a>(count: usize, at_once: usize, handle: &(dyn Fn() -> Handle<'a> + Sync)) -> io::Result<()> {
     let (next, failed, error) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
+        let mut handle = handle();
         while !failed.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(piece) = pieces.get(number) else { return };
-            match file.write_at(piece, offset + (number * WRITE_BYTES) as u64) {
-                Ok(()) => pace.wait(piece.len()),
-                Err(what) => {
-                    failed.store(true, Ordering::Relaxed);
-                    error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-                }
+            if number >= count {
+                return;
+            }
+            if let Err(what) = handle(number) {
+                failed.store(true, Ordering::Relaxed);
+                error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
             }
         }
     };
-    let helpers = queue_depth.min(pieces.len()).saturating_sub(1);
     std::thread::scope(|scope| {
-        for _ in 0..helpers {
+        for _ in 0..at_once.min(count).saturating_sub(1) {
             // Without another thread there are fewer writes under way, no more.
             let _ = std::thread::Builder::new().name("checkpoint-write".into()).spawn_scoped(scope, work);
         }
