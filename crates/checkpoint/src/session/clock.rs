@@ -1,0 +1,26 @@
+//! The clocks and the one random number that a session needs.
+
+use std::fs;
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `CLOCK_REALTIME`, nanoseconds.
+pub(super) fn realtime_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A number that no other run has: from the kernel, or where that is closed, from clock and process.
+pub(super) fn nonce() -> u64 {
+    let mut bytes = [0; 8];
+    match fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => realtime_ns() ^ u64::from(std::process::id()) << 40,
+    }
+}
+
+/// What tells this machine from others: its boot, so that containers of one machine are one.
+pub(super) fn host() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    boot.map_or_else(|_| "unknown".to_owned(), |text| text.trim().chars().take(64).collect())
+}

@@ -1,0 +1,196 @@
+//! What each rank knows, and what all of them make of it.
+
+use super::clock;
+use crate::controller::{Drive, Situation};
+use crate::{Error, Group};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What one rank knows before a decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Facts {
+    /// The machine that it runs on.
+    pub host: String,
+    /// Seconds since the job began.
+    pub now_s: f64,
+    /// Seconds in checkpoints so far.
+    pub checkpoint_s: f64,
+    /// Bytes of the next one in the durable tier.
+    pub size_bytes: u64,
+    /// Bytes that the durable tier took so far.
+    pub durable_bytes: u64,
+    /// Bytes of memory that the next one needs beyond its slots.
+    pub memory_needed_bytes: u64,
+    /// Bytes of memory that there are.
+    pub memory_available_bytes: u64,
+    /// Whether there is a memory tier.
+    pub has_memory: bool,
+    /// Bytes that the durable tier can take; `None` without one.
+    pub durable_available_bytes: Option<u64>,
+    /// Measured costs.
+    pub memory_cost_s: f64,
+    /// As the situation's.
+    pub durable_cost_s: f64,
+    /// As the situation's.
+    pub drain_s: f64,
+    /// As the situation's.
+    pub is_draining: bool,
+    /// As the situation's.
+    pub memory_suspect: String,
+}
+
+/// What only the session knows, the same on all ranks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub taken_count: u64,
+    pub since_any_s: f64,
+    pub since_durable_s: f64,
+    pub drive: Option<Drive>,
+}
+
+/// Tells all ranks what each knows, and returns what they know together: the same on all.
+pub(super) fn together(group: &dyn Group, own: &Facts, known: Known) -> Result<Situation, Error> {
+    let text = serde_json::to_vec(own).map_err(|error| Error::Group { why: error.to_string() })?;
+    let all = group.gather_all(&text)?;
+    let all: Vec<Facts> = all
+        .iter()
+        .enumerate()
+        .map(|(rank, text)| {
+            serde_json::from_slice(text)
+                .map_err(|error| Error::Group { why: format!("rank {rank} said what cannot be read: {error}") })
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(situation(&all, known))
+}
+
+fn situation(all: &[Facts], known: Known) -> Situation {
+    let mut hosts: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
+    for facts in all {
+        hosts.entry(&facts.host).or_default().push(facts);
+    }
+    let most = |of: fn(&Facts) -> f64| all.iter().map(of).fold(0.0, f64::max);
+    let most_of_hosts = |of: fn(&Facts) -> u64| {
+        hosts.values().map(|facts| facts.iter().map(|facts| of(facts)).sum::<u64>()).max().unwrap_or(0) as f64
+    };
+    let fits_memory = hosts.values().all(|facts| {
+        let needed: u64 = facts.iter().map(|facts| facts.memory_needed_bytes).sum();
+        facts.iter().all(|facts| facts.has_memory && needed <= facts.memory_available_bytes)
+    });
+    let fits_durable = hosts.values().all(|facts| {
+        let needed: u64 = facts.iter().map(|facts| facts.size_bytes).sum();
+        facts.iter().all(|facts| facts.durable_available_bytes.is_some_and(|available| needed <= available))
+    });
+    let suspect = all.iter().find(|facts| !facts.memory_suspect.is_empty());
+    Situation {
+        now_s: most(|facts| facts.now_s),
+        checkpoint_s: most(|facts| facts.checkpoint_s),
+        size_bytes: most_of_hosts(|facts| facts.size_bytes),
+        durable_bytes: most_of_hosts(|facts| facts.durable_bytes),
+        taken_count: known.taken_count,
+        since_any_s: known.since_any_s,
+        since_durable_s: known.since_durable_s,
+        memory_cost_s: most(|facts| facts.memory_cost_s),
+        durable_cost_s: most(|facts| facts.durable_cost_s),
+        drain_s: most(|facts| facts.drain_s),
+        is_draining: all.iter().any(|facts| facts.is_draining),
+        fits_memory,
+        fits_durable,
+        memory_suspect: suspect.map_or_else(String::new, |facts| format!("{}: {}", facts.host, facts.memory_suspect)),
+        drive: known.drive,
+    }
+}
+
+/// Older health says nothing any more.
+const HEALTH_STALE_NS: u64 = 60_000_000_000;
+
+/// The longest health file that is read.
+const HEALTH_BYTES_MAX: u64 = 1 << 16;
+
+#[derive(Deserialize)]
+struct Health {
+    updated_realtime_ns: u64,
+    #[serde(default)]
+    memory: Option<MemoryHealth>,
+}
+
+#[derive(Deserialize)]
+struct MemoryHealth {
+    state: String,
+    #[serde(default)]
+    reasons: Vec<String>,
+}
+
+/// Why memory must not be trusted, as the host's health file says; empty where nothing says so.
+pub(super) fn memory_suspect(path: &Path) -> String {
+    let is_small =
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= HEALTH_BYTES_MAX);
+    let Some(text) = is_small.then(|| std::fs::read(path).ok()).flatten() else { return String::new() };
+    let Ok(health) = serde_json::from_slice::<Health>(&text) else { return String::new() };
+    let age_ns = clock::realtime_ns().saturating_sub(health.updated_realtime_ns);
+    match health.memory {
+        Some(memory) if memory.state != "healthy" && age_ns <= HEALTH_STALE_NS => {
+            let reason = memory.reasons.into_iter().next().unwrap_or_else(|| format!("its memory is {}", memory.state));
+            reason.chars().take(200).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn facts(host: &str) -> Facts {
+        Facts {
+            host: host.into(),
+            now_s: 1.0,
+            checkpoint_s: 0.5,
+            size_bytes: 100,
+            durable_bytes: 10,
+            memory_needed_bytes: 60,
+            memory_available_bytes: 100,
+            has_memory: true,
+            durable_available_bytes: Some(250),
+            memory_cost_s: 0.1,
+            durable_cost_s: 0.2,
+            drain_s: 3.0,
+            is_draining: false,
+            memory_suspect: String::new(),
+        }
+    }
+
+    #[test]
+    fn ranks_of_one_node_share_its_room() {
+        let known = Known { taken_count: 1, since_any_s: 1.0, since_durable_s: 1.0, drive: None };
+        let apart = situation(&[facts("a"), facts("b")], known);
+        assert!(apart.fits_memory && apart.fits_durable);
+        assert_eq!(apart.size_bytes, 100.0);
+        let together = situation(&[facts("a"), facts("a")], known);
+        assert!(!together.fits_memory && together.fits_durable);
+        assert_eq!((together.size_bytes, together.durable_bytes), (200.0, 20.0));
+        let without = Facts { durable_available_bytes: None, ..facts("b") };
+        assert!(!situation(&[facts("a"), without], known).fits_durable);
+        let suspect = Facts { memory_suspect: "errors".into(), ..facts("b") };
+        assert_eq!(situation(&[facts("a"), suspect], known).memory_suspect, "b: errors");
+    }
+
+    #[test]
+    fn only_fresh_health_that_speaks_of_memory_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("health.json");
+        let now = clock::realtime_ns();
+        let says = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            memory_suspect(&path)
+        };
+        let memory = r#""memory":{"state":"suspect","reasons":["DIMM A1 has uncorrected errors"]}"#;
+        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now},{memory}}}")), "DIMM A1 has uncorrected errors");
+        assert_eq!(says(&format!("{{\"updated_realtime_ns\":1,{memory}}}")), "");
+        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now},\"memory\":{{\"state\":\"healthy\"}}}}")), "");
+        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now}}}")), "");
+        assert_eq!(says("no JSON"), "");
+        assert_eq!(memory_suspect(&home.path().join("none")), "");
+    }
+}

@@ -1,0 +1,123 @@
+//! The memory that a job wants saved.
+
+use crate::Error;
+use crate::generation::{Manifest, NAME_BYTES_MAX, REGIONS_MAX, RegionEntry, check_name};
+use crate::image::Source;
+
+/// A part of the program's memory.
+#[derive(Debug, Clone)]
+struct Region {
+    name: String,
+    start: *mut u8,
+    bytes: usize,
+}
+
+/// The parts of memory that belong to a checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    regions: Vec<Region>,
+}
+
+// SAFETY: the addresses are only used while the owner calls a method that saves or restores, and who registered them
+// promised that they may be used then, from whatever thread makes the call.
+unsafe impl Send for Regions {}
+
+impl Regions {
+    /// Adds a region, or moves the one of this name.
+    pub(super) fn protect(&mut self, name: &str, start: *mut u8, bytes: usize) -> Result<(), Error> {
+        check_name(name).map_err(|why| Error::Option { option: "region", why })?;
+        debug_assert!(name.len() <= NAME_BYTES_MAX);
+        if start.is_null() && bytes > 0 {
+            return Err(Error::Option { option: "region", why: format!("{name} has no address") });
+        }
+        let region = Region { name: name.to_owned(), start, bytes };
+        match self.regions.iter().position(|known| known.name == name) {
+            Some(at) => self.regions[at] = region,
+            None if self.regions.len() == REGIONS_MAX => {
+                return Err(Error::Option {
+                    option: "region",
+                    why: format!("more than {REGIONS_MAX} are not possible"),
+                });
+            }
+            None => self.regions.push(region),
+        }
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, name: &str) -> Result<(), Error> {
+        let at = self.regions.iter().position(|region| region.name == name);
+        let at = at.ok_or_else(|| Error::Option { option: "region", why: format!("there is none called {name}") })?;
+        self.regions.remove(at);
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.regions.iter().map(|region| region.bytes as u64).sum()
+    }
+
+    pub(super) fn entries(&self) -> Vec<RegionEntry> {
+        let entry = |region: &Region| RegionEntry { name: region.name.clone(), bytes: region.bytes as u64 };
+        self.regions.iter().map(entry).collect()
+    }
+
+    /// The payload, read from the regions.
+    pub(super) fn source(&self) -> Source<'_> {
+        let part = |region: &Region| match region.bytes {
+            0 => &[][..],
+            // SAFETY: who registered the region promised that it may be read during calls of this session, and that
+            // nobody writes to it then; the borrow ends with the call.
+            bytes => unsafe { std::slice::from_raw_parts(region.start, bytes) },
+        };
+        Source::new(self.regions.iter().map(part).collect())
+    }
+
+    /// Where each part of a saved payload goes: its offset there, and the region; in the order of the payload.
+    ///
+    /// # Errors
+    /// When a region is missing in the checkpoint, has another length there, or the checkpoint has more.
+    pub(super) fn targets(&self, manifest: &Manifest) -> Result<Targets, String> {
+        let mut offset = 0;
+        let mut targets = Vec::new();
+        for entry in &manifest.regions {
+            let region = self.regions.iter().find(|region| region.name == entry.name);
+            let region = region.ok_or_else(|| format!("it has a region {:?} that is not registered", entry.name))?;
+            if region.bytes as u64 != entry.bytes {
+                return Err(format!(
+                    "region {:?} has {} bytes there and {} here",
+                    entry.name, entry.bytes, region.bytes
+                ));
+            }
+            targets.push((offset, region.clone()));
+            offset += entry.bytes;
+        }
+        if let Some(missing) =
+            self.regions.iter().find(|region| manifest.regions.iter().all(|entry| entry.name != region.name))
+        {
+            return Err(format!("it has no region {:?}", missing.name));
+        }
+        Ok(Targets(targets))
+    }
+}
+
+/// Regions by their place in a payload.
+pub(super) struct Targets(Vec<(u64, Region)>);
+
+impl Targets {
+    /// Copies a piece of the payload into the regions.
+    pub(super) fn put(&self, offset: u64, piece: &[u8]) {
+        let first = self.0.partition_point(|(start, region)| start + region.bytes as u64 <= offset);
+        let end = offset + piece.len() as u64;
+        for (start, region) in self.0[first..].iter().take_while(|(start, _)| *start < end) {
+            let (from, to) = (offset.max(*start), end.min(start + region.bytes as u64));
+            if from >= to {
+                continue;
+            }
+            let bytes = &piece[(from - offset) as usize..(to - offset) as usize];
+            // SAFETY: the range lies within the region, whose owner promised that it may be written during a restart and
+            // that nothing else uses it then; a piece is a buffer of our own, so the two do not overlap.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.start.add((from - start) as usize), bytes.len());
+            }
+        }
+    }
+}

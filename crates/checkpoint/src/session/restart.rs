@@ -1,0 +1,209 @@
+//! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
+
+use super::{Checkpointer, agreement};
+use crate::generation::{GenerationId, Manifest};
+use crate::image::{Healer, Tally};
+use crate::tier::SlotId;
+use crate::{Disk, Error, Group, Storage, StoredFile};
+use std::collections::BTreeSet;
+
+/// Generations that are looked at, newest first.
+const CANDIDATES_MAX: usize = 64;
+
+/// A checkpoint that was brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// Which.
+    pub generation: GenerationId,
+    /// When it was taken, `CLOCK_REALTIME` nanoseconds.
+    pub taken_realtime_ns: u64,
+    /// What this rank met: where it read, what it repaired, what it refused before. One line.
+    pub report: String,
+}
+
+/// Where a rank has a generation.
+enum Copy {
+    Memory(SlotId, Manifest),
+    Durable(Manifest),
+}
+
+impl Checkpointer {
+    /// Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is bad,
+    /// else from the durable tier, else an older one. `None` when no rank has any; then nothing was touched.
+    ///
+    /// # Errors
+    /// [`Error::NothingIntact`] on all ranks when there are checkpoints but none can be proved on every rank, with what
+    /// each failed at; the regions then hold nothing useful. [`Error::Group`].
+    pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
+        self.finish_drain(true)?;
+        let own = agreement::all_or_none(&*self.group, self.candidates())?;
+        let (common, seen) = common(&*self.group, &own)?;
+        let mut refused = Vec::new();
+        for generation in common {
+            let attempt = self.bring_back(generation);
+            match agreement::all_or_none(&*self.group, attempt) {
+                Ok((manifest, mut report)) => {
+                    if !refused.is_empty() {
+                        report = format!("{report}; refused before: {}", refused.join("; "));
+                    }
+                    self.number = self.number.max(generation.number);
+                    self.last_any_s = self.now_s();
+                    let taken_realtime_ns = manifest.taken_realtime_ns;
+                    return Ok(Some(Restored { generation, taken_realtime_ns, report }));
+                }
+                Err(Error::Group { why }) => return Err(Error::Group { why }),
+                Err(error) => refused.push(format!("generation {}: {error}", generation.number)),
+            }
+        }
+        match (refused.is_empty(), seen) {
+            (true, 0) => Ok(None),
+            (true, seen) => {
+                let why = format!("{seen} generations are there, none of them on all {} ranks", self.group.size());
+                Err(Error::NothingIntact { why })
+            }
+            (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
+        }
+    }
+
+    /// Checks and repairs what this rank keeps in memory and in the durable tier; not collective. Returns a line per
+    /// copy.
+    pub fn scrub(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let slots: Vec<(SlotId, Manifest)> = self
+            .memory
+            .iter()
+            .flat_map(|memory| memory.manifests())
+            .map(|(slot, found)| (slot, found.clone()))
+            .collect();
+        for (slot, manifest) in slots {
+            let Some(memory) = &self.memory else { break };
+            let file = Disk.open_file(&memory.image_path(slot), true).map_err(|error| error.to_string());
+            lines.push(format!("generation {} in memory: {}", manifest.generation.number, scrubbed(&manifest, file)));
+        }
+        let rank = self.group.rank();
+        if let Some(durable) = &self.durable {
+            for stored in durable.generations().unwrap_or_default() {
+                let Ok(manifest) = durable.manifest(stored.generation, rank) else { continue };
+                let file = durable.image(stored.generation, rank, true).map_err(|error| error.to_string());
+                lines.push(format!(
+                    "generation {} on the SSD: {}",
+                    stored.generation.number,
+                    scrubbed(&manifest, file)
+                ));
+            }
+        }
+        lines
+    }
+
+    /// The generations that this rank has in any tier.
+    fn candidates(&self) -> Result<BTreeSet<GenerationId>, Error> {
+        let mut found = BTreeSet::new();
+        for (_, manifest) in self.memory.iter().flat_map(|memory| memory.manifests()) {
+            if self.is_ours(manifest) {
+                found.insert(manifest.generation);
+            }
+        }
+        if let Some(durable) = &self.durable {
+            for stored in durable.generations()?.iter().take(CANDIDATES_MAX) {
+                let manifest = durable.manifest(stored.generation, self.group.rank());
+                if manifest.is_ok_and(|manifest| self.is_ours(&manifest)) {
+                    found.insert(stored.generation);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_ours(&self, manifest: &Manifest) -> bool {
+        manifest.job == self.config.job && manifest.rank == self.group.rank() && manifest.ranks == self.group.size()
+    }
+
+    /// Copies of a generation, the fastest first.
+    fn copies(&self, generation: GenerationId) -> Vec<Copy> {
+        let in_memory = self.memory.iter().flat_map(|memory| memory.manifests());
+        let in_memory = in_memory.filter(|(_, manifest)| manifest.generation == generation && self.is_ours(manifest));
+        let mut copies: Vec<Copy> = in_memory.map(|(slot, manifest)| Copy::Memory(slot, manifest.clone())).collect();
+        let durable = self.durable.as_ref().and_then(|durable| durable.manifest(generation, self.group.rank()).ok());
+        copies.extend(durable.filter(|manifest| self.is_ours(manifest)).map(Copy::Durable));
+        copies
+    }
+
+    /// Brings this rank's part back from the first copy that proves intact.
+    fn bring_back(&mut self, generation: GenerationId) -> Result<(Manifest, String), Error> {
+        let mut refused = Vec::new();
+        for copy in self.copies(generation) {
+            let (place, manifest, file) = match copy {
+                Copy::Memory(slot, manifest) => {
+                    let path = self.memory.as_ref().map(|memory| memory.image_path(slot)).unwrap_or_default();
+                    ("memory", manifest, Disk.open_file(&path, false).map_err(Error::storage("open", &path)))
+                }
+                Copy::Durable(manifest) => {
+                    let Some(durable) = &self.durable else { continue };
+                    ("the SSD", manifest, durable.image(generation, self.group.rank(), false))
+                }
+            };
+            match file.map_err(|error| error.to_string()).and_then(|file| self.restore(&manifest, &*file)) {
+                Ok(tally) => {
+                    let mut report = format!(
+                        "rank {}: generation {} from {place}: {}",
+                        self.group.rank(),
+                        generation.number,
+                        describe(&tally)
+                    );
+                    if !refused.is_empty() {
+                        report += &format!("; refused: {}", refused.join(", "));
+                    }
+                    return Ok((manifest, report));
+                }
+                Err(why) => refused.push(format!("{place}: {why}")),
+            }
+        }
+        let why = format!("rank {}: {}", self.group.rank(), refused.join(", "));
+        Err(Error::NothingIntact { why })
+    }
+
+    fn restore(&self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
+        let targets = self.regions.targets(manifest)?;
+        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+        let mut healer = Healer::open(geometry, file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        healer.read(&mut |offset, piece| targets.put(offset, piece)).map_err(|lost| lost.to_string())?;
+        Ok(healer.tally())
+    }
+}
+
+/// Generations that every rank has, newest first, and how many there are on any.
+fn common(group: &dyn Group, own: &BTreeSet<GenerationId>) -> Result<(Vec<GenerationId>, usize), Error> {
+    let newest: Vec<GenerationId> = own.iter().rev().take(CANDIDATES_MAX).copied().collect();
+    let text = serde_json::to_vec(&newest).map_err(|error| Error::Group { why: error.to_string() })?;
+    let mut all: BTreeSet<GenerationId> = BTreeSet::new();
+    let mut on_every: Option<BTreeSet<GenerationId>> = None;
+    for text in group.gather_all(&text)? {
+        let of_rank: BTreeSet<GenerationId> =
+            serde_json::from_slice(&text).map_err(|error| Error::Group { why: error.to_string() })?;
+        all.extend(&of_rank);
+        on_every = Some(match on_every {
+            Some(sofar) => sofar.intersection(&of_rank).copied().collect(),
+            None => of_rank,
+        });
+    }
+    Ok((on_every.unwrap_or_default().into_iter().rev().collect(), all.len()))
+}
+
+fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> String {
+    let outcome = file.and_then(|file| {
+        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+        let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        healer.scrub().map_err(|lost| lost.to_string())
+    });
+    outcome.map_or_else(|why| why, |tally| describe(&tally))
+}
+
+fn describe(tally: &Tally) -> String {
+    if tally.is_clean() {
+        return format!("{} pages, all good", tally.pages_read);
+    }
+    format!(
+        "{} pages, {} bad ({} of them refused by the kernel), {} repaired, {} copies of the table bad",
+        tally.pages_read, tally.pages_bad, tally.pages_refused, tally.pages_repaired, tally.tables_bad
+    )
+}

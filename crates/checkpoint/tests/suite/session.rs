@@ -1,0 +1,327 @@
+//! Whole jobs: ranks that save, die, go bad, and restart.
+
+use super::image::payload;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+use surefoot_checkpoint::tier::DurableOptions;
+use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy, Restored};
+
+const BYTES: usize = 300_000;
+
+struct Tiers {
+    home: tempfile::TempDir,
+}
+
+impl Tiers {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("memory")).unwrap();
+        fs::create_dir(home.path().join("ssd")).unwrap();
+        Tiers { home }
+    }
+
+    fn config(&self, policy: Policy) -> Config {
+        let mut config = Config::new("job", self.home.path().join("memory"), Some(self.home.path().join("ssd")));
+        config.policy = policy;
+        config.health_file = self.home.path().join("health.json");
+        config
+    }
+
+    fn memory_files(&self, rank: u32, kind: &str) -> Vec<PathBuf> {
+        files(&self.home.path().join(format!("memory/job/rank-{rank:05}")), kind)
+    }
+
+    fn durable_files(&self, kind: &str) -> Vec<PathBuf> {
+        let generations = fs::read_dir(self.home.path().join("ssd/job")).unwrap();
+        let mut all: Vec<PathBuf> =
+            generations.flat_map(|generation| files(&generation.unwrap().path(), kind)).collect();
+        all.sort();
+        all
+    }
+}
+
+fn files(directory: &Path, kind: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    all.retain(|path| path.extension().is_some_and(|found| found == kind));
+    all.sort();
+    all
+}
+
+/// What a rank computes after so many steps.
+fn state(rank: u32, step: u64) -> Vec<u8> {
+    payload(BYTES + rank as usize * 5000, step * 100 + u64::from(rank))
+}
+
+/// One rank with its state.
+struct Rank {
+    job: Checkpointer,
+    state: Vec<u8>,
+    rank: u32,
+}
+
+impl Rank {
+    fn open(config: Config, group: ThreadGroup) -> Result<Self, Error> {
+        let rank = group.rank();
+        let mut state = state(rank, 0);
+        let mut job = Checkpointer::open(config, Box::new(group))?;
+        // SAFETY: the state lives as long as the job, never grows, and is left alone during calls.
+        unsafe {
+            let (left, right) = state.split_at_mut(1234);
+            job.protect("left", left.as_mut_ptr(), left.len())?;
+            job.protect("right", right.as_mut_ptr(), right.len())?;
+        }
+        Ok(Rank { job, state, rank })
+    }
+
+    fn compute(&mut self, step: u64) {
+        self.state.copy_from_slice(&state(self.rank, step));
+    }
+
+    fn save(&mut self, step: u64) -> Place {
+        self.compute(step);
+        self.job.checkpoint().unwrap().decision.place
+    }
+
+    fn is_at(&self, step: u64) -> bool {
+        self.state == state(self.rank, step)
+    }
+}
+
+/// Runs a job of some ranks, each in a thread.
+fn job<T: Send>(ranks: u32, config: &Config, run: impl Fn(Rank) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let group = thread_group(ranks, Some(Duration::from_secs(20)));
+        let threads: Vec<_> =
+            group.into_iter().map(|group| scope.spawn(|| run(Rank::open(config.clone(), group).unwrap()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// The step that a rank is at after a restart, and what the restart said.
+type Back = (Option<u64>, Result<Option<Restored>, String>);
+
+/// Restarts the job; returns the step that each rank is at, and its report.
+fn restarted(ranks: u32, config: &Config, steps: u64) -> Vec<Back> {
+    job(ranks, config, |mut rank| {
+        rank.state.fill(0xAA);
+        let restored = rank.job.restart().map_err(|error| error.to_string());
+        ((0..=steps).find(|&step| rank.is_at(step)), restored)
+    })
+}
+
+fn flip(path: &Path, offset: u64) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+#[test]
+fn a_new_job_has_nothing_to_restart_from_and_is_left_as_it_is() {
+    let tiers = Tiers::new();
+    for (step, restored) in restarted(2, &tiers.config(Policy::Fixed(Fixed::Memory)), 0) {
+        assert_eq!((step, restored), (None, Ok(None)));
+    }
+}
+
+#[test]
+fn all_ranks_come_back_to_the_newest_step() {
+    for (policy, place) in [(Fixed::Memory, Place::Memory), (Fixed::Durable, Place::Durable)] {
+        let tiers = Tiers::new();
+        let config = tiers.config(Policy::Fixed(policy));
+        job(3, &config, |mut rank| {
+            for step in 1..=5 {
+                assert_eq!(rank.save(step), place);
+            }
+        });
+        for (step, restored) in restarted(3, &config, 5) {
+            let restored = restored.unwrap().unwrap();
+            assert_eq!((step, restored.generation.number), (Some(5), 5));
+            assert!(restored.report.contains("all good"), "{}", restored.report);
+        }
+    }
+}
+
+#[test]
+fn what_is_in_memory_becomes_durable_and_survives_the_loss_of_memory() {
+    let tiers = Tiers::new();
+    let always = Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() };
+    let config = tiers.config(Policy::Surefoot(always));
+    job(2, &config, |mut rank| {
+        for step in 1..=4 {
+            assert_eq!(rank.save(step), Place::Both);
+            rank.job.finish().unwrap();
+        }
+        let notices = rank.job.take_notices();
+        assert_eq!(notices.len(), 4, "{notices:?}");
+        assert!(notices[3].contains("generation 4 is durable"), "{notices:?}");
+    });
+    assert_eq!(tiers.durable_files("image").len(), 4, "two generations of two ranks are kept");
+    fs::remove_dir_all(tiers.home.path().join("memory/job/rank-00001")).unwrap();
+    let back = restarted(2, &config, 4);
+    assert!(back[0].1.as_ref().unwrap().as_ref().unwrap().report.contains("from memory"), "{back:?}");
+    assert!(back[1].1.as_ref().unwrap().as_ref().unwrap().report.contains("from the SSD"), "{back:?}");
+    assert!(back.iter().all(|(step, _)| *step == Some(4)));
+}
+
+#[test]
+fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Surefoot(Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() }));
+    job(2, &config, |mut rank| {
+        for step in 1..=3 {
+            rank.save(step);
+            rank.job.finish().unwrap();
+        }
+    });
+    // Three slots: the newest is the one with generation 3, the third.
+    let images = tiers.memory_files(0, "image");
+    let rows = (BYTES as u64).div_ceil(65_536);
+    for column in [1, 5, 11] {
+        flip(&images[2], column * rows * 4096 + 17);
+    }
+    let back = restarted(2, &config, 3);
+    let report = &back[0].1.as_ref().unwrap().as_ref().unwrap().report;
+    assert!(back.iter().all(|(step, _)| *step == Some(3)), "{back:?}");
+    assert!(report.contains("from memory") && report.contains("repaired"), "{report}");
+    flip(&images[2], 7 * rows * 4096);
+    let back = restarted(2, &config, 3);
+    let report = &back[0].1.as_ref().unwrap().as_ref().unwrap().report;
+    assert!(back.iter().all(|(step, _)| *step == Some(3)), "{back:?}");
+    assert!(report.contains("from the SSD") && report.contains("4 of the 19 pages of row 0"), "{report}");
+    // The SSD's is bad as well: an older one, on all ranks.
+    let newest = tiers.durable_files("image").into_iter().rfind(|path| path.ends_with("rank-00000.image")).unwrap();
+    flip(&newest, 100);
+    let back = restarted(2, &config, 3);
+    assert!(back.iter().all(|(step, _)| *step == Some(2)), "{back:?}");
+    let report = &back[1].1.as_ref().unwrap().as_ref().unwrap().report;
+    assert!(report.contains("refused before: generation 3: rank 0 failed"), "{report}");
+}
+
+#[test]
+fn nothing_intact_is_an_error_that_says_what_each_failed_at() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    job(2, &config, |mut rank| {
+        rank.save(1);
+    });
+    for image in tiers.memory_files(1, "image") {
+        fs::write(image, b"short").unwrap();
+    }
+    for (step, restored) in restarted(2, &config, 1) {
+        assert_ne!(step, Some(0));
+        let error = restored.unwrap_err();
+        assert!(error.contains("generation 1") && error.contains("rank 1"), "{error}");
+    }
+    fs::remove_dir_all(tiers.home.path().join("memory/job/rank-00001")).unwrap();
+    let error = restarted(2, &config, 1).remove(0).1.unwrap_err();
+    assert!(error.contains("none of them on all 2 ranks"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_of_other_regions_or_ranks_is_refused_by_name() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    job(1, &config, |mut rank| {
+        rank.save(1);
+    });
+    let errors = job(1, &config, |mut rank| {
+        rank.job.release("left").unwrap();
+        rank.job.restart().unwrap_err().to_string()
+    });
+    assert!(errors[0].contains("\"left\" that is not registered"), "{}", errors[0]);
+    let errors = job(1, &config, |mut rank| {
+        let mut more = [0u8; 10];
+        // SAFETY: the array lives until after the last call.
+        unsafe { rank.job.protect("more", more.as_mut_ptr(), more.len()).unwrap() };
+        rank.job.restart().unwrap_err().to_string()
+    });
+    assert!(errors[0].contains("no region \"more\""), "{}", errors[0]);
+    assert!(restarted(2, &config, 1).iter().all(|(_, restored)| *restored == Ok(None)));
+}
+
+#[test]
+fn a_second_job_of_the_same_name_is_refused() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    job(1, &config, |_rank| {
+        let second = Rank::open(config.clone(), thread_group(1, None).remove(0));
+        let error = second.err().unwrap().to_string();
+        assert!(error.contains("is the same job running here?"), "{error}");
+    });
+}
+
+#[test]
+fn a_save_that_fails_on_one_rank_fails_on_all_and_the_job_goes_on() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    job(2, &config, |mut rank| {
+        rank.save(1);
+        let blocked = tiers.home.path().join("memory/job/rank-00001/slot-1.image");
+        if rank.rank == 1 {
+            fs::create_dir(&blocked).unwrap();
+        }
+        rank.compute(2);
+        let error = rank.job.checkpoint().unwrap_err().to_string();
+        assert!(error.contains("slot-1.image"), "{error}");
+        assert_eq!(error.starts_with("rank 1 failed"), rank.rank == 0, "{error}");
+        if rank.rank == 1 {
+            fs::remove_dir(&blocked).unwrap();
+        }
+        rank.save(3);
+    });
+    assert!(restarted(2, &config, 3).iter().all(|(step, _)| *step == Some(3)));
+}
+
+#[test]
+fn a_rank_that_is_missing_is_an_error_and_no_hang() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    let mut ranks = thread_group(2, Some(Duration::from_millis(50)));
+    drop(ranks.pop());
+    let error = Rank::open(config, ranks.remove(0)).err().unwrap().to_string();
+    assert!(error.contains("rank 1"), "{error}");
+}
+
+#[test]
+fn suspect_memory_is_not_used() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    let health =
+        format!("{{\"updated_realtime_ns\":{now},\"memory\":{{\"state\":\"suspect\",\"reasons\":[\"DIMM A1\"]}}}}");
+    fs::write(&config.health_file, health).unwrap();
+    job(1, &config, |mut rank| {
+        rank.compute(1);
+        let saved = rank.job.checkpoint().unwrap();
+        assert_eq!(saved.decision.place, Place::Durable);
+        assert!(saved.decision.reasons.iter().any(|reason| reason.contains("DIMM A1")), "{saved:?}");
+    });
+    let back = restarted(1, &config, 1);
+    assert!(back[0].1.as_ref().unwrap().as_ref().unwrap().report.contains("from the SSD"), "{back:?}");
+}
+
+#[test]
+fn scrubbing_heals_what_is_there() {
+    let tiers = Tiers::new();
+    let mut config = tiers.config(Policy::Surefoot(Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() }));
+    if let Some(durable) = &mut config.durable {
+        durable.options =
+            DurableOptions { protection: surefoot_checkpoint::image::Protection::Shard, ..DurableOptions::default() };
+    }
+    job(1, &config, |mut rank| {
+        rank.save(1);
+        rank.job.finish().unwrap();
+        flip(&tiers.memory_files(0, "image")[0], 5);
+        flip(&tiers.durable_files("image")[0], 9000);
+        let lines = rank.job.scrub();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains("1 bad") && line.contains("1 repaired")), "{lines:?}");
+        assert!(rank.job.scrub().iter().all(|line| line.contains("all good")));
+    });
+}
