@@ -390,7 +390,7 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raised::BARE_BYTES;
+    use crate::raised::{BARE_BYTES, RaisedKind};
 
     fn parsed(at_ns: u64, from: u32, frames: usize, as_before: bool) -> Parsed {
         let raised = Raised {
@@ -438,5 +438,63 @@ mod tests {
         }
         assert_eq!(waiting.copies_dropped, 1 + 5);
         assert_eq!(ips(&mut waiting).iter().flatten().count(), WAITING_COPIES);
+    }
+
+    /// Memory of the kernel whose address and content are known: the start of a program as it was compiled here.
+    fn known_memory(raisers: &Raisers, program: &str) -> (u64, u64) {
+        let program = raisers.object.progs().find(|found| found.name() == program).unwrap();
+        let (mut address, mut image) = (0u64, [0u8; 4096]);
+        let mut info = libbpf_sys::bpf_prog_info {
+            nr_jited_ksyms: 1,
+            jited_ksyms: std::ptr::from_mut(&mut address) as u64,
+            jited_prog_len: image.len() as u32,
+            jited_prog_insns: image.as_mut_ptr() as u64,
+            ..Default::default()
+        };
+        let mut bytes = size_of_val(&info) as u32;
+        let fd = program.as_fd().as_raw_fd();
+        // SAFETY: the pointers in `info` and their lengths describe the two locals, which outlive the call.
+        assert_eq!(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut bytes) }, 0);
+        (address, u64::from_ne_bytes(image[..8].try_into().unwrap()))
+    }
+
+    /// A machine of two cores never sends to several others, so the program is run on a mask of our choice.
+    #[test]
+    fn an_interrupt_to_many_cores_is_recorded_for_each_that_is_watched_and_no_other() {
+        const TEST: &str = "an_interrupt_to_many_cores_is_recorded_for_each_that_is_watched_and_no_other";
+        const CALLBACK: u64 = 0xCA11;
+        let probes = match Probes::attach(&crate::Options::default()) {
+            Ok(probes) => probes,
+            Err(Error::Unsupported { why, .. }) => return surefoot_testkit::not_run::not_run(TEST, &why),
+            Err(error) => panic!("{error}"),
+        };
+        let options = RaiserOptions {
+            cpus: (0..64).filter(|cpu| cpu % 3 != 1).map(CpuId).collect(),
+            hidden_tracepoints: vec!["csd_queue_cpu".into()],
+            stacks_per_s: u64::MAX,
+            ..RaiserOptions::default()
+        };
+        let raisers = Raisers::attach(&probes, &options).unwrap();
+        assert_eq!(raisers.calls(), CallEvidence::Sent);
+        let (address, bits) = known_memory(&raisers, "mark_tick");
+        if address == 0 || bits == 0 {
+            return surefoot_testkit::not_run::not_run(TEST, "the kernel does not tell where its programs lie");
+        }
+        let mut programs = raisers.object.progs_mut();
+        let program = programs.find(|program| program.name() == "raise_sent_to_many").unwrap();
+        let mut context: Vec<u8> = [address, 0, CALLBACK].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let input = libbpf_rs::ProgramInput { context_in: Some(&mut context), ..Default::default() };
+        program.test_run(input).unwrap();
+        drop(programs);
+        let raised: Vec<Raised> = raisers.take().into_iter().filter(|raised| raised.function == CALLBACK).collect();
+        let targets: Vec<u32> = raised.iter().map(|raised| raised.cpu.0).collect();
+        let wanted: Vec<u32> = (0..64).filter(|cpu| cpu % 3 != 1 && bits >> cpu & 1 == 1).collect();
+        assert!(wanted.len() > 1, "{bits:#x}");
+        assert_eq!(targets, wanted, "{bits:#x}");
+        assert!(!raised[0].kernel_stack.is_empty());
+        for other in &raised {
+            assert_eq!((&other.kernel_stack, &other.user_stack), (&raised[0].kernel_stack, &raised[0].user_stack));
+            assert_eq!((other.kind, other.tid), (RaisedKind::Call, raised[0].tid));
+        }
     }
 }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the raisers' programs leave: records, copied stacks, marks. The Rust mirrors are in src/raised.rs and
+ * src/raisers.rs; a test there parses each, and the loader compares the sizes of what is mapped.
+ */
+#ifndef SUREFOOT_RAISERS_H
+#define SUREFOOT_RAISERS_H
+
+#include "layout.h"
+#include <bpf/bpf_helpers.h>
+
+enum {
+	RAISED_FUNCTION = 1,   /* key: call-single data; function: what shall run */
+	RAISED_RESCHEDULE = 2, /* key: thread that is being woken, 0 if unknown */
+	RAISED_TIMER = 3,      /* key: timer; function: its callback */
+	RAISED_WORK = 4,       /* key: work item; function: its function */
+	RAISED_WAKE = 5,       /* key: kernel thread that is being woken */
+	RAISED_CALL = 6,       /* key: 1 for a TLB shootdown; function: the callback that the sender names */
+	RAISED_FLUSH = 7,      /* key: pages; the targets are those of the process, so cpu is NO_CORE */
+};
+
+enum {
+	MARK_FUNCTION = 1, /* key: call-single data, 0 for a local call; value: function */
+	MARK_TIMER = 2,    /* key: timer; value: callback */
+	MARK_SOFTIRQ = 3,  /* key: vector; value: number of the cause in which it was raised, thread in the upper half */
+	MARK_TICK = 4,     /* key: 1 if the tick stopped; value: what keeps it */
+	MARK_FLUSH = 5,    /* key: pages that another core had flushed here; value: process that was running */
+};
+
+/* How a called function's raiser is found, best first; the loader chooses by which tracepoints there are. */
+enum {
+	CALLS_EXACT = 0,  /* csd_queue_cpu and csd_function_entry */
+	CALLS_SENT = 1,   /* ipi_send_cpu and ipi_send_cpumask, joined by target and order */
+	CALLS_FLUSH = 2,  /* tlb_flush on both sides, joined by time */
+	CALLS_UNSEEN = 3,
+};
+
+/* User stacks: by frame pointers; the bytes as well where those give too little; the bytes always. */
+enum {
+	USER_NONE = 0,
+	USER_FRAME_POINTERS = 1,
+	USER_AUTO = 2,
+	USER_COPIED = 3,
+};
+
+enum {
+	STACK_FRAMES = 48,
+	SHORT_STACK_FRAMES = 4, /* fewer from a walk along frame pointers are not believed to be all */
+	COPY_BYTES = 8192,
+	PAGE_BYTES = 4096,
+	MARKS = 8192,
+	WATCH_WORDS = 16,
+	NO_CORE = 0xffffffff,
+	REPEAT_NS = 50000, /* calls of one request to several cores follow each other within this */
+	TLB_REMOTE_SHOOTDOWN = 1,
+	TLB_REMOTE_SEND_IPI = 4,
+};
+
+struct raiser_config {
+	u64 watched[WATCH_WORDS]; /* one bit per core */
+	u64 stacks_per_s;         /* per raising core */
+	u32 kernel_stacks;
+	u32 user_stacks;
+	u32 calls;
+	u32 reserved;
+};
+
+const volatile struct raiser_config raiser_config SEC(".rodata.config") = {};
+
+struct raised {
+	u64 at_ns;
+	u64 key;
+	u64 function;
+	char comm[16];
+	char wakee[16];
+	u32 pid;
+	u32 tgid;
+	s32 system_call; /* -1 outside one */
+	u32 cpu;         /* target */
+	u32 from;        /* the raiser's core */
+	u8 kind;
+	u8 in_interrupt;
+	u8 as_before; /* the stacks are those of the record before it from the same core */
+	u8 reserved;
+	u32 kernel_frames;
+	u32 user_frames;
+	u64 user_top; /* the word on top of the user stack: where a system call's wrapper returns to */
+	u64 kernel_stack[STACK_FRAMES];
+	u64 user_stack[STACK_FRAMES];
+};
+
+enum { BARE_RAISED = __builtin_offsetof(struct raised, kernel_stack) };
+
+/* The bytes of a user stack from its top on, for the record of the same time and core; told apart by its length. */
+struct copied {
+	u64 at_ns;
+	u32 from;
+	u32 bytes;
+	u64 ip;
+	u64 sp;
+	u64 bp;
+	u64 bx;
+	u64 r12;
+	u64 r13;
+	u64 r14;
+	u64 r15;
+	u8 stack[COPY_BYTES];
+};
+
+struct mark {
+	u64 at_ns;
+	u64 key;
+	u64 value;
+	u64 kind;
+};
+
+/* What tells that a record is for the next target of the request that the record before it was for. */
+struct request {
+	u64 at_ns;
+	u64 function;
+	u64 site;
+	u64 ip;
+	u64 sp;
+	u64 di;
+	u64 si;
+	u32 pid;
+	u32 cpu;
+};
+
+/* Of each raising core, by its number; whole cache lines, because other cores write theirs at the same time. */
+struct sender {
+	u64 second;
+	u64 stacks;
+	u64 records;
+	u64 without_stack;
+	u64 dropped;
+	u64 marks; /* of a watched core: marks ever left */
+	u64 wakee; /* the task that it woke last, and when, in jiffies */
+	u64 wakee_jiffies;
+	u32 wakee_pid;
+	u32 flush_sent; /* a shootdown was announced, its interrupts follow */
+	u64 copies_dropped;
+	struct request request;
+	u64 reserved[6];
+};
+
+_Static_assert(sizeof(struct sender) % 64 == 0, "senders share no cache line");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the ledger's own, shared by the loader */
+	__type(key, u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sender);
+} senders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MARKS);
+	__type(key, u32);
+	__type(value, struct mark);
+} marks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20); /* the loader may set another */
+} raised_ring SEC(".maps");
+
+#endif
