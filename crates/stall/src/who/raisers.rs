@@ -1,9 +1,12 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
+use super::naming::Namer;
 use super::stacks::Stacks;
 use super::system_calls;
 use crate::ledger::names::printable;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use surefoot_hostfs::Root;
 use surefoot_model::{Cause, Certainty, CpuId, Raiser};
 use surefoot_probes::Raised;
 
@@ -22,16 +25,29 @@ struct Key {
     user_stack: Vec<u64>,
 }
 
-/// Counts raisers and names their stacks while the processes still live.
+/// Counts raisers and has their stacks named while the processes still live.
 #[derive(Default)]
 pub(crate) struct RaiserTable {
     known: HashMap<Key, u32>,
     rows: Vec<Raiser>,
     others: BTreeMap<(CpuId, Cause), u64>,
     unknown: BTreeMap<(CpuId, Cause), u64>,
+    namer: Option<Namer>,
 }
 
 impl RaiserTable {
+    /// A table whose user stacks are named by another thread; [`Self::take_names`] brings the names in.
+    pub(crate) fn named_aside(root: &Root) -> Self {
+        RaiserTable { namer: Namer::start(root), ..RaiserTable::default() }
+    }
+
+    /// Takes over the names that have been found; waits for those that are missing, but no longer than `patience`.
+    pub(crate) fn take_names(&mut self, patience: Duration) {
+        for (row, names) in self.namer.iter_mut().flat_map(|namer| namer.take(patience)) {
+            self.rows[row as usize].user_stack = names;
+        }
+    }
+
     /// Counts an arrival of `cause` on `cpu`, raised by `raised` for `function`. Returns the raiser's row, or `None` when
     /// there are too many to tell it apart.
     pub(crate) fn count(
@@ -71,7 +87,10 @@ impl RaiserTable {
             wakee: printable(&raised.wakee),
             count: 1,
             kernel_stack: stacks.kernel(&raised.kernel_stack),
-            user_stack: stacks.user(raised.pid, &raised.user_stack, raised.user_top),
+            user_stack: match &mut self.namer {
+                Some(namer) => namer.ask(self.rows.len() as u32, raised.pid, &raised.user_stack, raised.user_top),
+                None => stacks.user(raised.pid, &raised.user_stack, raised.user_top),
+            },
         };
         Some(self.add(key, raiser))
     }
@@ -153,7 +172,6 @@ impl RaiserTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_hostfs::Root;
     use surefoot_model::CauseKind;
     use surefoot_probes::RaisedKind;
     use surefoot_testkit::HostTree;

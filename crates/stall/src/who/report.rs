@@ -3,14 +3,16 @@
 use super::watch::Watch;
 use super::{advice, lines};
 use crate::ledger::names::Names;
+use std::time::Duration;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Cause, CauseKind, CpuId, Interrupt, Lost, WhoReport};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, RaiserCounts, Snapshot};
 
 impl Watch {
-    /// What was found from the start to `end_ns`.
-    pub(super) fn report(&mut self, probes: &Probes, end_ns: u64) -> WhoReport {
+    /// What was found from the start to `end_ns`, which is now. Waits up to `patience` for the names of stacks; what
+    /// happens meanwhile is no part of it.
+    pub(super) fn report(&mut self, probes: &Probes, end_ns: u64, patience: Duration) -> WhoReport {
         let counts = counts_since(self.raisers.counts(), self.counts_before);
         let mut report = WhoReport {
             start_ns: self.start_ns,
@@ -32,8 +34,11 @@ impl Watch {
         if let Ok(interrupts) = Interrupts::read(&self.root) {
             self.names.learn(&interrupts);
         }
-        for &cpu in &self.cpus {
-            match self.presence.ledger(probes, &self.names, cpu) {
+        let read = |&cpu: &CpuId| (cpu, self.presence.ledger(probes, &self.names, cpu));
+        let ledgers: Vec<_> = self.cpus.iter().map(read).collect();
+        self.table.take_names(patience);
+        for (cpu, ledger) in ledgers {
+            match ledger {
                 Ok((core, later)) => {
                     let lost_ns = core.lost_ns();
                     let interrupts = core.lost.iter().map(|lost| self.interrupt(cpu, lost, lost_ns, later.as_ref()));

@@ -13,10 +13,14 @@ use crate::Error;
 use crate::collect::cost::OwnCost;
 use crate::ledger::names::{Names, printable};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, KEY_FUNCTION, SOFTIRQS, Turn};
 use surefoot_probes::{Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
+
+/// How long the end of a watch waits for the names of stacks.
+const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of the reschedule vector among the causes.
 const RESCHEDULE: u16 = 4;
@@ -81,7 +85,7 @@ impl Watch {
             names: Names::load(root),
             stacks: Stacks::load(root),
             unwinder: Unwinder::new(root),
-            table: RaiserTable::default(),
+            table: RaiserTable::named_aside(root),
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
             next_turn: HashMap::new(),
@@ -152,13 +156,15 @@ impl Watch {
             }
         }
         self.loops.join(probes);
+        self.table.take_names(Duration::ZERO);
         self.presence.look(probes, &self.names, clock::monotonic_ns());
     }
 
     /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event
     /// ([`limit::Limits::EVENT`]).
     pub fn report_so_far(&mut self, probes: &Probes) -> WhoReport {
-        let mut found = limit::limited(self.report(probes, clock::monotonic_ns()), &limit::Limits::EVENT);
+        let mut found =
+            limit::limited(self.report(probes, clock::monotonic_ns(), Duration::ZERO), &limit::Limits::EVENT);
         self.loops.report(&mut found, GAPS_IN_EVENT);
         found
     }
@@ -174,7 +180,7 @@ impl Watch {
         self.loops.last_poll_follows();
         self.look(probes);
         let end_ns = clock::monotonic_ns();
-        let mut found = limit::limited(self.report(probes, end_ns), &limit::Limits::RECORDING);
+        let mut found = limit::limited(self.report(probes, end_ns, NAMING_PATIENCE), &limit::Limits::RECORDING);
         self.loops.report(&mut found, GAPS_LISTED);
         let (timeline, table) = (self.timeline, self.table);
         found.timeline = timeline.map(|timeline| timeline.finish(end_ns, table.all()));

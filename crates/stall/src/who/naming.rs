@@ -1,0 +1,114 @@
+//! Names user stacks on a thread of their own: reading the symbols of a large program takes longer than the rings hold
+//! records, and who reads the rings must not wait for it.
+
+use super::stacks::Stacks;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::Root;
+
+/// Stacks that wait for their names; more stay addresses.
+const WAITING: usize = 4096;
+
+struct Request {
+    row: u32,
+    pid: u32,
+    addresses: Vec<u64>,
+    top: u64,
+}
+
+/// The names of a stack, and the row that it belongs to.
+pub(crate) type Named = (u32, Vec<String>);
+
+/// The thread that names, as seen from the one that asks.
+pub(crate) struct Namer {
+    requests: SyncSender<Request>,
+    answers: Receiver<Named>,
+    outstanding: usize,
+}
+
+impl Namer {
+    /// Starts the thread; it runs where the calling one may run, and ends when this is dropped. `None` when no thread can
+    /// be had.
+    pub(crate) fn start(root: &Root) -> Option<Self> {
+        let (requests, asked) = sync_channel::<Request>(WAITING);
+        // As many as can be outstanding, so that the thread never waits for its answers to be taken.
+        let (answer, answers) = sync_channel::<Named>(2 * WAITING);
+        let root = root.clone();
+        let run = move || {
+            let stacks = Stacks::load(&root);
+            for request in asked {
+                let names = stacks.user(request.pid, &request.addresses, request.top);
+                if answer.send((request.row, names)).is_err() {
+                    return;
+                }
+            }
+        };
+        // It ends by itself when nobody asks any more.
+        std::thread::Builder::new().name("surefoot-namer".to_owned()).spawn(run).ok()?;
+        Some(Namer { requests, answers, outstanding: 0 })
+    }
+
+    /// Asks for the names of a stack, to be put into a row. Returns what to show until they are there.
+    pub(crate) fn ask(&mut self, row: u32, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
+        if addresses.is_empty() {
+            return Vec::new();
+        }
+        let request = Request { row, pid, addresses: addresses.to_vec(), top };
+        let has_room = self.outstanding < WAITING && self.requests.try_send(request).is_ok();
+        self.outstanding += usize::from(has_room);
+        let why = if has_room { "not named yet" } else { "not named: too many stacks at once" };
+        addresses.iter().map(|address| format!("{address:#x} ({why})")).collect()
+    }
+
+    /// The names that have been found; waits until all are there, but no longer than `patience`.
+    pub(crate) fn take(&mut self, patience: Duration) -> Vec<Named> {
+        let deadline = Instant::now() + patience;
+        let mut named = Vec::new();
+        while self.outstanding > 0 {
+            match self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(answer) => {
+                    self.outstanding -= 1;
+                    named.push(answer);
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => self.outstanding = 0,
+            }
+        }
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[inline(never)]
+    fn a_function_that_the_namer_knows() {}
+
+    #[test]
+    fn names_come_later_and_to_the_row_that_asked() {
+        let tree = HostTree::new();
+        let mut namer = Namer::start(&Root::at(tree.path())).unwrap();
+        let own = a_function_that_the_namer_knows as *const () as u64;
+        assert_eq!(namer.ask(3, std::process::id(), &[own], 0), [format!("{own:#x} (not named yet)")]);
+        assert!(namer.ask(4, std::process::id(), &[], 0).is_empty(), "nothing to name");
+        assert_eq!(namer.ask(5, u32::MAX - 7, &[0x10], 0).len(), 1);
+        let named = namer.take(Duration::from_secs(60));
+        assert_eq!(named.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [3, 5]);
+        assert!(named[0].1[0].contains("a_function_that_the_namer_knows"), "{named:?}");
+        assert_eq!(named[1].1, ["0x10 (the process is gone)"]);
+        assert_eq!(namer.take(Duration::from_secs(60)), [], "nothing is outstanding, so nobody waits");
+    }
+
+    #[test]
+    fn what_nobody_takes_is_limited() {
+        let tree = HostTree::new();
+        let mut namer = Namer::start(&Root::at(tree.path())).unwrap();
+        let shown: Vec<Vec<String>> =
+            (0..WAITING as u32 + 5).map(|row| namer.ask(row, u32::MAX - 7, &[0x10], 0)).collect();
+        assert_eq!(shown[0], ["0x10 (not named yet)"]);
+        assert_eq!(shown[WAITING + 4], ["0x10 (not named: too many stacks at once)"]);
+        assert_eq!(namer.take(Duration::from_secs(60)).len(), WAITING);
+    }
+}
