@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::ecc::options::EccCommand;
 use crate::units::{parse_duration, parse_ns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -32,6 +33,11 @@ pub enum Command {
     Stall {
         #[command(subcommand)]
         command: StallCommand,
+    },
+    /// Error-correcting codes: which faults of the memory they cover.
+    Ecc {
+        #[command(subcommand)]
+        command: EccCommand,
     },
     /// Which capabilities work on this host, which do not, and why.
     Status(StatusOptions),

@@ -4,6 +4,7 @@
 mod args;
 mod audit;
 mod destination;
+mod ecc;
 mod exit;
 mod output;
 mod probe;
@@ -19,6 +20,7 @@ mod who;
 
 use args::{Command, StallCommand};
 use clap::Parser;
+use ecc::options::EccCommand;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),
         Command::Stall { command } => match command {
             StallCommand::Probe(options) => probe::run(&options),
             StallCommand::Who(options) => who::run(&options),

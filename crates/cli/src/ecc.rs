@@ -1,0 +1,72 @@
+//! `surefoot ecc coverage`.
+
+mod cells;
+mod chart;
+pub mod options;
+mod shard_file;
+mod text;
+mod work;
+
+use crate::exit::Outcome;
+use crate::output;
+use anyhow::Context;
+use cells::{Cell, Selection};
+use options::CoverageOptions;
+use std::io::{self, Write};
+
+pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if let Some(shard) = options.shard {
+        let selection = Selection::of(options)?;
+        let counts = work::run_trials(&selection, shard)?;
+        shard_file::write(&mut out, &selection, shard, &counts)?;
+        out.flush()?;
+        return Ok(Outcome::Done);
+    }
+    let (selection, counts) = match options.merge.as_slice() {
+        [] => {
+            let selection = Selection::of(options)?;
+            let counts = None;
+            (selection, counts)
+        }
+        files => {
+            let (selection, counts) = shard_file::merge(files)?;
+            (selection, Some(counts))
+        }
+    };
+    let cells = work::run(&selection, counts)?;
+    if let Some(path) = &options.chart {
+        std::fs::write(path, chart::svg(&cells)).with_context(|| format!("--chart {}", path.display()))?;
+    }
+    if options.json {
+        cells.iter().try_for_each(|cell| output::line(&mut out, &cell.line()))?;
+    } else if options.csv {
+        csv(&mut out, &cells)?;
+    } else {
+        out.write_all(text::table(&selection, &cells).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+/// Comma-separated values: only the last field may need quotes.
+fn csv(out: &mut impl Write, cells: &[Cell]) -> io::Result<()> {
+    let names = ["corrected", "detected", "silent"];
+    let ends: Vec<String> = names.iter().map(|name| format!("{name}_low,{name}_high")).collect();
+    writeln!(out, "code,fault,convention,method,{},{},why", names.join(","), ends.join(","))?;
+    for cell in cells {
+        let key = &cell.key;
+        let mut line = format!("{},{},{}", key.scheme.name(), key.fault, key.convention.name());
+        line += &format!(",{}", cell.method.name());
+        for share in cell.shares {
+            line += &format!(",{share:?}");
+        }
+        for index in 0..names.len() {
+            line += &cell.ci95.map_or(",,".to_owned(), |intervals| {
+                format!(",{:?},{:?}", intervals[index].low, intervals[index].high)
+            });
+        }
+        writeln!(out, "{line},\"{}\"", cell.why.replace('"', "\"\""))?;
+    }
+    Ok(())
+}
