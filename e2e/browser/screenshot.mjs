@@ -3,11 +3,16 @@
 //
 //   cargo build -p surefoot-cli && node e2e/browser/screenshot.mjs
 //
+// With --who it takes the picture of docs/guide/who.md instead: this machine, live, while a thread unmaps memory beside
+// a polling thread of its process, cut to the part of the page that names it. That needs root, two cores and clang.
+//
 // Options: --output FILE, --width PIXELS, --height PIXELS (0 for the whole page), --theme light|dark,
 // --query ?FILTERS, --recording FILE. `SUREFOOT_BIN` names another binary.
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
@@ -15,7 +20,8 @@ import { launch, root } from "./launch.mjs";
 
 const { values } = parseArgs({
   options: {
-    output: { type: "string", default: join(root, "docs/images/page.png") },
+    output: { type: "string" },
+    who: { type: "boolean", default: false },
     recording: { type: "string", default: "docs/recordings/troubled.surefoot" },
     width: { type: "string", default: "1400" },
     height: { type: "string", default: "1000" },
@@ -29,7 +35,11 @@ if (values.theme !== "light" && values.theme !== "dark") throw new Error("the th
 
 // In the top folder, so that the page shows the short name of the file and not where this checkout lies.
 const binary = process.env.SUREFOOT_BIN ?? join(root, "target/debug/surefoot");
-const surefoot = spawn(binary, ["watch", "--port", "0", "--replay", values.recording], {
+const scratch = mkdtempSync(join(tmpdir(), "surefoot-picture-"));
+const raiser = values.who ? startRaiser() : null;
+const live = ["--cpus", "1", "--who", "1", "--no-history", "--run-directory", scratch];
+const output = values.output ?? join(root, values.who ? "docs/images/who.png" : "docs/images/page.png");
+const surefoot = spawn(binary, ["watch", "--port", "0", ...(values.who ? live : ["--replay", values.recording])], {
   cwd: root,
   stdio: ["ignore", "pipe", "inherit"],
 });
@@ -46,16 +56,46 @@ try {
     const page = await context.newPage();
     await page.goto(address + values.query);
     await page.getByTestId("stalls").waitFor();
-    // The percentiles come with a second answer.
-    await page.waitForLoadState("networkidle");
-    await page.screenshot({ path: values.output, fullPage: height === 0 });
-    console.log(`${values.output}: ${width} px, ${values.theme}`);
+    if (values.who) await pictureOfWho(page);
+    else {
+      // The percentiles come with a second answer.
+      await page.waitForLoadState("networkidle");
+      await page.screenshot({ path: output, fullPage: height === 0 });
+    }
+    console.log(`${output}: ${width} px, ${values.theme}`);
   } finally {
     await browser.close();
   }
 } finally {
   surefoot.kill("SIGINT");
+  raiser?.kill();
   await ended;
+  rmSync(scratch, { recursive: true, force: true });
+}
+
+/** A process whose thread "stats" unmaps a buffer beside a polling thread, as e2e/programs/raiser.c says. */
+function startRaiser() {
+  const program = join(scratch, "raiser");
+  const source = join(root, "e2e/programs/raiser.c");
+  const built = spawnSync("clang", ["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", source, "-o", program], { stdio: "inherit" });
+  if (built.status !== 0) throw new Error(`clang did not build ${source}`);
+  return spawn(program, ["stdio", "10000000", "200", "1", "0"], { stdio: "ignore" });
+}
+
+/** Opens the shootdowns once there are a thousand, and takes the picture of that part of the page. @param {any} page */
+async function pictureOfWho(page) {
+  await page.waitForFunction(
+    () => fetch("api/v1/who?kind=tlb_shootdown").then((answer) => answer.json()).then(({ who }) => who?.interrupts[0]?.count > 1000),
+    null,
+    { timeout: 60_000, polling: 500 },
+  );
+  await page.goto(`${new URL(page.url()).origin}/?kind=timer,tlb_shootdown`);
+  await page.getByTestId("who").getByRole("button", { name: /TLB shootdown/ }).click();
+  await page.getByTestId("icicle").locator("[role=treeitem]").first().waitFor();
+  // While the page moves on, what stands above this part can push it out of the picture.
+  await page.getByTestId("pause").click();
+  await page.mouse.move(0, 0);
+  await page.getByTestId("who").screenshot({ path: output });
 }
 
 /** The address of the page, as the command says it. @param {import("node:stream").Readable} stdout @returns {Promise<string>} */

@@ -229,7 +229,9 @@ export function Icicle({ id, tree }: { id: string; tree: FrameNode }) {
         </div>
       </div>
       {layout.leftOut > 0 && (
-        <p class="muted aside">{count(layout.leftOut)} frames are too narrow to be drawn; fill the width with a part to see them.</p>
+        <p class="muted aside">
+          Too narrow to be drawn: {count(layout.leftOut)} {layout.leftOut === 1 ? "frame" : "frames"}; fill the width with a part to see more.
+        </p>
       )}
     </div>
   );

@@ -95,11 +95,15 @@ function Raisers({ interrupt, groups, chosen }: { interrupt: Interrupt; groups: 
       </table>
       {groups.length > ROOM && (
         <button type="button" class="button quiet more" onClick={() => (all.value = !all.value)}>
-          {all.value ? `Show the first ${ROOM}` : `Show ${Math.min(MOST, groups.length)}`}
+          {all.value ? `Show the first ${ROOM}` : groups.length > MOST ? `Show ${MOST}` : `Show all ${groups.length}`}
         </button>
       )}
       {all.value && groups.length > MOST && <p class="muted aside">{count(groups.length - MOST)} rarer ones are not listed.</p>}
-      {interrupt.unknown_raisers > 0 && <p class="muted aside">Of {count(interrupt.unknown_raisers)} arrivals the raiser is not known.</p>}
+      {interrupt.unknown_raisers > 0 && (
+        <p class="muted aside">
+          {count(interrupt.unknown_raisers)} {interrupt.unknown_raisers === 1 ? "arrival has" : "arrivals have"} no known raiser.
+        </p>
+      )}
     </div>
   );
 }
