@@ -25,7 +25,7 @@ fn watch(options: &str) -> Who {
 
 /// Starts watching with these options and returns when it sees what happens.
 fn watch_as(options: &str) -> Who {
-    let who = surefoot("stall who --cpu 1 --duration 60s").words(options);
+    let who = surefoot("stall who --cpu 1 --duration 60s").words(options).going_first();
     let who = if options.contains("--stacks-per-s") { who } else { who.words("--stacks-per-s 100000") };
     let mut running = who.start();
     let deadline = Instant::now() + WAIT;
