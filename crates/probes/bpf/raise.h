@@ -236,12 +236,13 @@ static __always_inline void raise_whole(void *ctx, struct sender *sender, u64 no
 }
 
 /*
- * Whether a core does something for itself in an interrupt or while idle, such as arming its tick anew. It is watched,
- * so it must not pay for a stack that would tell no more than that.
+ * Whether a core arms a timer for itself in an interrupt or while idle, such as its tick. It is watched, so it must not
+ * pay for a stack that would tell no more than that.
  */
-static __always_inline bool is_own_upkeep(u32 cpu)
+static __always_inline bool is_own_upkeep(u32 kind, u32 cpu)
 {
-	return cpu == bpf_get_smp_processor_id() && (in_interrupt() || !(u32)bpf_get_current_pid_tgid());
+	return kind == RAISED_TIMER && cpu == bpf_get_smp_processor_id() &&
+	       (in_interrupt() || !(u32)bpf_get_current_pid_tgid());
 }
 
 /* `site` tells requests to several cores apart; 0 where a record always stands alone. */
@@ -253,7 +254,7 @@ static __always_inline void raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 fun
 	if (!sender)
 		return;
 	sender->records++;
-	if (!wants_stacks() || is_own_upkeep(cpu)) {
+	if (!wants_stacks() || is_own_upkeep(kind, cpu)) {
 		raise_bare(sender, now, kind, cpu, key, function, false);
 		return;
 	}

@@ -8,12 +8,12 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_model::{CpuId, Raiser};
+use surefoot_model::{CauseKind, Certainty, CpuId, Raiser};
 use surefoot_probes::layout::Turn;
 use surefoot_probes::{CallEvidence, Mark, MarkKind, Options, Probes, Raised, RaiserOptions, Raisers};
 use surefoot_stall::who::calls::CallJoiner;
 use surefoot_stall::who::joiner::{Arrival, Joiner};
-use surefoot_stall::who::{self, WhoConfig};
+use surefoot_stall::who::{self, LOOK_EVERY, Watch, WhoConfig};
 use surefoot_testkit::not_run::not_run;
 
 const WATCHED: CpuId = CpuId(1);
@@ -256,4 +256,41 @@ fn kernels_that_tell_less_agree_with_the_exact_join() {
         |arrival| matches!(arrival, Arrival::Call { raiser, is_shootdown, .. } if raiser.is_none() || *is_shootdown),
     );
     assert!(shootdowns_only, "nothing else has a raiser there");
+}
+
+#[test]
+fn without_the_calls_themselves_the_report_still_names_who_probably_sent_them() {
+    const TEST: &str = "without_the_calls_themselves_the_report_still_names_who_probably_sent_them";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let probes = match Probes::attach(&Options::default()) {
+        Ok(probes) => probes,
+        Err(surefoot_probes::Error::Unsupported { why, .. }) => return not_run(TEST, &why),
+        Err(error) => panic!("{error}"),
+    };
+    let config = WhoConfig { cpus: vec![WATCHED], stacks_per_s: 0, ..WhoConfig::default() };
+    let csd = ["csd_queue_cpu".to_owned(), "csd_function_entry".to_owned()];
+    for more in [&[][..], &["ipi_send_cpu".to_owned(), "ipi_send_cpumask".to_owned()]] {
+        let hidden = [&csd[..], more].concat();
+        let mut watch = Watch::attach_without(&Root::host(), &probes, &config, hidden).unwrap();
+        watch.start(&probes);
+        let mut child = start(&program, &["600", "300", "2"]);
+        while child.try_wait().unwrap().is_none() {
+            std::thread::sleep(LOOK_EVERY);
+            watch.look(&probes);
+        }
+        let report = watch.finish(&probes);
+        assert_eq!(report.joined_count, 0, "nothing is joined exactly");
+        assert!(report.missing.iter().any(|word| word.contains("probable")), "{:?}", report.missing);
+        let calls = report.interrupts.iter().filter(|interrupt| interrupt.cause.kind == CauseKind::CallFunction);
+        let raisers: Vec<&Raiser> =
+            calls.flat_map(|interrupt| &interrupt.raisers).filter(|raiser| raiser.pid == child.id()).collect();
+        let of = |call: &str| raisers.iter().filter(|raiser| raiser.syscall == call).map(|raiser| raiser.count).sum();
+        let (unmapped, ordered): (u64, u64) = (of("munmap"), of("membarrier"));
+        assert!(unmapped >= 20, "{unmapped} by munmap: {raisers:#?}");
+        assert_eq!(ordered > 0, more.is_empty(), "{ordered} by membarrier, which flushes nothing");
+        assert!(raisers.iter().all(|raiser| raiser.certainty == Certainty::Probable));
+        let named = |raiser: &&&Raiser| raiser.syscall == "munmap" && raiser.function == "flush_tlb_func";
+        assert!(raisers.iter().any(|raiser| named(&raiser)), "{raisers:#?}");
+    }
 }

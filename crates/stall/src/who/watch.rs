@@ -66,6 +66,19 @@ impl Watch {
     /// # Errors
     /// [`Error::Probes`] where BTF is not to be had.
     pub fn attach(root: &Root, probes: &Probes, config: &WhoConfig) -> Result<Self, Error> {
+        Self::attach_without(root, probes, config, Vec::new())
+    }
+
+    /// As [`Watch::attach`], taking these tracepoints for absent: what other kernels leave of the answer.
+    ///
+    /// # Errors
+    /// As [`Watch::attach`].
+    pub fn attach_without(
+        root: &Root,
+        probes: &Probes,
+        config: &WhoConfig,
+        hidden_tracepoints: Vec<String>,
+    ) -> Result<Self, Error> {
         let raisers = Raisers::attach(
             probes,
             &RaiserOptions {
@@ -73,7 +86,7 @@ impl Watch {
                 kernel_stacks: config.kernel_stacks,
                 user_stacks: if config.user_stacks { UserStacks::Auto } else { UserStacks::None },
                 stacks_per_s: config.stacks_per_s,
-                ..RaiserOptions::default()
+                hidden_tracepoints,
             },
         )?;
         let mut watch = Watch {
