@@ -52,8 +52,13 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+struct sched_entity {
+	unsigned char sched_delayed;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	struct mm_struct *mm;
 	int pid;
 	int tgid;

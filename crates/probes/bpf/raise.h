@@ -71,7 +71,7 @@ static __always_inline u64 name_wakee(struct raised *raised, struct sender *send
 	bpf_probe_read_kernel(&pid, sizeof(pid), &wakee->pid);
 	if (pid != sender->wakee_pid)
 		return 0;
-	if (kind == RAISED_RESCHEDULE && !(BPF_CORE_READ(wakee, on_rq) && state_of(wakee)))
+	if (kind == RAISED_RESCHEDULE && !is_being_woken(wakee))
 		return 0;
 	bpf_probe_read_kernel(raised->wakee, sizeof(raised->wakee), wakee->comm);
 	return pid;

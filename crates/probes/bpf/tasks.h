@@ -25,4 +25,15 @@ static __always_inline u64 state_of(struct task_struct *task)
 	return BPF_CORE_READ(older, state);
 }
 
+/*
+ * Whether a task is just being woken: in a queue already and not yet set running. From 6.12 on a task that has gone to
+ * sleep may stay in its queue for a while, which is marked.
+ */
+static __always_inline bool is_being_woken(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
+		return false;
+	return BPF_CORE_READ(task, on_rq) && state_of(task);
+}
+
 #endif
