@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn whatever_comes_in_the_json_is_no_larger_than_was_said() {
-        for (interrupts, raisers) in [(3, 200), (200, 3), (10_000, 0)] {
+        for (interrupts, raisers) in [(3, 200), (60, 3), (10_000, 0)] {
             let large = report(interrupts, raisers);
             let small = limited(large.clone(), &Limits::EVENT);
             let json_bytes = serde_json::to_vec(&small.interrupts).unwrap().len();
