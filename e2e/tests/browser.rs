@@ -74,7 +74,7 @@ fn the_live_page_names_who_interrupts_in_a_browser() {
     let folder = tempfile::tempdir().unwrap();
     let running = surefoot("watch --port 0 --no-history --who 1 --run-directory").arg(folder.path()).start();
     // More than it can raise in the time that a browser takes; it is ended with this test.
-    let _raiser = RAISER.start("stdio 10000000 200 1 0");
+    let _raiser = RAISER.start("stdio 10000000 500 1 0");
     run_script("who.mjs", running, "live", folder.path());
 }
 

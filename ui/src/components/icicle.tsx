@@ -152,7 +152,8 @@ export function Icicle({ id, tree }: { id: string; tree: FrameNode }) {
   // The same elements again, so that a move of the pointer compares nothing.
   const boxes = useMemo(() => <Boxes id={id} layout={layout} found={found} whole={tree.count} />, [id, layout, found, tree.count]);
 
-  useEffect(() => {
+  // Before anything is drawn: a key that comes next must find its frame in the new layout.
+  useLayoutEffect(() => {
     hovered.value = null;
     const way = cursor.value;
     pressed.value = way === null ? null : (layout.boxes.find((box) => box.merged === 0 && pathTo(box).join("\n") === way.join("\n")) ?? null);
@@ -208,7 +209,7 @@ export function Icicle({ id, tree }: { id: string; tree: FrameNode }) {
           role="tree"
           tabIndex={0}
           aria-label="Stacks of the raisers. Arrow keys move, Enter fills the width with a frame, Escape goes back."
-          aria-activedescendant={at ? `${id}-${layout.boxes.indexOf(at)}` : undefined}
+          aria-activedescendant={at && layout.boxes.includes(at) ? `${id}-${layout.boxes.indexOf(at)}` : undefined}
           style={{ height: `${layout.rows.length * ROW_PX}px` }}
           onKeyDown={onKeyDown}
           onPointerMove={(event) => (hovered.value = boxOf(event))}

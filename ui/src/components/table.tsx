@@ -45,7 +45,8 @@ export function SortTable<Row>({ label, rows, columns, rowKey, first, upwards = 
     if (left === null || right === null) return compare(left, right);
     return compare(left, right) * (up.value ? 1 : -1);
   });
-  const shown = all.value ? sorted : sorted.slice(0, room);
+  // A row that was opened stays in sight when others overtake it.
+  const shown = all.value ? sorted : sorted.filter((row, at) => at < room || rowKey(row) === opened?.key);
   const sort = (next: ColumnOf<Row>) => {
     if (next.key === key.value) up.value = !up.value;
     else {
