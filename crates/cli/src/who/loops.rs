@@ -8,6 +8,9 @@ use surefoot_model::{LoopGap, LoopGapPart, LoopSummary, WhoReport};
 const LOOPS_SHOWN: usize = 16;
 const GAPS_SHOWN: usize = 3;
 
+/// Causes that the text shows of each gap.
+const PARTS_SHOWN: usize = 5;
+
 /// The section, or nothing where no thread notes its gaps.
 pub fn text(found: &WhoReport) -> String {
     if found.loops.is_empty() {
@@ -75,7 +78,11 @@ fn tells_something(part: &LoopGapPart) -> bool {
 }
 
 fn gap_line(gap: &LoopGap, start_ns: u64) -> String {
-    let mut parts: Vec<String> = gap.parts.iter().map(part_text).collect();
+    let mut parts: Vec<String> = gap.parts.iter().take(PARTS_SHOWN).map(part_text).collect();
+    if let Some(more) = gap.parts.get(PARTS_SHOWN..).filter(|more| !more.is_empty()) {
+        let more_ns = more.iter().map(|part| part.total_ns).sum();
+        parts.push(format!("{} more causes {}", more.len(), duration(more_ns)));
+    }
     if gap.unexplained_ns > 0 {
         parts.push(format!("unexplained {}", duration(gap.unexplained_ns)));
     }
@@ -166,6 +173,8 @@ mod tests {
 
     #[test]
     fn a_quiet_loop_is_told_too_and_numbers_are_grouped() {
+        let many = (0..9).map(|number| part(CauseKind::Softirq, &number.to_string(), 10, 1, &[])).collect();
+        assert!(gap_line(&gap(many, 0), 0).ends_with("softirq 4 10 ns, 4 more causes 40 ns"));
         let mut found = WhoReport { loops: vec![summary(0, 0)], ..WhoReport::default() };
         found.loops[0].overwritten = 1_234_567;
         let line = "loop \"receive\" (thread 4711): 0 gaps over 5.00 us; 1,234,567 more were overwritten";

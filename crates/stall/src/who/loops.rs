@@ -19,7 +19,7 @@ use crate::gap::verdict::Others;
 use crate::gap::witness::Witness;
 use arrivals::Arrivals;
 use kept::Kept;
-use place::Place;
+use place::{Home, Place};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,6 +65,8 @@ struct Timeline {
     anchored_ns: u64,
     worst_anchor_ns: u64,
     judge: Judge,
+    /// Turns that were overwritten before they could be read.
+    lost_turns: u64,
 }
 
 impl Timeline {
@@ -78,7 +80,7 @@ impl Timeline {
         let witness = Witness::open(root, &identity, None);
         let judge = Judge::new(Some(tapes), witness, identity.hypervisor.is_some());
         let worst_anchor_ns = clock.anchor_error_ns();
-        Ok(Timeline { clock, anchored_ns: clock::monotonic_ns(), worst_anchor_ns, judge })
+        Ok(Timeline { clock, anchored_ns: clock::monotonic_ns(), worst_anchor_ns, judge, lost_turns: 0 })
     }
 
     /// Takes a new anchor if one is needed now, or has not been taken for long.
@@ -98,6 +100,8 @@ struct Noted {
     last_after: u64,
     /// Its gaps on cores that are not watched.
     elsewhere: u64,
+    /// Its core as /proc said when it was first seen: the thread may have ended when its last gaps are read.
+    home: Home,
 }
 
 /// A gap that is to be joined.
@@ -266,7 +270,8 @@ impl Loops {
             overwritten: 0,
             not_listed: 0,
         };
-        self.noted.push(Noted { summary, last_after: 0, elsewhere: 0 });
+        let home = place::home(&self.root, of_loop.pid, of_loop.tid);
+        self.noted.push(Noted { summary, last_after: 0, elsewhere: 0, home });
         self.numbers.insert(key, self.noted.len() - 1);
         Some(self.noted.len() - 1)
     }
@@ -297,13 +302,14 @@ impl Loops {
     pub(crate) fn join(&mut self, probes: &Probes) {
         let Some(timeline) = &mut self.timeline else { return };
         timeline.judge.read_tapes(Some(probes));
+        timeline.lost_turns = timeline.judge.tapes().map_or(0, |tapes| tapes.lost_turns());
         self.arrivals.sort();
         let mut homes = HashMap::new();
         for gap in std::mem::take(&mut self.waiting) {
-            let noted = &self.noted[gap.number].summary;
+            let Noted { summary: noted, home: first_home, .. } = &self.noted[gap.number];
             let home = || {
-                let thread = (noted.pid, noted.tid);
-                *homes.entry(thread).or_insert_with(|| place::home(&self.root, thread.0, thread.1))
+                let read = || place::home(&self.root, noted.pid, noted.tid).or(*first_home);
+                *homes.entry(gap.number).or_insert_with(read)
             };
             let placed = timeline.judge.tapes().map_or(Place::Unknown, |tapes| {
                 place::place(tapes, &self.cpus, noted.tid, (gap.start_ns, gap.end_ns), home)
@@ -358,6 +364,12 @@ impl Loops {
         }
         say(left.impossible, &|| format!("{} gaps that loops claim, but that cannot have been", left.impossible));
         say(left.of_more_loops, &|| format!("{} gaps of loops beyond the first {LOOPS}", left.of_more_loops));
+        let lost_turns = self.timeline.as_ref().map_or(0, |timeline| timeline.lost_turns);
+        say(lost_turns, &|| {
+            format!(
+                "{lost_turns} changes of context came too fast to be read; gaps of loops at these times stay unexplained"
+            )
+        });
         let worst_ns = self.timeline.as_ref().map_or(0, |timeline| timeline.worst_anchor_ns);
         say(u64::from(worst_ns > ANCHOR_ERROR_NS), &|| {
             format!("gaps of loops may lie up to {worst_ns} ns off, because the clock is slow to read here")

@@ -35,6 +35,13 @@ pub(crate) enum Home {
     Unknown,
 }
 
+impl Home {
+    /// This, or the other where /proc does not tell.
+    pub(crate) fn or(self, other: Home) -> Home {
+        if self == Home::Unknown { other } else { self }
+    }
+}
+
 /// Where thread `tid` was from start to end, by the tapes of the watched cores. Where they do not show it, by its home.
 pub(crate) fn place(
     tapes: &Tapes,
@@ -180,5 +187,7 @@ mod tests {
         let own = std::process::id();
         assert_ne!(home(&Root::host(), own, own), Home::Unknown);
         assert_eq!(home(&Root::host(), own, u32::MAX), Home::Unknown);
+        assert_eq!(Home::Unknown.or(Home::Last(CpuId(2))), Home::Last(CpuId(2)));
+        assert_eq!(Home::Pinned(CpuId(1)).or(Home::Last(CpuId(2))), Home::Pinned(CpuId(1)));
     }
 }

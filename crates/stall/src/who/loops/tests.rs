@@ -24,7 +24,7 @@ fn loops(start_ticks: u64) -> Loops {
         unusable: None,
         start_ns,
         next_poll_ns: 0,
-        timeline: Some(Timeline { clock, anchored_ns: 0, worst_anchor_ns: 0, judge }),
+        timeline: Some(Timeline { clock, anchored_ns: 0, worst_anchor_ns: 0, judge, lost_turns: 0 }),
         arrivals: Arrivals::default(),
         numbers: HashMap::new(),
         noted: Vec::new(),
