@@ -4,6 +4,7 @@ mod agreement;
 mod clock;
 mod drain;
 mod facts;
+mod files;
 mod regions;
 mod restart;
 
@@ -18,8 +19,9 @@ use crate::tier::{Durable, Memory, SlotId, memory_available_bytes};
 use crate::{Error, Group};
 use drain::Drain;
 use facts::{Facts, Known};
+use files::{Contents, Files};
 use regions::Regions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -68,6 +70,7 @@ pub struct Checkpointer {
     group: Box<dyn Group>,
     config: Config,
     regions: Regions,
+    files: Files,
     controller: Controller,
     memory: Option<Memory>,
     durable: Option<Durable>,
@@ -95,10 +98,11 @@ impl Checkpointer {
     /// [`Error::Storage`] when a tier cannot be used or another process runs the same rank of the same job.
     pub fn open(config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
         let opened = open_tiers(&config, group.rank());
-        let (memory, durable) = agreement::all_or_none(&*group, opened)?;
+        let (memory, durable, files) = agreement::all_or_none(&*group, opened)?;
         let mut job = Checkpointer {
             controller: Controller::new(config.policy.clone()),
             regions: Regions::default(),
+            files,
             drain: None,
             host: clock::host(),
             began: Instant::now(),
@@ -141,6 +145,15 @@ impl Checkpointer {
     /// [`Error::Option`] when there is none of this name.
     pub fn release(&mut self, name: &str) -> Result<(), Error> {
         self.regions.release(name)
+    }
+
+    /// The path at which this rank writes a file that belongs to its checkpoints, from now on. The file is complete when
+    /// the next checkpoint is taken, and left alone meanwhile. After a restart it is there again. Not collective.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a name that cannot be one, or has a `/`.
+    pub fn route_file(&mut self, name: &str) -> Result<PathBuf, Error> {
+        self.files.route(name)
     }
 
     /// Whether a checkpoint is worth its time now, and why.
@@ -209,7 +222,7 @@ impl Checkpointer {
     }
 
     fn facts(&self, now_s: f64) -> Facts {
-        let payload_bytes = self.regions.bytes();
+        let payload_bytes = self.regions.bytes() + self.files.bytes();
         let memory_needed = self.memory.as_ref().and_then(|memory| {
             let geometry = self.geometry(payload_bytes).ok()?;
             match memory.room(&geometry, Path::new("/")) {
@@ -247,16 +260,17 @@ impl Checkpointer {
     }
 
     fn take(&mut self, decision: Decision, situation: &Situation, begun: Instant) -> Result<Saved, Error> {
-        let payload_bytes = self.regions.bytes();
-        let saved = |generation, decision, visible_s| Saved { generation, decision, payload_bytes, visible_s };
         if decision.place == Place::Skip {
-            return Ok(saved(None, decision, begun.elapsed().as_secs_f64()));
+            let payload_bytes = self.regions.bytes() + self.files.bytes();
+            return Ok(Saved { generation: None, decision, payload_bytes, visible_s: begun.elapsed().as_secs_f64() });
         }
-        let manifest = self.new_manifest()?;
+        let contents = agreement::all_or_none(&*self.group, self.files.contents())?;
+        let manifest = self.new_manifest(&contents)?;
+        let payload_bytes = manifest.payload_bytes;
         let generation = manifest.generation;
         match decision.place {
-            Place::Durable => self.save_durable(&manifest, situation)?,
-            _ => self.save_in_memory(manifest, decision.place == Place::Both)?,
+            Place::Durable => self.save_durable(&manifest, &contents, situation)?,
+            _ => self.save_in_memory(manifest, &contents, decision.place == Place::Both)?,
         }
         let visible_s = begun.elapsed().as_secs_f64();
         let cost = match decision.place {
@@ -266,30 +280,32 @@ impl Checkpointer {
         blend(cost, visible_s);
         self.taken_count += 1;
         self.last_any_s = self.now_s();
-        Ok(saved(Some(generation), decision, visible_s))
+        Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
     /// The manifest of the next generation, whose identity rank 0 draws.
-    fn new_manifest(&mut self) -> Result<Manifest, Error> {
+    fn new_manifest(&mut self, files: &Contents) -> Result<Manifest, Error> {
         self.number += 1;
         let nonce = agreement::of_root(&*self.group, clock::nonce())?;
         let taken_realtime_ns = agreement::of_root(&*self.group, clock::realtime_ns())?;
+        let mut regions = self.regions.entries();
+        regions.extend(files.entries());
         Ok(Manifest {
             job: self.config.job.clone(),
             generation: GenerationId { number: self.number, nonce },
             rank: self.group.rank(),
             ranks: self.group.size(),
             taken_realtime_ns,
-            payload_bytes: self.regions.bytes(),
+            payload_bytes: regions.iter().map(|region| region.bytes).sum(),
             protection: self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection),
             table_crc32c: 0,
-            regions: self.regions.entries(),
+            regions,
         })
     }
 
-    fn save_in_memory(&mut self, manifest: Manifest, drains: bool) -> Result<(), Error> {
-        let saved = self.save_own_in_memory(manifest);
-        let slot = match agreement::all_or_none(&*self.group, saved.map_err(|(_, error)| error)) {
+    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents, drains: bool) -> Result<(), Error> {
+        let saved = self.save_own_in_memory(manifest, files);
+        let slot = match agreement::all_or_none(&*self.group, saved) {
             Ok(slot) => slot,
             Err(error) => {
                 self.forget_number();
@@ -309,10 +325,10 @@ impl Checkpointer {
         Ok(())
     }
 
-    fn save_own_in_memory(&mut self, manifest: Manifest) -> Result<SlotId, (Option<SlotId>, Error)> {
+    fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
         let no_tier = || Error::Option { option: "memory", why: "there is no such tier".into() };
-        let memory = self.memory.as_mut().ok_or_else(|| (None, no_tier()))?;
-        memory.save(manifest, &self.regions.source(), &mut |_| {}).map_err(|error| (None, error))
+        let memory = self.memory.as_mut().ok_or_else(no_tier)?;
+        memory.save(manifest, &self.regions.source(files), &mut |_| {})
     }
 
     /// Forgets the generation that failed, where this rank has it.
@@ -325,11 +341,11 @@ impl Checkpointer {
         }
     }
 
-    fn save_durable(&mut self, manifest: &Manifest, situation: &Situation) -> Result<(), Error> {
+    fn save_durable(&mut self, manifest: &Manifest, files: &Contents, situation: &Situation) -> Result<(), Error> {
         let Some(durable) = &self.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
-        let written = durable.write_source(manifest, &self.regions.source());
+        let written = durable.write_source(manifest, &self.regions.source(files));
         let bytes = match agreement::all_or_none(&*self.group, written) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -401,7 +417,7 @@ impl Checkpointer {
     }
 }
 
-fn open_tiers(config: &Config, rank: u32) -> Result<(Option<Memory>, Option<Durable>), Error> {
+fn open_tiers(config: &Config, rank: u32) -> Result<(Option<Memory>, Option<Durable>, Files), Error> {
     check_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
     if config.memory.is_none() && config.durable.is_none() {
         return Err(Error::Option { option: "memory", why: "name a memory or a durable directory".into() });
@@ -412,7 +428,11 @@ fn open_tiers(config: &Config, rank: u32) -> Result<(Option<Memory>, Option<Dura
         .durable
         .as_ref()
         .map(|durable| Durable::open(Arc::new(Disk), &durable.directory, &config.job, durable.options.clone()));
-    Ok((memory, durable.transpose()?))
+    let memory_directory = config.memory.as_ref().map(|memory| memory.directory.as_path());
+    let durable_directory = config.durable.as_ref().map(|durable| durable.directory.as_path());
+    let files = memory_directory.or(durable_directory).map(|base| Files::new(base, &config.job, rank)).transpose()?;
+    let files = files.ok_or_else(|| Error::Option { option: "memory", why: "there is no tier".into() })?;
+    Ok((memory, durable.transpose()?, files))
 }
 
 fn memory_available_bytes_here() -> u64 {

@@ -1,5 +1,6 @@
 //! The memory that a job wants saved.
 
+use super::files::{Contents, Incoming, is_file};
 use crate::Error;
 use crate::generation::{Manifest, NAME_BYTES_MAX, REGIONS_MAX, RegionEntry, check_name};
 use crate::image::Source;
@@ -60,25 +61,32 @@ impl Regions {
         self.regions.iter().map(entry).collect()
     }
 
-    /// The payload, read from the regions.
-    pub(super) fn source(&self) -> Source<'_> {
+    /// The payload, read from the regions and then the files.
+    pub(super) fn source<'a>(&'a self, files: &'a Contents) -> Source<'a> {
         let part = |region: &Region| match region.bytes {
             0 => &[][..],
             // SAFETY: who registered the region promised that it may be read during calls of this session, and that
             // nobody writes to it then; the borrow ends with the call.
             bytes => unsafe { std::slice::from_raw_parts(region.start, bytes) },
         };
-        Source::new(self.regions.iter().map(part).collect())
+        Source::new(self.regions.iter().map(part).chain(files.parts()).collect())
     }
 
     /// Where each part of a saved payload goes: its offset there, and the region; in the order of the payload.
     ///
     /// # Errors
     /// When a region is missing in the checkpoint, has another length there, or the checkpoint has more.
-    pub(super) fn targets(&self, manifest: &Manifest) -> Result<Targets, String> {
+    pub(super) fn targets(&self, manifest: &Manifest, files: &mut Incoming) -> Result<Targets, String> {
         let mut offset = 0;
+        let mut files = files.starts().into_iter();
         let mut targets = Vec::new();
         for entry in &manifest.regions {
+            if is_file(entry) {
+                let start = files.next().unwrap_or(std::ptr::null_mut());
+                targets.push((offset, Region { name: entry.name.clone(), start, bytes: entry.bytes as usize }));
+                offset += entry.bytes;
+                continue;
+            }
             let region = self.regions.iter().find(|region| region.name == entry.name);
             let region = region.ok_or_else(|| format!("it has a region {:?} that is not registered", entry.name))?;
             if region.bytes as u64 != entry.bytes {

@@ -162,11 +162,13 @@ impl Checkpointer {
         Err(Error::NothingIntact { why })
     }
 
-    fn restore(&self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
-        let targets = self.regions.targets(manifest)?;
+    fn restore(&mut self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
+        let mut incoming = self.files.incoming(manifest).map_err(|error| error.to_string())?;
+        let targets = self.regions.targets(manifest, &mut incoming)?;
         let geometry = manifest.geometry().map_err(|error| error.to_string())?;
         let mut healer = Healer::open(geometry, file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
         healer.read(&mut |offset, piece| targets.put(offset, piece)).map_err(|lost| lost.to_string())?;
+        incoming.keep().map_err(|error| error.to_string())?;
         Ok(healer.tally())
     }
 }

@@ -1,8 +1,10 @@
 //! A file of a memory file system, mapped.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::ptr::NonNull;
 
 /// A whole file in memory, shared with whoever opens it next. All its pages are there from the start, so that no access
@@ -49,6 +51,34 @@ impl Mapping {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+/// The content of a file of the user's, mapped; `None` stands for an empty one.
+pub(crate) struct FileBytes(Mapping);
+
+impl FileBytes {
+    /// Maps a whole regular file; no link is followed.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
+        let file = options.open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        match metadata.len() as usize {
+            0 => Ok(None),
+            bytes => Ok(Some(FileBytes(Mapping::new(&file, bytes)?))),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
     }
 }
 

@@ -19,6 +19,7 @@ mod memory;
 
 pub use durable::{Durable, DurableOptions, Pace};
 pub use limits::memory_available_bytes;
+pub(crate) use mapping::FileBytes;
 pub use memory::{Memory, SlotId, SlotImage};
 
 use crate::generation::GenerationId;

@@ -4,7 +4,7 @@ use super::faulty::Faulty;
 use super::image::payload;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use surefoot_checkpoint::generation::{Commit, GenerationId, Manifest, RegionEntry};
 use surefoot_checkpoint::image::{Geometry, Healer, Protection, Source, fill};
 use surefoot_checkpoint::tier::{Durable, DurableOptions};
@@ -26,11 +26,17 @@ fn open(disk: &FaultyDisk, protection: Protection) -> Result<Durable, Error> {
 }
 
 /// The payload of a generation: two ranks would write the same way.
-fn content(number: u64) -> Vec<u8> {
-    payload(70_000 + number as usize, number)
+fn content(number: u64) -> &'static [u8] {
+    static CONTENTS: [OnceLock<Vec<u8>>; 8] = [const { OnceLock::new() }; 8];
+    CONTENTS[number as usize].get_or_init(|| payload(70_000 + number as usize, number))
 }
 
-fn image(number: u64) -> (Manifest, Vec<u8>) {
+fn image(number: u64) -> &'static (Manifest, Vec<u8>) {
+    static IMAGES: [OnceLock<(Manifest, Vec<u8>)>; 8] = [const { OnceLock::new() }; 8];
+    IMAGES[number as usize].get_or_init(|| new_image(number))
+}
+
+fn new_image(number: u64) -> (Manifest, Vec<u8>) {
     let payload = content(number);
     let mut manifest = Manifest {
         job: "job".into(),
@@ -45,7 +51,7 @@ fn image(number: u64) -> (Manifest, Vec<u8>) {
     };
     let geometry = manifest.geometry().unwrap();
     let mut image = vec![0; geometry.file_bytes()];
-    manifest.table_crc32c = fill(&geometry, &Source::new(vec![&payload]), &mut image, &mut |_| {}).unwrap();
+    manifest.table_crc32c = fill(&geometry, &Source::new(vec![payload]), &mut image, &mut |_| {}).unwrap();
     (manifest, image)
 }
 
@@ -56,7 +62,7 @@ fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: P
     for number in numbers {
         let (manifest, image) = image(number);
         let commit = Commit { generation: manifest.generation, ranks: 1 };
-        if durable.write(&manifest, &image).and_then(|_| durable.commit(commit)).is_ok() {
+        if durable.write(manifest, image).and_then(|_| durable.commit(commit)).is_ok() {
             reported = number;
             let _ = durable.prune();
         }
@@ -154,7 +160,7 @@ fn a_full_disk_says_so_and_is_left_as_it_was() {
     let files = full.files();
     let tight = full.restarted(Plan { room_bytes: Some(300_000), ..Plan::default() });
     let durable = open(&tight, Protection::Checked).unwrap();
-    let error = durable.write(&manifest, &image).unwrap_err();
+    let error = durable.write(manifest, image).unwrap_err();
     assert!(error.to_string().contains("cannot create /ssd/job/0000000003-"), "{error}");
     assert_eq!(tight.files(), files);
     assert_eq!(newest(&tight, Protection::Checked), 2);

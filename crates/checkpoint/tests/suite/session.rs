@@ -325,3 +325,32 @@ fn scrubbing_heals_what_is_there() {
         assert!(rank.job.scrub().iter().all(|line| line.contains("all good")));
     });
 }
+
+#[test]
+fn routed_files_are_there_again_after_a_restart() {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    job(2, &config, |mut rank| {
+        let path = rank.job.route_file("output.dat").unwrap();
+        let empty = rank.job.route_file("empty").unwrap();
+        rank.compute(1);
+        let error = rank.job.checkpoint().unwrap_err().to_string();
+        assert!(error.contains("output.dat"), "{error}");
+        fs::write(&path, state(rank.rank, 7)).unwrap();
+        fs::write(&empty, b"").unwrap();
+        rank.save(1);
+        fs::write(&path, b"half of the next").unwrap();
+        for wrong in ["", "a/b", "..", "x\ny"] {
+            assert!(rank.job.route_file(wrong).is_err(), "{wrong:?}");
+        }
+    });
+    job(2, &config, |mut rank| {
+        rank.job.restart().unwrap().unwrap();
+        assert!(rank.is_at(1));
+        let path = rank.job.route_file("output.dat").unwrap();
+        assert!(fs::read(&path).unwrap() == state(rank.rank, 7));
+        assert_eq!(fs::read(rank.job.route_file("empty").unwrap()).unwrap(), b"");
+        let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    });
+}
