@@ -37,6 +37,12 @@ static __always_inline bool in_interrupt(void)
 	return slot && (slot->depth || slot->shadow_depth);
 }
 
+/* An interrupt may count between reading and writing, so it is one step. */
+static __always_inline void count_one(u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
 static __always_inline bool wants_stacks(void)
 {
 	return raiser_config.kernel_stacks || raiser_config.user_stacks;
@@ -134,7 +140,7 @@ static __noinline int copy_user_stack(u64 now)
 		return 0;
 	copied = bpf_ringbuf_reserve(&raised_ring, sizeof(*copied), 0);
 	if (!copied) {
-		sender->copies_dropped++;
+		count_one(&sender->copies_dropped);
 		return 0;
 	}
 	copied->at_ns = now;
@@ -152,11 +158,14 @@ static __noinline int copy_user_stack(u64 now)
 	asm volatile("%0 &= 8191" : "+r"(first));
 	if (first > PAGE_BYTES)
 		first = PAGE_BYTES;
-	if (!bpf_probe_read_user(copied->stack, first, (void *)copied->sp)) {
-		copied->bytes = first;
-		if (!bpf_probe_read_user(copied->stack + first, PAGE_BYTES, (void *)(copied->sp + first)))
-			copied->bytes = first + PAGE_BYTES;
+	/* The memory of a process that is ending may be gone. */
+	if (bpf_probe_read_user(copied->stack, first, (void *)copied->sp)) {
+		bpf_ringbuf_discard(copied, BPF_RB_NO_WAKEUP);
+		return 0;
 	}
+	copied->bytes = first;
+	if (!bpf_probe_read_user(copied->stack + first, PAGE_BYTES, (void *)(copied->sp + first)))
+		copied->bytes = first + PAGE_BYTES;
 	bpf_ringbuf_submit(copied, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -200,7 +209,7 @@ static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind,
 	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, BARE_RAISED, 0);
 
 	if (!raised) {
-		sender->dropped++;
+		count_one(&sender->dropped);
 		return;
 	}
 	fill(raised, sender, now, kind, cpu, key, function);
@@ -208,16 +217,16 @@ static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind,
 	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void raise_whole(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
+static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
 					u64 function)
 {
 	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, sizeof(*raised), 0);
 	long bytes;
 
 	if (!raised) {
-		sender->dropped++;
+		count_one(&sender->dropped);
 		sender->request.pid = 0;
-		return;
+		return false;
 	}
 	fill(raised, sender, now, kind, cpu, key, function);
 	if (raiser_config.kernel_stacks) {
@@ -233,6 +242,7 @@ static __always_inline void raise_whole(void *ctx, struct sender *sender, u64 no
 			copy_user_stack(now);
 	}
 	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
+	return true;
 }
 
 /*
@@ -245,30 +255,32 @@ static __always_inline bool is_own_upkeep(u32 kind, u32 cpu)
 	       (in_interrupt() || !(u32)bpf_get_current_pid_tgid());
 }
 
-/* `site` tells requests to several cores apart; 0 where a record always stands alone. */
-static __always_inline void raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 function, u64 site)
+/*
+ * `site` tells requests to several cores apart; 0 where a record always stands alone. Tells whether the record has
+ * stacks of its own.
+ */
+static __always_inline bool raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 function, u64 site)
 {
 	struct sender *sender = this_sender();
 	u64 now = bpf_ktime_get_ns();
 
 	if (!sender)
-		return;
-	sender->records++;
+		return false;
+	count_one(&sender->records);
 	if (!wants_stacks() || is_own_upkeep(kind, cpu)) {
 		raise_bare(sender, now, kind, cpu, key, function, false);
-		return;
+		return false;
 	}
 	if (repeats(sender, now, cpu, function, site)) {
 		raise_bare(sender, now, kind, cpu, key, function, true);
-		return;
+		return false;
 	}
-	if (may_take_stack(sender, now)) {
-		raise_whole(ctx, sender, now, kind, cpu, key, function);
-		return;
-	}
-	sender->without_stack++;
+	if (may_take_stack(sender, now))
+		return raise_whole(ctx, sender, now, kind, cpu, key, function);
+	count_one(&sender->without_stack);
 	sender->request.pid = 0;
 	raise_bare(sender, now, kind, cpu, key, function, false);
+	return false;
 }
 
 static __always_inline void mark(u32 kind, u64 key, u64 value)

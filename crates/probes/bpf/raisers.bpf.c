@@ -92,13 +92,13 @@ static __always_inline u64 watched_targets(struct cpumask *mask, u32 word)
 }
 
 /* A further target of a request whose first has been recorded. Verified once, not once per turn of the loop. */
-__noinline int raise_again(u64 now, u32 cpu, u64 key, u64 callback)
+__noinline int raise_again(u64 now, u32 cpu, u64 key, u64 callback, u64 as_before)
 {
 	struct sender *sender = this_sender();
 
 	if (sender) {
-		sender->records++;
-		raise_bare(sender, now, RAISED_CALL, cpu, key, callback, wants_stacks());
+		count_one(&sender->records);
+		raise_bare(sender, now, RAISED_CALL, cpu, key, callback, as_before);
 	}
 	return 0;
 }
@@ -111,6 +111,7 @@ int raise_sent_to_many(u64 *ctx)
 	struct sender *sender = this_sender();
 	u32 word, bit, first = NO_CORE;
 	u64 callback = ctx[2], now, key;
+	bool has_stacks;
 
 	if (!sender || !callback || raiser_config.calls != CALLS_SENT)
 		return 0;
@@ -128,14 +129,15 @@ int raise_sent_to_many(u64 *ctx)
 	}
 	if (first == NO_CORE)
 		return 0;
-	raise(ctx, RAISED_CALL, first, key, callback, 0);
+	/* An interrupt in between could leave stacks of its own; then the first's cannot be told from them. */
+	has_stacks = raise(ctx, RAISED_CALL, first, key, callback, 0) && !in_interrupt();
 	now = bpf_ktime_get_ns();
 	for (word = 0; word < WATCH_WORDS; word++) {
 		u64 bits = watched_targets(mask, word);
 
 		for (bit = 0; bit < 64 && bits; bit++, bits >>= 1) {
 			if (bits & 1 && word * 64 + bit > first)
-				raise_again(now, word * 64 + bit, key, callback);
+				raise_again(now, word * 64 + bit, key, callback, has_stacks);
 		}
 	}
 	return 0;

@@ -128,7 +128,7 @@ pub struct UserCopy {
     pub bx: u64,
     /// r12 to r15.
     pub r12_to_r15: [u64; 4],
-    /// At most [`COPY_BYTES`]; empty where the stack could not be read.
+    /// At most [`COPY_BYTES`], from 4 KiB down to the rest of the topmost page where no more could be read.
     pub stack: Vec<u8>,
 }
 

@@ -154,7 +154,8 @@ pub struct Raisers {
 #[derive(Default)]
 struct Waiting {
     records: Vec<Raised>,
-    /// The newest record with stacks of each core, for those that share them.
+    /// The newest record with stacks of each core, for those that share them; an interrupt's is shared by none, and may
+    /// lie between.
     last: HashMap<CpuId, Raised>,
     dropped: u64,
     copies: usize,
@@ -180,7 +181,7 @@ impl Waiting {
                 raised.user_stack.clone_from(&last.user_stack);
                 raised.user_copy.clone_from(&last.user_copy);
             }
-        } else if !raised.kernel_stack.is_empty() || !raised.user_stack.is_empty() {
+        } else if !raised.in_interrupt && !(raised.kernel_stack.is_empty() && raised.user_stack.is_empty()) {
             self.last.insert(raised.from, raised.clone());
         }
         self.records.push(raised);
@@ -414,8 +415,12 @@ mod tests {
         for record in [parsed(1, 0, 2, false), parsed(2, 3, 4, false), parsed(3, 0, 0, true), parsed(4, 5, 0, true)] {
             waiting.add_record(record);
         }
+        let mut interrupt = parsed(5, 0, 3, false);
+        interrupt.raised.in_interrupt = true;
+        waiting.add_record(interrupt);
+        waiting.add_record(parsed(6, 0, 0, true));
         let stacks: Vec<Vec<u64>> = waiting.take().into_iter().map(|raised| raised.kernel_stack).collect();
-        assert_eq!(stacks, [vec![1, 1], vec![2; 4], vec![1, 1], vec![]]);
+        assert_eq!(stacks, [vec![1, 1], vec![2; 4], vec![1, 1], vec![], vec![5; 3], vec![1, 1]]);
     }
 
     #[test]
@@ -492,6 +497,7 @@ mod tests {
         assert!(wanted.len() > 1, "{bits:#x}");
         assert_eq!(targets, wanted, "{bits:#x}");
         assert!(!raised[0].kernel_stack.is_empty());
+        assert!(raised.iter().all(|raised| !raised.in_interrupt));
         for other in &raised {
             assert_eq!((&other.kernel_stack, &other.user_stack), (&raised[0].kernel_stack, &raised[0].user_stack));
             assert_eq!((other.kind, other.tid), (RaisedKind::Call, raised[0].tid));

@@ -150,14 +150,13 @@ fn what_finds_the_ring_full_is_dropped_and_counted() {
     let mut rounds = 0;
     let before = raisers.counts();
     // Nobody reads meanwhile; each record takes 9 KiB of 4 MiB.
-    while raisers.counts().dropped == 0 {
+    while raisers.counts().dropped == 0 || raisers.counts().copies_dropped == before.copies_dropped {
         rounds += 1;
         assert!(rounds < 40, "nothing was dropped: {:?}", raisers.counts());
         std::thread::spawn(unmap_while_another_core_runs).join().unwrap();
     }
     let taken = raisers.take();
     let after = raisers.counts();
-    assert!(after.copies_dropped > before.copies_dropped, "a copy is larger than a record: {after:?}");
     // Records of after the ring was emptied may have joined those that were read.
     let (left, found) = (after.records - after.dropped, taken.len() as u64);
     assert!(found >= 200 && found <= left, "{found} of {left}");

@@ -242,6 +242,7 @@ fn kernels_that_tell_less_agree_with_the_exact_join() {
         sent.look(&turns);
         flushes.look(&turns);
     }
+    assert!(child.wait().unwrap().success());
     assert!(truths.len() >= 50, "{} calls ran", truths.len());
     let (same, none, other) = sent.compare(truths.iter());
     println!("sent interrupts: {same} of {} agree, {none} have no raiser, {other} another", truths.len());
@@ -279,6 +280,7 @@ fn without_the_calls_themselves_the_report_still_names_who_probably_sent_them() 
             std::thread::sleep(LOOK_EVERY);
             watch.look(&probes);
         }
+        assert!(child.wait().unwrap().success());
         let report = watch.finish(&probes);
         assert_eq!(report.joined_count, 0, "nothing is joined exactly");
         assert!(report.missing.iter().any(|word| word.contains("probable")), "{:?}", report.missing);
