@@ -3,6 +3,7 @@
 //! [`Code`] says what the codes are: field, matrix, symbol order, source. Its methods are the scalar reference, one
 //! codeword at a time. [`Batch`] does the same for thousands of codewords per call, with the vector instructions that
 //! the processor has. [`layout`] makes symbols of memory: by DRAM chip, or by page and larger shard.
+//! [`hardware`] writes the scalar decoder as Verilog.
 //!
 //! # Invariants
 //! - No I/O, no clock, no thread, no global state.
@@ -27,6 +28,7 @@ pub mod code;
 pub mod coverage;
 mod error;
 pub mod field;
+pub mod hardware;
 pub mod layout;
 mod matrix;
 mod reference;
