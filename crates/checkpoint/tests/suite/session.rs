@@ -150,7 +150,7 @@ fn all_ranks_come_back_to_the_newest_step() {
 #[test]
 fn what_is_in_memory_becomes_durable_and_survives_the_loss_of_memory() {
     let tiers = Tiers::new();
-    let always = Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() };
+    let always = Surefoot { staleness_max_s: 0.0, ..Surefoot::default() };
     let config = tiers.config(Policy::Surefoot(always));
     job(2, &config, |mut rank| {
         for step in 1..=4 {
@@ -172,7 +172,7 @@ fn what_is_in_memory_becomes_durable_and_survives_the_loss_of_memory() {
 #[test]
 fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Surefoot(Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() }));
+    let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
     job(2, &config, |mut rank| {
         for step in 1..=3 {
             rank.save(step);
@@ -309,7 +309,7 @@ fn suspect_memory_is_not_used() {
 #[test]
 fn scrubbing_heals_what_is_there() {
     let tiers = Tiers::new();
-    let mut config = tiers.config(Policy::Surefoot(Surefoot { hard_failures_per_s: 1e9, ..Surefoot::default() }));
+    let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
     if let Some(durable) = &mut config.durable {
         durable.options =
             DurableOptions { protection: surefoot_checkpoint::image::Protection::Shard, ..DurableOptions::default() };
