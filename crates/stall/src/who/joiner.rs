@@ -145,6 +145,9 @@ impl Joiner {
                 self.calls.raised(raised);
                 None
             }
+            RaisedKind::Wake if raised.wakee.starts_with(b"ksoftirqd/") => {
+                Some(Arrival::Thread { raiser: without_bystander(raised) })
+            }
             RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
         }
     }
@@ -226,6 +229,12 @@ impl Joiner {
     pub fn forgotten(&self) -> u64 {
         self.forgotten + self.calls.forgotten()
     }
+}
+
+/// The thread that takes over softirqs is woken by an interrupt on its way out, when it is not told as one any more:
+/// whatever ran on the core is a bystander then.
+fn without_bystander(raised: Raised) -> Raised {
+    Raised { in_interrupt: true, system_call: None, user_stack: Vec::new(), user_copy: None, ..raised }
 }
 
 /// Drops the armings that another had followed by this time; their number.
@@ -326,6 +335,24 @@ pub(crate) mod tests {
             panic!("no armer")
         };
         assert_eq!(raiser.tid, 20);
+    }
+
+    #[test]
+    fn whatever_runs_where_softirqs_are_handed_over_is_a_bystander() {
+        let mut joiner = Joiner::default();
+        let mut wake = |name: &[u8]| {
+            let mut raised = Raised { system_call: Some(1), ..raised(RaisedKind::Wake, 10, 7, 0) };
+            raised.user_stack = vec![1];
+            raised.wakee[..name.len()].copy_from_slice(name);
+            match joiner.raised(raised) {
+                Some(Arrival::Thread { raiser }) => {
+                    (raiser.in_interrupt, raiser.system_call, raiser.user_stack.is_empty())
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(wake(b"ksoftirqd/1"), (true, None, true));
+        assert_eq!(wake(b"kworker/1:0"), (false, Some(1), false));
     }
 
     #[test]
