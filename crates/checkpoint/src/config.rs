@@ -1,6 +1,7 @@
-//! What a job wants of its checkpoints.
+//! What a job wants of its checkpoints, and how it is said in words: `memory=/dev/shm`.
 
-use crate::controller::{Drive, Policy, Surefoot};
+use crate::Error;
+use crate::controller::{Drive, Fixed, Paper, PaperRules, Policy, Priority, Surefoot, YEAR_S};
 use crate::image::Protection;
 use crate::tier::DurableOptions;
 use std::path::PathBuf;
@@ -61,5 +62,212 @@ impl Config {
             policy: Policy::Surefoot(Surefoot::default()),
             health_file: PathBuf::from("/run/surefoot/health.json"),
         }
+    }
+}
+
+/// What can be said in words, and what it means; the list for help texts.
+pub const SETTINGS: &[(&str, &str)] = &[
+    ("memory", "directory of the memory tier, such as /dev/shm; `none` for no such tier"),
+    ("memory.slots", "checkpoints of a rank that memory has room for, 2 to 16"),
+    ("memory.protection", "shard, chip or checked"),
+    ("durable", "directory on the SSD; `none` for no such tier"),
+    ("durable.keep", "complete checkpoints that are kept there, at least 1"),
+    ("durable.queue_depth", "writes under way at once, 1 to 64"),
+    ("durable.protection", "shard or checked"),
+    ("durable.limit_bytes_per_s", "most bytes that a rank writes per second"),
+    ("endurance.rated_bytes", "bytes that the drive is rated for"),
+    ("endurance.written_bytes", "bytes that were written to it so far"),
+    ("endurance.remaining_years", "years until the wished end of its life"),
+    ("policy", "surefoot, paper, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD"),
+    ("memory_mtbf_s", "seconds between failures that memory survives"),
+    ("durable_mtbf_s", "seconds between failures that only the SSD survives"),
+    ("staleness_max_s", "how old the durable copy may get"),
+    ("priority", "staleness or endurance: what goes first where the drive cannot bear both"),
+    ("health_file", "where the host's health is published"),
+];
+
+impl Config {
+    /// Changes one setting; [`SETTINGS`] are the names.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a name that there is not, or a value that it cannot have.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let Some(&(known, meaning)) = SETTINGS.iter().find(|(known, _)| *known == name) else {
+            let names: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+            let why = format!("there is no setting {name:?}; there are {}", names.join(", "));
+            return Err(Error::Option { option: "setting", why });
+        };
+        let refused = || Error::Option { option: known, why: format!("{value:?} is not possible: {meaning}") };
+        match known.split_once('.') {
+            Some(("memory", part)) => self.set_memory(part, value),
+            Some(("durable", part)) => self.set_durable(part, value),
+            Some(("endurance", part)) => self.set_endurance(part, value),
+            _ => self.set_plain(known, value),
+        }
+        .ok_or_else(refused)
+    }
+
+    fn set_plain(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "memory" if value == "none" => self.memory = None,
+            "memory" => {
+                let directory = directory(value)?;
+                match &mut self.memory {
+                    Some(memory) => memory.directory = directory,
+                    None => self.memory = Config::new("", directory, None).memory,
+                }
+            }
+            "durable" if value == "none" => self.durable = None,
+            "durable" => {
+                let directory = directory(value)?;
+                match &mut self.durable {
+                    Some(durable) => durable.directory = directory,
+                    None => {
+                        self.durable = Config::new("", "", Some(directory)).durable;
+                        if let Some(memory) = &mut self.memory {
+                            memory.slots = memory.slots.max(3);
+                        }
+                    }
+                }
+            }
+            "policy" => self.policy = policy(value)?,
+            "health_file" => self.health_file = directory(value)?,
+            _ => {
+                let Policy::Surefoot(surefoot) = &mut self.policy else { return None };
+                match name {
+                    "memory_mtbf_s" => surefoot.soft_failures_per_s = 1.0 / positive(value)?,
+                    "durable_mtbf_s" => surefoot.hard_failures_per_s = 1.0 / positive(value)?,
+                    "staleness_max_s" => surefoot.staleness_max_s = positive(value)?,
+                    "priority" => surefoot.priority = priority(value)?,
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn set_memory(&mut self, part: &str, value: &str) -> Option<()> {
+        let memory = self.memory.as_mut()?;
+        match part {
+            "slots" => memory.slots = value.parse().ok().filter(|slots| (2..=16).contains(slots))?,
+            _ => memory.protection = protection(value)?,
+        }
+        Some(())
+    }
+
+    fn set_durable(&mut self, part: &str, value: &str) -> Option<()> {
+        let options = &mut self.durable.as_mut()?.options;
+        match part {
+            "keep" => options.keep = value.parse().ok().filter(|&keep| keep > 0)?,
+            "queue_depth" => options.queue_depth = value.parse().ok().filter(|depth| (1..=64).contains(depth))?,
+            "protection" => options.protection = protection(value).filter(|&found| found != Protection::Chip)?,
+            _ => options.limit_bytes_per_s = Some(value.parse().ok().filter(|&limit| limit > 0)?),
+        }
+        Some(())
+    }
+
+    fn set_endurance(&mut self, part: &str, value: &str) -> Option<()> {
+        let number = match part {
+            "written_bytes" => value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?,
+            _ => positive(value)?,
+        };
+        let five_years_s = 5.0 * YEAR_S;
+        let drive = self.durable.as_mut()?.drive.get_or_insert(Drive {
+            rated_bytes: f64::INFINITY,
+            written_bytes: 0.0,
+            remaining_s: five_years_s,
+            rated_life_s: five_years_s,
+        });
+        match part {
+            "rated_bytes" => drive.rated_bytes = number,
+            "written_bytes" => drive.written_bytes = number,
+            _ => drive.remaining_s = number * YEAR_S,
+        }
+        Some(())
+    }
+}
+
+fn directory(value: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(value);
+    path.is_absolute().then_some(path)
+}
+
+fn positive(value: &str) -> Option<f64> {
+    value.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
+
+fn protection(value: &str) -> Option<Protection> {
+    [Protection::Shard, Protection::Chip, Protection::Checked].into_iter().find(|known| known.label() == value)
+}
+
+fn priority(value: &str) -> Option<Priority> {
+    match value {
+        "staleness" => Some(Priority::Staleness),
+        "endurance" => Some(Priority::Endurance),
+        _ => None,
+    }
+}
+
+fn policy(value: &str) -> Option<Policy> {
+    let paper = |performance| {
+        let rules = PaperRules { lifetime: true, performance, size: true };
+        Policy::Paper(Paper { rules, ..Paper::default() })
+    };
+    Some(match value {
+        "surefoot" => Policy::Surefoot(Surefoot::default()),
+        "paper" => paper(true),
+        "paper-lifetime" => paper(false),
+        "memory" => Policy::Fixed(Fixed::Memory),
+        "durable" => Policy::Fixed(Fixed::Durable),
+        "never" => Policy::Fixed(Fixed::Never),
+        _ => Policy::Fixed(Fixed::EveryNth(value.strip_prefix("every:")?.parse().ok().filter(|&n| n > 0)?)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_setting_can_be_said_and_nonsense_is_refused_with_its_meaning() {
+        let good = [
+            ("memory", "/dev/shm"),
+            ("memory.slots", "4"),
+            ("memory.protection", "checked"),
+            ("durable", "/ssd"),
+            ("durable.keep", "3"),
+            ("durable.queue_depth", "8"),
+            ("durable.protection", "shard"),
+            ("durable.limit_bytes_per_s", "250000000"),
+            ("endurance.rated_bytes", "600e12"),
+            ("endurance.written_bytes", "0"),
+            ("endurance.remaining_years", "3.5"),
+            ("policy", "surefoot"),
+            ("memory_mtbf_s", "3600"),
+            ("durable_mtbf_s", "86400"),
+            ("staleness_max_s", "600"),
+            ("priority", "endurance"),
+            ("health_file", "/run/surefoot/health.json"),
+        ];
+        assert_eq!(good.len(), SETTINGS.len());
+        let mut config = Config::new("job", "/tmp", None);
+        for (name, value) in good {
+            config.set(name, value).unwrap();
+            let nonsense = config.clone().set(name, "\u{1}-nonsense").unwrap_err().to_string();
+            let meaning = SETTINGS.iter().find(|(known, _)| *known == name).unwrap().1;
+            assert!(nonsense.contains(meaning), "{nonsense}");
+        }
+        let durable = config.durable.as_ref().unwrap();
+        assert_eq!((durable.options.keep, durable.drive.unwrap().rated_bytes), (3, 600e12));
+        assert_eq!(config.memory.as_ref().unwrap().slots, 4);
+        for policy in ["paper", "paper-lifetime", "memory", "durable", "never", "every:10"] {
+            config.set("policy", policy).unwrap();
+        }
+        assert_eq!(config.policy, Policy::Fixed(Fixed::EveryNth(10)));
+        assert!(config.set("staleness_max_s", "5").is_err(), "another policy has no such setting");
+        config.set("memory", "none").unwrap();
+        assert!(config.memory.is_none() && config.set("memory.slots", "3").is_err());
+        assert!(config.set("colour", "red").unwrap_err().to_string().contains("durable.keep"));
     }
 }
