@@ -175,13 +175,14 @@ impl Waiting {
     }
 
     fn add_record(&mut self, Parsed { mut raised, as_before }: Parsed) {
+        let has_stacks = !raised.kernel_stack.is_empty() || !raised.user_stack.is_empty();
         if as_before {
             if let Some(last) = self.last.get(&raised.from).filter(|last| last.tid == raised.tid) {
                 raised.kernel_stack.clone_from(&last.kernel_stack);
                 raised.user_stack.clone_from(&last.user_stack);
                 raised.user_copy.clone_from(&last.user_copy);
             }
-        } else if !raised.in_interrupt && !(raised.kernel_stack.is_empty() && raised.user_stack.is_empty()) {
+        } else if has_stacks && !raised.in_interrupt {
             self.last.insert(raised.from, raised.clone());
         }
         self.records.push(raised);
