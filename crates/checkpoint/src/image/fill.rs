@@ -1,5 +1,6 @@
 //! Copies a payload into an image and protects it on the way, while it is in the cache.
 
+use super::chip;
 use super::geometry::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
 use super::source::Source;
 use super::table::{self, crc32c};
@@ -70,7 +71,15 @@ fn protect(protection: Protection, columns: &mut [&mut [u8]], rows: std::ops::Ra
             Batch::new(Code::Rs19_16).encode(&data, &mut parity)
         }
         Protection::Chip => {
-            return Err(Error::Option { option: "protection", why: "chip is not built in here".into() });
+            let mut parity: Vec<&mut [u8]> = parity.map(|column| &mut column[rows.clone()]).collect();
+            (0..rows.len()).step_by(PAGE_BYTES).try_for_each(|at| {
+                let pages = data.map(|column| &column[at..at + PAGE_BYTES]);
+                let checks = chip::protect(&pages)?;
+                for (column, page) in parity.iter_mut().zip(checks.chunks_exact(PAGE_BYTES)) {
+                    column[at..at + PAGE_BYTES].copy_from_slice(page);
+                }
+                Ok(())
+            })
         }
     };
     encoded.map_err(|error| Error::Option { option: "protection", why: error.to_string() })

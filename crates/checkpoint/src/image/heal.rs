@@ -1,6 +1,7 @@
 //! Reads an image back: finds what is bad by the checksums, repairs it by the code, and proves the result.
 
-use super::geometry::{COLUMNS_DATA, Geometry, PAGE_BYTES, Protection};
+use super::chip;
+use super::geometry::{COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
 use super::table::{self, crc32c};
 use crate::StoredFile;
 use surefoot_ecc::{Batch, Code, Mode};
@@ -34,7 +35,7 @@ impl Tally {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// More pages of a row are bad than the code can repair.
-    #[error("{bad} of the {of} pages of row {row} are bad, and {most} can be repaired")]
+    #[error("{bad} of the {of} pages of row {row} are bad, and {}", ability(*by))]
     Row {
         /// The row.
         row: usize,
@@ -42,8 +43,8 @@ pub enum Lost {
         bad: usize,
         /// Pages of a row.
         of: usize,
-        /// How many can be repaired.
-        most: usize,
+        /// What protects them.
+        by: Protection,
     },
     /// Neither copy of the table is what the manifest says, and the pages do not give it either.
     #[error("the checksums are not those of the manifest: it is another checkpoint's image, or too much of it is bad")]
@@ -56,6 +57,15 @@ pub enum Lost {
         /// What it should have.
         wanted: u64,
     },
+}
+
+/// What a protection can repair, in words.
+fn ability(protection: Protection) -> &'static str {
+    match protection {
+        Protection::Shard => "3 can be repaired",
+        Protection::Chip => "only one chip of a line can be repaired",
+        Protection::Checked => "none can be repaired without parity",
+    }
 }
 
 /// Reads one image.
@@ -231,18 +241,19 @@ impl<'a> Healer<'a> {
         if bad.is_empty() {
             return Ok(());
         }
-        if bad.len() > self.geometry.columns() - COLUMNS_DATA || self.geometry.protection() != Protection::Shard {
-            return Err(self.lost(row, bad.len()));
-        }
-        let repaired = Batch::new(Code::Rs19_16).repair(pages, bad, Mode::Detect);
-        match repaired {
-            Ok(report) if report.detected == 0 => Ok(()),
-            _ => Err(self.lost(row, bad.len())),
-        }
+        let is_repaired = match self.geometry.protection() {
+            Protection::Checked => false,
+            Protection::Shard if bad.len() > COLUMNS_PARITY => false,
+            Protection::Shard => {
+                let repaired = Batch::new(Code::Rs19_16).repair(pages, bad, Mode::Detect);
+                repaired.is_ok_and(|report| report.detected == 0)
+            }
+            Protection::Chip => chip::repair(pages, bad).unwrap_or(false),
+        };
+        if is_repaired { Ok(()) } else { Err(self.lost(row, bad.len())) }
     }
 
     fn lost(&self, row: usize, bad: usize) -> Lost {
-        let of = self.geometry.columns();
-        Lost::Row { row, bad, of, most: of - COLUMNS_DATA }
+        Lost::Row { row, bad, of: self.geometry.columns(), by: self.geometry.protection() }
     }
 }

@@ -16,6 +16,7 @@
 //! The table says *which* page is bad; the manifest carries a CRC32C of the table, so that a file of another checkpoint
 //! in the place of this one is noticed even though it is consistent in itself.
 
+mod chip;
 mod fill;
 mod geometry;
 mod heal;

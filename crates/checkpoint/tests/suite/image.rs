@@ -63,7 +63,7 @@ impl Saved {
 
 #[test]
 fn what_is_whole_comes_back_and_nothing_is_said() {
-    for protection in [Protection::Shard, Protection::Checked] {
+    for protection in [Protection::Shard, Protection::Chip, Protection::Checked] {
         for bytes in [0, 1, 4095, 4096, 65_536, 65_537, 300_000, 1_000_000] {
             let saved = saved(bytes, protection);
             let (back, tally) = saved.restore().unwrap();
@@ -99,7 +99,7 @@ fn three_bad_pages_of_every_row_are_repaired_and_four_are_never_taken_for_good()
         let page = saved.page(column, 1);
         saved.change(|bytes| bytes[page * PAGE_BYTES] ^= 1);
     }
-    assert_eq!(saved.restore().unwrap_err(), Lost::Row { row: 1, bad: 4, of: 19, most: 3 });
+    assert_eq!(saved.restore().unwrap_err(), Lost::Row { row: 1, bad: 4, of: 19, by: Protection::Shard });
 }
 
 #[test]
@@ -148,7 +148,28 @@ fn another_checkpoint_s_image_is_refused() {
 fn what_is_only_checked_is_refused_when_it_is_bad() {
     let saved = saved(200_000, Protection::Checked);
     saved.change(|bytes| bytes[100_000] ^= 1);
-    assert!(matches!(saved.restore().unwrap_err(), Lost::Row { bad: 1, most: 0, .. }));
+    assert!(matches!(saved.restore().unwrap_err(), Lost::Row { bad: 1, by: Protection::Checked, .. }));
+}
+
+#[test]
+fn a_bad_chip_is_repaired_in_every_line_and_a_lost_page_is_refused() {
+    let saved = saved(300_000, Protection::Chip);
+    let body = saved.geometry.column_bytes() * 16;
+    // Chip 7 is the high half of byte 3 of each beat; every line of the data has it bad.
+    saved.change(|bytes| (0..body / 8).for_each(|beat| bytes[beat * 8 + 3] ^= 0x50));
+    let (back, tally) = saved.restore().unwrap();
+    assert!(back == saved.payload);
+    assert!(tally.pages_bad > 0 && tally.pages_repaired == tally.pages_bad, "{tally:?}");
+    saved.scrub().unwrap();
+    saved.change(|bytes| bytes[body + 5] ^= 1);
+    assert_eq!(saved.scrub().unwrap().pages_repaired, 1);
+    assert!(saved.scrub().unwrap().is_clean());
+    saved.change(|bytes| bytes[..8].copy_from_slice(&[0xA5; 8]));
+    let error = saved.restore().unwrap_err();
+    assert!(error.to_string().contains("one chip of a line"), "{error}");
+    let lost = self::saved(300_000, Protection::Chip);
+    lost.disk.poison(Path::new(FILE), 2).unwrap();
+    assert!(matches!(lost.restore().unwrap_err(), Lost::Row { by: Protection::Chip, .. }));
 }
 
 proptest! {
@@ -157,9 +178,10 @@ proptest! {
     #[test]
     fn never_wrong_data(
         bytes in 1usize..300_000,
+        is_chip in any::<bool>(),
         faults in proptest::collection::vec((any::<u32>(), 0u8..4, any::<u8>()), 0..12),
     ) {
-        let saved = saved(bytes, Protection::Shard);
+        let saved = saved(bytes, if is_chip { Protection::Chip } else { Protection::Shard });
         let length = saved.geometry.file_bytes();
         for (place, kind, value) in faults {
             let at = place as usize % length;
