@@ -1,10 +1,11 @@
-//! `surefoot ecc coverage`.
+//! `surefoot ecc coverage`; `surefoot ecc verilog` is in its own file.
 
 mod cells;
 mod chart;
 pub mod options;
 mod shard_file;
 mod text;
+pub mod verilog;
 mod work;
 
 use crate::exit::Outcome;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),
+        Command::Ecc { command: EccCommand::Verilog(options) } => ecc::verilog::run(&options),
         Command::Stall { command } => match command {
             StallCommand::Probe(options) => probe::run(&options),
             StallCommand::Who(options) => who::run(&options),

@@ -1,5 +1,6 @@
 //! The options of `surefoot ecc`.
 
+use super::verilog::VerilogOptions;
 use clap::{Args, Subcommand};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ const SHARDS_MAX: u32 = 4096;
 pub enum EccCommand {
     /// How likely faults of the memory are corrected, detected or silent under each code.
     Coverage(CoverageOptions),
+    /// The decoders as hardware: synthesizable Verilog from the tables that the software uses.
+    Verilog(VerilogOptions),
 }
 
 #[derive(Args)]
