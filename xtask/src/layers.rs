@@ -137,6 +137,8 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[ASYNC, DATABASE]),
         silent_on: &[ASYNC_CODE],
     },
+    // What other languages link: it hands on the libraries, and holds no MPI, whose binary interface is not ours.
+    Layer { folder: "bindings/c", uses: &["checkpoint"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/testkit", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: &[] },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },

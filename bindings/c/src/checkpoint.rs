@@ -1,0 +1,449 @@
+//! The functions that C programs call. `surefoot_checkpoint.h` is made from them.
+
+use crate::group::{SurefootGroup, group};
+use crate::handle::Table;
+use crate::status::{Failure, SurefootStatus, border, last_text, to_c};
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+use surefoot_checkpoint::generation::check_name;
+use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Place};
+
+/// The settings of a job. Belongs to who made it; several threads may each use their own.
+#[repr(C)]
+pub struct SurefootConfig {
+    _opaque: [u8; 0],
+}
+
+/// The checkpoints of one rank of a job. Belongs to who opened it. Any thread may use it, one at a time.
+#[repr(C)]
+pub struct SurefootCheckpoint {
+    _opaque: [u8; 0],
+}
+
+/// Where a checkpoint went.
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SurefootPlace {
+    /// Nowhere: none was taken. surefoot_checkpoint_reasons says why.
+    Skipped = 0,
+    /// Into memory: it survives the end of the process.
+    Memory = 1,
+    /// Into memory, and from there to the durable tier, in the background.
+    Both = 2,
+    /// To the durable tier: it survives the loss of power.
+    Durable = 3,
+}
+
+/// A checkpoint that was taken.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SurefootSaved {
+    /// Its number, which rises by one with each checkpoint of the job; 0 when none was taken.
+    pub generation: u64,
+    /// Bytes of this rank's regions and files.
+    pub payload_bytes: u64,
+    /// Seconds that the call took.
+    pub visible_s: f64,
+    /// A surefoot_place.
+    pub place: c_int,
+}
+
+/// A checkpoint that was brought back.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SurefootRestored {
+    /// Its number.
+    pub generation: u64,
+    /// When it was taken, CLOCK_REALTIME nanoseconds.
+    pub taken_realtime_ns: u64,
+}
+
+/// What an open handle stands for.
+struct Job {
+    checkpointer: Checkpointer,
+    reasons: CString,
+    report: CString,
+    notices: VecDeque<String>,
+    notice: CString,
+    error: CString,
+}
+
+static CONFIGS: Table<Config> = Table::new("surefoot_config");
+static JOBS: Table<Job> = Table::new("surefoot_checkpoint");
+
+/// Memory of a job of which nothing else is said.
+const MEMORY_DIRECTORY: &str = "/dev/shm";
+
+/// Runs a call on an open job, and keeps its failure's text there as well.
+fn on_job(handle: *mut SurefootCheckpoint, work: impl FnOnce(&mut Job) -> Result<SurefootStatus, Failure>) -> c_int {
+    border(|| {
+        JOBS.with(handle.addr(), |job| {
+            let done = work(job);
+            if let Err(failure) = &done {
+                job.error = failure.text();
+            }
+            done
+        })
+    })
+}
+
+/// Reads one of a job's texts; the empty text where there is no such job.
+fn text_of(handle: *mut SurefootCheckpoint, text: impl FnOnce(&mut Job) -> *const c_char) -> *const c_char {
+    let mut found = c"".as_ptr();
+    border(|| {
+        found = JOBS.with(handle.addr(), |job| Ok(text(job)))?;
+        Ok(SurefootStatus::Ok)
+    });
+    found
+}
+
+/// The text at an address.
+///
+/// # Safety
+/// `text` is NULL or the address of a text that ends in a NUL and is left alone as long as the result is used.
+unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(Failure::argument(format!("the {what} is NULL")));
+    }
+    // SAFETY: by the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Failure::argument(format!("the {what} is no UTF-8 text")))
+}
+
+/// Puts a value where the caller wants it; nowhere for NULL.
+///
+/// # Safety
+/// `out` is NULL or the address of room for the value.
+unsafe fn put<T>(out: *mut T, value: T) {
+    if !out.is_null() {
+        // SAFETY: by the caller's promise.
+        unsafe { out.write(value) };
+    }
+}
+
+fn reasons_of(decision: &Decision) -> CString {
+    to_c(&decision.reasons.join("\n"))
+}
+
+fn place_of(place: Place) -> SurefootPlace {
+    match place {
+        Place::Skip => SurefootPlace::Skipped,
+        Place::Memory => SurefootPlace::Memory,
+        Place::Both => SurefootPlace::Both,
+        Place::Durable => SurefootPlace::Durable,
+    }
+}
+
+/// Makes the settings of a job: memory in /dev/shm, no durable tier. All ranks make the same.
+///
+/// Returns NULL when the name cannot be one: letters, digits and ._-:/[] are allowed. Free it with
+/// surefoot_config_free.
+///
+/// # Safety
+/// `job` is a text that ends in a NUL, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_config_new(job: *const c_char) -> *mut SurefootConfig {
+    let mut config = ptr::null_mut();
+    border(|| {
+        // SAFETY: by the caller's promise.
+        let job = unsafe { text_at(job, "job") }?;
+        check_name(job).map_err(|why| Error::Option { option: "job", why })?;
+        config = ptr::without_provenance_mut(CONFIGS.add(Config::new(job, MEMORY_DIRECTORY, None))?);
+        Ok(SurefootStatus::Ok)
+    });
+    config
+}
+
+/// Changes one setting, such as "durable" to "/ssd/checkpoints". The guide lists all of them, and so does the text of
+/// the error that an unknown name gives.
+///
+/// Both texts are copied.
+///
+/// # Safety
+/// `name` and `value` are texts that end in a NUL, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_config_set(
+    config: *mut SurefootConfig,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the caller's promise.
+        let (name, value) = unsafe { (text_at(name, "name")?, text_at(value, "value")?) };
+        CONFIGS.with(config.addr(), |config| Ok(config.set(name, value)?))?;
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Frees settings. Jobs that were opened with them keep their own copy. NULL is left alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_config_free(config: *mut SurefootConfig) -> c_int {
+    border(|| {
+        if !config.is_null() {
+            drop(CONFIGS.remove(config.addr())?);
+        }
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
+///
+/// `config` and `group` are copied; what the group's context points to must live until the handle is closed. `group` is
+/// NULL for a job of one rank. `out` receives the handle, or NULL when it fails; close it with
+/// surefoot_checkpoint_close.
+///
+/// # Safety
+/// `group` is NULL or describes functions that keep to what surefoot_group says. `out` is the address of a pointer, or
+/// NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_open(
+    config: *mut SurefootConfig,
+    group: *const SurefootGroup,
+    out: *mut *mut SurefootCheckpoint,
+) -> c_int {
+    border(|| {
+        if out.is_null() {
+            return Err(Failure::argument("the address for the handle is NULL"));
+        }
+        // SAFETY: it is the address of a pointer, by the caller's promise.
+        unsafe { put(out, ptr::null_mut()) };
+        let config = CONFIGS.with(config.addr(), |config| Ok(config.clone()))?;
+        // SAFETY: it is NULL or a group, by the caller's promise.
+        let described = unsafe { group.as_ref() }.copied();
+        let job = Job {
+            checkpointer: Checkpointer::open(config, self::group(described)?)?,
+            reasons: CString::default(),
+            report: CString::default(),
+            notices: VecDeque::new(),
+            notice: CString::default(),
+            error: CString::default(),
+        };
+        let handle = JOBS.add(job)?;
+        // SAFETY: as above.
+        unsafe { put(out, ptr::without_provenance_mut(handle)) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Registers memory that every checkpoint saves and every restart fills, under a name. The same name again moves it.
+///
+/// The memory stays the caller's. Not collective, but all ranks have the same names at a restart as at the save.
+///
+/// # Safety
+/// Until it is released or moved, or the handle is closed, `bytes` bytes from `start` on may be read and written during
+/// every call with this handle, and no other thread writes to them during a save, or touches them during a restart.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_protect(
+    handle: *mut SurefootCheckpoint,
+    name: *const c_char,
+    start: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    on_job(handle, |job| {
+        // SAFETY: by the caller's promise.
+        let name = unsafe { text_at(name, "name") }?;
+        if start.is_null() && bytes > 0 {
+            return Err(Failure::argument(format!("the address of {name:?} is NULL")));
+        }
+        if start.addr().checked_add(bytes).is_none() || isize::try_from(bytes).is_err() {
+            return Err(Failure::argument(format!("{name:?} has {bytes} bytes, which no memory has")));
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { job.checkpointer.protect(name, start.cast(), bytes) }?;
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Forgets a region. From then on its memory may be freed.
+///
+/// # Safety
+/// `name` is a text that ends in a NUL, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_release(handle: *mut SurefootCheckpoint, name: *const c_char) -> c_int {
+    on_job(handle, |job| {
+        // SAFETY: by the caller's promise.
+        job.checkpointer.release(unsafe { text_at(name, "name") }?)?;
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Says where this rank writes a file that belongs to its checkpoints, from now on. The file is complete when the next
+/// checkpoint is taken, and left alone during it. After a restart it is there again. Not collective.
+///
+/// The path, with its NUL, goes into `buffer`; when that is too small nothing is written, and the error's text says how
+/// much is needed. PATH_MAX bytes are always enough.
+///
+/// # Safety
+/// `name` is a text that ends in a NUL; `buffer` has room for `buffer_bytes` bytes. NULL is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_route_file(
+    handle: *mut SurefootCheckpoint,
+    name: *const c_char,
+    buffer: *mut c_char,
+    buffer_bytes: usize,
+) -> c_int {
+    use std::os::unix::ffi::OsStringExt;
+    on_job(handle, |job| {
+        if buffer.is_null() {
+            return Err(Failure::argument("the buffer for the path is NULL"));
+        }
+        // SAFETY: by the caller's promise.
+        let path = job.checkpointer.route_file(unsafe { text_at(name, "name") }?)?;
+        let path = CString::new(path.into_os_string().into_vec());
+        let path = path.map_err(|_| Failure::argument("the path has a NUL in it"))?;
+        let path = path.as_bytes_with_nul();
+        if path.len() > buffer_bytes {
+            return Err(Failure::argument(format!(
+                "the path needs {} bytes, the buffer has {buffer_bytes}",
+                path.len()
+            )));
+        }
+        // SAFETY: the buffer has room for that many bytes, as was just checked, and is not ours.
+        unsafe { ptr::copy_nonoverlapping(path.as_ptr().cast(), buffer, path.len()) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Whether a checkpoint is worth its time now: 1 or 0 in `is_needed`, the same on all ranks. A program that takes one
+/// whenever it likes need not ask. Collective; surefoot_checkpoint_reasons says why.
+///
+/// # Safety
+/// `is_needed` is the address of an int, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_need(handle: *mut SurefootCheckpoint, is_needed: *mut c_int) -> c_int {
+    on_job(handle, |job| {
+        if is_needed.is_null() {
+            return Err(Failure::argument("the address for the answer is NULL"));
+        }
+        let decision = job.checkpointer.need_checkpoint()?;
+        job.reasons = reasons_of(&decision);
+        // SAFETY: it is the address of an int, by the caller's promise.
+        unsafe { put(is_needed, c_int::from(decision.place != Place::Skip)) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Takes a checkpoint of all regions and files, where the policy says. Collective; it succeeds on all ranks or on none.
+///
+/// When it returns 0, every rank's part is where `out` says; the way to the durable tier ends later, see
+/// surefoot_checkpoint_finish. When it fails, the program and its former checkpoints are as before: go on computing.
+///
+/// # Safety
+/// `out` is NULL or has room for a surefoot_saved.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_save(handle: *mut SurefootCheckpoint, out: *mut SurefootSaved) -> c_int {
+    on_job(handle, |job| {
+        let saved = job.checkpointer.checkpoint()?;
+        job.reasons = reasons_of(&saved.decision);
+        let told = SurefootSaved {
+            generation: saved.generation.map_or(0, |generation| generation.number),
+            payload_bytes: saved.payload_bytes,
+            visible_s: saved.visible_s,
+            place: place_of(saved.decision.place) as c_int,
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { put(out, told) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Fills the regions and files from the newest checkpoint that all ranks can prove intact: from memory first, repaired
+/// where it is bad, else from the durable tier, else from an older one. Collective.
+///
+/// Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all; then nothing was touched.
+/// surefoot_checkpoint_report says what was read, repaired or refused.
+///
+/// # Safety
+/// `out` is NULL or has room for a surefoot_restored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_restart(
+    handle: *mut SurefootCheckpoint,
+    out: *mut SurefootRestored,
+) -> c_int {
+    on_job(handle, |job| {
+        job.report = CString::default();
+        let Some(restored) = job.checkpointer.restart()? else { return Ok(SurefootStatus::Nothing) };
+        job.report = to_c(&restored.report);
+        let told =
+            SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
+        // SAFETY: by the caller's promise.
+        unsafe { put(out, told) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Checks and repairs what this rank keeps in memory and in the durable tier. Not collective. What was found is in
+/// surefoot_checkpoint_report, a line for each copy.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_scrub(handle: *mut SurefootCheckpoint) -> c_int {
+    on_job(handle, |job| {
+        job.report = to_c(&job.checkpointer.scrub().join("\n"));
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Waits until the newest durable checkpoint is written and marked as complete. Collective; call it before the program
+/// ends. That it could not be written is a notice and no failure of this call.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_finish(handle: *mut SurefootCheckpoint) -> c_int {
+    on_job(handle, |job| {
+        job.checkpointer.finish()?;
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
+/// may be called after any failure; without surefoot_checkpoint_finish before, that write does not count. NULL is left
+/// alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_close(handle: *mut SurefootCheckpoint) -> c_int {
+    border(|| {
+        if !handle.is_null() {
+            drop(JOBS.remove(handle.addr())?);
+        }
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Why the last surefoot_checkpoint_need or _save decided as it did: a sentence per line, the deciding one first. Empty
+/// before the first. The text is the handle's, and stays until the next _need, _save or _close.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_reasons(handle: *mut SurefootCheckpoint) -> *const c_char {
+    text_of(handle, |job| job.reasons.as_ptr())
+}
+
+/// What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused. Empty when there was
+/// nothing. The text is the handle's, and stays until the next _restart, _scrub or _close.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_report(handle: *mut SurefootCheckpoint) -> *const c_char {
+    text_of(handle, |job| job.report.as_ptr())
+}
+
+/// The next thing that happened in the background, such as a checkpoint that became durable, or did not; NULL when
+/// there is no more. Call it until then. The text is the handle's, and stays until the next _notice or _close.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_notice(handle: *mut SurefootCheckpoint) -> *const c_char {
+    let mut found = ptr::null();
+    border(|| {
+        found = JOBS.with(handle.addr(), |job| {
+            if job.notices.is_empty() {
+                job.notices.extend(job.checkpointer.take_notices());
+            }
+            let Some(notice) = job.notices.pop_front() else { return Ok(ptr::null()) };
+            job.notice = to_c(&notice);
+            Ok(job.notice.as_ptr())
+        })?;
+        Ok(SurefootStatus::Ok)
+    });
+    found
+}
+
+/// What the last failure was. With a handle, the last one of a call with it, which stays until the next failure or
+/// _close. With NULL, the last one of any call in this thread, with or without a handle, which stays until the next
+/// failure in this thread. Never NULL; empty when nothing failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_error_text(handle: *mut SurefootCheckpoint) -> *const c_char {
+    let of_job = if handle.is_null() { None } else { JOBS.with(handle.addr(), |job| Ok(job.error.as_ptr())).ok() };
+    of_job.unwrap_or_else(last_text)
+}
