@@ -4,6 +4,7 @@
 //! `N passed, N failed, N skipped` and exit code 0 only if nothing failed. Nothing here is shipped.
 
 mod counts;
+mod header;
 mod layers;
 mod licences;
 mod links;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
   licences  the licence of every dependency
   tidy      the house rules that a text search can check
   links     the links between the documents
+  header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
   bench     measure side by side with other tools (make bench)
   help      this list
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         "licences" => suite::one(&workspace, "licences", licences::check),
         "tidy" => suite::one(&workspace, "tidy", tidy::check),
         "links" => suite::one(&workspace, "links", links::check),
+        "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
         "bench" => suite::bench(&workspace, &arguments[1..]),
         "help" | "--help" | "-h" => {

@@ -7,7 +7,7 @@
 
 use crate::counts::{Counts, Said};
 use crate::workspace::{Checked, Workspace, output};
-use crate::{layers, licences, links, page, tidy};
+use crate::{header, layers, licences, links, page, tidy};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,7 @@ fn checks(suite: &mut Suite) {
     suite.check("licences", licences::check);
     suite.check("tidy", tidy::check);
     suite.check("links", links::check);
+    suite.check("header", header::check);
     if installed("shellcheck") {
         suite.command("shell", Command::new("shellcheck").current_dir(&workspace.root).args(SHELL_SCRIPTS));
     } else {

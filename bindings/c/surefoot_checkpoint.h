@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Checkpoints that survive: memory at memory speed, the SSD as often as its endurance allows, restarts that heal.
+ *
+ * Made from the sources of the library by `cargo xtask header`; change those. docs/guide/checkpoint-c.md shows a whole
+ * program. C99 and later, C++; link with -lsurefoot.
+ *
+ * Functions that return an int return a surefoot_status: 0 is good, 1 is nothing to restart from, failures are
+ * negative. A function that is called collective is called by all ranks of the job, in the same order.
+ */
+#ifndef SUREFOOT_CHECKPOINT_H
+#define SUREFOOT_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a function returns. Failures are negative; surefoot_error_text says more about each. */
+enum surefoot_status {
+	/* Done. */
+	SUREFOOT_STATUS_OK = 0,
+	/* There is no checkpoint to restart from: the program begins anew. Nothing was touched. */
+	SUREFOOT_STATUS_NOTHING = 1,
+	/* The call itself is wrong: a NULL, a handle that is not open, a buffer that is too small. */
+	SUREFOOT_STATUS_ARGUMENT = -1,
+	/* A setting or a name cannot be used. */
+	SUREFOOT_STATUS_OPTION = -2,
+	/* The file system said no. */
+	SUREFOOT_STATUS_STORAGE = -3,
+	/* A file that is there is not what it should be. */
+	SUREFOOT_STATUS_DAMAGED = -4,
+	/* The ranks cannot talk. They may be out of step now: the handle can only be closed. */
+	SUREFOOT_STATUS_GROUP = -5,
+	/* It failed on another rank, and so on all. */
+	SUREFOOT_STATUS_OTHER_RANK = -6,
+	/* There are checkpoints, but none can be proved intact on all ranks. The regions hold nothing useful. */
+	SUREFOOT_STATUS_NOTHING_INTACT = -7,
+	/* There is not enough room in the memory tier or on the drive. */
+	SUREFOOT_STATUS_NO_ROOM = -8,
+	/* Another thread is in a call with this handle. */
+	SUREFOOT_STATUS_BUSY = -9,
+	/* A fault of this library; please report it. The handle can only be closed. */
+	SUREFOOT_STATUS_INTERNAL = -10,
+};
+
+/* How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
+ *
+ * The functions return 0, or any other number when a rank does not take part. They are called only from within calls
+ * with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
+ * must not jump out of the call.
+ */
+struct surefoot_group {
+	/* Passed to each function; the library does not look at it. */
+	void *context;
+	/* This rank, from 0. */
+	uint32_t rank;
+	/* How many ranks there are. With 1 the functions are not called and may be NULL. */
+	uint32_t size;
+	/* Gives the root's bytes to every rank; all pass the same length. */
+	int (*broadcast)(void *context, void *data, size_t bytes, uint32_t root);
+	/* Gives every rank what each passes, one after the other in the order of the ranks; all pass the same length. */
+	int (*all_gather)(void *context, const void *own, void *all, size_t bytes_each);
+	/* Sends to one rank while it receives from another; every rank sends once and receives once. */
+	int (*exchange)(void *context, uint32_t to, const void *send, size_t send_bytes, uint32_t from, void *receive, size_t receive_bytes);
+};
+
+/* The settings of a job. Belongs to who made it; several threads may each use their own. */
+typedef struct surefoot_config surefoot_config;
+
+/* The checkpoints of one rank of a job. Belongs to who opened it. Any thread may use it, one at a time. */
+typedef struct surefoot_checkpoint surefoot_checkpoint;
+
+/* Where a checkpoint went. */
+enum surefoot_place {
+	/* Nowhere: none was taken. surefoot_checkpoint_reasons says why. */
+	SUREFOOT_PLACE_SKIPPED = 0,
+	/* Into memory: it survives the end of the process. */
+	SUREFOOT_PLACE_MEMORY = 1,
+	/* Into memory, and from there to the durable tier, in the background. */
+	SUREFOOT_PLACE_BOTH = 2,
+	/* To the durable tier: it survives the loss of power. */
+	SUREFOOT_PLACE_DURABLE = 3,
+};
+
+/* A checkpoint that was taken. */
+struct surefoot_saved {
+	/* Its number, which rises by one with each checkpoint of the job; 0 when none was taken. */
+	uint64_t generation;
+	/* Bytes of this rank's regions and files. */
+	uint64_t payload_bytes;
+	/* Seconds that the call took. */
+	double visible_s;
+	/* A surefoot_place. */
+	int place;
+};
+
+/* A checkpoint that was brought back. */
+struct surefoot_restored {
+	/* Its number. */
+	uint64_t generation;
+	/* When it was taken, CLOCK_REALTIME nanoseconds. */
+	uint64_t taken_realtime_ns;
+};
+
+/* Makes the settings of a job: memory in /dev/shm, no durable tier. All ranks make the same.
+ *
+ * Returns NULL when the name cannot be one: letters, digits and ._-:/[] are allowed. Free it with
+ * surefoot_config_free.
+ *
+ * Rules:
+ * job is a text that ends in a NUL, or NULL, which is refused.
+ */
+surefoot_config *surefoot_config_new(const char *job);
+
+/* Changes one setting, such as "durable" to "/ssd/checkpoints". The guide lists all of them, and so does the text of
+ * the error that an unknown name gives.
+ *
+ * Both texts are copied.
+ *
+ * Rules:
+ * name and value are texts that end in a NUL, or NULL, which is refused.
+ */
+int surefoot_config_set(surefoot_config *config, const char *name, const char *value);
+
+/* Frees settings. Jobs that were opened with them keep their own copy. NULL is left alone. */
+int surefoot_config_free(surefoot_config *config);
+
+/* Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
+ *
+ * config and group are copied; what the group's context points to must live until the handle is closed. group is
+ * NULL for a job of one rank. out receives the handle, or NULL when it fails; close it with
+ * surefoot_checkpoint_close.
+ *
+ * Rules:
+ * group is NULL or describes functions that keep to what surefoot_group says. out is the address of a pointer, or
+ * NULL, which is refused.
+ */
+int surefoot_checkpoint_open(surefoot_config *config, const struct surefoot_group *group, surefoot_checkpoint **out);
+
+/* Registers memory that every checkpoint saves and every restart fills, under a name. The same name again moves it.
+ *
+ * The memory stays the caller's. Not collective, but all ranks have the same names at a restart as at the save.
+ *
+ * Rules:
+ * Until it is released or moved, or the handle is closed, bytes bytes from start on may be read and written during
+ * every call with this handle, and no other thread writes to them during a save, or touches them during a restart.
+ */
+int surefoot_checkpoint_protect(surefoot_checkpoint *handle, const char *name, void *start, size_t bytes);
+
+/* Forgets a region. From then on its memory may be freed.
+ *
+ * Rules:
+ * name is a text that ends in a NUL, or NULL, which is refused.
+ */
+int surefoot_checkpoint_release(surefoot_checkpoint *handle, const char *name);
+
+/* Says where this rank writes a file that belongs to its checkpoints, from now on. The file is complete when the next
+ * checkpoint is taken, and left alone during it. After a restart it is there again. Not collective.
+ *
+ * The path, with its NUL, goes into buffer; when that is too small nothing is written, and the error's text says how
+ * much is needed. PATH_MAX bytes are always enough.
+ *
+ * Rules:
+ * name is a text that ends in a NUL; buffer has room for buffer_bytes bytes. NULL is refused.
+ */
+int surefoot_checkpoint_route_file(surefoot_checkpoint *handle, const char *name, char *buffer, size_t buffer_bytes);
+
+/* Whether a checkpoint is worth its time now: 1 or 0 in is_needed, the same on all ranks. A program that takes one
+ * whenever it likes need not ask. Collective; surefoot_checkpoint_reasons says why.
+ *
+ * Rules:
+ * is_needed is the address of an int, or NULL, which is refused.
+ */
+int surefoot_checkpoint_need(surefoot_checkpoint *handle, int *is_needed);
+
+/* Takes a checkpoint of all regions and files, where the policy says. Collective; it succeeds on all ranks or on none.
+ *
+ * When it returns 0, every rank's part is where out says; the way to the durable tier ends later, see
+ * surefoot_checkpoint_finish. When it fails, the program and its former checkpoints are as before: go on computing.
+ *
+ * Rules:
+ * out is NULL or has room for a surefoot_saved.
+ */
+int surefoot_checkpoint_save(surefoot_checkpoint *handle, struct surefoot_saved *out);
+
+/* Fills the regions and files from the newest checkpoint that all ranks can prove intact: from memory first, repaired
+ * where it is bad, else from the durable tier, else from an older one. Collective.
+ *
+ * Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all; then nothing was touched.
+ * surefoot_checkpoint_report says what was read, repaired or refused.
+ *
+ * Rules:
+ * out is NULL or has room for a surefoot_restored.
+ */
+int surefoot_checkpoint_restart(surefoot_checkpoint *handle, struct surefoot_restored *out);
+
+/* Checks and repairs what this rank keeps in memory and in the durable tier. Not collective. What was found is in
+ * surefoot_checkpoint_report, a line for each copy.
+ */
+int surefoot_checkpoint_scrub(surefoot_checkpoint *handle);
+
+/* Waits until the newest durable checkpoint is written and marked as complete. Collective; call it before the program
+ * ends. That it could not be written is a notice and no failure of this call.
+ */
+int surefoot_checkpoint_finish(surefoot_checkpoint *handle);
+
+/* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
+ * may be called after any failure; without surefoot_checkpoint_finish before, that write does not count. NULL is left
+ * alone.
+ */
+int surefoot_checkpoint_close(surefoot_checkpoint *handle);
+
+/* Why the last surefoot_checkpoint_need or _save decided as it did: a sentence per line, the deciding one first. Empty
+ * before the first. The text is the handle's, and stays until the next _need, _save or _close.
+ */
+const char *surefoot_checkpoint_reasons(surefoot_checkpoint *handle);
+
+/* What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused. Empty when there was
+ * nothing. The text is the handle's, and stays until the next _restart, _scrub or _close.
+ */
+const char *surefoot_checkpoint_report(surefoot_checkpoint *handle);
+
+/* The next thing that happened in the background, such as a checkpoint that became durable, or did not; NULL when
+ * there is no more. Call it until then. The text is the handle's, and stays until the next _notice or _close.
+ */
+const char *surefoot_checkpoint_notice(surefoot_checkpoint *handle);
+
+/* What the last failure was. With a handle, the last one of a call with it, which stays until the next failure or
+ * _close. With NULL, the last one of any call in this thread, with or without a handle, which stays until the next
+ * failure in this thread. Never NULL; empty when nothing failed.
+ */
+const char *surefoot_error_text(surefoot_checkpoint *handle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
