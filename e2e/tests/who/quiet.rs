@@ -1,6 +1,6 @@
 //! Watching itself raises nothing on the watched core.
 
-use super::watch;
+use super::{has_frame, sum, watch};
 use serde_json::Value;
 use std::time::Duration;
 use surefoot_e2e::actor;
@@ -27,17 +27,22 @@ fn watching_raises_no_interrupt_on_the_core() {
     let _spinner = actor::start("spinner", "spin 1 60000");
     let watch = watch("");
     let pid = watch.running.pid();
+    // What it says wakes us before it begins to count.
+    std::thread::sleep(Duration::from_millis(500));
     let before = interrupts();
     std::thread::sleep(Duration::from_secs(3));
     let after = interrupts();
     let lines = watch.stop().json();
-    for interrupt in of_type(&lines, "interrupt") {
-        for raiser in interrupt["raisers"].as_array().unwrap() {
-            assert_ne!(raiser["pid"], pid, "{raiser} raised {}", interrupt["name"]);
-        }
-    }
+    // Where the watch sleeps, its core may take over a task that waits on a crowded core 1, and tells that core. The
+    // scheduler does so whoever sleeps; a core with a single task has none to give.
+    let (balanced, ours): (Vec<&Value>, Vec<&Value>) = of_type(&lines, "interrupt")
+        .into_iter()
+        .flat_map(|interrupt| interrupt["raisers"].as_array().unwrap())
+        .filter(|raiser| raiser["pid"] == pid)
+        .partition(|raiser| has_frame(raiser, "kernel_stack", "balance"));
+    assert!(ours.is_empty(), "{ours:?}");
     let closing = of_type(&lines, "who")[0];
-    assert_eq!(number(&closing["cost"], "self_interrupts"), 0, "{closing}");
+    assert!(number(&closing["cost"], "self_interrupts") <= sum(&balanced), "{balanced:?}: {closing}");
     for (row, kind) in [("CAL", "call_function"), ("TLB", "tlb_shootdown"), ("RES", "reschedule"), ("IWI", "irq_work")]
     {
         let (counted, seen) = (rise(&before, &after, row, 1), arrivals(&lines, kind));
@@ -46,8 +51,10 @@ fn watching_raises_no_interrupt_on_the_core() {
     for interrupt in of_type(&lines, "interrupt") {
         let is_called = ["call_function", "tlb_shootdown"].contains(&interrupt["kind"].as_str().unwrap());
         if is_called && interrupt["name"] != CARRIER {
-            // One may have been on its way when the watch began.
-            assert!(number(interrupt, "unknown_raisers") <= 1, "they might be ours: {interrupt}");
+            // One may have been on its way when the watch began, and the join may miss one of 200.
+            let (unknown, count) = (number(interrupt, "unknown_raisers"), number(interrupt, "count"));
+            let missed = 1 + count / 200 + number(closing, "records_dropped");
+            assert!(unknown <= missed, "{unknown} might be ours, {missed} may be missed: {closing} {interrupt}");
         }
     }
 }

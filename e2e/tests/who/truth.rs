@@ -52,7 +52,11 @@ fn three_threads_that_raise_side_by_side_get_what_they_did_and_nothing_else() {
         let arrivals = drawn.get(tid).map_or(&[][..], Vec::as_slice);
         assert!(arrivals.len() as u64 * 100 >= count * 99, "{} of {count} are drawn", arrivals.len());
         let logged = logged_calls(thread);
-        let wrong: Vec<_> = arrivals.iter().filter(|arrival| !is_in_one_call(arrival, &logged)).collect();
+        let wrong: Vec<_> = arrivals
+            .iter()
+            .filter(|arrival| !is_in_one_call(arrival, &logged))
+            .map(|arrival| (arrival, last_call(arrival, &logged)))
+            .collect();
         assert!(wrong.is_empty(), "{} of {} are not {}'s: {wrong:?}", wrong.len(), arrivals.len(), thread["comm"]);
     }
     // What the process did before the three began: it starts threads, no more.
@@ -92,9 +96,13 @@ fn logged_calls(thread: &Value) -> Vec<(u64, u64)> {
     calls.map(|call| (call[0].as_u64().unwrap(), call[1].as_u64().unwrap())).collect()
 }
 
+/// The last call that had begun when this was raised.
+fn last_call(drawn: &Drawn, calls: &[(u64, u64)]) -> Option<(u64, u64)> {
+    let begun = calls.partition_point(|(begin_ns, _)| *begin_ns <= drawn.raised_ns);
+    begun.checked_sub(1).map(|last| calls[last])
+}
+
 /// Whether there is a call in which this was raised and in which it arrived.
 fn is_in_one_call(drawn: &Drawn, calls: &[(u64, u64)]) -> bool {
-    let begun = calls.partition_point(|(begin_ns, _)| *begin_ns <= drawn.raised_ns);
-    let Some((_, end_ns)) = begun.checked_sub(1).map(|last| calls[last]) else { return false };
-    (drawn.raised_ns..=end_ns).contains(&drawn.arrived_ns)
+    last_call(drawn, calls).is_some_and(|(_, end_ns)| (drawn.raised_ns..=end_ns).contains(&drawn.arrived_ns))
 }
