@@ -410,6 +410,9 @@ fn joined(
         unexplained_ns: end_ns - start_ns,
     };
     let Place::On { cpu, own } = placed else { return listed };
+    let Some(tapes) = judge.tapes() else { return listed };
+    let mut turns = tapes.around(cpu, start_ns, end_ns).to_vec();
+    parts::put_in_order(&mut turns);
     let found = Found {
         source: GapSource::Probe,
         cpu,
@@ -418,17 +421,16 @@ fn joined(
         own: Some(own),
         idle: false,
         peers: Others::NotSeen,
-        tape: Vec::new(),
+        tape: turns.clone(),
     };
     let judged = judge.judge(Some(probes), &found);
     listed.cpu = Some(cpu);
-    listed.unexplained_ns = judged.unexplained_ns;
     let Some(tapes) = judge.tapes() else { return listed };
-    let turns = tapes.around(cpu, start_ns, end_ns).to_vec();
     let stretches = tapes.stretches(probes, cpu, &turns, Some(own));
     let counts = parts::Counts::of(&turns, &stretches, start_ns, end_ns);
     let raisers = |cause: &_| arrivals.raisers(cpu, cause, start_ns, end_ns);
     listed.parts = parts::parts(judged.causes, &counts, raisers);
+    listed.unexplained_ns = parts::fit(&mut listed.parts, listed.duration_ns);
     listed
 }
 
