@@ -163,7 +163,7 @@ impl Commit {
 }
 
 /// Letters, length, checksum, text, filled up to whole pages.
-fn frame(magic: [u8; 8], content: &impl Serialize) -> Result<Vec<u8>, String> {
+pub(crate) fn frame(magic: [u8; 8], content: &impl Serialize) -> Result<Vec<u8>, String> {
     let text = serde_json::to_vec(content).map_err(|error| format!("it has no text form: {error}"))?;
     if text.len() > MANIFEST_BYTES_MAX {
         return Err(format!("the manifest has {} bytes, {MANIFEST_BYTES_MAX} are possible", text.len()));
@@ -177,7 +177,8 @@ fn frame(magic: [u8; 8], content: &impl Serialize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) -> Result<T, String> {
+/// What [`frame`] made, or one sentence about what is wrong with it.
+pub(crate) fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) -> Result<T, String> {
     let (prelude, text) = bytes.split_at_checked(PRELUDE_BYTES).ok_or("it is shorter than a manifest's first line")?;
     let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
     if prelude[..6] != magic[..6] {

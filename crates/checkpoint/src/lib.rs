@@ -16,6 +16,7 @@ pub mod generation;
 pub mod group;
 pub mod image;
 pub mod session;
+pub mod sidecar;
 pub mod storage;
 pub mod tier;
 

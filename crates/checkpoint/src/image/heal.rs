@@ -92,10 +92,13 @@ impl<'a> Healer<'a> {
             }
         }
         if healer.table.is_empty() {
-            healer.table = healer.table_from_pages(&copies)?;
-            if table::digest(&healer.table) != digest {
-                return Err(Lost::Table);
-            }
+            let is_known = |at: usize, sum: u32| copies.iter().any(|copy| copy[at] == sum);
+            // Where the copies know too little, all that can be read may still be good: the digest says whether it is.
+            let tables: [&dyn Fn(usize, u32) -> bool; 2] = [&is_known, &|_, _| true];
+            let proved = tables.iter().find_map(|believes| {
+                healer.table_from_pages(believes).ok().filter(|entries| table::digest(entries) == digest)
+            });
+            healer.table = proved.ok_or(Lost::Table)?;
             healer.tally = Tally { tables_bad: 2, ..Tally::default() };
         }
         Ok(healer)
@@ -131,15 +134,25 @@ impl<'a> Healer<'a> {
     /// [`Lost::Row`] at the first row that cannot be repaired; the rows before it are whole again. What cannot be
     /// written back stays bad, and is not counted as repaired.
     pub fn scrub(&mut self) -> Result<Tally, Lost> {
-        for row in 0..self.geometry.rows() {
-            let (pages, bad) = self.row(row)?;
-            for &column in &bad {
-                let offset = self.offset_of(column, row);
-                if self.file.write_at(&pages[column], offset).is_err() {
-                    self.tally.pages_repaired = self.tally.pages_repaired.saturating_sub(1);
-                }
+        (0..self.geometry.rows()).try_for_each(|row| self.mend_row(row))?;
+        self.mend_tables();
+        Ok(self.tally)
+    }
+
+    /// Checks one row, and writes back what it repaired, as [`Healer::scrub`] does.
+    pub(crate) fn mend_row(&mut self, row: usize) -> Result<(), Lost> {
+        let (pages, bad) = self.row(row)?;
+        for &column in &bad {
+            let offset = self.offset_of(column, row);
+            if self.file.write_at(&pages[column], offset).is_err() {
+                self.tally.pages_repaired = self.tally.pages_repaired.saturating_sub(1);
             }
         }
+        Ok(())
+    }
+
+    /// Writes both copies of the table anew if one was bad.
+    pub(crate) fn mend_tables(&self) {
         if self.tally.tables_bad > 0 {
             let mut place = vec![0; self.geometry.table_bytes()];
             table::store(&self.table, &mut place);
@@ -148,7 +161,6 @@ impl<'a> Healer<'a> {
                 let _ = self.file.write_at(&place, offset as u64);
             }
         }
-        Ok(self.tally)
     }
 
     fn offset_of(&self, column: usize, row: usize) -> u64 {
@@ -167,15 +179,12 @@ impl<'a> Healer<'a> {
         table::load(&bytes, self.geometry.pages())
     }
 
-    /// The table as the pages give it, where both copies are bad: a page is believed that either copy knows.
-    fn table_from_pages(&mut self, copies: &[Vec<u32>; 2]) -> Result<Vec<u32>, Lost> {
+    /// The table as the pages give it, where both copies are bad, from those pages whose place and checksum are believed.
+    fn table_from_pages(&self, believes: &dyn Fn(usize, u32) -> bool) -> Result<Vec<u32>, Lost> {
         let mut entries = vec![0; self.geometry.pages()];
         for row in 0..self.geometry.rows() {
-            let is_good = |column: usize, page: &[u8]| {
-                let at = table::index(&self.geometry, column, row);
-                let sum = crc32c(page);
-                copies.iter().any(|copy| copy[at] == sum)
-            };
+            let is_good =
+                |column: usize, page: &[u8]| believes(table::index(&self.geometry, column, row), crc32c(page));
             let (mut pages, bad, _) = self.read_row(row, &is_good);
             self.repair(row, &mut pages, &bad).map_err(|_| Lost::Table)?;
             for (column, page) in pages.iter().enumerate() {
@@ -204,7 +213,7 @@ impl<'a> Healer<'a> {
     }
 
     /// A whole row, repaired and proved by its checksums, and which pages were bad.
-    fn row(&mut self, row: usize) -> Result<(Vec<Vec<u8>>, Vec<usize>), Lost> {
+    pub(crate) fn row(&mut self, row: usize) -> Result<(Vec<Vec<u8>>, Vec<usize>), Lost> {
         let is_good =
             |column: usize, page: &[u8]| crc32c(page) == self.table[table::index(&self.geometry, column, row)];
         let (mut pages, bad, refused) = self.read_row(row, &is_good);

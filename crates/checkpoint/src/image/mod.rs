@@ -28,4 +28,4 @@ pub use geometry::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, Protectio
 pub use heal::{Healer, Lost, Tally};
 pub use source::Source;
 
-pub(crate) use table::crc32c;
+pub(crate) use table::{crc32c, digest, store};

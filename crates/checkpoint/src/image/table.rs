@@ -27,7 +27,7 @@ pub(super) fn index(geometry: &Geometry, column: usize, row: usize) -> usize {
 }
 
 /// Writes a table into its place in a file.
-pub(super) fn store(entries: &[u32], place: &mut [u8]) {
+pub(crate) fn store(entries: &[u32], place: &mut [u8]) {
     let (used, rest) = place.split_at_mut(entries.len() * 4);
     for (entry, bytes) in entries.iter().zip(used.chunks_exact_mut(4)) {
         bytes.copy_from_slice(&entry.to_le_bytes());

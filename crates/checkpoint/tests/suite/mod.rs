@@ -2,3 +2,4 @@ mod durable;
 mod faulty;
 mod image;
 mod session;
+mod sidecar;

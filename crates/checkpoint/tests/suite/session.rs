@@ -354,3 +354,31 @@ fn routed_files_are_there_again_after_a_restart() {
         assert_eq!(left.len(), 2, "{left:?}");
     });
 }
+
+#[test]
+fn two_kills_in_a_row_in_the_middle_of_a_save_lose_nothing() {
+    let tiers = Tiers::new();
+    let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
+    if let Some(memory) = &mut config.memory {
+        memory.slots = 2;
+    }
+    job(2, &config, |mut rank| {
+        rank.save(1);
+        rank.save(2);
+    });
+    // Rank 1 was killed before it had its part of a generation that rank 0 has: what a kill leaves behind.
+    let lose_newest_of_rank_1 = |slot: usize| {
+        for kind in ["manifest", "copy"] {
+            fs::remove_file(tiers.home.path().join(format!("memory/job/rank-00001/slot-{slot}.{kind}"))).unwrap();
+        }
+    };
+    lose_newest_of_rank_1(1);
+    job(2, &config, |mut rank| {
+        rank.job.restart().unwrap().unwrap();
+        assert!(rank.is_at(1));
+        rank.save(3);
+    });
+    // Again, in the save after the restart: generation 1 must still be there on rank 0.
+    lose_newest_of_rank_1(1);
+    assert!(restarted(2, &config, 3).iter().all(|(step, _)| *step == Some(1)), "{:?}", restarted(2, &config, 3));
+}
