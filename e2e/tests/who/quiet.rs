@@ -33,16 +33,17 @@ fn watching_raises_no_interrupt_on_the_core() {
     std::thread::sleep(Duration::from_secs(3));
     let after = interrupts();
     let lines = watch.stop().json();
-    // Where the watch sleeps, its core may take over a task that waits on a crowded core 1, and tells that core. The
-    // scheduler does so whoever sleeps; a core with a single task has none to give.
-    let (balanced, ours): (Vec<&Value>, Vec<&Value>) = of_type(&lines, "interrupt")
+    // Two things are owed to others on a crowded core 1 and cannot come from a core with a single polling task. Where the
+    // watch sleeps, the scheduler may take over a task that waits there, and tells that core. And who waits there to
+    // change the memory of a process whose functions are just being looked up is woken when that is done.
+    let (owed, ours): (Vec<&Value>, Vec<&Value>) = of_type(&lines, "interrupt")
         .into_iter()
         .flat_map(|interrupt| interrupt["raisers"].as_array().unwrap())
         .filter(|raiser| raiser["pid"] == pid)
-        .partition(|raiser| has_frame(raiser, "kernel_stack", "balance"));
+        .partition(|raiser| ["balance", "up_read"].iter().any(|frame| has_frame(raiser, "kernel_stack", frame)));
     assert!(ours.is_empty(), "{ours:?}");
     let closing = of_type(&lines, "who")[0];
-    assert!(number(&closing["cost"], "self_interrupts") <= sum(&balanced), "{balanced:?}: {closing}");
+    assert!(number(&closing["cost"], "self_interrupts") <= sum(&owed), "{owed:?}: {closing}");
     for (row, kind) in [("CAL", "call_function"), ("TLB", "tlb_shootdown"), ("RES", "reschedule"), ("IWI", "irq_work")]
     {
         let (counted, seen) = (rise(&before, &after, row, 1), arrivals(&lines, kind));
