@@ -2,7 +2,7 @@
 //!
 //! `taskset -c 1 cargo bench -p surefoot-ecc --bench speed`, with `-- --quick` for fewer rounds. Contenders take turns,
 //! so that all of them see the same machine; a ratio is taken within a round, and the median and the quartiles of all
-//! rounds are shown.
+//! rounds are shown. What counts is processor time of the thread. `measure::all` gives the rows to whoever wants them.
 
 #![allow(missing_docs)]
 
