@@ -116,6 +116,7 @@ static __always_inline void fill(struct raised *raised, struct sender *sender, u
 	raised->user_frames = 0;
 	raised->system_call = -1;
 	raised->user_top = 0;
+	raised->known_id = 0;
 	if (kind == RAISED_RESCHEDULE || kind == RAISED_WAKE)
 		raised->key = name_wakee(raised, sender, kind);
 	if (regs) {
@@ -202,6 +203,65 @@ static __always_inline bool repeats(struct sender *sender, u64 now, u32 cpu, u64
 	return false;
 }
 
+/*
+ * Reads the kernel stack of the raiser from the probe's context up to where it entered the kernel, and returns how many
+ * words that is; 0 where it lies elsewhere, is too deep, or belongs to a bystander.
+ */
+static __always_inline u64 lay(void *ctx)
+{
+	u64 depth = (u64)bpf_task_pt_regs((void *)bpf_get_current_task_btf()), low = (u64)ctx;
+	u32 zero = 0;
+	void *words = bpf_map_lookup_elem(&laid_words, &zero);
+
+	if (!words || in_interrupt())
+		return 0;
+	/* The difference of two pointers, which is a number. */
+	asm volatile("%0 -= %1" : "+r"(depth) : "r"(low));
+	if (!depth || depth > LAID_WORDS * 8 || depth & 7)
+		return 0;
+	if (bpf_probe_read_kernel(words, depth, ctx))
+		return 0;
+	return depth >> 3;
+}
+
+/* Where to look for a kernel stack. It need not tell all apart: what is found is compared. */
+static __always_inline u64 tag_of(u32 kind, u64 function, u64 site, u64 word_count)
+{
+	const u64 odd = 0x9e3779b97f4a7c15;
+	u64 tag = (function + kind) * odd;
+
+	tag = (tag ^ tag >> 29 ^ site) * odd;
+	tag = (tag ^ tag >> 29 ^ word_count) * odd;
+	return tag ^ tag >> 29;
+}
+
+/* The number of the remembered stack that lies in this core's words; 0 for none. Verified once, not in each program. */
+__noinline u64 recall(u64 tag)
+{
+	u32 zero = 0, first = (tag & (KNOWN_SETS - 1)) * KNOWN_WAYS, way, word;
+	u64 *words = bpf_map_lookup_elem(&laid_words, &zero);
+
+	if (!words)
+		return 0;
+	for (way = 0; way < KNOWN_WAYS; way++) {
+		u32 index = first + way;
+		struct known *known = bpf_map_lookup_elem(&known_stacks, &index);
+		u64 id;
+
+		if (!known || known->tag != tag)
+			continue;
+		id = *(volatile u64 *)&known->id;
+		for (word = 0; word < KNOWN_WORDS && word < known->word_count; word++) {
+			if (words[known->at[word] & (LAID_WORDS - 1)] != known->values[word])
+				break;
+		}
+		/* User space may have put another in its place meanwhile. */
+		if (word == known->word_count && id && *(volatile u64 *)&known->id == id)
+			return id;
+	}
+	return 0;
+}
+
 /* A record without stacks of its own. */
 static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key, u64 function,
 				       bool as_before)
@@ -217,11 +277,32 @@ static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind,
 	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
-					u64 function)
+/* In an interrupt, and in a kernel thread, the user stack is a bystander's or none. */
+static __always_inline void take_user_stack(void *ctx, struct raised *raised, u64 now)
 {
-	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, sizeof(*raised), 0);
 	long bytes;
+
+	if (!raiser_config.user_stacks || raised->system_call == -1)
+		return;
+	bytes = bpf_get_stack(ctx, raised->user_stack, sizeof(raised->user_stack), BPF_F_USER_STACK);
+	raised->user_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
+	if (raiser_config.user_stacks == USER_COPIED ||
+	    (raiser_config.user_stacks == USER_AUTO && raised->user_frames < SHORT_STACK_FRAMES))
+		copy_user_stack(now);
+}
+
+static __always_inline void take_kernel_stack(void *ctx, struct raised *raised)
+{
+	long bytes = bpf_get_stack(ctx, raised->kernel_stack, sizeof(raised->kernel_stack), 0);
+
+	raised->kernel_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
+}
+
+/* A record with a remembered kernel stack. */
+static __always_inline bool raise_recalled(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
+					   u64 function, u64 known_id)
+{
+	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, RECALLED_RAISED, 0);
 
 	if (!raised) {
 		count_one(&sender->dropped);
@@ -229,20 +310,79 @@ static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 no
 		return false;
 	}
 	fill(raised, sender, now, kind, cpu, key, function);
-	if (raiser_config.kernel_stacks) {
-		bytes = bpf_get_stack(ctx, raised->kernel_stack, sizeof(raised->kernel_stack), 0);
-		raised->kernel_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
-	}
-	/* In an interrupt, and in a kernel thread, the user stack is a bystander's or none. */
-	if (raiser_config.user_stacks && raised->system_call != -1) {
-		bytes = bpf_get_stack(ctx, raised->user_stack, sizeof(raised->user_stack), BPF_F_USER_STACK);
-		raised->user_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
-		if (raiser_config.user_stacks == USER_COPIED ||
-		    (raiser_config.user_stacks == USER_AUTO && raised->user_frames < SHORT_STACK_FRAMES))
-			copy_user_stack(now);
-	}
+	raised->known_id = known_id;
+	take_user_stack(ctx, raised, now);
 	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
 	return true;
+}
+
+/* A record with its kernel stack and the words in which that lies, so that user space can learn it. */
+static __always_inline bool raise_laid(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
+				       u64 function, u64 tag, u64 word_count)
+{
+	struct laid *laid = bpf_ringbuf_reserve(&raised_ring, sizeof(*laid), 0);
+	u32 zero = 0;
+	void *words = bpf_map_lookup_elem(&laid_words, &zero);
+
+	if (!laid) {
+		count_one(&sender->dropped);
+		sender->request.pid = 0;
+		return false;
+	}
+	sender->told_ns = now;
+	fill(&laid->raised, sender, now, kind, cpu, key, function);
+	take_kernel_stack(ctx, &laid->raised);
+	laid->tag = tag;
+	laid->word_count = word_count;
+	if (!words || bpf_probe_read_kernel(laid->words, sizeof(laid->words), words))
+		laid->word_count = 0;
+	take_user_stack(ctx, &laid->raised, now);
+	bpf_ringbuf_submit(laid, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
+					u64 function, u64 known_id)
+{
+	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, sizeof(*raised), 0);
+
+	if (!raised) {
+		count_one(&sender->dropped);
+		sender->request.pid = 0;
+		return false;
+	}
+	fill(raised, sender, now, kind, cpu, key, function);
+	raised->known_id = known_id;
+	if (raiser_config.kernel_stacks)
+		take_kernel_stack(ctx, raised);
+	take_user_stack(ctx, raised, now);
+	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* With the stacks that are wanted, the kernel's from memory where it is known. */
+static __always_inline bool raise_with_stacks(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
+					      u64 function, u64 site)
+{
+	u64 tag, word_count, known_id;
+
+	if (!raiser_config.kernel_stacks || !raiser_config.check_every)
+		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
+	word_count = lay(ctx);
+	if (!word_count)
+		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
+	tag = tag_of(kind, function, site, word_count);
+	known_id = recall(tag);
+	if (known_id) {
+		u64 recalled = ++sender->recalled;
+
+		if (recalled % raiser_config.check_every)
+			return raise_recalled(ctx, sender, now, kind, cpu, key, function, known_id);
+		return raise_whole(ctx, sender, now, kind, cpu, key, function, known_id);
+	}
+	if (now - sender->told_ns < TELL_EVERY_NS)
+		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
+	return raise_laid(ctx, sender, now, kind, cpu, key, function, tag, word_count);
 }
 
 /*
@@ -276,7 +416,7 @@ static __always_inline bool raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 fun
 		return false;
 	}
 	if (may_take_stack(sender, now))
-		return raise_whole(ctx, sender, now, kind, cpu, key, function);
+		return raise_with_stacks(ctx, sender, now, kind, cpu, key, function, site);
 	count_one(&sender->without_stack);
 	sender->request.pid = 0;
 	raise_bare(sender, now, kind, cpu, key, function, false);
@@ -288,19 +428,23 @@ static __always_inline void mark(u32 kind, u64 key, u64 value)
 	u32 cpu = bpf_get_smp_processor_id(), index;
 	struct sender *own = this_sender();
 	struct mark *mark;
+	u64 number;
 
 	if (!own)
 		return;
-	index = cpu * MARKS + (own->marks & (MARKS - 1));
+	/* An interrupt may leave marks of its own at any time from here on: this place is taken first. */
+	number = __sync_fetch_and_add(&own->marks, 1);
+	index = cpu * MARKS + (number & (MARKS - 1));
 	mark = bpf_map_lookup_elem(&marks, &index);
 	if (!mark)
 		return;
+	mark->kind = 0;
+	asm volatile("" ::: "memory");
 	mark->at_ns = bpf_ktime_get_ns();
 	mark->key = key;
 	mark->value = value;
-	mark->kind = kind;
 	asm volatile("" ::: "memory");
-	own->marks++;
+	mark->kind = (number + 1) << 8 | kind;
 }
 
 #endif

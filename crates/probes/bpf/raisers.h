@@ -51,6 +51,11 @@ enum {
 	MARKS = 8192,
 	WATCH_WORDS = 16,
 	NO_CORE = 0xffffffff,
+	LAID_WORDS = 256,  /* of a kernel stack that may be remembered; a deeper one is walked each time */
+	KNOWN_WORDS = 48,
+	KNOWN_WAYS = 4,
+	KNOWN_SETS = 64, /* a power of two */
+	TELL_EVERY_NS = 20000, /* between two kernel stacks that one core offers to be remembered */
 	REPEAT_NS = 50000, /* calls of one request to several cores follow each other within this */
 	TLB_REMOTE_SHOOTDOWN = 1,
 	TLB_REMOTE_SEND_IPI = 4,
@@ -62,7 +67,7 @@ struct raiser_config {
 	u32 kernel_stacks;
 	u32 user_stacks;
 	u32 calls;
-	u32 reserved;
+	u32 check_every; /* of remembered kernel stacks one in so many is walked all the same; 0: none is remembered */
 };
 
 const volatile struct raiser_config raiser_config SEC(".rodata.config") = {};
@@ -85,11 +90,36 @@ struct raised {
 	u32 kernel_frames;
 	u32 user_frames;
 	u64 user_top; /* the word on top of the user stack: where a system call's wrapper returns to */
-	u64 kernel_stack[STACK_FRAMES];
+	u64 known_id; /* of the remembered kernel stack that it has; 0 for none */
 	u64 user_stack[STACK_FRAMES];
+	u64 kernel_stack[STACK_FRAMES];
 };
 
-enum { BARE_RAISED = __builtin_offsetof(struct raised, kernel_stack) };
+enum {
+	BARE_RAISED = __builtin_offsetof(struct raised, user_stack),
+	RECALLED_RAISED = __builtin_offsetof(struct raised, kernel_stack),
+};
+
+/* A record whose kernel stack may be remembered: with the words of that stack from the probe's context on. */
+struct laid {
+	struct raised raised;
+	u64 tag;
+	u64 word_count;
+	u64 words[LAID_WORDS];
+};
+
+/*
+ * A kernel stack that user space has learnt from such a record: where its return addresses lie, in words from the
+ * probe's context on. A walk begins at one place of one program and goes from each return address to the next; so where
+ * all of them are what and where they were, it would find the same again.
+ */
+struct known {
+	u64 id; /* 0 while it is being written */
+	u64 tag;
+	u64 word_count;
+	u64 values[KNOWN_WORDS];
+	u16 at[KNOWN_WORDS];
+};
 
 /* The bytes of a user stack from its top on, for the record of the same time and core; told apart by its length. */
 struct copied {
@@ -111,7 +141,7 @@ struct mark {
 	u64 at_ns;
 	u64 key;
 	u64 value;
-	u64 kind;
+	u64 kind; /* and above its lowest byte the number of the mark, from 1 on; written last, 0 meanwhile */
 };
 
 /* What tells that a record is for the next target of the request that the record before it was for. */
@@ -134,14 +164,16 @@ struct sender {
 	u64 records;
 	u64 without_stack;
 	u64 dropped;
-	u64 marks; /* of a watched core: marks ever left */
+	u64 marks; /* of a watched core: marks ever begun */
 	u64 wakee; /* the task that it woke last, and when, in jiffies */
 	u64 wakee_jiffies;
 	u32 wakee_pid;
 	u32 flush_sent; /* a shootdown was announced, its interrupts follow */
 	u64 copies_dropped;
 	struct request request;
-	u64 reserved[6];
+	u64 recalled; /* records with a remembered kernel stack */
+	u64 told_ns;  /* when a kernel stack was last offered to be remembered */
+	u64 reserved[4];
 };
 
 _Static_assert(sizeof(struct sender) % 64 == 0, "senders share no cache line");
@@ -169,6 +201,23 @@ struct {
 	__type(key, u32);
 	__type(value, struct mark);
 } marks SEC(".maps");
+
+/* Sets of ways, by tag; user space alone writes them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, KNOWN_SETS * KNOWN_WAYS);
+	__type(key, u32);
+	__type(value, struct known);
+} known_stacks SEC(".maps");
+
+/* The kernel stack of whoever raises on this core; interrupts keep off it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64[LAID_WORDS]);
+} laid_words SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

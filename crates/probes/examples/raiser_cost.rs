@@ -32,19 +32,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     pin(0);
     println!("{:<14} {:>8} {:>10} {:>10} {:>10}", "stacks", "raised", "median ns", "mean ns", "p99 ns");
-    for (name, kernel_stacks, user_stacks) in [
-        ("none", false, UserStacks::None),
-        ("user", false, UserStacks::FramePointers),
-        ("user copied", false, UserStacks::Copied),
-        ("kernel", true, UserStacks::None),
-        ("both", true, UserStacks::FramePointers),
-        ("both, auto", true, UserStacks::Auto),
-        ("both, copied", true, UserStacks::Copied),
+    let usual = RaiserOptions::default().kernel_stacks_checked_every;
+    for (name, kernel_stacks, kernel_stacks_checked_every, user_stacks) in [
+        ("none", false, usual, UserStacks::None),
+        ("user", false, usual, UserStacks::FramePointers),
+        ("user copied", false, usual, UserStacks::Copied),
+        ("kernel, walked", true, 0, UserStacks::None),
+        ("kernel", true, usual, UserStacks::None),
+        ("both", true, usual, UserStacks::FramePointers),
+        ("both, auto", true, usual, UserStacks::Auto),
+        ("both, copied", true, usual, UserStacks::Copied),
     ] {
         let probes = Probes::attach(&Options::default())?;
         let options = RaiserOptions {
             cpus: vec![CpuId(1)],
             kernel_stacks,
+            kernel_stacks_checked_every,
             user_stacks,
             stacks_per_s: u64::MAX,
             ..RaiserOptions::default()
@@ -60,6 +63,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             taken.iter().sum::<u64>() / count as u64,
             taken.get(count * 99 / 100).copied().unwrap_or(0),
         );
+        let counts = raisers.counts();
+        if kernel_stacks {
+            println!(
+                "    of {} records {} had a known kernel stack; {} were compared, {} differ",
+                counts.records, counts.stacks_recalled, counts.stacks_checked, counts.stacks_differ
+            );
+        }
         for runs in raisers.runs().iter().filter(|runs| runs.count > 0) {
             println!("    {:<24} {:>8} runs, mean {} ns", runs.program, runs.count, runs.total_ns / runs.count);
         }

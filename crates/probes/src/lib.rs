@@ -27,6 +27,7 @@ mod mapped;
 pub mod programs;
 mod raised;
 mod raisers;
+mod remembered;
 
 pub use error::Error;
 pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy};

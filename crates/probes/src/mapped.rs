@@ -4,6 +4,7 @@ use crate::error::Error;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
 
 /// An array of `T` shared with eBPF programs.
 ///
@@ -19,7 +20,8 @@ pub(crate) struct Mapped<T> {
 
 // SAFETY: the memory belongs to the mapping, not to a thread, and is only touched through volatile word accesses.
 unsafe impl<T> Send for Mapped<T> {}
-// SAFETY: as above; concurrent readers do not write, and the only writer of user space is `store`, used before attach.
+// SAFETY: as above; concurrent readers do not write, and user space writes by `store`, before attach, and by
+// `publish`, whose readers are eBPF programs.
 unsafe impl<T> Sync for Mapped<T> {}
 
 impl<T> Mapped<T> {
@@ -76,6 +78,23 @@ impl<T> Mapped<T> {
     pub(crate) fn store(&self, index: usize, value: &T) {
         // SAFETY: the entry lies within the mapping, and no program is attached yet.
         unsafe { std::ptr::copy_nonoverlapping(value, self.at(index), 1) };
+    }
+
+    /// Writes an entry that programs may be reading: its first word is 0 while the others are written, and last. A reader
+    /// that finds the same first word before and after has read one entry and no mixture, if no two have the same.
+    pub(crate) fn publish(&self, index: usize, value: &T) {
+        let from = std::ptr::from_ref(value).cast::<u64>();
+        let to = self.at(index).cast::<u64>();
+        // SAFETY: both point at size_of::<T>() bytes that are aligned to 8 (page-aligned mapping, repr(C) with u64).
+        unsafe {
+            to.write_volatile(0);
+            fence(Ordering::SeqCst);
+            for word in 1..size_of::<T>() / 8 {
+                to.add(word).write_volatile(from.add(word).read());
+            }
+            fence(Ordering::SeqCst);
+            to.write_volatile(from.read());
+        }
     }
 
     /// Reads one 64-bit word of an entry by its byte offset.

@@ -152,16 +152,50 @@ pub(crate) struct RawRaised {
     kernel_frames: u32,
     user_frames: u32,
     user_top: u64,
-    kernel_stack: [u64; STACK_FRAMES],
+    known_id: u64,
     user_stack: [u64; STACK_FRAMES],
+    kernel_stack: [u64; STACK_FRAMES],
 }
 
-pub(crate) const BARE_BYTES: usize = offset_of!(RawRaised, kernel_stack);
+pub(crate) const BARE_BYTES: usize = offset_of!(RawRaised, user_stack);
 
-/// A record, and whether its stacks are those of the record before it from the same core.
+/// Words of a kernel stack that may be remembered.
+pub(crate) const LAID_WORDS: usize = 256;
+
+/// A record as it was left.
 pub(crate) struct Parsed {
     pub(crate) raised: Raised,
+    /// Whether its stacks are those of the record before it from the same core.
     pub(crate) as_before: bool,
+    /// Number of the remembered kernel stack that it has; 0 for none.
+    pub(crate) known_id: u64,
+    /// The words in which its kernel stack lies, where it is offered to be remembered.
+    pub(crate) laid: Option<Laid>,
+}
+
+/// The words of a kernel stack from the probe's context on, and where the programs will look for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Laid {
+    pub(crate) tag: u64,
+    pub(crate) words: Vec<u64>,
+}
+
+impl Laid {
+    /// After the record: the tag, the number of words, and room for all words.
+    pub(crate) const BYTES: usize = size_of::<RawRaised>() + 16 + 8 * LAID_WORDS;
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != Self::BYTES {
+            return None;
+        }
+        let mut words = bytes[size_of::<RawRaised>()..].chunks_exact(8).map(word_of);
+        let (tag, count) = (words.next()?, words.next()?);
+        Some(Laid { tag, words: words.take(usize::try_from(count).ok()?).collect() })
+    }
+}
+
+fn word_of(eight: &[u8]) -> u64 {
+    eight.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 impl RawRaised {
@@ -193,7 +227,8 @@ impl RawRaised {
             user_top: raw.user_top,
             user_copy: None,
         };
-        Some(Parsed { raised, as_before: raw.as_before != 0 })
+        let laid = Laid::parse(bytes);
+        Some(Parsed { raised, as_before: raw.as_before != 0, known_id: raw.known_id, laid })
     }
 }
 
@@ -211,7 +246,7 @@ impl RawCopy {
         }
         let mut words = [0u64; Self::WORDS];
         for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = eight.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            *word = word_of(eight);
         }
         let [at_ns, from_and_bytes, ip, sp, bp, bx, r12, r13, r14, r15] = words;
         let stack = &bytes[Self::WORDS * 8..];
@@ -230,6 +265,24 @@ pub(crate) struct RawMark {
     pub(crate) kind: u64,
 }
 
+impl RawMark {
+    /// The number of the mark, from 0 on; `None` while it is being written, or before the first.
+    pub(crate) fn number(&self) -> Option<u64> {
+        (self.kind >> 8).checked_sub(1)
+    }
+
+    pub(crate) fn parse(&self) -> Mark {
+        let kind = match self.kind as u8 {
+            1 => MarkKind::Function,
+            2 => MarkKind::Timer,
+            3 => MarkKind::Softirq,
+            5 => MarkKind::Flush,
+            _ => MarkKind::Tick,
+        };
+        Mark { at_ns: self.at_ns, kind, key: self.key, value: self.value }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,17 +299,35 @@ mod tests {
         bytes[78] = 1;
         bytes[80..84].copy_from_slice(&2u32.to_ne_bytes());
         bytes[84..88].copy_from_slice(&9999u32.to_ne_bytes());
-        bytes[BARE_BYTES..BARE_BYTES + 8].copy_from_slice(&0xABCu64.to_ne_bytes());
-        let Parsed { raised, as_before } = RawRaised::parse(&bytes).unwrap();
+        bytes[96..104].copy_from_slice(&5u64.to_ne_bytes());
+        let kernel_stack = BARE_BYTES + 8 * STACK_FRAMES;
+        bytes[kernel_stack..kernel_stack + 8].copy_from_slice(&0xABCu64.to_ne_bytes());
+        let Parsed { raised, as_before, known_id, laid } = RawRaised::parse(&bytes).unwrap();
         assert_eq!((raised.at_ns, raised.tid, raised.pid, raised.system_call), (7, 11, 10, Some(11)));
         assert_eq!((raised.kind, raised.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
         assert_eq!((raised.from, raised.in_interrupt, as_before), (CpuId(3), false, true));
+        assert_eq!((known_id, laid), (5, None));
         assert_eq!(raised.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
         bytes[80..88].fill(0);
         assert_eq!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised.kernel_stack, []);
         assert!(RawRaised::parse(&bytes[..BARE_BYTES - 1]).is_none());
         bytes[76] = 99;
         assert!(RawRaised::parse(&bytes).is_none(), "a kind that nobody knows");
+    }
+
+    #[test]
+    fn the_words_of_a_kernel_stack_are_parsed_and_their_count_is_not_believed_beyond_them() {
+        let mut bytes = vec![0u8; Laid::BYTES];
+        bytes[76] = 1;
+        let tag = size_of::<RawRaised>();
+        for (word, value) in [7u64, 3, 10, 11, 12, 13].into_iter().enumerate() {
+            bytes[tag + 8 * word..tag + 8 * word + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+        let laid = RawRaised::parse(&bytes).unwrap().laid.unwrap();
+        assert_eq!(laid, Laid { tag: 7, words: vec![10, 11, 12] });
+        bytes[tag + 8..tag + 16].copy_from_slice(&u64::MAX.to_ne_bytes());
+        assert_eq!(RawRaised::parse(&bytes).unwrap().laid.unwrap().words.len(), LAID_WORDS);
+        assert!(RawRaised::parse(&bytes[1..]).is_none_or(|parsed| parsed.laid.is_none()));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
-use crate::raised::{Mark, MarkKind, Parsed, Raised, RawCopy, RawMark, RawRaised, UserCopy};
+use crate::raised::{Mark, Parsed, Raised, RawCopy, RawMark, RawRaised, UserCopy};
+use crate::remembered::Remembered;
 use crate::{Flavour, Probes};
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -38,7 +39,9 @@ struct Sender {
     wakee: [u64; 3],
     copies_dropped: u64,
     request: [u64; 8],
-    reserved: [u64; 6],
+    recalled: u64,
+    told_ns: u64,
+    reserved: [u64; 4],
 }
 
 #[repr(C)]
@@ -48,7 +51,7 @@ struct RaiserConfig {
     kernel_stacks: u32,
     user_stacks: u32,
     calls: u32,
-    reserved: u32,
+    check_every: u32,
 }
 
 /// How the raisers' user stacks are taken.
@@ -86,6 +89,9 @@ pub struct RaiserOptions {
     pub cpus: Vec<CpuId>,
     /// Whether to take the raisers' kernel stacks.
     pub kernel_stacks: bool,
+    /// Kernel stacks that are known are not walked again; one in so many is all the same, to compare. 1 walks every
+    /// stack and compares what is known, 0 remembers none.
+    pub kernel_stacks_checked_every: u32,
     /// How to take the raisers' user stacks.
     pub user_stacks: UserStacks,
     /// Stacks that each raising core takes per second; beyond it records carry none.
@@ -99,6 +105,7 @@ impl Default for RaiserOptions {
         RaiserOptions {
             cpus: Vec::new(),
             kernel_stacks: true,
+            kernel_stacks_checked_every: 64,
             user_stacks: UserStacks::Auto,
             stacks_per_s: 1_000,
             hidden_tracepoints: Vec::new(),
@@ -117,6 +124,14 @@ pub struct RaiserCounts {
     pub dropped: u64,
     /// Copies of user stacks that found it full; their records have the frames that frame pointers gave.
     pub copies_dropped: u64,
+    /// Records whose kernel stack was known; among them those that were walked all the same.
+    pub stacks_recalled: u64,
+    /// Kernel stacks that were walked although they were known.
+    pub stacks_checked: u64,
+    /// Of these, how many were not what was known; the record has what the walk found.
+    pub stacks_differ: u64,
+    /// Records that name a kernel stack which is not kept any more; they have none.
+    pub stacks_forgotten: u64,
     /// Runs of the programs that the kernel skipped, because one of them was running on that core already.
     pub missed: u64,
 }
@@ -160,6 +175,7 @@ struct Waiting {
     dropped: u64,
     copies: usize,
     copies_dropped: u64,
+    remembered: Remembered,
 }
 
 impl Waiting {
@@ -174,7 +190,13 @@ impl Waiting {
         }
     }
 
-    fn add_record(&mut self, Parsed { mut raised, as_before }: Parsed) {
+    fn add_record(&mut self, Parsed { mut raised, as_before, known_id, laid }: Parsed) {
+        if let Some(laid) = laid {
+            self.remembered.learn(&laid, &raised.kernel_stack);
+        }
+        if known_id != 0 {
+            raised.kernel_stack = self.remembered.resolve(known_id, raised.kernel_stack);
+        }
         let has_stacks = !raised.kernel_stack.is_empty() || !raised.user_stack.is_empty();
         if as_before {
             if let Some(last) = self.last.get(&raised.from).filter(|last| last.tid == raised.tid) {
@@ -247,7 +269,7 @@ impl Raisers {
         let mut object = open.load().map_err(|error| load::refusal(&error))?;
         let senders = load::mapped(&object, "senders")?;
         let marks = load::mapped(&object, "marks")?;
-        let waiting = Rc::new(RefCell::new(Waiting::default()));
+        let waiting = Rc::new(RefCell::new(Waiting { remembered: Remembered::of(&object)?, ..Waiting::default() }));
         let ring = ring(&object, &waiting)?;
         let links = load::attach_all(&mut object)?;
         let takes_stacks = options.kernel_stacks || options.user_stacks != UserStacks::None;
@@ -280,23 +302,18 @@ impl Raisers {
         }
         let end = self.senders.word(index, offset_of!(Sender, marks));
         let oldest = end.saturating_sub(MARKS as u64).max(from.min(end));
-        let first_kept = into.len();
+        let mut lost = oldest.saturating_sub(from);
         for number in oldest..end {
             let mut raw = RawMark::default();
             self.marks.load(index * MARKS + (number as usize & (MARKS - 1)), &mut raw);
-            let kind = match raw.kind {
-                1 => MarkKind::Function,
-                2 => MarkKind::Timer,
-                3 => MarkKind::Softirq,
-                5 => MarkKind::Flush,
-                _ => MarkKind::Tick,
-            };
-            into.push(Mark { at_ns: raw.at_ns, kind, key: raw.key, value: raw.value });
+            match raw.number() {
+                Some(found) if found == number => into.push(raw.parse()),
+                Some(found) if found > number => lost += 1,
+                // It is being written; what came in between is later than it and waits for it.
+                _ => return (number, lost),
+            }
         }
-        let lapped = (self.senders.word(index, offset_of!(Sender, marks)) + 1).saturating_sub(MARKS as u64);
-        let spoilt = lapped.saturating_sub(oldest).min(end - oldest) as usize;
-        into.drain(first_kept..first_kept + spoilt);
-        (end, oldest.saturating_sub(from) + spoilt as u64)
+        (end, lost)
     }
 
     /// The number of marks a core has left so far.
@@ -330,6 +347,9 @@ impl Raisers {
         let mut counts = RaiserCounts {
             dropped: waiting.dropped,
             copies_dropped: waiting.copies_dropped,
+            stacks_checked: waiting.remembered.tally().checked,
+            stacks_differ: waiting.remembered.tally().differ,
+            stacks_forgotten: waiting.remembered.tally().forgotten,
             missed: self.runs().iter().map(|runs| runs.missed).sum(),
             ..RaiserCounts::default()
         };
@@ -340,6 +360,7 @@ impl Raisers {
             counts.without_stack += if self.takes_stacks { sender.without_stack } else { 0 };
             counts.dropped += sender.dropped;
             counts.copies_dropped += sender.copies_dropped;
+            counts.stacks_recalled += sender.recalled;
         }
         counts
     }
@@ -362,7 +383,7 @@ fn raiser_config(options: &RaiserOptions, calls: CallEvidence) -> Result<RaiserC
         kernel_stacks: u32::from(options.kernel_stacks),
         user_stacks: options.user_stacks as u32,
         calls: calls as u32,
-        reserved: 0,
+        check_every: options.kernel_stacks_checked_every,
     })
 }
 
@@ -407,7 +428,7 @@ mod tests {
             .unwrap()
             .raised
         };
-        Parsed { raised, as_before }
+        Parsed { raised, as_before, known_id: 0, laid: None }
     }
 
     #[test]
