@@ -2,6 +2,7 @@
 
 mod distance;
 mod erasures;
+mod hardware;
 mod hostile;
 mod kernels;
 mod layouts;
