@@ -46,6 +46,7 @@ impl Checkpointer {
                     if !refused.is_empty() {
                         report = format!("{report}; refused before: {}", refused.join("; "));
                     }
+                    self.forget_newer(generation);
                     self.number = self.number.max(generation.number);
                     self.last_any_s = self.now_s();
                     let taken_realtime_ns = manifest.taken_realtime_ns;
@@ -62,6 +63,19 @@ impl Checkpointer {
                 Err(Error::NothingIntact { why })
             }
             (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
+        }
+    }
+
+    /// Forgets what is newer in memory than the generation that all ranks came back to: the parts of a save that was
+    /// killed, or was refused. Otherwise the next save would keep them as the newest, and write over the restored one.
+    fn forget_newer(&mut self, restored: GenerationId) {
+        let Some(memory) = &mut self.memory else { return };
+        let newer: Vec<SlotId> =
+            memory.manifests().filter(|(_, found)| found.generation > restored).map(|(slot, _)| slot).collect();
+        let failed: Vec<String> =
+            newer.into_iter().filter_map(|slot| memory.forget(slot).err()).map(|error| error.to_string()).collect();
+        for why in failed {
+            self.note(format!("what is newer than generation {} stays in memory: {why}", restored.number));
         }
     }
 
