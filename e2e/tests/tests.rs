@@ -6,6 +6,7 @@
 
 mod browser;
 mod cost;
+mod ecc;
 mod history;
 mod inloop;
 mod ledger;

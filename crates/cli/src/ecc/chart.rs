@@ -1,14 +1,14 @@
 //! The table as a picture: a row per fault, a bar per code and convention, split into corrected, detected and silent.
 //!
-//! Silent shares are mostly too small to be seen as a length, so that they are written on the bar. Colours are told
+//! Silent shares are mostly too small to be seen as a length, so that they are written beside the bar. Colours are told
 //! apart by lightness as well as by hue, and text follows the reader's light or dark scheme.
 
 use super::cells::Cell;
 use surefoot_ecc::coverage::{Convention, Fault, Scheme};
 
 const LABEL_WIDTH: usize = 112;
-const BAR_WIDTH: usize = 66;
-const COLUMN_WIDTH: usize = 72;
+const BAR_WIDTH: usize = 56;
+const COLUMN_WIDTH: usize = 92;
 const GROUP_GAP: usize = 14;
 const ROW_HEIGHT: usize = 17;
 const BAR_HEIGHT: usize = 12;
@@ -16,8 +16,8 @@ const HEAD_HEIGHT: usize = 44;
 const MARGIN: usize = 10;
 
 const STYLE: &str = "text{font:11px system-ui,sans-serif;fill:#24292f}.h{font-weight:600}.s{font-size:10px}.n{font-size:9px;\
-    fill:#fff;font-weight:600}.c{fill:#3d8bd4}.d{fill:#b9c0c8}.x{fill:#c4302b}\
-    @media(prefers-color-scheme:dark){text{fill:#d7dde4}.n{fill:#fff}.d{fill:#59626d}}";
+    fill:#b3261e;font-weight:600}.c{fill:#3d8bd4}.d{fill:#b9c0c8}.x{fill:#c4302b}\
+    @media(prefers-color-scheme:dark){text{fill:#d7dde4}.n{fill:#ff9a92}.d{fill:#59626d}}";
 
 /// The picture; each cell by its best method.
 pub fn svg(cells: &[Cell]) -> String {
@@ -45,7 +45,7 @@ pub fn svg(cells: &[Cell]) -> String {
 fn key(y: usize) -> String {
     let mut text = String::new();
     for (index, (class, name)) in
-        [("c", "corrected"), ("d", "detected"), ("x", "silent, with its share")].iter().enumerate()
+        [("c", "corrected"), ("d", "detected"), ("x", "silent, its share beside the bar")].iter().enumerate()
     {
         let x = LABEL_WIDTH + index * 90;
         text += &format!("<rect class=\"{class}\" x=\"{x}\" y=\"{}\" width=\"12\" height=\"10\"/>", y - 9);
@@ -111,15 +111,8 @@ fn bar(cell: &Cell, x: usize, y: usize) -> String {
         } else {
             format!("{:.1}%", cell.shares[2] * 100.0)
         };
-        let width = 6 * label.len() + 2;
-        let right = x + BAR_WIDTH;
-        text +=
-            &format!("<rect class=\"x\" x=\"{}\" y=\"{y}\" width=\"{width}\" height=\"{BAR_HEIGHT}\"/>", right - width);
-        text += &format!(
-            "<text class=\"n\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{label}</text>",
-            right - 2,
-            y + BAR_HEIGHT - 3
-        );
+        let (x, y) = (x + BAR_WIDTH + 3, y + BAR_HEIGHT - 3);
+        text += &format!("<text class=\"n\" x=\"{x}\" y=\"{y}\">{label}</text>");
     }
     let key = &cell.key;
     let [corrected, detected, silent] = cell.shares.map(super::text::share_text);

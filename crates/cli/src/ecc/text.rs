@@ -24,6 +24,12 @@ pub fn share_text(share: f64) -> String {
     }
 }
 
+/// The shares of a cell. Beside a share that is not 0 nothing is all, however little that is.
+fn shares_text(shares: [f64; 3]) -> [String; 3] {
+    let is_split = shares.iter().filter(|&&share| share > 0.0).count() > 1;
+    shares.map(|share| if is_split && share == 1.0 { "~100%".to_owned() } else { share_text(share) })
+}
+
 /// The whole answer.
 pub fn table(selection: &Selection, cells: &[Cell]) -> String {
     let mut text = String::new();
@@ -59,7 +65,7 @@ fn section(scheme: Scheme, selection: &Selection, cells: &[&Cell]) -> String {
         let mut row = vec![fault.to_string()];
         for &convention in &conventions {
             let best = of_fault.iter().find(|cell| cell.key.convention == convention);
-            row.extend((0..3).map(|index| best.map_or("-".to_owned(), |cell| share_text(cell.shares[index]))));
+            row.extend(best.map_or(["-"; 3].map(str::to_owned), |cell| shares_text(cell.shares)));
         }
         row.extend([methods(&of_fault), agreement(&of_fault)]);
         table.row(row);
@@ -206,6 +212,7 @@ mod tests {
         assert_eq!(share_text(1.0 - 1e-12), "~100%");
         assert_eq!(share_text(48.0 / 255.0), "18.82%");
         assert_eq!(share_text(2.82e-14), "2.8e-14");
+        assert_eq!(shares_text([1.0, 0.0, 5e-20]), ["~100%", "0", "5.0e-20"]);
     }
 
     #[test]

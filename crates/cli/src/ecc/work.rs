@@ -13,7 +13,7 @@ use surefoot_ecc::coverage::monte_carlo::{Outcomes, Trials};
 use surefoot_ecc::coverage::random::Stream;
 use surefoot_ecc::coverage::shards::{with_checksums, without_checksums};
 use surefoot_ecc::coverage::stripe_trials::StripeTrials;
-use surefoot_ecc::coverage::{Convention, Fault, Layout, Method, Rules, Scheme, closed_form, wilson};
+use surefoot_ecc::coverage::{Convention, Fault, Layout, Method, Rules, Scheme, closed_form, interval95};
 
 /// Trials in one piece of work: some ten milliseconds of a core.
 const BLOCKS_PER_PIECE: u64 = 1 << 18;
@@ -229,7 +229,7 @@ fn trial_cell(key: Key, counts: Outcomes) -> Cell {
         key,
         method: Method::MonteCarlo,
         shares: each.map(|count| count as f64 / total.max(1) as f64),
-        ci95: Some(each.map(|count| wilson(count, total))),
+        ci95: Some(each.map(|count| interval95(count, total))),
         why: String::new(),
     }
 }

@@ -34,6 +34,9 @@ pub mod stripe_trials;
 
 pub use exact::Counts;
 pub use extent::Rules;
-pub use interval::{Interval, wilson};
+pub use interval::{Interval, interval95};
 pub use layout::{Layout, Verdict};
 pub use scheme::{Convention, Fault, Kind, Method, Scheme, UnknownName};
+
+#[cfg(test)]
+mod known;

@@ -211,7 +211,7 @@ fn part_syndrome<const BITS: u32, const BYTES: usize>(rows: &[[u32; 256]; BYTES]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::interval::wilson;
+    use crate::coverage::interval::interval95;
     use crate::coverage::{Kind, Scheme, exact};
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
                     let outcomes = Trials::new(&layout, fault, rules, stream).run(0..20_000);
                     let seen = [outcomes.corrected, outcomes.detected, outcomes.silent];
                     for (count, share) in seen.into_iter().zip(exact) {
-                        let interval = wilson(count, 20_000);
+                        let interval = interval95(count, 20_000);
                         intervals += 1;
                         missed += usize::from(share < interval.low - 1e-12 || share > interval.high + 1e-12);
                         let deviation = (share * (1.0 - share) / 20_000.0).sqrt() + 1e-4;

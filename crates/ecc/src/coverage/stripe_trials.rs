@@ -230,7 +230,7 @@ const CRC32C: [u32; 256] = {
 mod tests {
     use super::*;
     use crate::coverage::shards::without_checksums;
-    use crate::coverage::{Scheme, wilson};
+    use crate::coverage::{Scheme, interval95};
 
     #[test]
     fn the_checksum_is_crc32c() {
@@ -255,7 +255,7 @@ mod tests {
                 let exact = without_checksums(&layout, fault, convention);
                 let seen = [outcomes.corrected, outcomes.detected, outcomes.silent];
                 for (count, share) in seen.into_iter().zip(exact) {
-                    let interval = wilson(count, 100);
+                    let interval = interval95(count, 100);
                     // Three times the interval: none of 84 may miss that.
                     let width = interval.high - interval.low;
                     assert!(share > interval.low - width && share < interval.high + width, "{fault} {convention:?}");
