@@ -3,6 +3,7 @@
 use super::chip;
 use super::geometry::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
 use super::source::Source;
+use super::stream;
 use super::table::{self, crc32c};
 use crate::Error;
 use surefoot_ecc::{Batch, Code};
@@ -36,51 +37,86 @@ pub fn fill(
     let (body, tables) = image.split_at_mut(geometry.body_bytes());
     let mut columns: Vec<&mut [u8]> = body.chunks_exact_mut(geometry.column_bytes()).collect();
     let mut entries = vec![0u32; geometry.pages()];
+    let mut scratch = Scratch::new();
     let mut row = 0;
     while row < geometry.rows() {
         let rows = ROWS_AT_ONCE.min(geometry.rows() - row);
-        let (start, end) = (row * PAGE_BYTES, (row + rows) * PAGE_BYTES);
-        for (number, column) in columns[..COLUMNS_DATA].iter_mut().enumerate() {
-            source.copy_to((number * geometry.column_bytes() + start) as u64, &mut column[start..end]);
-        }
-        protect(geometry.protection(), &mut columns, start..end)?;
-        for (number, column) in columns.iter().enumerate() {
-            for (at, page) in column[start..end].chunks_exact(PAGE_BYTES).enumerate() {
-                entries[table::index(geometry, number, row + at)] = crc32c(page);
+        let pieces = scratch.pieces(geometry, source, row, rows);
+        let sum = |entries: &mut [u32], column: usize, piece: &[u8]| {
+            for (at, page) in piece.chunks_exact(PAGE_BYTES).enumerate() {
+                entries[table::index(geometry, column, row + at)] = crc32c(page);
             }
+        };
+        let (start, end) = (row * PAGE_BYTES, (row + rows) * PAGE_BYTES);
+        // The checksum is what brings a piece into the cache, in order, as memory likes to be read.
+        for (number, piece) in pieces.data.iter().enumerate() {
+            sum(&mut entries, number, piece);
+            stream::copy(piece, &mut columns[number][start..end]);
+        }
+        let parity_columns = geometry.protection().parity_columns();
+        protect(geometry.protection(), &pieces.data, pieces.parity)?;
+        for (number, piece) in pieces.parity.chunks_exact(rows * PAGE_BYTES).take(parity_columns).enumerate() {
+            sum(&mut entries, COLUMNS_DATA + number, piece);
+            stream::copy(piece, &mut columns[COLUMNS_DATA + number][start..end]);
         }
         row += rows;
         step(row);
     }
+    stream::finish();
     let (first, second) = tables.split_at_mut(geometry.table_bytes());
     table::store(&entries, first);
     table::store(&entries, second);
     Ok(table::digest(&entries))
 }
 
-/// Computes the parity of some rows.
-fn protect(protection: Protection, columns: &mut [&mut [u8]], rows: std::ops::Range<usize>) -> Result<(), Error> {
-    let (data, parity) = columns.split_at_mut(COLUMNS_DATA);
-    let data: [&[u8]; COLUMNS_DATA] = std::array::from_fn(|column| &data[column][rows.clone()]);
-    let mut parity = parity.iter_mut();
+/// Room for a few rows: for the payload where it does not lie in one piece, and for parity.
+struct Scratch {
+    data: Vec<u8>,
+    parity: Vec<u8>,
+}
+
+/// A few rows of the payload, and room for their parity.
+struct Pieces<'a> {
+    data: [&'a [u8]; COLUMNS_DATA],
+    parity: &'a mut [u8],
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let piece_bytes = ROWS_AT_ONCE * PAGE_BYTES;
+        Scratch { data: vec![0; COLUMNS_DATA * piece_bytes], parity: vec![0; COLUMNS_PARITY * piece_bytes] }
+    }
+
+    fn pieces<'a>(&'a mut self, geometry: &Geometry, source: &Source<'a>, row: usize, rows: usize) -> Pieces<'a> {
+        let bytes = rows * PAGE_BYTES;
+        let mut room = self.data.chunks_exact_mut(bytes);
+        let data = std::array::from_fn(|column| {
+            let offset = (column * geometry.column_bytes() + row * PAGE_BYTES) as u64;
+            let room = room.next().unwrap_or_default();
+            source.piece(offset, bytes).unwrap_or_else(|| {
+                source.copy_to(offset, room);
+                room
+            })
+        });
+        Pieces { data, parity: &mut self.parity[..COLUMNS_PARITY * bytes] }
+    }
+}
+
+/// Computes the parity of some rows: of each column of parity one piece after the other.
+fn protect(protection: Protection, data: &[&[u8]; COLUMNS_DATA], parity: &mut [u8]) -> Result<(), Error> {
+    let bytes = parity.len() / COLUMNS_PARITY;
+    let mut parity: Vec<&mut [u8]> = parity.chunks_exact_mut(bytes).collect();
     let encoded = match protection {
         Protection::Checked => return Ok(()),
-        Protection::Shard => {
-            let mut parity: [&mut [u8]; COLUMNS_PARITY] =
-                std::array::from_fn(|_| parity.next().map_or(&mut [][..], |column| &mut column[rows.clone()]));
-            Batch::new(Code::Rs19_16).encode(&data, &mut parity)
-        }
-        Protection::Chip => {
-            let mut parity: Vec<&mut [u8]> = parity.map(|column| &mut column[rows.clone()]).collect();
-            (0..rows.len()).step_by(PAGE_BYTES).try_for_each(|at| {
-                let pages = data.map(|column| &column[at..at + PAGE_BYTES]);
-                let checks = chip::protect(&pages)?;
-                for (column, page) in parity.iter_mut().zip(checks.chunks_exact(PAGE_BYTES)) {
-                    column[at..at + PAGE_BYTES].copy_from_slice(page);
-                }
-                Ok(())
-            })
-        }
+        Protection::Shard => Batch::new(Code::Rs19_16).encode(data, &mut parity),
+        Protection::Chip => (0..bytes).step_by(PAGE_BYTES).try_for_each(|at| {
+            let pages = data.map(|column| &column[at..at + PAGE_BYTES]);
+            let checks = chip::protect(&pages)?;
+            for (column, page) in parity.iter_mut().zip(checks.chunks_exact(PAGE_BYTES)) {
+                column[at..at + PAGE_BYTES].copy_from_slice(page);
+            }
+            Ok(())
+        }),
     };
     encoded.map_err(|error| Error::Option { option: "protection", why: error.to_string() })
 }

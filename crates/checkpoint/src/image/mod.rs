@@ -21,6 +21,7 @@ mod fill;
 mod geometry;
 mod heal;
 mod source;
+mod stream;
 mod table;
 
 pub use fill::fill;

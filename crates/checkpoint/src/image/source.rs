@@ -29,6 +29,13 @@ impl<'a> Source<'a> {
         self.bytes
     }
 
+    /// The payload's bytes in place, where a whole stretch of it lies in one part.
+    pub(super) fn piece(&self, offset: u64, bytes: usize) -> Option<&'a [u8]> {
+        let part = self.starts.partition_point(|&start| start <= offset).checked_sub(1)?;
+        let start = usize::try_from(offset - self.starts[part]).ok()?;
+        self.parts[part].get(start..start.checked_add(bytes)?)
+    }
+
     /// Copies the payload from `offset` on; what is beyond its end is zero.
     pub fn copy_to(&self, mut offset: u64, mut target: &mut [u8]) {
         let mut part = self.starts.partition_point(|&start| start <= offset).saturating_sub(1);
@@ -64,6 +71,9 @@ mod tests {
             let wanted: Vec<u8> = (offset as usize..offset as usize + length)
                 .map(|at| whole.get(at).copied().unwrap_or(0))
                 .collect();
+            if let Some(piece) = source.piece(offset, length) {
+                prop_assert_eq!(piece, &wanted[..]);
+            }
             prop_assert_eq!(target, wanted);
             prop_assert_eq!(source.bytes(), whole.len() as u64);
         }
