@@ -15,8 +15,11 @@ pub mod error;
 pub mod generation;
 pub mod group;
 pub mod image;
+pub mod inspect;
+pub mod plan;
 pub mod session;
 pub mod sidecar;
+pub mod simulate;
 pub mod storage;
 pub mod tier;
 

@@ -20,7 +20,7 @@ mod memory;
 pub use durable::{Durable, DurableOptions, Pace};
 pub use limits::memory_available_bytes;
 pub(crate) use mapping::FileBytes;
-pub use memory::{Memory, SlotId, SlotImage};
+pub use memory::{Memory, SLOTS_MAX, SlotId, SlotImage};
 
 use crate::generation::GenerationId;
 use crate::{Error, Storage};

@@ -1,0 +1,14 @@
+//! Checkpoints of any job, looked at from outside: what is there, whether it is good, and out of it into plain files.
+//!
+//! A directory of a tier, of a job, or anything above or below is taken. No symbolic link below it is followed, and what
+//! is there is believed only as far as it is checked.
+
+mod restore;
+mod survey;
+mod verify;
+
+pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
+pub use survey::{Copy, Problem, Survey, Tier, survey};
+pub use verify::{Locks, State, Verdict, lock, scrub, verify};
+
+use crate::sidecar::Progress;

@@ -1,0 +1,331 @@
+//! Writes what a checkpoint holds as plain files.
+
+use super::Progress;
+use super::survey::{Copy, Survey, Tier};
+use super::verify::expect_memory;
+use crate::generation::{GenerationId, Manifest};
+use crate::image::{Healer, Tally};
+use crate::{Disk, Error, Storage, StoredFile};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Generations that are tried before giving up.
+const GENERATIONS_TRIED_MAX: usize = 16;
+
+/// Which checkpoint is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of which job.
+    pub job: String,
+    /// Its number; the newest that proves whole without one.
+    pub generation: Option<u64>,
+    /// Only this rank's part.
+    pub rank: Option<u32>,
+}
+
+/// What one rank's part became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankFiles {
+    /// The rank.
+    pub rank: u32,
+    /// Where it was read.
+    pub tier: Tier,
+    /// What was met on the way.
+    pub tally: Tally,
+    /// How many files there are.
+    pub file_count: u64,
+    /// Bytes in them.
+    pub payload_bytes: u64,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredFiles {
+    /// Which checkpoint.
+    pub generation: GenerationId,
+    /// When it was taken, `CLOCK_REALTIME` nanoseconds.
+    pub taken_realtime_ns: u64,
+    /// By rank.
+    pub ranks: Vec<RankFiles>,
+    /// What was tried before and could not be proved.
+    pub refused: Vec<String>,
+}
+
+/// Writes a checkpoint of a job into a new directory, whole or not at all: `rank-00000/regions/NAME` and
+/// `rank-00000/files/NAME`, with `,` for each `/` of a name, and `rank-00000/manifest.json`.
+///
+/// # Errors
+/// [`Error::Option`] when there is no such job, generation or rank; [`Error::Storage`] when the directory is there
+/// already or cannot be written; [`Error::NoRoom`]; [`Error::NothingIntact`] with what each copy failed at.
+pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'_>) -> Result<RestoredFiles, Error> {
+    if fs::symlink_metadata(to).is_ok() {
+        let why = io::Error::new(io::ErrorKind::AlreadyExists, "it is there already; name a new directory");
+        return Err(Error::storage("create", to)(why));
+    }
+    let mut refused = Vec::new();
+    for (generation, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
+        let outcome = Building::new(to).and_then(|building| {
+            let written = write_ranks(&building, wanted, generation, &copies, &mut refused, progress)?;
+            written.map(|ranks| building.put(to).map(|()| ranks)).transpose()
+        })?;
+        if let Some((taken_realtime_ns, ranks)) = outcome {
+            return Ok(RestoredFiles { generation, taken_realtime_ns, ranks, refused });
+        }
+    }
+    Err(Error::NothingIntact { why: refused.join("; ") })
+}
+
+type Copies<'a> = BTreeMap<u32, Vec<(&'a Copy, &'a Manifest)>>;
+
+/// Generations that are wanted, the newest first, with their copies by rank, those in memory first.
+fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(GenerationId, Copies<'a>)>, Error> {
+    let mut jobs: Vec<&str> = Vec::new();
+    let mut found: BTreeMap<GenerationId, Copies<'a>> = BTreeMap::new();
+    for copy in &survey.copies {
+        let Ok(manifest) = &copy.manifest else { continue };
+        if !jobs.contains(&manifest.job.as_str()) {
+            jobs.push(&manifest.job);
+        }
+        if manifest.job == wanted.job && wanted.generation.is_none_or(|number| number == manifest.generation.number) {
+            found.entry(manifest.generation).or_default().entry(copy.rank).or_default().push((copy, manifest));
+        }
+    }
+    let refuse = |option: &'static str, why: String| Err(Error::Option { option, why });
+    if !jobs.contains(&wanted.job.as_str()) {
+        let known =
+            if jobs.is_empty() { "no checkpoint is there".into() } else { format!("there are {}", jobs.join(", ")) };
+        return refuse("job", format!("there is none called {:?}; {known}", wanted.job));
+    }
+    if found.is_empty() {
+        return refuse("generation", format!("there is no number {}", wanted.generation.unwrap_or_default()));
+    }
+    let has_rank = |rank: &u32| found.values().any(|copies| copies.contains_key(rank));
+    if let Some(rank) = wanted.rank.filter(|rank| !has_rank(rank)) {
+        return refuse("rank", format!("there is no copy of rank {rank}"));
+    }
+    Ok(found.into_iter().rev().collect())
+}
+
+/// The time of the checkpoint, and what each rank's part became.
+type Written = (u64, Vec<RankFiles>);
+
+/// Writes all wanted ranks; `None` where one has no copy that proves whole, and why is among the refused.
+fn write_ranks(
+    building: &Building,
+    wanted: &Wanted,
+    generation: GenerationId,
+    copies: &Copies<'_>,
+    refused: &mut Vec<String>,
+    progress: Progress<'_>,
+) -> Result<Option<Written>, Error> {
+    let first = copies.values().flatten().next();
+    let (taken_realtime_ns, count) = first.map_or((0, 0), |(_, manifest)| (manifest.taken_realtime_ns, manifest.ranks));
+    // A hostile manifest may speak of billions of ranks: the first that is missing ends it.
+    let ranks = wanted.rank.map_or(0..count, |rank| rank..rank.saturating_add(1));
+    let total: u64 =
+        copies.values().filter_map(|copies| copies.first()).map(|(_, manifest)| manifest.payload_bytes).sum();
+    let mut done_before = 0;
+    let mut written = Vec::new();
+    for rank in ranks {
+        let mut ready = None;
+        for (copy, manifest) in copies.get(&rank).into_iter().flatten() {
+            let mut here = |done: u64, _: u64| progress(done_before + done, total);
+            match building.write_rank(copy, manifest, &mut here)? {
+                Ok(files) => {
+                    ready = Some(files);
+                    break;
+                }
+                Err(why) => {
+                    refused.push(format!(
+                        "generation {} rank {rank} in {}: {why}",
+                        generation.number,
+                        copy.tier.label()
+                    ));
+                }
+            }
+        }
+        let Some(files) = ready else {
+            if !copies.contains_key(&rank) {
+                refused.push(format!("generation {} has no copy of rank {rank} here", generation.number));
+            }
+            return Ok(None);
+        };
+        done_before += files.payload_bytes;
+        written.push(files);
+    }
+    Ok(Some((taken_realtime_ns, written)))
+}
+
+/// A directory that is being filled under another name. Dropping it takes it away.
+struct Building {
+    path: PathBuf,
+    is_put: bool,
+}
+
+impl Building {
+    fn new(to: &Path) -> Result<Self, Error> {
+        let mut name = to.as_os_str().to_owned();
+        name.push(format!(".restoring-{}", std::process::id()));
+        let path = PathBuf::from(name);
+        Disk.create_directory(&path).map_err(Error::storage("create", &path))?;
+        Ok(Building { path, is_put: false })
+    }
+
+    fn put(mut self, to: &Path) -> Result<(), Error> {
+        Disk.sync_directory(&self.path).map_err(Error::storage("sync", &self.path))?;
+        Disk.rename(&self.path, to).map_err(Error::storage("rename", &self.path))?;
+        self.is_put = true;
+        let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Disk.sync_directory(parent).map_err(Error::storage("sync", parent))
+    }
+
+    /// Writes one rank's files from one copy. The inner error is what is wrong with the copy.
+    fn write_rank(
+        &self,
+        copy: &Copy,
+        manifest: &Manifest,
+        progress: Progress<'_>,
+    ) -> Result<Result<RankFiles, String>, Error> {
+        let directory = self.path.join(format!("rank-{:05}", copy.rank));
+        let free = Disk.free_bytes(&self.path).map_err(Error::storage("look at", &self.path))?;
+        if manifest.payload_bytes > free {
+            let needed_bytes = manifest.payload_bytes;
+            return Err(Error::NoRoom { path: self.path.clone(), needed_bytes, available_bytes: free });
+        }
+        match self.write_files(copy, manifest, &directory, progress) {
+            Ok(files) => Ok(Ok(files)),
+            Err(Failed::Copy(why)) => {
+                fs::remove_dir_all(&directory).or_else(not_there).map_err(Error::storage("remove", &directory))?;
+                Ok(Err(why))
+            }
+            Err(Failed::Here(error)) => Err(error),
+        }
+    }
+
+    fn write_files(
+        &self,
+        copy: &Copy,
+        manifest: &Manifest,
+        directory: &Path,
+        progress: Progress<'_>,
+    ) -> Result<RankFiles, Failed> {
+        let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
+        expect_memory(3 * geometry.table_bytes() as u64).map_err(Failed::Copy)?;
+        let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
+        let mut healer =
+            Healer::open(geometry, &*image, manifest.table_crc32c).map_err(|lost| Failed::Copy(lost.to_string()))?;
+        let mut files = Files::create(directory, manifest).map_err(Failed::Here)?;
+        let mut failed = None;
+        let read = healer.read(&mut |offset, piece| {
+            if failed.is_none() {
+                failed = files.put(offset, piece).err();
+                progress(offset + piece.len() as u64, manifest.payload_bytes);
+            }
+        });
+        if let Some(error) = failed {
+            return Err(Failed::Here(error));
+        }
+        read.map_err(|lost| Failed::Copy(lost.to_string()))?;
+        let file_count = files.finish().map_err(Failed::Here)?;
+        let (rank, tier, tally) = (copy.rank, copy.tier, healer.tally());
+        Ok(RankFiles { rank, tier, tally, file_count, payload_bytes: manifest.payload_bytes })
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        if !self.is_put {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Whether the copy is bad, or it cannot be written here.
+enum Failed {
+    Copy(String),
+    Here(Error),
+}
+
+fn not_there(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// The files of a rank, filled one after the other.
+struct Files {
+    directories: Vec<PathBuf>,
+    /// Where each begins in the payload, its length and its path.
+    parts: Vec<(u64, u64, PathBuf)>,
+    open: Option<(usize, Box<dyn StoredFile>)>,
+}
+
+impl Files {
+    fn create(directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let directories = vec![directory.join("regions"), directory.join("files"), directory.to_owned()];
+        for path in [&directories[2], &directories[0], &directories[1]] {
+            Disk.create_directory(path).map_err(Error::storage("create", path))?;
+        }
+        let text = serde_json::to_vec_pretty(manifest)
+            .map_err(|error| Error::Damaged { path: directory.to_owned(), why: error.to_string() })?;
+        write_whole(&directory.join("manifest.json"), &text)?;
+        let mut start = 0;
+        let mut parts = Vec::new();
+        for region in &manifest.regions {
+            let (below, name) = match region.name.strip_prefix("file:") {
+                Some(name) => (&directories[1], name),
+                None => (&directories[0], region.name.as_str()),
+            };
+            // Names have no comma, so no two become one; and no slash is left that leads anywhere.
+            let path = below.join(name.replace('/', ","));
+            if region.bytes == 0 {
+                write_whole(&path, &[])?;
+            }
+            parts.push((start, region.bytes, path));
+            start += region.bytes;
+        }
+        Ok(Files { directories, parts, open: None })
+    }
+
+    fn put(&mut self, mut offset: u64, mut piece: &[u8]) -> Result<(), Error> {
+        while !piece.is_empty() {
+            // Of parts that begin at one place all but the last are empty.
+            let number = self.parts.partition_point(|(start, _, _)| *start <= offset).saturating_sub(1);
+            let (start, bytes, path) = self.parts[number].clone();
+            let count = (start + bytes - offset).min(piece.len() as u64) as usize;
+            if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+                self.close()?;
+                let file = Disk.create_file(&path, 0, false).map_err(Error::storage("create", &path))?;
+                self.open = Some((number, file));
+            }
+            let (now, later) = piece.split_at(count);
+            if let Some((_, file)) = &self.open {
+                file.write_at(now, offset - start).map_err(Error::storage("write", &path))?;
+            }
+            piece = later;
+            offset += count as u64;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        match self.open.take() {
+            Some((number, file)) => file.sync().map_err(Error::storage("sync", &self.parts[number].2)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes all of them durable; returns how many they are.
+    fn finish(mut self) -> Result<u64, Error> {
+        self.close()?;
+        for path in &self.directories {
+            Disk.sync_directory(path).map_err(Error::storage("sync", path))?;
+        }
+        Ok(self.parts.len() as u64)
+    }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let file = Disk.create_file(path, 0, false).map_err(Error::storage("create", path))?;
+    file.write_at(bytes, 0).and_then(|()| file.sync()).map_err(Error::storage("write", path))
+}

@@ -1,0 +1,206 @@
+//! Reads copies whole and says whether they are good; repairs those that can be, in place.
+
+use super::Progress;
+use super::survey::{Copy, Tier};
+use crate::generation::Manifest;
+use crate::image::{Healer, Tally};
+use crate::tier::memory_available_bytes;
+use crate::{Disk, Error, Storage};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Rows that are named where they cannot be repaired.
+const ROWS_NAMED_MAX: usize = 4;
+
+/// How a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Every page is as it was written.
+    Whole,
+    /// Some is bad, and a restart or a scrub can repair it.
+    Repairable,
+    /// Some was bad, and was repaired in place.
+    Repaired,
+    /// It cannot be brought back.
+    Lost,
+    /// It was never written to its end, and nobody was told that it was.
+    Unfinished,
+    /// It was taken away or written to meanwhile by a running job; nothing can be said.
+    Changed,
+}
+
+impl State {
+    /// A word for tables and JSON.
+    pub fn label(self) -> &'static str {
+        match self {
+            State::Whole => "whole",
+            State::Repairable => "repairable",
+            State::Repaired => "repaired",
+            State::Lost => "lost",
+            State::Unfinished => "unfinished",
+            State::Changed => "changed",
+        }
+    }
+}
+
+/// What was found in a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// How it is.
+    pub state: State,
+    /// Pages, by what they were.
+    pub tally: Tally,
+    /// Rows that cannot be repaired.
+    pub rows_lost: u64,
+    /// What is wrong, one sentence; empty where nothing is.
+    pub why: String,
+}
+
+impl Verdict {
+    fn of(state: State, why: impl Into<String>) -> Self {
+        Verdict { state, tally: Tally::default(), rows_lost: 0, why: why.into() }
+    }
+}
+
+/// Reads a copy whole.
+pub fn verify(copy: &Copy, progress: Progress<'_>) -> Verdict {
+    read(copy, false, progress)
+}
+
+/// Reads a copy whole and repairs in place what is bad. Take [`lock`] first and hold it.
+pub fn scrub(copy: &Copy, progress: Progress<'_>) -> Verdict {
+    read(copy, true, progress)
+}
+
+/// The locks of the ranks of some copies; whoever holds them keeps the jobs from starting.
+pub struct Locks {
+    _locks: Vec<Box<dyn Send + Sync>>,
+}
+
+/// Takes the locks of all memory tiers that the copies lie in.
+///
+/// # Errors
+/// [`Error::Storage`] of kind `WouldBlock` when a job is running there.
+pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
+    let mut directories: Vec<&PathBuf> =
+        copies.iter().filter(|copy| copy.tier == Tier::Memory).map(|copy| &copy.directory).collect();
+    directories.sort();
+    directories.dedup();
+    let take = |directory: &&PathBuf| {
+        let path = directory.join("lock");
+        Disk.lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let why = "the job is running; a scrub waits for its end, or the job does it itself";
+                Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why))
+            }
+            _ => Error::storage("take", &path)(error),
+        })
+    };
+    Ok(Locks { _locks: directories.iter().map(take).collect::<Result<_, _>>()? })
+}
+
+fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
+    let manifest = match &copy.manifest {
+        Ok(manifest) => manifest,
+        // The manifest of a durable copy gets its name when the image is on the disk.
+        Err(_) if copy.tier == Tier::Durable && std::fs::symlink_metadata(&copy.manifests[0]).is_err() => {
+            return Verdict::of(State::Unfinished, "it has no manifest: it was not written to its end");
+        }
+        Err(why) => return Verdict::of(State::Lost, format!("its manifest: {why}")),
+    };
+    let mut verdict = match read_image(copy, manifest, mends, progress) {
+        Ok(verdict) => verdict,
+        Err(why) => Verdict::of(State::Lost, why),
+    };
+    if verdict.state == State::Lost && !is_still(copy, manifest) {
+        return Verdict::of(State::Changed, "a running job took its place meanwhile");
+    }
+    if copy.tier == Tier::Memory && verdict.state != State::Lost {
+        mend_manifests(copy, manifest, mends, &mut verdict);
+    }
+    verdict
+}
+
+/// Whether the manifest is as it was before the image was read.
+fn is_still(copy: &Copy, manifest: &Manifest) -> bool {
+    copy.manifests.iter().any(|path| Manifest::read(&Disk, path).is_ok_and(|now| now == *manifest))
+}
+
+fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<'_>) -> Result<Verdict, String> {
+    let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+    expect_memory(3 * geometry.table_bytes() as u64)?;
+    let file = Disk.open_file(&copy.image, mends).map_err(|error| format!("its image cannot be opened: {error}"))?;
+    let length = file.length().map_err(|error| error.to_string())?;
+    let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+    let (mut rows_lost, mut named) = (0, Vec::new());
+    for row in 0..geometry.rows() {
+        let seen = if mends { healer.mend_row(row) } else { healer.row(row).map(drop) };
+        if let Err(lost) = seen {
+            rows_lost += 1;
+            if named.len() < ROWS_NAMED_MAX {
+                named.push(lost.to_string());
+            }
+        }
+        let done = manifest.payload_bytes * (row as u64 + 1) / geometry.rows() as u64;
+        progress(done, manifest.payload_bytes);
+    }
+    let tally = healer.tally();
+    let mut why = named.join("; ");
+    if length < geometry.file_bytes() as u64 {
+        let cut = format!("its image was cut to {length} of {} bytes", geometry.file_bytes());
+        why = if why.is_empty() { cut } else { format!("{cut}; {why}") };
+    }
+    let mut state = match () {
+        () if rows_lost > 0 => State::Lost,
+        () if tally.is_clean() => State::Whole,
+        () if mends => State::Repaired,
+        () => State::Repairable,
+    };
+    if mends && !tally.is_clean() {
+        healer.mend_tables();
+        if let Err(error) = file.sync() {
+            (state, why) = (State::Lost, format!("what was repaired cannot be made durable: {error}"));
+        } else if rows_lost == 0 && tally.pages_repaired < tally.pages_bad {
+            (state, why) = (State::Repairable, "some of what was repaired could not be written back".into());
+        }
+    }
+    Ok(Verdict { state, tally, rows_lost, why })
+}
+
+/// A slot has its manifest twice; a scrub writes the bad one anew from the other.
+fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut Verdict) {
+    let is_good = |path: &&PathBuf| Manifest::read(&Disk, path).is_ok_and(|found| found == *manifest);
+    let Some(bad) = copy.manifests.iter().find(|path| !is_good(path)) else { return };
+    let also = "one of the two copies of its manifest is bad";
+    verdict.why = if verdict.why.is_empty() { also.into() } else { format!("{}; {also}", verdict.why) };
+    if !mends {
+        verdict.state = State::Repairable;
+        return;
+    }
+    let new = copy.directory.join("slot.scrubbed");
+    let written = manifest.to_bytes().map_err(|error| error.to_string()).and_then(|bytes| {
+        let _ = Disk.remove_file(&new);
+        let written = Disk
+            .create_file(&new, 0, false)
+            .and_then(|file| file.write_at(&bytes, 0))
+            .and_then(|()| Disk.rename(&new, bad));
+        written.map_err(|error| error.to_string())
+    });
+    match written {
+        Ok(()) => verdict.state = State::Repaired,
+        Err(error) => {
+            verdict.state = State::Repairable;
+            verdict.why += &format!("; it could not be written anew: {error}");
+        }
+    }
+}
+
+/// Tables of checksums are held in memory; a manifest can say anything.
+pub(super) fn expect_memory(needed_bytes: u64) -> Result<(), String> {
+    match memory_available_bytes(Path::new("/")) {
+        Some(available_bytes) if available_bytes < needed_bytes => Err(format!(
+            "its tables of checksums would need {needed_bytes} bytes of memory, {available_bytes} are available"
+        )),
+        _ => Ok(()),
+    }
+}
