@@ -1,0 +1,323 @@
+//! The functions themselves, called as C calls them, with everything that can be wrong.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut, without_provenance_mut};
+use std::sync::{Condvar, Mutex};
+use surefoot::*;
+
+const OK: c_int = SurefootStatus::Ok as c_int;
+const ARGUMENT: c_int = SurefootStatus::Argument as c_int;
+
+fn text(at: *const c_char) -> String {
+    assert!(!at.is_null());
+    // SAFETY: the library's texts end in a NUL and are copied before the next call.
+    unsafe { CStr::from_ptr(at) }.to_str().unwrap().to_owned()
+}
+
+fn error() -> String {
+    text(surefoot_error_text(null_mut()))
+}
+
+fn c(text: &str) -> CString {
+    CString::new(text).unwrap()
+}
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Home(tempfile::tempdir().unwrap())
+    }
+
+    fn config(&self, settings: &[(&str, &str)]) -> *mut SurefootConfig {
+        let directory = self.0.path().to_str().unwrap();
+        let health = format!("{directory}/health.json");
+        // SAFETY: every text ends in a NUL.
+        unsafe {
+            let config = surefoot_config_new(c"job".as_ptr());
+            for (name, value) in [("memory", directory), ("health_file", &health)].iter().chain(settings) {
+                assert_eq!(surefoot_config_set(config, c(name).as_ptr(), c(value).as_ptr()), OK, "{}", error());
+            }
+            config
+        }
+    }
+
+    fn open(&self, settings: &[(&str, &str)]) -> *mut SurefootCheckpoint {
+        let config = self.config(settings);
+        let mut job = null_mut();
+        // SAFETY: the handle's address is that of a pointer.
+        assert_eq!(unsafe { surefoot_checkpoint_open(config, null(), &mut job) }, OK, "{}", error());
+        assert_eq!(surefoot_config_free(config), OK);
+        job
+    }
+}
+
+#[test]
+fn every_function_refuses_null_and_handles_that_are_not_open() {
+    let home = Home::new();
+    let job = home.open(&[]);
+    let config = home.config(&[]);
+    let mut name: [c_char; 16] = [0; 16];
+    let mut data = [0u8; 8];
+    let mut is_needed = 0;
+    let mut out = null_mut();
+    let name_text = c"name".as_ptr();
+    // SAFETY: what is not NULL is what the function asks for.
+    unsafe {
+        assert!(surefoot_config_new(null()).is_null() && error().contains("NULL"));
+        assert!(surefoot_config_new(c"../up".as_ptr()).is_null() && error().starts_with("job: "), "{}", error());
+        assert!(surefoot_config_new(c"\xFF".as_ptr()).is_null() && error().contains("UTF-8"), "{}", error());
+        assert_eq!(surefoot_config_set(config, null(), name_text), ARGUMENT);
+        assert_eq!(surefoot_config_set(config, name_text, null()), ARGUMENT);
+        assert_eq!(surefoot_config_set(config, name_text, name_text), SurefootStatus::Option as c_int);
+        assert_eq!(surefoot_checkpoint_open(config, null(), null_mut()), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_protect(job, null(), data.as_mut_ptr().cast(), 8), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_protect(job, name_text, null_mut(), 8), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_protect(job, name_text, data.as_mut_ptr().cast(), usize::MAX), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_release(job, null()), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_release(job, name_text), SurefootStatus::Option as c_int);
+        assert_eq!(surefoot_checkpoint_route_file(job, null(), name.as_mut_ptr(), 16), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_route_file(job, name_text, null_mut(), 16), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_route_file(job, name_text, name.as_mut_ptr(), 3), ARGUMENT);
+        assert!(error().contains("the path needs") && name[0] == 0, "{}", error());
+        assert_eq!(text(surefoot_error_text(job)), error());
+        assert_eq!(surefoot_checkpoint_need(job, null_mut()), ARGUMENT);
+    }
+    // NULL, a number out of thin air, a handle of the other kind, and, at last, a closed one.
+    assert_eq!(surefoot_checkpoint_close(job), OK);
+    for wrong in [null_mut(), without_provenance_mut(3), config.cast(), job] {
+        // SAFETY: what is not a handle is what the function asks for.
+        let refused = unsafe {
+            [
+                surefoot_config_set(
+                    if wrong == config.cast() { job.cast() } else { wrong.cast() },
+                    name_text,
+                    name_text,
+                ),
+                surefoot_checkpoint_open(job.cast(), null(), &mut out),
+                surefoot_checkpoint_protect(wrong, name_text, data.as_mut_ptr().cast(), 8),
+                surefoot_checkpoint_release(wrong, name_text),
+                surefoot_checkpoint_route_file(wrong, name_text, name.as_mut_ptr(), 16),
+                surefoot_checkpoint_need(wrong, &mut is_needed),
+                surefoot_checkpoint_save(wrong, null_mut()),
+                surefoot_checkpoint_restart(wrong, null_mut()),
+                surefoot_checkpoint_scrub(wrong),
+                surefoot_checkpoint_finish(wrong),
+            ]
+        };
+        assert_eq!(refused, [ARGUMENT; 10], "{wrong:?}");
+        assert!(out.is_null() && error().contains("surefoot_checkpoint"), "{}", error());
+        assert_eq!(surefoot_checkpoint_close(wrong), if wrong.is_null() { OK } else { ARGUMENT });
+        assert!(
+            text(surefoot_checkpoint_reasons(wrong)).is_empty() && text(surefoot_checkpoint_report(wrong)).is_empty()
+        );
+        assert!(surefoot_checkpoint_notice(wrong).is_null());
+    }
+    assert_eq!(surefoot_config_free(null_mut()), OK);
+    assert_eq!((surefoot_config_free(config), surefoot_config_free(config)), (OK, ARGUMENT));
+}
+
+#[test]
+fn memory_and_files_come_back_and_everything_has_its_words() {
+    let home = Home::new();
+    let ssd = home.0.path().join("ssd");
+    std::fs::create_dir(&ssd).unwrap();
+    let job = home.open(&[("durable", ssd.to_str().unwrap()), ("staleness_max_s", "0.001")]);
+    let mut state: Vec<u8> = (0..100_000u32).map(|number| (number % 251) as u8).collect();
+    let expected = state.clone();
+    let mut path = [0; 4096];
+    let mut saved = SurefootSaved { generation: 9, payload_bytes: 9, visible_s: -1.0, place: 9 };
+    let mut restored = SurefootRestored { generation: 9, taken_realtime_ns: 9 };
+    let mut is_needed = 9;
+    // SAFETY: the state stays where it is and is left alone during calls; all else are addresses of what is asked for.
+    unsafe {
+        assert_eq!(surefoot_checkpoint_protect(job, c"state".as_ptr(), state.as_mut_ptr().cast(), state.len()), OK);
+        assert_eq!(surefoot_checkpoint_protect(job, c"empty".as_ptr(), null_mut(), 0), OK);
+        assert_eq!(surefoot_checkpoint_restart(job, &mut restored), SurefootStatus::Nothing as c_int);
+        assert_eq!(restored.generation, 9, "nothing was touched");
+        assert_eq!(surefoot_checkpoint_route_file(job, c"file".as_ptr(), path.as_mut_ptr(), path.len()), OK);
+        let file = text(path.as_ptr());
+        assert_eq!(surefoot_checkpoint_save(job, &mut saved), SurefootStatus::Storage as c_int, "no such file yet");
+        assert!(text(surefoot_error_text(job)).contains(&file));
+        std::fs::write(&file, "content").unwrap();
+        assert_eq!(surefoot_checkpoint_need(job, &mut is_needed), OK);
+        assert_eq!((is_needed, text(surefoot_checkpoint_reasons(job)).is_empty()), (1, false));
+        assert_eq!(surefoot_checkpoint_save(job, &mut saved), OK, "{}", error());
+        assert_eq!((saved.place, saved.payload_bytes), (SurefootPlace::Both as c_int, 100_007));
+        assert!(saved.generation > 0 && saved.visible_s > 0.0);
+        assert_eq!(surefoot_checkpoint_finish(job), OK);
+        assert!(text(surefoot_checkpoint_notice(job)).contains("is durable"));
+        assert!(surefoot_checkpoint_notice(job).is_null());
+        state.fill(0);
+        std::fs::write(&file, "half of").unwrap();
+        assert_eq!(surefoot_checkpoint_restart(job, &mut restored), OK, "{}", error());
+        assert_eq!(
+            (restored.generation, std::fs::read_to_string(&file).unwrap().as_str()),
+            (saved.generation, "content")
+        );
+        assert!(state == expected && restored.taken_realtime_ns > 1_600_000_000_000_000_000);
+        assert!(text(surefoot_checkpoint_report(job)).contains("all good"));
+        assert_eq!(surefoot_checkpoint_scrub(job), OK);
+        assert_eq!(text(surefoot_checkpoint_report(job)).lines().count(), 2);
+        assert_eq!((surefoot_checkpoint_save(job, null_mut()), surefoot_checkpoint_restart(job, null_mut())), (OK, OK));
+        assert_eq!(surefoot_checkpoint_release(job, c"state".as_ptr()), OK);
+    }
+    assert_eq!(surefoot_checkpoint_close(job), OK);
+    let job = home.open(&[("policy", "never")]);
+    // SAFETY: NULL and the address of room for the answer are allowed.
+    unsafe {
+        assert_eq!(surefoot_checkpoint_save(job, &mut saved), OK);
+        assert_eq!((saved.generation, saved.place), (0, SurefootPlace::Skipped as c_int));
+        assert_eq!(surefoot_checkpoint_need(job, &mut is_needed), OK);
+    }
+    assert_eq!(is_needed, 0);
+    surefoot_checkpoint_close(job);
+}
+
+/// Two ranks that are two threads: what one puts down, the other takes.
+struct Pair {
+    state: Mutex<(Vec<Vec<u8>>, u64, usize)>,
+    changed: Condvar,
+}
+
+impl Pair {
+    /// Puts down this rank's bytes, waits for the other's, and returns both in order.
+    fn meet(&self, rank: usize, own: &[u8]) -> [Vec<u8>; 2] {
+        let mut state = self.state.lock().unwrap();
+        while state.0[rank].first() == Some(&1) {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.0[rank] = [&[1], own].concat();
+        self.changed.notify_all();
+        while state.0[1 - rank].is_empty() {
+            state = self.changed.wait(state).unwrap();
+        }
+        let both = [state.0[0][1..].to_vec(), state.0[1][1..].to_vec()];
+        state.2 += 1;
+        let round = state.1;
+        if state.2 == 2 {
+            state.0 = vec![Vec::new(), Vec::new()];
+            state.2 = 0;
+            state.1 += 1;
+            self.changed.notify_all();
+        }
+        while state.1 == round {
+            state = self.changed.wait(state).unwrap();
+        }
+        both
+    }
+}
+
+struct Side<'a> {
+    pair: &'a Pair,
+    rank: usize,
+    fails: std::cell::Cell<bool>,
+}
+
+unsafe extern "C" fn broadcast(context: *mut c_void, data: *mut c_void, bytes: usize, root: u32) -> c_int {
+    // SAFETY: the context is a side, and the data has that many bytes.
+    let (side, data) = unsafe { (&*context.cast::<Side>(), std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes)) };
+    let both = side.pair.meet(side.rank, data);
+    data.copy_from_slice(&both[root as usize]);
+    0
+}
+
+unsafe extern "C" fn all_gather(context: *mut c_void, own: *const c_void, all: *mut c_void, each: usize) -> c_int {
+    // SAFETY: the context is a side, and the buffers have room for one and two times as many bytes.
+    let (side, own, all) = unsafe {
+        let all = std::slice::from_raw_parts_mut(all.cast::<u8>(), 2 * each);
+        (&*context.cast::<Side>(), std::slice::from_raw_parts(own.cast::<u8>(), each), all)
+    };
+    if side.fails.get() {
+        return 77;
+    }
+    all.copy_from_slice(&side.pair.meet(side.rank, own).concat());
+    0
+}
+
+unsafe extern "C" fn exchange(
+    _: *mut c_void,
+    _: u32,
+    _: *const c_void,
+    _: usize,
+    _: u32,
+    _: *mut c_void,
+    _: usize,
+) -> c_int {
+    78
+}
+
+#[test]
+fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
+    let home = Home::new();
+    let pair = Pair { state: Mutex::new((vec![Vec::new(), Vec::new()], 0, 0)), changed: Condvar::new() };
+    let rank = |rank: u32| {
+        let side = Side { pair: &pair, rank: rank as usize, fails: false.into() };
+        let context = std::ptr::from_ref(&side).cast_mut().cast();
+        let group = SurefootGroup {
+            context,
+            rank,
+            size: 2,
+            broadcast: Some(broadcast),
+            all_gather: Some(all_gather),
+            exchange: Some(exchange),
+        };
+        let config = home.config(&[("policy", "memory")]);
+        let mut job = null_mut();
+        let mut state = vec![rank as u8 + 1; 5000 + 70_000 * rank as usize];
+        // SAFETY: side and state outlive the handle.
+        unsafe {
+            assert_eq!(surefoot_checkpoint_open(config, &group, &mut job), OK, "{}", error());
+            assert_eq!(surefoot_checkpoint_protect(job, c"state".as_ptr(), state.as_mut_ptr().cast(), state.len()), OK);
+            assert_eq!(surefoot_checkpoint_save(job, null_mut()), OK, "{}", error());
+            state.fill(0);
+            assert_eq!(surefoot_checkpoint_restart(job, null_mut()), OK, "{}", error());
+            assert!(state.iter().all(|&byte| byte == rank as u8 + 1));
+            side.fails.set(true);
+            assert_eq!(surefoot_checkpoint_save(job, null_mut()), SurefootStatus::Group as c_int);
+        }
+        assert!(text(surefoot_error_text(job)).contains("all_gather returned 77"), "{}", error());
+        assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| rank(1));
+        rank(0);
+        other.join().unwrap();
+    });
+    // What cannot be a group, and one of a single rank, whose functions are not asked for.
+    let config = home.config(&[]);
+    let none =
+        SurefootGroup { context: null_mut(), rank: 0, size: 1, broadcast: None, all_gather: None, exchange: None };
+    let mut job = null_mut();
+    for (rank, size, status) in [(0, 0, ARGUMENT), (2, 2, ARGUMENT), (0, 2, ARGUMENT), (0, 1, OK)] {
+        // SAFETY: no function is there to be called.
+        assert_eq!(
+            unsafe { surefoot_checkpoint_open(config, &SurefootGroup { rank, size, ..none }, &mut job) },
+            status,
+            "rank {rank} of {size}"
+        );
+        assert_eq!(job.is_null(), status != OK);
+    }
+    assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));
+}
+
+#[test]
+fn a_thread_has_its_own_text_and_a_handle_goes_from_thread_to_thread() {
+    let home = Home::new();
+    let job = home.open(&[]).addr();
+    // SAFETY: NULL is refused.
+    assert_eq!(unsafe { surefoot_checkpoint_release(without_provenance_mut(job), null()) }, ARGUMENT);
+    let here = error();
+    std::thread::spawn(move || {
+        assert_eq!(error(), "");
+        let job: *mut SurefootCheckpoint = without_provenance_mut(job);
+        assert!(text(surefoot_error_text(job)).contains("name is NULL"));
+        // SAFETY: NULL is allowed.
+        assert_eq!(unsafe { surefoot_checkpoint_save(job, null_mut()) }, OK, "{}", error());
+        assert_eq!(surefoot_checkpoint_close(job), OK);
+        assert_eq!(surefoot_checkpoint_close(job), ARGUMENT);
+    })
+    .join()
+    .unwrap();
+    assert_eq!(error(), here);
+}

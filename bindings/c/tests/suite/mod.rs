@@ -1,0 +1,5 @@
+mod build;
+mod interface;
+mod mpi;
+mod plain;
+mod run;

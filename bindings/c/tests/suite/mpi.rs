@@ -1,0 +1,124 @@
+//! Programs of several ranks, with the MPI that is installed.
+
+use super::build::{Linked, can_run, compile};
+use super::run::{Running, Tiers, kill, line, mpirun, text_of};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a rank is killed before a test gives up on meeting a save.
+const KILLS_MAX: usize = 12;
+
+fn mpi(test: &str, source: &str, into: &Path) -> Option<PathBuf> {
+    let remedy = "install Open MPI (libopenmpi-dev, openmpi-bin)";
+    can_run(test, &["mpicc", "mpirun"], remedy)
+        .then(|| compile("mpicc", &["-std=c99", "-D_GNU_SOURCE"], source, Linked::Static, into))
+}
+
+#[test]
+fn its_groups_talk_in_pieces_and_return_their_errors() {
+    let tiers = Tiers::new();
+    let test = "its_groups_talk_in_pieces_and_return_their_errors";
+    let Some(program) = mpi(test, "tests/programs/mpi_group.c", &tiers.path("tmp")) else { return };
+    for ranks in [1, 2, 4] {
+        assert_eq!(text_of(&mut mpirun(ranks, &tiers, &program)), "good\n", "{ranks} ranks");
+    }
+}
+
+#[test]
+fn its_header_is_good_cpp() {
+    if can_run("its_header_is_good_cpp", &["mpicxx"], "install Open MPI (libopenmpi-dev, openmpi-bin)") {
+        let home = tempfile::tempdir().unwrap();
+        // Open MPI's own C++ classes, gone since, do not compile without a warning.
+        let options = ["-DOMPI_SKIP_MPICXX", "-x", "c++", "-std=c++17"];
+        compile("mpicxx", &options, "examples/checkpoint_mpi.c", Linked::Shared, home.path());
+    }
+}
+
+#[test]
+fn two_and_four_ranks_go_on_where_they_were() {
+    let tiers = Tiers::new();
+    let test = "two_and_four_ranks_go_on_where_they_were";
+    let Some(program) = mpi(test, "examples/checkpoint_mpi.c", &tiers.path("tmp")) else { return };
+    for ranks in [2, 4] {
+        let tiers = Tiers::new();
+        let settings = tiers.settings(&["policy=memory"]);
+        text_of(mpirun(ranks, &tiers, &program).arg("30").args(&settings));
+        let text = text_of(mpirun(ranks, &tiers, &program).arg("50").args(&settings));
+        for rank in 0..ranks {
+            assert!(line(&text, &format!("rank {rank}: generation 3 from memory")).ends_with("all good"), "{text}");
+        }
+        let whole = text_of(mpirun(ranks, &tiers, &program).arg("50").args(Tiers::new().settings(&[])));
+        assert_eq!(line(&text, "after 50 steps"), line(&whole, "after 50 steps"));
+    }
+}
+
+/// Kills one rank of a job soon after a save began; returns whether that save was still under way.
+fn kill_in_a_save(running: &mut Running, program: &Path, rank: u32, delay: Duration) -> Option<bool> {
+    let begins = format!("rank {rank} is process ");
+    if !running.seen.iter().any(|line| line.starts_with(&begins)) {
+        running.until(|line| line.starts_with(&begins))?;
+    }
+    let process = running.seen.iter().find_map(|line| line.strip_prefix(&begins))?.parse().unwrap();
+    // The first after a restart fills both slots anew; the ones after it write over what is there.
+    for _ in 0..2 {
+        running.until(|line| line.ends_with(": saving"))?;
+    }
+    std::thread::sleep(delay);
+    kill(process, program);
+    assert!(!running.end(), "a job whose rank was killed ended well");
+    let last = running.seen.iter().rfind(|line| line.contains(": sav"));
+    Some(last.is_some_and(|last| last.ends_with(": saving")))
+}
+
+/// Kills a job in its saves until it was met in the middle of some, then lets it end; returns what it said at the end.
+fn survive(ranks: u32, program: &Path, tiers: &Tiers, arguments: &[&str], settings: &[String]) -> String {
+    let mut in_saves = 0;
+    let mut kills = 0;
+    while in_saves < 3 && kills < KILLS_MAX {
+        let mut running = Running::start(mpirun(ranks, tiers, program).args(arguments).args(settings));
+        // Ever later in the save, and another rank each time.
+        let delay = Duration::from_millis(4 * kills as u64);
+        match kill_in_a_save(&mut running, program, kills as u32 % ranks, delay) {
+            Some(is_in_save) => in_saves += usize::from(is_in_save),
+            None => break,
+        }
+        kills += 1;
+    }
+    assert!(in_saves > 0, "{kills} kills, and none met a save");
+    println!("{ranks} ranks: {in_saves} of {kills} kills met a save");
+    text_of(mpirun(ranks, tiers, program).args(arguments).args(settings))
+}
+
+#[test]
+fn a_solver_that_is_killed_in_its_saves_computes_the_same_bits() {
+    let tiers = Tiers::new();
+    let test = "a_solver_that_is_killed_in_its_saves_computes_the_same_bits";
+    let Some(program) = mpi(test, "examples/conjugate_gradient.c", &tiers.path("tmp")) else { return };
+    for (ranks, arguments) in [(2, ["700", "260"]), (4, ["500", "200"])] {
+        let whole =
+            text_of(mpirun(ranks, &tiers, &program).args(arguments).args(Tiers::new().settings(&["policy=never"])));
+        let tiers = Tiers::new();
+        let text = survive(ranks, &program, &tiers, &arguments, &tiers.settings(&["policy=memory"]));
+        line(&text, "rank 0: generation ");
+        assert_eq!(line(&text, "digest "), line(&whole, "digest "), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn a_gas_that_is_killed_and_loses_a_ranks_memory_computes_the_same_bits() {
+    let tiers = Tiers::new();
+    let test = "a_gas_that_is_killed_and_loses_a_ranks_memory_computes_the_same_bits";
+    let Some(program) = mpi(test, "examples/stencil.c", &tiers.path("tmp")) else { return };
+    let arguments = ["300", "200"];
+    let whole = text_of(mpirun(2, &tiers, &program).args(arguments).args(Tiers::new().settings(&["policy=never"])));
+    let settings = tiers.settings(&["durable=SSD", "staleness_max_s=0.001"]);
+    let mut running = Running::start(mpirun(2, &tiers, &program).args(arguments).args(&settings));
+    running.until(|line| line.starts_with("generation 2 is durable")).unwrap();
+    kill_in_a_save(&mut running, &program, 1, Duration::from_millis(3)).unwrap();
+    fs::remove_dir_all(tiers.path("memory/stencil/rank-00001")).unwrap();
+    let text = text_of(mpirun(2, &tiers, &program).args(arguments).args(&settings));
+    assert!(line(&text, "rank 1: generation ").contains("from the SSD"), "{text}");
+    line(&text, "rank 0: generation ");
+    assert_eq!(line(&text, "digest "), line(&whole, "digest "));
+}

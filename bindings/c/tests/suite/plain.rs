@@ -1,0 +1,88 @@
+//! A program of one process, in C.
+
+use super::build::{Linked, can_run, compile};
+use super::run::{Running, Tiers, kill, line, said, text_of};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn example(test: &str, linked: Linked, into: &Path) -> Option<PathBuf> {
+    can_run(test, &["cc"], "install gcc or clang")
+        .then(|| compile("cc", &["-std=gnu11"], "examples/checkpoint.c", linked, into))
+}
+
+fn log(tiers: &Tiers) -> String {
+    fs::read_to_string(tiers.path("memory/example/files-00000/log.txt")).unwrap()
+}
+
+#[test]
+fn killed_again_and_again_it_ends_with_the_same_bits() {
+    let whole = Tiers::new();
+    let test = "killed_again_and_again_it_ends_with_the_same_bits";
+    let Some(program) = example(test, Linked::Static, &whole.path("tmp")) else { return };
+    let steps = "300";
+    let expected = text_of(Command::new(&program).arg(steps).args(whole.settings(&["policy=memory"])));
+
+    let tiers = Tiers::new();
+    let settings = tiers.settings(&["policy=memory"]);
+    let mut kills = 0;
+    for attempt in 0..6 {
+        let mut running = Running::start(Command::new(&program).arg(steps).args(&settings));
+        let mut left = 2 + attempt;
+        while left > 0 && running.until(|line| line.contains(": checkpoint ")).is_some() {
+            left -= 1;
+        }
+        if left > 0 {
+            break;
+        }
+        // Wherever it is now: in a step, in its file, or in the next save.
+        std::thread::sleep(std::time::Duration::from_millis(7 * attempt));
+        kill(running.process(), &program);
+        assert!(!running.end(), "it ended well, and was killed");
+        kills += 1;
+    }
+    assert!(kills >= 3, "{kills} kills");
+    let after = text_of(Command::new(&program).arg(steps).args(&settings));
+    assert!(line(&after, "restarted at step ").contains("from memory"), "{after}");
+    assert_eq!(line(&after, "after 300 steps"), line(&expected, "after 300 steps"));
+    assert!(log(&tiers) == log(&whole), "its file is another: {}", log(&tiers));
+}
+
+#[test]
+fn a_durable_checkpoint_survives_the_loss_of_memory() {
+    let tiers = Tiers::new();
+    let test = "a_durable_checkpoint_survives_the_loss_of_memory";
+    let Some(program) = example(test, Linked::Shared, &tiers.path("tmp")) else { return };
+    let settings = tiers.settings(&["durable=SSD", "staleness_max_s=0.001"]);
+    let first = text_of(Command::new(&program).arg("40").args(&settings));
+    assert!(first.contains("step 20: checkpoint 2 is in memory and soon on the SSD"), "{first}");
+    line(&first, "generation 4 is durable");
+    fs::remove_dir_all(tiers.path("memory/example")).unwrap();
+    let second = text_of(Command::new(&program).arg("60").args(&settings));
+    assert!(line(&second, "restarted at step 40").contains("from the SSD"), "{second}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let tiers = Tiers::new();
+    let Some(program) = example("what_is_wrong_is_said", Linked::Static, &tiers.path("tmp")) else { return };
+    for (setting, text) in [
+        ("colour=red", "there is no setting \"colour\""),
+        ("durable", "the value is NULL"),
+        ("memory.slots=1", "2 to 16"),
+        ("memory=/proc/nothing", "/proc/nothing"),
+    ] {
+        let output = Command::new(&program).args(["10"]).args(tiers.settings(&[setting])).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{setting}: {}", said(&output));
+        assert!(said(&output).contains(text), "{setting}: {}", said(&output));
+    }
+    // Nothing intact: not restarted with wrong data, and not begun anew without asking.
+    let settings = tiers.settings(&["policy=memory"]);
+    text_of(Command::new(&program).arg("30").args(&settings));
+    for slot in 0..2 {
+        fs::write(tiers.path(&format!("memory/example/rank-00000/slot-{slot}.image")), "short").unwrap();
+    }
+    let output = Command::new(&program).arg("40").args(&settings).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("no checkpoint can be restored: generation 3"), "{}", said(&output));
+}

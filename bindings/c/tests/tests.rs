@@ -1,0 +1,3 @@
+//! The C interface, as programs in C, C++ and Fortran use it: compiled, run, killed and started again.
+
+mod suite;
