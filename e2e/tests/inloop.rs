@@ -9,6 +9,9 @@ use surefoot_e2e::actor::POLLING_LOOP;
 use surefoot_e2e::command::{Running, WAIT, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{has_fields, number, of_type};
+use surefoot_hostfs::Root;
+use surefoot_hostfs::stat::Stat;
+use surefoot_model::CpuId;
 use surefoot_testkit::not_run::not_run;
 
 const TIMES: u64 = 2_000;
@@ -53,9 +56,22 @@ fn says_missing(lines: &[Value], words: &str) -> bool {
     missing.iter().any(|missing| missing.as_str().unwrap().contains(words))
 }
 
+/// Time that the hypervisor took from core 1 so far, by the kernel's own counter; clock ticks.
+fn stolen_ticks() -> u64 {
+    let stat = Stat::read(&Root::host()).unwrap();
+    stat.cpus.iter().find(|(cpu, _)| *cpu == CpuId(1)).unwrap().1.steal
+}
+
+/// The gaps of a process with a shootdown, in which nothing but its own threads ran: while another process is on the
+/// core, that one's threads flush there.
+fn of_shootdowns<'a>(gaps: &[&'a Value]) -> Vec<&'a Value> {
+    let is_other = |part: &Value| part["kind"] == "preemption" && part["name"] != "entry and exit";
+    gaps.iter().copied().filter(|gap| flush(gap).is_some() && !parts(gap).iter().any(is_other)).collect()
+}
+
 #[test]
-fn the_gaps_of_a_polling_loop_are_explained_and_the_thread_that_unmaps_is_named() {
-    const NAME: &str = "the_gaps_of_a_polling_loop_are_explained_and_the_thread_that_unmaps_is_named";
+fn the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named() {
+    const NAME: &str = "the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named";
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     let (lines, truth) = who(&format!("{TIMES} 200 1 0 2000 1"));
     let [summary] = of_process(&lines, "loop", &truth)[..] else { panic!("{lines:?}") };
@@ -68,16 +84,7 @@ fn the_gaps_of_a_polling_loop_are_explained_and_the_thread_that_unmaps_is_named(
     assert!(number(summary, "threshold_ns").abs_diff(2_000) <= 20, "{summary}");
     assert_eq!(number(summary, "gap_count") + number(summary, "overwritten"), number(&truth, "noted"), "{summary}");
     let gaps = of_process(&lines, "loop_gap", &truth);
-    let wall_ns = number(of_type(&lines, "who")[0], "duration_ns");
-    if number(summary, "total_ns") * 3 > wall_ns {
-        return not_run(
-            NAME,
-            "others kept the loop off its core for a third of the time, and these gaps are the longest",
-        );
-    }
     assert_eq!(gaps.len() as u64 + number(summary, "not_listed"), number(summary, "gap_count"), "{summary}");
-    let (mut times, mut named) = (Vec::new(), 0);
-    let raiser = format!("stats-{} in munmap", truth["pid"]);
     for gap in &gaps {
         has_fields(
             gap,
@@ -87,25 +94,37 @@ fn the_gaps_of_a_polling_loop_are_explained_and_the_thread_that_unmaps_is_named(
         let sum_ns: u64 = parts(gap).iter().map(|part| number(part, "total_ns")).sum();
         assert_eq!(sum_ns + number(gap, "unexplained_ns"), number(gap, "duration_ns"), "{gap}");
         assert!(number(gap, "duration_ns") > 1_900, "{gap}");
-        let Some(flush) = flush(gap) else { continue };
+    }
+    let shootdowns = of_shootdowns(&gaps);
+    let raiser = format!("stats-{} in munmap", truth["pid"]);
+    let is_named = |gap: &&&Value| {
+        let flush = flush(gap).unwrap();
         has_fields(flush, &["kind", "name", "total_ns", "count", "raisers"], &[]);
         assert_eq!(gap["cpu"], 1, "{gap}");
-        named += usize::from(flush["raisers"].as_array().unwrap().iter().any(|name| *name == raiser.as_str()));
-        times.push((number(gap, "unexplained_ns"), number(gap, "duration_ns")));
-    }
-    let with_flush = times.len();
-    // What the hypervisor takes meanwhile nobody in the guest can name: it is in few gaps, but may be most of their time.
-    times.sort_unstable();
-    times.truncate(with_flush - with_flush / 20);
-    let (unexplained_ns, total_ns) = times.iter().fold((0, 0), |sum, gap| (sum.0 + gap.0, sum.1 + gap.1));
-    eprintln!(
-        "{with_flush} of {} gaps with a shootdown, {named} with its raiser; {unexplained_ns} of {total_ns} ns unexplained",
-        gaps.len()
-    );
+        flush["raisers"].as_array().unwrap().iter().any(|name| *name == raiser.as_str())
+    };
+    let named = shootdowns.iter().filter(is_named).count();
     // The list has the longest gaps only, and a busy machine makes others that are longer.
-    assert!(with_flush as u64 > TIMES / 200, "{with_flush} of {} gaps", gaps.len());
-    assert!(unexplained_ns * 10 <= total_ns, "{unexplained_ns} of {total_ns} ns unexplained");
-    assert!(named * 100 >= with_flush * 90, "{named} of {with_flush} with the raiser");
+    assert!(shootdowns.len() as u64 > TIMES / 200, "{} of {} gaps", shootdowns.len(), gaps.len());
+    assert!(named * 100 >= shootdowns.len() * 95, "{named} of {} with the raiser", shootdowns.len());
+}
+
+#[test]
+fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
+    const NAME: &str = "nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained";
+    let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
+    let stolen_before = stolen_ticks();
+    let (lines, truth) = who(&format!("{TIMES} 200 1 0 2000 1"));
+    let stolen = stolen_ticks() - stolen_before;
+    let shootdowns = of_shootdowns(&of_process(&lines, "loop_gap", &truth));
+    let sum = |field| shootdowns.iter().map(|gap| number(gap, field)).sum::<u64>();
+    let (unexplained_ns, total_ns) = (sum("unexplained_ns"), sum("duration_ns"));
+    let found = format!("{unexplained_ns} of {total_ns} ns in {} gaps unexplained", shootdowns.len());
+    if stolen > 0 {
+        // Nobody in the guest can name what the hypervisor takes, and the list prefers its gaps because they are long.
+        return not_run(NAME, &format!("the hypervisor took {stolen} clock ticks of the core meanwhile; {found}"));
+    }
+    assert!(shootdowns.len() as u64 > TIMES / 200 && unexplained_ns * 10 <= total_ns, "{found}");
 }
 
 #[test]
