@@ -203,60 +203,72 @@ static __always_inline bool repeats(struct sender *sender, u64 now, u32 cpu, u64
 	return false;
 }
 
-/*
- * Reads the kernel stack of the raiser from the probe's context up to where it entered the kernel, and returns how many
- * words that is; 0 where it lies elsewhere, is too deep, or belongs to a bystander.
- */
-static __always_inline u64 lay(void *ctx)
-{
-	u64 depth = (u64)bpf_task_pt_regs((void *)bpf_get_current_task_btf()), low = (u64)ctx;
-	u32 zero = 0;
-	void *words = bpf_map_lookup_elem(&laid_words, &zero);
-
-	if (!words || in_interrupt())
-		return 0;
-	/* The difference of two pointers, which is a number. */
-	asm volatile("%0 -= %1" : "+r"(depth) : "r"(low));
-	if (!depth || depth > LAID_WORDS * 8 || depth & 7)
-		return 0;
-	if (bpf_probe_read_kernel(words, depth, ctx))
-		return 0;
-	return depth >> 3;
-}
-
 /* Where to look for a kernel stack. It need not tell all apart: what is found is compared. */
-static __always_inline u64 tag_of(u32 kind, u64 function, u64 site, u64 word_count)
+static __always_inline u64 tag_of(u32 kind, u64 function, u64 site, u64 system_call)
 {
 	const u64 odd = 0x9e3779b97f4a7c15;
 	u64 tag = (function + kind) * odd;
 
 	tag = (tag ^ tag >> 29 ^ site) * odd;
-	tag = (tag ^ tag >> 29 ^ word_count) * odd;
+	tag = (tag ^ tag >> 29 ^ system_call) * odd;
 	return tag ^ tag >> 29;
 }
 
-/* The number of the remembered stack that lies in this core's words; 0 for none. Verified once, not in each program. */
-__noinline u64 recall(u64 tag)
+/*
+ * Reads the kernel stack of the raiser from the probe's context on. False where that lies elsewhere, or is of a
+ * bystander.
+ */
+static __always_inline bool lay(void *ctx, u32 kind, u64 function, u64 site)
 {
-	u32 zero = 0, first = (tag & (KNOWN_SETS - 1)) * KNOWN_WAYS, way, word;
-	u64 *words = bpf_map_lookup_elem(&laid_words, &zero);
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct pt_regs *regs = (void *)bpf_task_pt_regs((void *)task);
+	u64 depth = (u64)regs, low = (u64)ctx, bytes;
+	u32 zero = 0;
+	struct words *words = bpf_map_lookup_elem(&laid_words, &zero);
+
+	if (!words || in_interrupt())
+		return false;
+	/* The difference of two pointers, which is a number. */
+	asm volatile("%0 -= %1" : "+r"(depth) : "r"(low));
+	if (depth < 8 || depth > STACK_BYTES_MAX || depth & 7)
+		return false;
+	bytes = depth < sizeof(words->words) ? depth : sizeof(words->words);
+	if (bpf_probe_read_kernel(words->words, bytes, ctx))
+		return false;
+	if (bpf_probe_read_kernel(&words->top, sizeof(words->top), (char *)regs - 8))
+		return false;
+	words->count = bytes >> 3;
+	words->depth = depth >> 3;
+	words->tag = tag_of(kind, function, site, task->flags & PF_KTHREAD ? 0 : regs->orig_ax);
+	return true;
+}
+
+/* The number of the known stack that lies in this core's words; 0 for none. Verified once, not in each program. */
+__noinline u64 recall(void)
+{
+	u32 zero = 0, way, word;
+	struct words *words = bpf_map_lookup_elem(&laid_words, &zero);
 
 	if (!words)
 		return 0;
 	for (way = 0; way < KNOWN_WAYS; way++) {
-		u32 index = first + way;
+		u32 index = (words->tag & (KNOWN_SETS - 1)) * KNOWN_WAYS + way;
 		struct known *known = bpf_map_lookup_elem(&known_stacks, &index);
 		u64 id;
 
-		if (!known || known->tag != tag)
+		if (!known || known->tag != words->tag)
 			continue;
 		id = *(volatile u64 *)&known->id;
-		for (word = 0; word < KNOWN_WORDS && word < known->word_count; word++) {
-			if (words[known->at[word] & (LAID_WORDS - 1)] != known->values[word])
+		if (known->depth ? known->depth != words->depth : known->top != words->top)
+			continue;
+		for (word = 0; word < KNOWN_WORDS && word < known->count; word++) {
+			u32 at = known->at[word];
+
+			if (at >= LAID_WORDS || words->words[at] != known->values[word])
 				break;
 		}
 		/* User space may have put another in its place meanwhile. */
-		if (word == known->word_count && id && *(volatile u64 *)&known->id == id)
+		if (word && word == known->count && id && *(volatile u64 *)&known->id == id)
 			return id;
 	}
 	return 0;
@@ -318,7 +330,7 @@ static __always_inline bool raise_recalled(void *ctx, struct sender *sender, u64
 
 /* A record with its kernel stack and the words in which that lies, so that user space can learn it. */
 static __always_inline bool raise_laid(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
-				       u64 function, u64 tag, u64 word_count)
+				       u64 function)
 {
 	struct laid *laid = bpf_ringbuf_reserve(&raised_ring, sizeof(*laid), 0);
 	u32 zero = 0;
@@ -331,11 +343,9 @@ static __always_inline bool raise_laid(void *ctx, struct sender *sender, u64 now
 	}
 	sender->told_ns = now;
 	fill(&laid->raised, sender, now, kind, cpu, key, function);
+	if (!words || bpf_probe_read_kernel(&laid->words, sizeof(laid->words), words))
+		laid->words.count = 0;
 	take_kernel_stack(ctx, &laid->raised);
-	laid->tag = tag;
-	laid->word_count = word_count;
-	if (!words || bpf_probe_read_kernel(laid->words, sizeof(laid->words), words))
-		laid->word_count = 0;
 	take_user_stack(ctx, &laid->raised, now);
 	bpf_ringbuf_submit(laid, BPF_RB_NO_WAKEUP);
 	return true;
@@ -364,25 +374,20 @@ static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 no
 static __always_inline bool raise_with_stacks(void *ctx, struct sender *sender, u64 now, u32 kind, u32 cpu, u64 key,
 					      u64 function, u64 site)
 {
-	u64 tag, word_count, known_id;
+	u64 known_id, recalled;
 
-	if (!raiser_config.kernel_stacks || !raiser_config.check_every)
+	if (!raiser_config.kernel_stacks || !raiser_config.check_every || !lay(ctx, kind, function, site))
 		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
-	word_count = lay(ctx);
-	if (!word_count)
-		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
-	tag = tag_of(kind, function, site, word_count);
-	known_id = recall(tag);
+	known_id = recall();
 	if (known_id) {
-		u64 recalled = ++sender->recalled;
-
+		recalled = ++sender->recalled;
 		if (recalled % raiser_config.check_every)
 			return raise_recalled(ctx, sender, now, kind, cpu, key, function, known_id);
 		return raise_whole(ctx, sender, now, kind, cpu, key, function, known_id);
 	}
 	if (now - sender->told_ns < TELL_EVERY_NS)
 		return raise_whole(ctx, sender, now, kind, cpu, key, function, 0);
-	return raise_laid(ctx, sender, now, kind, cpu, key, function, tag, word_count);
+	return raise_laid(ctx, sender, now, kind, cpu, key, function);
 }
 
 /*

@@ -48,13 +48,14 @@ enum {
 	SHORT_STACK_FRAMES = 4, /* fewer from a walk along frame pointers are not believed to be all */
 	COPY_BYTES = 8192,
 	PAGE_BYTES = 4096,
+	STACK_BYTES_MAX = 32768, /* of a task's kernel stack */
 	MARKS = 8192,
 	WATCH_WORDS = 16,
 	NO_CORE = 0xffffffff,
-	LAID_WORDS = 256,  /* of a kernel stack that may be remembered; a deeper one is walked each time */
+	LAID_WORDS = 192, /* of a kernel stack that are looked at, from the probe's context on */
 	KNOWN_WORDS = 48,
-	KNOWN_WAYS = 4,
-	KNOWN_SETS = 64, /* a power of two */
+	KNOWN_WAYS = 32,
+	KNOWN_SETS = 16, /* a power of two */
 	TELL_EVERY_NS = 20000, /* between two kernel stacks that one core offers to be remembered */
 	REPEAT_NS = 50000, /* calls of one request to several cores follow each other within this */
 	TLB_REMOTE_SHOOTDOWN = 1,
@@ -100,23 +101,33 @@ enum {
 	RECALLED_RAISED = __builtin_offsetof(struct raised, kernel_stack),
 };
 
-/* A record whose kernel stack may be remembered: with the words of that stack from the probe's context on. */
+/* The kernel stack of whoever raises. */
+struct words {
+	u64 tag;   /* where to look for it among those that are known */
+	u64 count; /* of `words` */
+	u64 depth; /* words up to where the kernel was entered */
+	u64 top;   /* the last of these: where a system call's entry is returned to */
+	u64 words[LAID_WORDS];
+};
+
+/* A record whose kernel stack may be learnt. */
 struct laid {
 	struct raised raised;
-	u64 tag;
-	u64 word_count;
-	u64 words[LAID_WORDS];
+	struct words words;
 };
 
 /*
  * A kernel stack that user space has learnt from such a record: where its return addresses lie, in words from the
  * probe's context on. A walk begins at one place of one program and goes from each return address to the next; so where
- * all of them are what and where they were, it would find the same again.
+ * all of them are what and where they were, it would find the same again. Only the entry of a system call may lie at
+ * any distance, because the kernel leaves room of random size below it; it is known as the topmost word.
  */
 struct known {
 	u64 id; /* 0 while it is being written */
 	u64 tag;
-	u64 word_count;
+	u64 count; /* of `values` and `at` */
+	u64 depth; /* words up to where the kernel was entered; 0 for any */
+	u64 top;   /* with any depth */
 	u64 values[KNOWN_WORDS];
 	u16 at[KNOWN_WORDS];
 };
@@ -216,7 +227,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, u64[LAID_WORDS]);
+	__type(value, struct words);
 } laid_words SEC(".maps");
 
 struct {

@@ -159,8 +159,8 @@ pub(crate) struct RawRaised {
 
 pub(crate) const BARE_BYTES: usize = offset_of!(RawRaised, user_stack);
 
-/// Words of a kernel stack that may be remembered.
-pub(crate) const LAID_WORDS: usize = 256;
+/// Words of a kernel stack that are looked at.
+pub(crate) const LAID_WORDS: usize = 192;
 
 /// A record as it was left.
 pub(crate) struct Parsed {
@@ -177,20 +177,24 @@ pub(crate) struct Parsed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Laid {
     pub(crate) tag: u64,
+    /// Words up to where the kernel was entered.
+    pub(crate) depth: u64,
+    /// The topmost of these.
+    pub(crate) top: u64,
     pub(crate) words: Vec<u64>,
 }
 
 impl Laid {
-    /// After the record: the tag, the number of words, and room for all words.
-    pub(crate) const BYTES: usize = size_of::<RawRaised>() + 16 + 8 * LAID_WORDS;
+    /// After the record: tag, number of words, depth, topmost word, and room for all words.
+    pub(crate) const BYTES: usize = size_of::<RawRaised>() + 8 * (4 + LAID_WORDS);
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != Self::BYTES {
             return None;
         }
         let mut words = bytes[size_of::<RawRaised>()..].chunks_exact(8).map(word_of);
-        let (tag, count) = (words.next()?, words.next()?);
-        Some(Laid { tag, words: words.take(usize::try_from(count).ok()?).collect() })
+        let (tag, count, depth, top) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        Some(Laid { tag, depth, top, words: words.take(usize::try_from(count).ok()?).collect() })
     }
 }
 
@@ -320,11 +324,11 @@ mod tests {
         let mut bytes = vec![0u8; Laid::BYTES];
         bytes[76] = 1;
         let tag = size_of::<RawRaised>();
-        for (word, value) in [7u64, 3, 10, 11, 12, 13].into_iter().enumerate() {
+        for (word, value) in [7u64, 3, 40, 50, 10, 11, 12, 13].into_iter().enumerate() {
             bytes[tag + 8 * word..tag + 8 * word + 8].copy_from_slice(&value.to_ne_bytes());
         }
         let laid = RawRaised::parse(&bytes).unwrap().laid.unwrap();
-        assert_eq!(laid, Laid { tag: 7, words: vec![10, 11, 12] });
+        assert_eq!(laid, Laid { tag: 7, depth: 40, top: 50, words: vec![10, 11, 12] });
         bytes[tag + 8..tag + 16].copy_from_slice(&u64::MAX.to_ne_bytes());
         assert_eq!(RawRaised::parse(&bytes).unwrap().laid.unwrap().words.len(), LAID_WORDS);
         assert!(RawRaised::parse(&bytes[1..]).is_none_or(|parsed| parsed.laid.is_none()));

@@ -96,6 +96,8 @@ pub struct RaiserOptions {
     pub user_stacks: UserStacks,
     /// Stacks that each raising core takes per second; beyond it records carry none.
     pub stacks_per_s: u64,
+    /// Bytes of the ring that records wait in: a power of two, 4 KiB at least.
+    pub ring_bytes: u32,
     /// Tracepoints that are taken for absent, by name; for trying what other kernels leave.
     pub hidden_tracepoints: Vec<String>,
 }
@@ -108,6 +110,7 @@ impl Default for RaiserOptions {
             kernel_stacks_checked_every: 64,
             user_stacks: UserStacks::Auto,
             stacks_per_s: 1_000,
+            ring_bytes: 16 << 20,
             hidden_tracepoints: Vec::new(),
         }
     }
@@ -256,6 +259,7 @@ impl Raisers {
                 "slots" => map.reuse_fd(probes.slots_fd()?).map_err(refused)?,
                 "senders" => map.set_max_entries(cpu_count as u32).map_err(refused)?,
                 "marks" => map.set_max_entries((cpu_count * MARKS) as u32).map_err(refused)?,
+                "raised_ring" => map.set_max_entries(options.ring_bytes).map_err(refused)?,
                 _ if name.ends_with(".config") => {
                     // SAFETY: RaiserConfig is repr(C) and made of integers without padding.
                     let bytes = unsafe {

@@ -13,7 +13,7 @@
 use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
-use crate::raised::{LAID_WORDS, Laid};
+use crate::raised::Laid;
 use libbpf_rs::Object;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use std::sync::Arc;
 const KNOWN_WORDS: usize = 48;
 
 /// Stacks that are looked at for one tag, and how many such sets there are.
-const WAYS: usize = 4;
-const SETS: usize = 64;
+const WAYS: usize = 32;
+const SETS: usize = 16;
 
 /// Stacks that are kept by number, those that made room among the known ones included: records that name them may be
 /// under way.
@@ -32,14 +32,22 @@ const KEPT: usize = 4 * WAYS * SETS;
 /// Frames of a walk that lie below the probe's context and so belong to the probe.
 const PROBE_FRAMES: usize = 4;
 
+/// As `struct known`, which says what it means.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawKnown {
     id: u64,
     tag: u64,
-    word_count: u64,
+    count: u64,
+    depth: u64,
+    top: u64,
     values: [u64; KNOWN_WORDS],
     at: [u16; KNOWN_WORDS],
+}
+
+impl RawKnown {
+    const NONE: RawKnown =
+        RawKnown { id: 0, tag: 0, count: 0, depth: 0, top: 0, values: [0; KNOWN_WORDS], at: [0; KNOWN_WORDS] };
 }
 
 /// What became of the kernel stacks that were to be remembered.
@@ -131,7 +139,7 @@ impl Remembered {
     fn unlearn(&mut self, id: u64) {
         let ways = self.known.iter().find(|(_, known)| known.id == id).map(|(&way, _)| way);
         if let Some(way) = ways {
-            self.publish(way, RawKnown { id: 0, tag: 0, word_count: 0, values: [0; KNOWN_WORDS], at: [0; KNOWN_WORDS] });
+            self.publish(way, RawKnown::NONE);
             self.known.remove(&way);
         }
     }
@@ -143,29 +151,51 @@ fn is_same(one: &[u64], other: &[u64]) -> bool {
     one.len() == other.len() && one[1..] == other[1..]
 }
 
-/// Where the return addresses of a walk lie. A word that merely looks like one of them, because an earlier call has left
-/// it, is compared as well: that can only make a stack unknown, never wrong. `None` if the walk has frames beyond the
-/// probe's own that do not lie there, as when a tracer has put others in their place.
+/// Where the return addresses of a walk lie. `None` if the walk has frames beyond the probe's own that do not lie there,
+/// as when a tracer has put others in their place, or if there are too many.
+///
+/// An earlier call may have left a word that looks like one of them. Each lies between the lowest and the highest place
+/// that leave room for the others, so all words there that could be it are compared: that can only make a stack
+/// unknown, never wrong.
 fn description(laid: &Laid, frames: &[u64]) -> Option<RawKnown> {
-    let mut end = laid.words.len();
-    let mut first = frames.len();
-    for (number, frame) in frames.iter().enumerate().rev() {
-        let Some(place) = laid.words[..end].iter().rposition(|word| word == frame) else { break };
-        (end, first) = (place, number);
-    }
-    if first > PROBE_FRAMES || first >= frames.len() {
-        return None;
-    }
-    let above = &frames[first..];
-    let mut known =
-        RawKnown { id: 0, tag: laid.tag, word_count: 0, values: [0; KNOWN_WORDS], at: [0; KNOWN_WORDS] };
-    for (place, word) in laid.words.iter().enumerate().filter(|(_, word)| above.contains(word)) {
-        let number = known.word_count as usize;
-        *known.values.get_mut(number)? = *word;
-        known.at[number] = u16::try_from(place).ok().filter(|place| usize::from(*place) < LAID_WORDS)?;
-        known.word_count += 1;
+    let mut known = RawKnown { tag: laid.tag, ..RawKnown::NONE };
+    let below_entry = match frames.split_last()? {
+        (entry, others) if *entry == laid.top => {
+            known.top = laid.top;
+            others
+        }
+        _ => {
+            known.depth = laid.depth;
+            frames
+        }
+    };
+    let of_the_probe = (0..=PROBE_FRAMES.min(below_entry.len()))
+        .find(|&number| lowest_places(&laid.words, &below_entry[number..]).is_some())?;
+    let addresses = &below_entry[of_the_probe..];
+    let lowest = lowest_places(&laid.words, addresses)?;
+    let mut end = *lowest.last()? + 1;
+    for (address, from) in addresses.iter().zip(lowest).rev() {
+        let highest = laid.words[..end].iter().rposition(|word| word == address)?;
+        for place in (from..=highest).filter(|&place| laid.words[place] == *address) {
+            let number = known.count as usize;
+            *known.values.get_mut(number)? = *address;
+            known.at[number] = u16::try_from(place).ok()?;
+            known.count += 1;
+        }
+        end = highest;
     }
     Some(known)
+}
+
+/// The lowest places of these words in their order.
+fn lowest_places(words: &[u64], wanted: &[u64]) -> Option<Vec<usize>> {
+    let mut next = 0;
+    let mut place = |wanted: &u64| {
+        let place = next + words[next..].iter().position(|word| word == wanted)?;
+        next = place + 1;
+        Some(place)
+    };
+    wanted.iter().map(&mut place).collect()
 }
 
 #[cfg(test)]
@@ -175,15 +205,23 @@ mod tests {
     const FRAMES: [u64; 5] = [0xB1, 0xB2, 0xF1, 0xF2, 0xF3];
 
     fn laid(tag: u64, words: &[u64]) -> Laid {
-        Laid { tag, words: words.to_vec() }
+        Laid { tag, depth: words.len() as u64, top: 0, words: words.to_vec() }
     }
 
     #[test]
-    fn all_places_of_return_addresses_are_compared_and_no_other() {
-        let known = description(&laid(7, &[1, 0xF2, 0xF1, 2, 0xF2, 0xF3, 3]), &FRAMES).unwrap();
-        assert_eq!((known.tag, known.word_count), (7, 5));
-        assert_eq!(known.at[..5], [1, 2, 4, 5, 0]);
-        assert_eq!(known.values[..4], [0xF2, 0xF1, 0xF2, 0xF3]);
+    fn each_place_that_could_be_a_return_address_s_is_compared_and_no_other() {
+        let known = description(&laid(7, &[1, 0xF2, 0xF1, 2, 0xF1, 0xF2, 0xF3, 0xF1, 0xF3]), &FRAMES).unwrap();
+        assert_eq!((known.tag, known.count, known.depth, known.top), (7, 4, 9, 0));
+        assert_eq!(known.values[..5], [0xF3, 0xF2, 0xF1, 0xF1, 0]);
+        assert_eq!(known.at[..5], [6, 5, 2, 4, 0]);
+    }
+
+    #[test]
+    fn the_entry_of_a_system_call_may_lie_at_any_distance() {
+        let words = [0xF1, 3, 0xF2, 4, 5];
+        let known = description(&Laid { top: 0xF3, ..laid(7, &words) }, &FRAMES).unwrap();
+        assert_eq!((known.count, known.depth, known.top), (2, 0, 0xF3));
+        assert_eq!(description(&laid(7, &words), &FRAMES), None);
     }
 
     #[test]
@@ -193,7 +231,9 @@ mod tests {
             assert_eq!(description(&laid(7, words), &frames), None, "{words:?}");
         }
         assert!(description(&laid(7, &[5, 6, 7, 8, 9, 10, 11, 12]), &frames).is_some());
-        assert_eq!(description(&laid(7, &[0xF3; LAID_WORDS]), &FRAMES), None, "too many to compare");
+        let mut too_many = vec![0xF1; KNOWN_WORDS];
+        too_many.extend([0xF2, 0xF3]);
+        assert_eq!(description(&laid(7, &too_many), &FRAMES), None);
         assert_eq!(description(&laid(7, &[1]), &[]), None);
     }
 
@@ -209,7 +249,11 @@ mod tests {
             remembered.learn(&laid(7, &[0xF1, number, 0xF2, 0xF3]), &FRAMES);
             remembered.learn(&laid(number, &[0xF1, 0xF2, 0xF3]), &FRAMES);
         }
-        assert!(remembered.known.len() <= WAYS * SETS && remembered.stacks.len() == KEPT, "{}", remembered.stacks.len());
+        assert!(
+            remembered.known.len() <= WAYS * SETS && remembered.stacks.len() == KEPT,
+            "{}",
+            remembered.stacks.len()
+        );
         assert_eq!(remembered.resolve(1, Vec::new()), [], "it made room");
         assert_eq!(remembered.tally().forgotten, 1);
     }
