@@ -38,6 +38,8 @@ pub struct Config {
     pub memory: Option<MemoryConfig>,
     /// The durable tier.
     pub durable: Option<DurableConfig>,
+    /// Whether each rank's checkpoint in memory is also kept by another rank, on another node where there is one.
+    pub partner: bool,
     /// What decides where a checkpoint goes.
     pub policy: Policy,
     /// The host's health, as the daemon publishes it; no file says nothing.
@@ -59,6 +61,7 @@ impl Config {
                 options: DurableOptions::default(),
                 drive: None,
             }),
+            partner: false,
             policy: Policy::Surefoot(Surefoot::default()),
             health_file: PathBuf::from("/run/surefoot/health.json"),
         }
@@ -70,6 +73,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("memory", "directory of the memory tier, such as /dev/shm; `none` for no such tier"),
     ("memory.slots", "checkpoints of a rank that memory has room for, 2 to 16"),
     ("memory.protection", "shard, chip or checked"),
+    ("partner", "yes or no: whether another rank keeps a copy in its memory, too"),
     ("durable", "directory on the SSD; `none` for no such tier"),
     ("durable.keep", "complete checkpoints that are kept there, at least 1"),
     ("durable.queue_depth", "writes under way at once, 1 to 64"),
@@ -130,6 +134,7 @@ impl Config {
                     }
                 }
             }
+            "partner" => self.partner = ["no", "yes"].iter().position(|word| *word == value)? == 1,
             "policy" => self.policy = policy(value)?,
             "health_file" => self.health_file = directory(value)?,
             _ => {
@@ -235,6 +240,7 @@ mod tests {
             ("memory", "/dev/shm"),
             ("memory.slots", "4"),
             ("memory.protection", "checked"),
+            ("partner", "yes"),
             ("durable", "/ssd"),
             ("durable.keep", "3"),
             ("durable.queue_depth", "8"),

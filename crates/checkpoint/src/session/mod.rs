@@ -5,6 +5,7 @@ mod clock;
 mod drain;
 mod facts;
 mod files;
+mod partner;
 mod regions;
 mod restart;
 
@@ -20,6 +21,7 @@ use crate::{Error, Group};
 use drain::Drain;
 use facts::{Facts, Known};
 use files::{Contents, Files};
+use partner::Partner;
 use regions::Regions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +76,7 @@ pub struct Checkpointer {
     controller: Controller,
     memory: Option<Memory>,
     durable: Option<Durable>,
+    partner: Option<Partner>,
     drain: Option<Drain>,
     host: String,
     began: Instant,
@@ -120,11 +123,24 @@ impl Checkpointer {
             config,
             memory,
             durable,
+            partner: None,
         };
+        job.partner = job.find_partner()?;
         let newest = job.newest_number();
         let newest = agreement::all_or_none(&*job.group, newest)?;
         job.number = agreement::most(&*job.group, newest)?;
         Ok(job)
+    }
+
+    /// Finds who keeps this rank's copy, if that is wished and there is another rank.
+    fn find_partner(&self) -> Result<Option<Partner>, Error> {
+        let Some(memory) = self.config.memory.as_ref().filter(|_| self.config.partner && self.group.size() > 1) else {
+            return Ok(None);
+        };
+        let (job, rank) = (&self.config.job, self.group.rank());
+        let store = Memory::open_for_partner(&memory.directory, job, rank, memory.slots.max(2));
+        let store = agreement::all_or_none(&*self.group, store)?;
+        Partner::new(&*self.group, &self.host, store).map(Some)
     }
 
     /// Registers memory to be saved and restored under a name; the same name again moves it.
@@ -312,6 +328,7 @@ impl Checkpointer {
                 return Err(error);
             }
         };
+        self.hand_over(slot)?;
         if drains && let Some(memory) = &mut self.memory {
             let image = memory.image(slot);
             let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
@@ -323,6 +340,25 @@ impl Checkpointer {
             self.drain = Some(agreement::all_or_none(&*self.group, ready)?);
         }
         Ok(())
+    }
+
+    /// Gives the new checkpoint to the partner as well. That it fails is a notice: the checkpoint itself is taken.
+    fn hand_over(&mut self, slot: SlotId) -> Result<(), Error> {
+        let (Some(partner), Some(memory)) = (&mut self.partner, &mut self.memory) else { return Ok(()) };
+        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
+        let (image, manifest) = match (memory.image(slot), manifest) {
+            (Ok(image), Some(manifest)) => (image, manifest),
+            (Err(error), _) => return Err(error),
+            (_, None) => return Err(Error::Option { option: "slot", why: "the checkpoint is gone".into() }),
+        };
+        match partner.hand_over(&*self.group, &manifest, image.bytes()) {
+            Ok(()) => Ok(()),
+            Err(Error::Group { why }) => Err(Error::Group { why }),
+            Err(error) => {
+                self.note(format!("generation {} has no copy at a partner: {error}", manifest.generation.number));
+                Ok(())
+            }
+        }
     }
 
     fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {

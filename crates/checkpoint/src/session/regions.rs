@@ -1,6 +1,7 @@
 //! The memory that a job wants saved.
 
 use super::files::{Contents, Incoming, is_file};
+use super::{Checkpointer, Restored};
 use crate::Error;
 use crate::generation::{Manifest, NAME_BYTES_MAX, REGIONS_MAX, RegionEntry, check_name};
 use crate::image::Source;
@@ -13,10 +14,15 @@ struct Region {
     bytes: usize,
 }
 
+/// Says where the regions of a checkpoint go, in their order, or why it is not to be brought back.
+pub type Placing = dyn Fn(&Manifest, &[RegionEntry]) -> Result<Vec<*mut u8>, String> + Send;
+
 /// The parts of memory that belong to a checkpoint.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Regions {
     regions: Vec<Region>,
+    /// Says where saved regions go, instead of `regions`.
+    place: Option<Box<Placing>>,
 }
 
 // SAFETY: the addresses are only used while the owner calls a method that saves or restores, and who registered them
@@ -77,6 +83,9 @@ impl Regions {
     /// # Errors
     /// When a region is missing in the checkpoint, has another length there, or the checkpoint has more.
     pub(super) fn targets(&self, manifest: &Manifest, files: &mut Incoming) -> Result<Targets, String> {
+        if let Some(place) = &self.place {
+            return Regions { regions: placed(manifest, place)?, place: None }.targets(manifest, files);
+        }
         let mut offset = 0;
         let mut files = files.starts().into_iter();
         let mut targets = Vec::new();
@@ -107,6 +116,41 @@ impl Regions {
     }
 }
 
+/// The regions of a saved checkpoint, where the program wants each.
+fn placed(manifest: &Manifest, place: &Placing) -> Result<Vec<Region>, String> {
+    let saved: Vec<RegionEntry> = manifest.regions.iter().filter(|entry| !is_file(entry)).cloned().collect();
+    let starts = place(manifest, &saved)?;
+    if starts.len() != saved.len() {
+        return Err(format!("{} places were named for {} regions", starts.len(), saved.len()));
+    }
+    let together = |(entry, start): (RegionEntry, *mut u8)| {
+        if start.is_null() && entry.bytes > 0 {
+            return Err(format!("there is no place for region {:?}", entry.name));
+        }
+        let bytes = usize::try_from(entry.bytes).map_err(|_| format!("region {:?} is too long here", entry.name))?;
+        Ok(Region { name: entry.name, start, bytes })
+    };
+    saved.into_iter().zip(starts).map(together).collect()
+}
+
+impl Checkpointer {
+    /// As [`Checkpointer::restart`], but into memory that the program finds for each region when it knows how long it
+    /// was saved, instead of the registered ones. `place` is asked once for each copy that is tried.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::restart`]; what `place` refuses counts as not intact on all ranks.
+    ///
+    /// # Safety
+    /// Every address that `place` returns has room for the bytes of its region, and nothing else uses that until this
+    /// call returns.
+    pub unsafe fn restart_into(&mut self, place: Box<Placing>) -> Result<Option<Restored>, Error> {
+        self.regions.place = Some(place);
+        let restored = self.restart();
+        self.regions.place = None;
+        restored
+    }
+}
+
 /// Regions by their place in a payload.
 pub(super) struct Targets(Vec<(u64, Region)>);
 
@@ -127,5 +171,54 @@ impl Targets {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.start.add((from - start) as usize), bytes.len());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Alone, Config};
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn regions_go_where_the_program_wants_each_checkpoint() {
+        let home = tempfile::tempdir().unwrap();
+        let mut config = Config::new("job", home.path(), None);
+        config.health_file = home.path().join("health.json");
+        let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+        let (mut first, mut second) = (vec![5u8; 70_000], vec![6u8; 300]);
+        // SAFETY: both outlive the job and are left alone during its calls.
+        unsafe {
+            job.protect("first", first.as_mut_ptr(), first.len()).unwrap();
+            job.protect("second", second.as_mut_ptr(), second.len()).unwrap();
+        }
+        job.checkpoint().unwrap();
+        first.fill(0);
+
+        let room: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+        let theirs = Arc::clone(&room);
+        let place: Box<Placing> = Box::new(move |manifest, saved| {
+            assert_eq!((manifest.generation.number, saved[0].name.as_str()), (1, "first"));
+            let mut room = theirs.lock().unwrap();
+            room.extend(saved.iter().map(|entry| vec![0; entry.bytes as usize]));
+            Ok(room.iter_mut().map(|room| room.as_mut_ptr()).collect())
+        });
+        // SAFETY: the room has the lengths that were asked for, and nothing else uses it.
+        assert!(unsafe { job.restart_into(place) }.unwrap().is_some());
+        assert_eq!(*room.lock().unwrap(), [vec![5; 70_000], vec![6; 300]]);
+        assert!(first.iter().all(|byte| *byte == 0), "the registered ones are left alone");
+
+        let refusals: [(Box<Placing>, &str); 3] = [
+            (Box::new(|_, _| Err("not this one".into())), "not this one"),
+            (Box::new(|_, _| Ok(vec![])), "0 places were named for 2 regions"),
+            (Box::new(|_, saved| Ok(vec![std::ptr::null_mut(); saved.len()])), "no place for region \"first\""),
+        ];
+        for (place, why) in refusals {
+            // SAFETY: no address is returned that could be written to.
+            let refused = unsafe { job.restart_into(place) }.unwrap_err();
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
+        assert!(job.restart().unwrap().is_some() && first[69_999] == 5, "and used again afterwards");
     }
 }

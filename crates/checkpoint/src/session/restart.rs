@@ -1,5 +1,6 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
 
+use super::partner::Partner;
 use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
@@ -21,6 +22,9 @@ pub struct Restored {
     pub report: String,
 }
 
+/// What bringing back one generation gave on one rank: its manifest, and what was met.
+type Attempt = Result<(Manifest, String), Error>;
+
 /// Where a rank has a generation.
 enum Copy {
     Memory(SlotId, Manifest),
@@ -37,10 +41,11 @@ impl Checkpointer {
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
         self.finish_drain(true)?;
         let own = agreement::all_or_none(&*self.group, self.candidates())?;
-        let (common, seen) = common(&*self.group, &own)?;
+        let (common, seen) = common(&*self.group, &own, self.partner.as_ref())?;
         let mut refused = Vec::new();
         for generation in common {
             let attempt = self.bring_back(generation);
+            let attempt = self.or_from_partner(generation, attempt)?;
             match agreement::all_or_none(&*self.group, attempt) {
                 Ok((manifest, mut report)) => {
                     if !refused.is_empty() {
@@ -109,6 +114,24 @@ impl Checkpointer {
         lines
     }
 
+    /// Asks the partners for what ranks could not bring back themselves.
+    fn or_from_partner(&mut self, generation: GenerationId, own: Attempt) -> Result<Attempt, Error> {
+        let Some(partner) = &mut self.partner else { return Ok(own) };
+        let given = partner.give_back(&*self.group, generation, own.is_err())?;
+        let (Err(refused), Some((manifest, image))) = (&own, given) else { return Ok(own) };
+        let rank = self.group.rank();
+        let is_right = manifest.generation == generation && self.is_ours(&manifest);
+        let restored = if is_right { self.restore(&manifest, &image) } else { Err("it is of something else".into()) };
+        Ok(match restored {
+            Ok(tally) => {
+                let number = generation.number;
+                let report = format!("rank {rank}: generation {number} from its partner: {}", describe(&tally));
+                Ok((manifest, format!("{report}; refused: {refused}")))
+            }
+            Err(why) => Err(Error::NothingIntact { why: format!("{refused}, its partner's: {why}") }),
+        })
+    }
+
     /// The generations that this rank has in any tier.
     fn candidates(&self) -> Result<BTreeSet<GenerationId>, Error> {
         let mut found = BTreeSet::new();
@@ -143,7 +166,7 @@ impl Checkpointer {
     }
 
     /// Brings this rank's part back from the first copy that proves intact.
-    fn bring_back(&mut self, generation: GenerationId) -> Result<(Manifest, String), Error> {
+    fn bring_back(&mut self, generation: GenerationId) -> Attempt {
         let mut refused = Vec::new();
         for copy in self.copies(generation) {
             let (place, manifest, file) = match copy {
@@ -188,14 +211,31 @@ impl Checkpointer {
 }
 
 /// Generations that every rank has, newest first, and how many there are on any.
-fn common(group: &dyn Group, own: &BTreeSet<GenerationId>) -> Result<(Vec<GenerationId>, usize), Error> {
+fn common(
+    group: &dyn Group,
+    own: &BTreeSet<GenerationId>,
+    partner: Option<&Partner>,
+) -> Result<(Vec<GenerationId>, usize), Error> {
     let newest: Vec<GenerationId> = own.iter().rev().take(CANDIDATES_MAX).copied().collect();
-    let text = serde_json::to_vec(&newest).map_err(|error| Error::Group { why: error.to_string() })?;
+    let held = partner.map(Partner::held);
+    let unreadable = |error: serde_json::Error| Error::Group { why: error.to_string() };
+    let text = serde_json::to_vec(&(newest, held)).map_err(unreadable)?;
+    let mut of_ranks: Vec<BTreeSet<GenerationId>> = Vec::new();
+    let mut of_partners = Vec::new();
+    for text in group.gather_all(&text)? {
+        let (own, held): (BTreeSet<GenerationId>, Option<(u32, Vec<GenerationId>)>) =
+            serde_json::from_slice(&text).map_err(unreadable)?;
+        of_ranks.push(own);
+        of_partners.extend(held);
+    }
+    for (owner, generations) in of_partners {
+        if let Some(of_rank) = of_ranks.get_mut(owner as usize) {
+            of_rank.extend(generations);
+        }
+    }
     let mut all: BTreeSet<GenerationId> = BTreeSet::new();
     let mut on_every: Option<BTreeSet<GenerationId>> = None;
-    for text in group.gather_all(&text)? {
-        let of_rank: BTreeSet<GenerationId> =
-            serde_json::from_slice(&text).map_err(|error| Error::Group { why: error.to_string() })?;
+    for of_rank in of_ranks {
         all.extend(&of_rank);
         on_every = Some(match on_every {
             Some(sofar) => sofar.intersection(&of_rank).copied().collect(),

@@ -31,6 +31,16 @@ impl SlotImage {
     }
 }
 
+/// Room for an image that comes from elsewhere.
+pub struct Receiving<'a>(&'a mut [u8]);
+
+impl Receiving<'_> {
+    /// The room.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0
+    }
+}
+
 struct Slot {
     mapping: Option<Arc<Mapping>>,
     manifest: Option<Manifest>,
@@ -50,11 +60,23 @@ impl Memory {
     /// [`Error::Option`] for fewer than 2 or too many slots; [`Error::Storage`], with `WouldBlock` when another process
     /// runs the same rank of the same job there.
     pub fn open(base: &Path, job: &str, rank: u32, slots: usize) -> Result<Self, Error> {
+        Memory::open_named(base, job, &format!("rank-{rank:05}"), slots)
+    }
+
+    /// Opens or creates the slots in which a rank keeps what it holds for another.
+    ///
+    /// # Errors
+    /// As [`Memory::open`].
+    pub fn open_for_partner(base: &Path, job: &str, rank: u32, slots: usize) -> Result<Self, Error> {
+        Memory::open_named(base, job, &format!("partner-{rank:05}"), slots)
+    }
+
+    fn open_named(base: &Path, job: &str, name: &str, slots: usize) -> Result<Self, Error> {
         if !(2..=SLOTS_MAX).contains(&slots) {
             return Err(Error::Option { option: "slots", why: format!("{slots} is outside 2 to {SLOTS_MAX}") });
         }
         crate::generation::check_name(job).map_err(|why| Error::Option { option: "job", why })?;
-        let below = Path::new(job).join(format!("rank-{rank:05}"));
+        let below = Path::new(job).join(name);
         let directory = create_directories(&Disk, base, &below)?;
         let lock_path = directory.join("lock");
         let lock = Disk.lock(&lock_path).map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
@@ -150,6 +172,38 @@ impl Memory {
         manifest.table_crc32c = fill(&geometry, source, &mut mapping.bytes_mut()[..bytes], step)?;
         self.write_manifest(slot, manifest)?;
         Ok(slot)
+    }
+
+    /// Makes a slot ready for an image that comes from another rank, and returns which.
+    ///
+    /// # Errors
+    /// As [`Memory::save`].
+    pub fn begin_receiving(&mut self, manifest: &Manifest) -> Result<SlotId, Error> {
+        let bytes = manifest.geometry()?.file_bytes();
+        let full = || Error::NoRoom { path: self.directory.clone(), needed_bytes: bytes as u64, available_bytes: 0 };
+        let slot = self.next_slot().ok_or_else(full)?;
+        self.forget(slot)?;
+        self.map(slot, bytes)?;
+        Ok(slot)
+    }
+
+    /// The room for an image that comes from another rank.
+    ///
+    /// # Errors
+    /// [`Error::Option`] when the slot is being read, or was not made ready.
+    pub fn receiving(&mut self, slot: SlotId, manifest: &Manifest) -> Result<Receiving<'_>, Error> {
+        let bytes = manifest.geometry()?.file_bytes();
+        let mapping = self.slots.get_mut(slot.0).and_then(|slot| slot.mapping.as_mut()).and_then(Arc::get_mut);
+        let room = mapping.and_then(|mapping| mapping.bytes_mut().get_mut(..bytes));
+        room.map(Receiving).ok_or_else(|| Error::Option { option: "slots", why: "the slot is not ready".into() })
+    }
+
+    /// Says that the image has come.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn end_receiving(&mut self, slot: SlotId, manifest: Manifest) -> Result<(), Error> {
+        self.write_manifest(slot, manifest)
     }
 
     /// The image in a slot, for whoever copies it elsewhere.

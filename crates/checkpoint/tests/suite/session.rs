@@ -382,3 +382,33 @@ fn two_kills_in_a_row_in_the_middle_of_a_save_lose_nothing() {
     lose_newest_of_rank_1(1);
     assert!(restarted(2, &config, 3).iter().all(|(step, _)| *step == Some(1)), "{:?}", restarted(2, &config, 3));
 }
+
+#[test]
+fn a_lost_node_s_checkpoint_comes_back_from_its_partner() {
+    let tiers = Tiers::new();
+    let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
+    config.partner = true;
+    job(3, &config, |mut rank| {
+        for step in 1..=3 {
+            assert_eq!(rank.save(step), Place::Memory);
+        }
+        assert!(rank.job.take_notices().is_empty());
+    });
+    let memory = tiers.home.path().join("memory/job");
+    // The node of rank 1 is lost, with its own checkpoint and with the one that it holds for rank 0.
+    fs::remove_dir_all(memory.join("rank-00001")).unwrap();
+    fs::remove_dir_all(memory.join("partner-00001")).unwrap();
+    let back = restarted(3, &config, 3);
+    let report = |rank: usize| back[rank].1.as_ref().unwrap().as_ref().unwrap().report.clone();
+    assert!(back.iter().all(|(step, _)| *step == Some(3)), "{back:?}");
+    assert!(report(1).contains("from its partner"), "{}", report(1));
+    assert!(report(0).contains("from memory") && report(2).contains("from memory"), "{back:?}");
+    // Bad memory on the way back is repaired as any other.
+    fs::remove_dir_all(memory.join("rank-00002")).unwrap();
+    for image in files(&memory.join("partner-00000"), "image") {
+        flip(&image, 4096 * 3 + 1);
+    }
+    let back = restarted(3, &config, 3);
+    let report = back[2].1.as_ref().unwrap().as_ref().unwrap().report.clone();
+    assert!(report.contains("from its partner") && report.contains("repaired"), "{report}");
+}
