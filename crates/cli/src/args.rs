@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::checkpoint::options::CheckpointCommand;
 use crate::ecc::options::EccCommand;
 use crate::units::{parse_duration, parse_ns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -38,6 +39,11 @@ pub enum Command {
     Ecc {
         #[command(subcommand)]
         command: EccCommand,
+    },
+    /// Checkpoints: look at them, check, repair and restore them, protect other files, plan and simulate.
+    Checkpoint {
+        #[command(subcommand)]
+        command: CheckpointCommand,
     },
     /// Which capabilities work on this host, which do not, and why.
     Status(StatusOptions),

@@ -3,6 +3,7 @@
 
 mod args;
 mod audit;
+mod checkpoint;
 mod destination;
 mod ecc;
 mod exit;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Checkpoint { command } => checkpoint::run(&command),
         Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),
         Command::Ecc { command: EccCommand::Verilog(options) } => ecc::verilog::run(&options),
         Command::Stall { command } => match command {

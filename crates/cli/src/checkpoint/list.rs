@@ -1,0 +1,138 @@
+//! `surefoot checkpoint list`.
+
+use super::options::DirectoriesOptions;
+use super::words::{size, utc};
+use crate::exit::Outcome;
+use crate::output;
+use crate::table::Table;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
+use surefoot_checkpoint::{GenerationId, Manifest};
+
+/// Copies of one checkpoint in one tier.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "generation")]
+struct Row {
+    job: String,
+    tier: &'static str,
+    directory: PathBuf,
+    generation: u64,
+    nonce: String,
+    taken_realtime_ns: Option<u64>,
+    /// Ranks that the job had; `null` where no manifest can be read.
+    ranks: Option<u32>,
+    ranks_here: Vec<u32>,
+    payload_bytes: u64,
+    stored_bytes: u64,
+    protection: Option<&'static str>,
+    /// `null` in memory, where nothing is marked.
+    is_committed: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "problem")]
+struct ProblemLine<'a> {
+    path: &'a std::path::Path,
+    why: &'a str,
+}
+
+pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
+    let survey = inspect::survey(&options.directories)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let rows = rows(&survey);
+    let problems = problems(&survey);
+    if options.json {
+        rows.iter().try_for_each(|row| output::line(&mut out, row))?;
+        for (path, why) in &problems {
+            output::line(&mut out, &ProblemLine { path, why })?;
+        }
+    } else {
+        out.write_all(text(&rows).as_bytes())?;
+        for (path, why) in &problems {
+            writeln!(out, "Problem: {}: {why}", path.display())?;
+        }
+        if survey.problems_left_out > 0 {
+            writeln!(out, "and {} problems more", survey.problems_left_out)?;
+        }
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+fn rows(survey: &Survey) -> Vec<Row> {
+    type Key<'a> = (&'a PathBuf, std::cmp::Reverse<GenerationId>, Tier);
+    let mut groups: BTreeMap<Key<'_>, Vec<&Copy>> = BTreeMap::new();
+    for copy in &survey.copies {
+        if let Some(generation) = copy.generation {
+            let key = (&copy.job_directory, std::cmp::Reverse(generation), copy.tier);
+            groups.entry(key).or_default().push(copy);
+        }
+    }
+    groups
+        .into_iter()
+        .map(|((directory, generation, tier), copies)| row(directory, generation.0, tier, &copies))
+        .collect()
+}
+
+fn row(directory: &PathBuf, generation: GenerationId, tier: Tier, copies: &[&Copy]) -> Row {
+    let manifests: Vec<&Manifest> = copies.iter().filter_map(|copy| copy.manifest.as_ref().ok()).collect();
+    let first = manifests.first();
+    let mut ranks_here: Vec<u32> = copies.iter().filter(|copy| copy.manifest.is_ok()).map(|copy| copy.rank).collect();
+    ranks_here.dedup();
+    Row {
+        job: copies.first().map(|copy| copy.job()).unwrap_or_default(),
+        tier: tier.label(),
+        directory: directory.clone(),
+        generation: generation.number,
+        nonce: format!("{:016x}", generation.nonce),
+        taken_realtime_ns: first.map(|manifest| manifest.taken_realtime_ns),
+        ranks: first.map(|manifest| manifest.ranks),
+        ranks_here,
+        payload_bytes: manifests.iter().fold(0, |sum, manifest| sum.saturating_add(manifest.payload_bytes)),
+        stored_bytes: copies.iter().fold(0, |sum, copy| sum.saturating_add(copy.stored_bytes)),
+        protection: first.map(|manifest| manifest.protection.label()),
+        is_committed: (tier == Tier::Durable).then(|| copies.iter().any(|copy| copy.committed_ranks.is_some())),
+    }
+}
+
+fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
+    let mut problems: Vec<(PathBuf, String)> =
+        survey.problems.iter().map(|problem| (problem.path.clone(), problem.why.clone())).collect();
+    for copy in &survey.copies {
+        let path = copy.manifests.first().unwrap_or(&copy.image).clone();
+        match &copy.manifest {
+            Err(why) => problems.push((path, why.clone())),
+            Ok(manifest) if copy.is_astray() => {
+                problems.push((path, format!("it is of the job {:?}, whose directory this is not", manifest.job)));
+            }
+            Ok(_) => {}
+        }
+    }
+    problems
+}
+
+fn text(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "There is no checkpoint here.\n".into();
+    }
+    let header = ["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
+    let mut table = Table::new(&header, &[0, 1, 6, 7, 8]);
+    for row in rows {
+        let ranks = row.ranks.map_or("-".to_owned(), |ranks| ranks.to_string());
+        table.row(vec![
+            row.job.clone(),
+            row.tier.into(),
+            row.generation.to_string(),
+            format!("{} of {ranks}", row.ranks_here.len()),
+            size(row.payload_bytes as f64),
+            size(row.stored_bytes as f64),
+            row.taken_realtime_ns.map_or("-".to_owned(), utc),
+            row.is_committed.map_or("-", |is_committed| if is_committed { "yes" } else { "no" }).into(),
+            row.protection.unwrap_or("-").into(),
+        ]);
+    }
+    table.text()
+}

@@ -1,0 +1,28 @@
+//! `surefoot checkpoint`: looks at checkpoints of any job, protects files of other programs, plans and simulates.
+
+mod chart;
+mod list;
+pub mod options;
+mod plan;
+mod progress;
+mod protect;
+mod restore;
+mod simulate;
+mod verify;
+mod words;
+
+use crate::exit::Outcome;
+use options::CheckpointCommand;
+
+pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
+    match command {
+        CheckpointCommand::List(options) => list::run(options),
+        CheckpointCommand::Verify(options) => verify::run(options, verify::Act::Verify),
+        CheckpointCommand::Scrub(options) => verify::run(options, verify::Act::Scrub),
+        CheckpointCommand::Restore(options) => restore::run(options),
+        CheckpointCommand::Protect(options) => protect::protect(options),
+        CheckpointCommand::Repair(options) => protect::repair(options),
+        CheckpointCommand::Plan(options) => plan::run(options),
+        CheckpointCommand::Simulate(options) => simulate::run(options),
+    }
+}

@@ -1,0 +1,187 @@
+//! `surefoot checkpoint protect` and `repair`.
+
+use super::options::{ProtectOptions, RepairOptions};
+use super::progress::Bar;
+use super::words::{size, utc};
+use crate::exit::Outcome;
+use crate::output;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, sidecar_path};
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "protected")]
+struct ProtectedLine<'a> {
+    file: &'a Path,
+    file_bytes: u64,
+    sidecar_bytes: u64,
+    is_new: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "checked")]
+struct CheckedLine<'a> {
+    file: &'a Path,
+    state: &'static str,
+    file_bytes: u64,
+    found_bytes: u64,
+    pages_read_count: u64,
+    pages_refused_count: u64,
+    file_pages_bad_count: u64,
+    parity_pages_bad_count: u64,
+    tables_bad_count: u64,
+    labels_bad_count: u64,
+    rows_lost_count: u64,
+    was_written_since: bool,
+    lost: &'a [String],
+}
+
+pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
+    let mut out = io::stdout().lock();
+    each(&options.files, |path| {
+        let mut bar = Bar::new(path.display().to_string());
+        let done = sidecar::protect(path, options.force, &mut |done, total| bar.show(done, total));
+        drop(bar);
+        let (file_bytes, sidecar_bytes, is_new) = match done? {
+            Protected::New { file_bytes, sidecar_bytes } => (file_bytes, sidecar_bytes, true),
+            Protected::Before { file_bytes } => (file_bytes, sidecar::sidecar_bytes(file_bytes)?, false),
+        };
+        if options.json {
+            output::line(&mut out, &ProtectedLine { file: path, file_bytes, sidecar_bytes, is_new })?;
+        } else if is_new {
+            let (file_size, size) = (size(file_bytes as f64), size(sidecar_bytes as f64));
+            writeln!(out, "{}: {file_size} protected by {size} in {}", path.display(), sidecar_path(path).display())?;
+        } else {
+            writeln!(out, "{}: protected already, and not written to since", path.display())?;
+        }
+        Ok(Outcome::Done)
+    })
+}
+
+pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
+    let mut out = io::stdout().lock();
+    each(&options.files, |path| {
+        let mut bar = Bar::new(path.display().to_string());
+        let progress = &mut |done, total| bar.show(done, total);
+        let (state, findings) = if options.check {
+            let findings = sidecar::check(path, progress)?;
+            (checked_state(&findings), findings)
+        } else {
+            match sidecar::repair(path, options.force, progress)? {
+                Repaired::Whole(findings) => ("whole", findings),
+                Repaired::Done { findings, .. } => ("repaired", findings),
+                Repaired::Lost(findings) => ("lost", findings),
+                Repaired::WrittenSince(findings) => ("written_since", findings),
+            }
+        };
+        drop(bar);
+        if options.json {
+            output::line(&mut out, &line(path, state, &findings))?;
+        } else {
+            write!(out, "{}: {}", path.display(), text(state, &findings, path))?;
+        }
+        Ok(if matches!(state, "whole" | "repaired") { Outcome::Done } else { Outcome::Found })
+    })
+}
+
+/// Does the same with each file. What fails is said, and the others are done all the same.
+fn each(
+    files: &[std::path::PathBuf],
+    mut work: impl FnMut(&Path) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let mut worst = Outcome::Done;
+    let mut failed: Option<anyhow::Error> = None;
+    for path in files {
+        match work(path) {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Found) => worst = Outcome::Found,
+            // The last failure is printed where all are.
+            Err(error) => {
+                if let Some(former) = failed.replace(error) {
+                    eprintln!("surefoot: {former:#}");
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(worst), Err)
+}
+
+fn checked_state(findings: &Findings) -> &'static str {
+    match () {
+        () if findings.is_lost() => "lost",
+        () if !findings.is_file_whole() && findings.written_since.is_some() => "written_since",
+        () if findings.is_file_whole() && findings.is_sidecar_whole() => "whole",
+        () => "repairable",
+    }
+}
+
+fn line<'a>(file: &'a Path, state: &'static str, findings: &'a Findings) -> CheckedLine<'a> {
+    CheckedLine {
+        file,
+        state,
+        file_bytes: findings.file_bytes,
+        found_bytes: findings.found_bytes,
+        pages_read_count: findings.pages_read,
+        pages_refused_count: findings.pages_refused,
+        file_pages_bad_count: findings.file_pages_bad,
+        parity_pages_bad_count: findings.parity_pages_bad,
+        tables_bad_count: findings.tables_bad,
+        labels_bad_count: findings.labels_bad,
+        rows_lost_count: findings.rows_lost,
+        was_written_since: findings.written_since.is_some(),
+        lost: &findings.lost,
+    }
+}
+
+fn text(state: &str, findings: &Findings, path: &Path) -> String {
+    if state == "whole" {
+        return format!("whole: {} pages, all as they were protected\n", findings.pages_read);
+    }
+    let mut found = Vec::new();
+    let (then, now) = (findings.file_bytes, findings.found_bytes);
+    if now < then {
+        found.push(format!("{} bytes shorter than protected", then - now));
+    } else if now > then {
+        found.push(format!("{} bytes longer than protected", now - then));
+    }
+    for (count, what) in [
+        (findings.file_pages_bad, "pages of the file bad"),
+        (findings.pages_refused, "pages that the kernel refused to read"),
+        (findings.parity_pages_bad, "pages of parity bad"),
+        (findings.tables_bad, "of 2 tables of checksums bad"),
+        (findings.labels_bad, "of 2 labels of the sidecar bad"),
+    ] {
+        if count > 0 {
+            found.push(format!("{count} {what}"));
+        }
+    }
+    if findings.is_sidecar_cut {
+        found.push("the sidecar has another length than it should".into());
+    }
+    let found = found.join(", ");
+    match state {
+        "repaired" => format!("repaired: {found}; all is as it was protected now\n"),
+        "repairable" => format!("bad, and can be repaired: {found}\n"),
+        "lost" => {
+            let rows: String = findings.lost.iter().map(|lost| format!("  {lost}\n")).collect();
+            let more = match findings.rows_lost.saturating_sub(findings.lost.len() as u64) {
+                0 => String::new(),
+                more => format!("  and {more} rows more\n"),
+            };
+            let why = format!("{} rows have more damage than can be repaired", findings.rows_lost);
+            let found = if found.is_empty() { String::new() } else { format!("{found}; ") };
+            format!("lost, nothing was changed: {found}{why}\n{rows}{more}")
+        }
+        _ => {
+            let moment = |ns: i64| utc(u64::try_from(ns).unwrap_or(0));
+            let (then, now) =
+                findings.written_since.map_or_else(Default::default, |(then, now)| (moment(then), moment(now)));
+            format!(
+                "left alone: {found}; but it was written to at {now} UTC, and protected as of {then}. If that was wanted: \
+                 surefoot checkpoint protect {}; if not: repair --force\n",
+                path.display()
+            )
+        }
+    }
+}

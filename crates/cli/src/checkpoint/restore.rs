@@ -1,0 +1,82 @@
+//! `surefoot checkpoint restore`.
+
+use super::options::RestoreOptions;
+use super::progress::Bar;
+use super::words::{size, utc};
+use crate::exit::Outcome;
+use crate::output;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+use surefoot_checkpoint::Error;
+use surefoot_checkpoint::inspect::{self, Wanted};
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "rank")]
+struct Line<'a> {
+    job: &'a str,
+    generation: u64,
+    taken_realtime_ns: u64,
+    rank: u32,
+    tier: &'static str,
+    directory: &'a Path,
+    file_count: u64,
+    payload_bytes: u64,
+    pages_repaired_count: u64,
+    refused: &'a [String],
+}
+
+pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
+    let survey = inspect::survey(&options.directories)?;
+    let wanted = Wanted { job: options.job.clone(), generation: options.generation, rank: options.rank };
+    let mut bar = Bar::new("restore");
+    let restored = inspect::restore(&survey, &wanted, &options.to, &mut |done, total| bar.show(done, total));
+    drop(bar);
+    let restored = match restored {
+        Err(Error::NothingIntact { why }) => {
+            eprintln!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
+            return Ok(Outcome::Found);
+        }
+        other => other?,
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for files in &restored.ranks {
+        if options.json {
+            output::line(
+                &mut out,
+                &Line {
+                    job: &options.job,
+                    generation: restored.generation.number,
+                    taken_realtime_ns: restored.taken_realtime_ns,
+                    rank: files.rank,
+                    tier: files.tier.label(),
+                    directory: &options.to,
+                    file_count: files.file_count,
+                    payload_bytes: files.payload_bytes,
+                    pages_repaired_count: files.tally.pages_repaired,
+                    refused: &restored.refused,
+                },
+            )?;
+            continue;
+        }
+        let repaired = match files.tally.pages_repaired {
+            0 => String::new(),
+            pages => format!(", {pages} bad pages repaired on the way"),
+        };
+        writeln!(
+            out,
+            "rank {}: {} files, {}, from {}{repaired}",
+            files.rank,
+            files.file_count,
+            size(files.payload_bytes as f64),
+            files.tier.label()
+        )?;
+    }
+    if !options.json {
+        restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
+        let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
+        writeln!(out, "Generation {number} of {taken} UTC is in {}", options.to.display())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
