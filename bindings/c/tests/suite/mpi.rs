@@ -6,6 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How many saves are to be met in the middle.
+const KILLS_IN_SAVES: usize = 2;
+
 /// How often a rank is killed before a test gives up on meeting a save.
 const KILLS_MAX: usize = 12;
 
@@ -75,7 +78,7 @@ fn kill_in_a_save(running: &mut Running, program: &Path, rank: u32, delay: Durat
 fn survive(ranks: u32, program: &Path, tiers: &Tiers, arguments: &[&str], settings: &[String]) -> String {
     let mut in_saves = 0;
     let mut kills = 0;
-    while in_saves < 3 && kills < KILLS_MAX {
+    while in_saves < KILLS_IN_SAVES && kills < KILLS_MAX {
         let mut running = Running::start(mpirun(ranks, tiers, program).args(arguments).args(settings));
         // Ever later in the save, and another rank each time.
         let delay = Duration::from_millis(4 * kills as u64);
@@ -95,7 +98,7 @@ fn a_solver_that_is_killed_in_its_saves_computes_the_same_bits() {
     let tiers = Tiers::new();
     let test = "a_solver_that_is_killed_in_its_saves_computes_the_same_bits";
     let Some(program) = mpi(test, "examples/conjugate_gradient.c", &tiers.path("tmp")) else { return };
-    for (ranks, arguments) in [(2, ["700", "260"]), (4, ["500", "200"])] {
+    for (ranks, arguments) in [(2, ["700", "160"]), (4, ["500", "130"])] {
         let whole =
             text_of(mpirun(ranks, &tiers, &program).args(arguments).args(Tiers::new().settings(&["policy=never"])));
         let tiers = Tiers::new();
