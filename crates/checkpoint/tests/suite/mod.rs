@@ -1,5 +1,6 @@
 mod durable;
 mod faulty;
 mod image;
+mod inspect;
 mod session;
 mod sidecar;

@@ -124,10 +124,10 @@ fn text(job: &Job, plan: &Plan) -> String {
     let header = [
         "",
         "choice",
-        "in memory every",
-        "to the SSD every",
+        "memory every",
+        "SSD every",
         "waste",
-        "of it lost work",
+        "lost work",
         "oldest copy",
         "a day",
         "drive ends",

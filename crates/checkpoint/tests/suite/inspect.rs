@@ -1,0 +1,212 @@
+//! Checkpoints looked at from outside: found, checked, scrubbed, written out as files; hostile ones refused.
+
+use super::image::payload;
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::group::thread_group;
+use surefoot_checkpoint::inspect::{State, Survey, Tier, Wanted, lock, restore, scrub, survey, verify};
+use surefoot_checkpoint::{Checkpointer, Config, Error, Manifest, Policy};
+
+fn quiet(_: u64, _: u64) {}
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    /// A job of two ranks with a region and a file each, and checkpoints 1 to 3: the second on the SSD, the others in memory.
+    fn with_job() -> Self {
+        let home = Home(tempfile::tempdir().unwrap());
+        fs::create_dir(home.path("memory")).unwrap();
+        fs::create_dir(home.path("ssd")).unwrap();
+        let mut config = Config::new("group/job", home.path("memory"), Some(home.path("ssd")));
+        config.policy = Policy::Fixed(Fixed::EveryNth(2));
+        std::thread::scope(|scope| {
+            for (rank, group) in thread_group(2, None).into_iter().enumerate() {
+                let config = config.clone();
+                scope.spawn(move || {
+                    let mut state = vec![0; 200_000];
+                    let mut job = Checkpointer::open(config, Box::new(group)).unwrap();
+                    // SAFETY: the state outlives the job and is left alone during calls.
+                    unsafe { job.protect("model/w[0]", state.as_mut_ptr(), state.len()).unwrap() };
+                    let file = job.route_file("notes.txt").unwrap();
+                    for step in 1..=3 {
+                        state.copy_from_slice(&content(rank, step));
+                        fs::write(&file, format!("rank {rank} step {step}")).unwrap();
+                        job.checkpoint().unwrap();
+                    }
+                    job.finish().unwrap();
+                });
+            }
+        });
+        home
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    fn survey(&self) -> Survey {
+        survey(&[self.0.path().to_owned()]).unwrap()
+    }
+
+    fn states(&self) -> Vec<(Tier, u64, u32, State)> {
+        let survey = self.survey();
+        let copies = survey.copies.iter();
+        let state = |copy| verify(copy, &mut quiet).state;
+        copies
+            .map(|copy| (copy.tier, copy.generation.map_or(0, |generation| generation.number), copy.rank, state(copy)))
+            .collect()
+    }
+
+    fn image(&self, tier: Tier, number: u64, rank: u32) -> PathBuf {
+        let survey = self.survey();
+        let mut copies = survey.copies.into_iter();
+        let is_it = |copy: &surefoot_checkpoint::inspect::Copy| {
+            (copy.tier, copy.rank) == (tier, rank) && copy.generation.is_some_and(|found| found.number == number)
+        };
+        copies.find(is_it).unwrap().image
+    }
+}
+
+fn content(rank: usize, step: u64) -> Vec<u8> {
+    payload(200_000, step * 10 + rank as u64)
+}
+
+fn spoil(path: &Path, page: u64) {
+    fs::File::options().write(true).open(path).unwrap().write_all_at(&[0x77; 4096], page * 4096).unwrap();
+}
+
+fn wanted(generation: Option<u64>) -> Wanted {
+    Wanted { job: "group/job".into(), generation, rank: None }
+}
+
+#[test]
+fn what_is_there_is_found_from_any_directory_above_or_in_it() {
+    let home = Home::with_job();
+    let all = home.survey();
+    assert_eq!((all.copies.len(), all.problems.len()), (6, 0), "{all:?}");
+    for below in ["memory", "memory/group", "memory/group/job"] {
+        assert_eq!(survey(&[home.path(below)]).unwrap().copies.len(), 4, "{below}");
+    }
+    assert_eq!(survey(&[home.path("memory/group/job/rank-00001")]).unwrap().copies.len(), 2);
+    assert_eq!(survey(&[home.0.path().to_owned(), home.path("ssd")]).unwrap().copies.len(), 6, "each once");
+    let durable = all.copies.iter().find(|copy| copy.tier == Tier::Durable).unwrap();
+    assert_eq!((durable.committed_ranks, durable.job(), durable.is_astray()), (Some(2), "group/job".into(), false));
+    let none = survey(&[home.path("none")]).unwrap_err().to_string();
+    assert!(none.contains("none") && none.contains("No such file"), "{none}");
+}
+
+#[test]
+fn damage_is_told_apart_and_a_scrub_repairs_what_it_can() {
+    let home = Home::with_job();
+    assert!(home.states().iter().all(|found| found.3 == State::Whole));
+    let memory = home.image(Tier::Memory, 3, 0);
+    let durable = home.image(Tier::Durable, 2, 1);
+    spoil(&memory, 5);
+    spoil(&durable, 5);
+    let copy = home.path("memory/group/job/rank-00001/slot-0.copy");
+    fs::write(&copy, "garbage").unwrap();
+    let states = home.states();
+    let count = |state| states.iter().filter(|found| found.3 == state).count();
+    assert_eq!((count(State::Repairable), count(State::Lost)), (2, 1), "{states:?}");
+    assert!(states.contains(&(Tier::Durable, 2, 1, State::Lost)), "no parity there: {states:?}");
+    let survey = home.survey();
+    let held = lock(&survey.copies).unwrap();
+    let again = lock(&survey.copies).err().unwrap().to_string();
+    assert!(again.contains("running"), "{again}");
+    let done: Vec<State> = survey.copies.iter().map(|copy| scrub(copy, &mut quiet).state).collect();
+    assert_eq!(done.iter().filter(|&&state| state == State::Repaired).count(), 2, "{done:?}");
+    drop(held);
+    let states = home.states();
+    assert_eq!(states.iter().filter(|found| found.3 == State::Whole).count(), 5, "{states:?}");
+    assert!(Manifest::read(&surefoot_checkpoint::Disk, &copy).is_ok());
+}
+
+#[test]
+fn a_checkpoint_becomes_files_whole_or_not_at_all() {
+    let home = Home::with_job();
+    let out = home.path("out");
+    let restored = restore(&home.survey(), &wanted(None), &out, &mut quiet).unwrap();
+    assert_eq!((restored.generation.number, restored.ranks.len()), (3, 2));
+    for rank in 0..2 {
+        let below = out.join(format!("rank-0000{rank}"));
+        assert!(fs::read(below.join("regions/model,w[0]")).unwrap() == content(rank, 3));
+        assert_eq!(fs::read_to_string(below.join("files/notes.txt")).unwrap(), format!("rank {rank} step 3"));
+        assert!(fs::read_to_string(below.join("manifest.json")).unwrap().contains("model/w[0]"));
+    }
+    let again = restore(&home.survey(), &wanted(None), &out, &mut quiet).unwrap_err().to_string();
+    assert!(again.contains("there already"), "{again}");
+    // The newest is beyond repair on one rank: the one before it is whole everywhere.
+    (0..4).for_each(|column| spoil(&home.image(Tier::Memory, 3, 1), column * 4));
+    let other = home.path("other");
+    let restored = restore(&home.survey(), &wanted(None), &other, &mut quiet).unwrap();
+    assert_eq!(restored.generation.number, 2, "{restored:?}");
+    assert!(restored.refused[0].contains("generation 3 rank 1 in memory"), "{restored:?}");
+    assert!(fs::read(other.join("rank-00001/regions/model,w[0]")).unwrap() == content(1, 2));
+    let third = home.path("third");
+    let refused = restore(&home.survey(), &wanted(Some(3)), &third, &mut quiet);
+    assert!(matches!(refused, Err(Error::NothingIntact { .. })), "{refused:?}");
+    let alone = Wanted { rank: Some(0), ..wanted(Some(3)) };
+    assert_eq!(restore(&home.survey(), &alone, &third, &mut quiet).unwrap().ranks.len(), 1);
+    // Nothing half-done is left beside.
+    let names = fs::read_dir(home.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert_eq!(names, ["memory", "other", "out", "ssd", "third"]);
+    for (odd, said) in [
+        (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job"),
+        (wanted(Some(99)), "no number 99"),
+        (Wanted { rank: Some(7), ..wanted(None) }, "no copy of rank 7"),
+    ] {
+        let why = restore(&home.survey(), &odd, &home.path("fourth"), &mut quiet).unwrap_err().to_string();
+        assert!(why.contains(said), "{why}");
+    }
+}
+
+#[test]
+fn hostile_directories_get_clear_words() {
+    let home = Home::with_job();
+    let directory = home.image(Tier::Durable, 2, 0).parent().unwrap().to_owned();
+    let manifest_path = directory.join("rank-00000.manifest");
+    let manifest = Manifest::read(&surefoot_checkpoint::Disk, &manifest_path).unwrap();
+    let why = |write: &dyn Fn()| {
+        write();
+        let survey = survey(&[home.path("ssd")]).unwrap();
+        let copy = survey.copies.iter().find(|copy| copy.rank == 0).unwrap();
+        let verdict = verify(copy, &mut quiet);
+        (verdict.state, verdict.why)
+    };
+    let put = |manifest: &Manifest| fs::write(&manifest_path, manifest.to_bytes().unwrap()).unwrap();
+    // A payload of 16 TiB, well-formed.
+    let mut huge = Manifest { payload_bytes: 1 << 44, ..manifest.clone() };
+    huge.regions.truncate(1);
+    huge.regions[0].bytes = 1 << 44;
+    let (state, said) = why(&|| put(&huge));
+    assert_eq!(state, State::Lost);
+    assert!(said.contains("memory") || said.contains("checksums"), "{said}");
+    let (state, said) = why(&|| put(&Manifest { rank: 1, ..manifest.clone() }));
+    assert!(state == State::Lost && said.contains("of rank 1"), "{said}");
+    let mut bytes = manifest.to_bytes().unwrap();
+    bytes[7] = b'9';
+    let (state, said) = why(&|| fs::write(&manifest_path, &bytes).unwrap());
+    assert!(state == State::Lost && said.contains("version \"09\""), "{said}");
+    let (state, said) = why(&|| {
+        fs::remove_file(&manifest_path).unwrap();
+        symlink("/etc/passwd", &manifest_path).unwrap();
+    });
+    assert!(state == State::Lost && said.contains("symbolic link"), "{said}");
+    let (state, said) = why(&|| fs::remove_file(&manifest_path).unwrap());
+    assert!(state == State::Unfinished && said.contains("not written to its end"), "{said}");
+    put(&manifest);
+    let image = directory.join("rank-00000.image");
+    let (state, said) = why(&|| fs::File::options().write(true).open(&image).unwrap().set_len(5000).unwrap());
+    assert!(state == State::Lost && !said.is_empty(), "{said}");
+    // A directory that leads back to itself, one that is a link, and a name that is almost one.
+    symlink(home.0.path(), home.path("ssd/loop")).unwrap();
+    fs::create_dir(home.path("ssd/0000000009-00zz00zz00zz00zz")).unwrap();
+    fs::write(directory.join("commit"), "nonsense").unwrap();
+    let survey = survey(&[home.path("ssd")]).unwrap();
+    assert_eq!(survey.copies.len(), 2);
+    assert!(survey.problems.iter().any(|problem| problem.path.ends_with("commit")), "{:?}", survey.problems);
+}
