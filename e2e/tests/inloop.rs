@@ -9,9 +9,6 @@ use surefoot_e2e::actor::POLLING_LOOP;
 use surefoot_e2e::command::{Running, WAIT, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{has_fields, number, of_type};
-use surefoot_hostfs::Root;
-use surefoot_hostfs::stat::Stat;
-use surefoot_model::CpuId;
 use surefoot_testkit::not_run::not_run;
 
 const TIMES: u64 = 2_000;
@@ -54,12 +51,6 @@ fn flush(gap: &Value) -> Option<&Value> {
 fn says_missing(lines: &[Value], words: &str) -> bool {
     let missing = of_type(lines, "who")[0]["missing"].as_array().unwrap();
     missing.iter().any(|missing| missing.as_str().unwrap().contains(words))
-}
-
-/// Time that the hypervisor took from core 1 so far, by the kernel's own counter; clock ticks.
-fn stolen_ticks() -> u64 {
-    let stat = Stat::read(&Root::host()).unwrap();
-    stat.cpus.iter().find(|(cpu, _)| *cpu == CpuId(1)).unwrap().1.steal
 }
 
 /// The gaps of a process with a shootdown, in which nothing but its own threads ran: while another process is on the
@@ -109,22 +100,34 @@ fn the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named() {
     assert!(named * 100 >= shootdowns.len() * 95, "{named} of {} with the raiser", shootdowns.len());
 }
 
+/// The list keeps the longest gaps, which are those that the hypervisor made longer. So the share is taken where the list
+/// has all gaps: over several watches, each with few enough.
 #[test]
 fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
     const NAME: &str = "nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained";
+    const WATCHES: u64 = 5;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
-    let stolen_before = stolen_ticks();
-    let (lines, truth) = who(&format!("{TIMES} 200 1 0 2000 1"));
-    let stolen = stolen_ticks() - stolen_before;
-    let shootdowns = of_shootdowns(&of_process(&lines, "loop_gap", &truth));
-    let sum = |field| shootdowns.iter().map(|gap| number(gap, field)).sum::<u64>();
-    let (unexplained_ns, total_ns) = (sum("unexplained_ns"), sum("duration_ns"));
-    let found = format!("{unexplained_ns} of {total_ns} ns in {} gaps unexplained", shootdowns.len());
-    if stolen > 0 {
-        // Nobody in the guest can name what the hypervisor takes, and the list prefers its gaps because they are long.
-        return not_run(NAME, &format!("the hypervisor took {stolen} clock ticks of the core meanwhile; {found}"));
+    let (mut unexplained_ns, mut total_ns, mut count, mut complete) = (0, 0, 0, 0);
+    for _ in 0..WATCHES {
+        let (lines, truth) = who(&format!("{} 200 1 0 2000 1", TIMES / WATCHES));
+        let [summary] = of_process(&lines, "loop", &truth)[..] else { panic!("{lines:?}") };
+        if number(summary, "not_listed") > 0 {
+            continue;
+        }
+        complete += 1;
+        for gap in of_shootdowns(&of_process(&lines, "loop_gap", &truth)) {
+            unexplained_ns += number(gap, "unexplained_ns");
+            total_ns += number(gap, "duration_ns");
+            count += 1;
+        }
     }
-    assert!(shootdowns.len() as u64 > TIMES / 200 && unexplained_ns * 10 <= total_ns, "{found}");
+    let found =
+        format!("{unexplained_ns} of {total_ns} ns in {count} gaps unexplained, {complete} of {WATCHES} watches");
+    eprintln!("{found}");
+    if complete == 0 {
+        return not_run(NAME, "the machine is so busy that no watch could list all gaps");
+    }
+    assert!(count > 20 && unexplained_ns * 10 <= total_ns, "{found}");
 }
 
 #[test]
