@@ -105,6 +105,26 @@ struct surefoot_restored {
 	uint64_t taken_realtime_ns;
 };
 
+/* A region of a checkpoint that is there. */
+struct surefoot_part {
+	/* Its name. */
+	const char *name;
+	/* Its length. */
+	size_t bytes;
+	/* Where it is to go: room for that many bytes. NULL before, and for one of 0 bytes. */
+	void *start;
+};
+
+/* Finds memory for what is brought back. */
+struct surefoot_placer {
+	/* Passed to the function; the library does not look at it. */
+	void *context;
+	/* Fills in where each part of a checkpoint goes. Returns 0, or any other number to refuse this checkpoint. It is
+	 * called in the thread of the call, once for each copy that is tried, and must not jump out of the call.
+	 */
+	int (*place)(void *context, uint64_t generation, struct surefoot_part *parts, size_t count);
+};
+
 /* Makes the settings of a job: memory in /dev/shm, no durable tier. All ranks make the same.
  *
  * Returns NULL when the name cannot be one: letters, digits and ._-:/[] are allowed. Free it with
@@ -196,6 +216,15 @@ int surefoot_checkpoint_save(surefoot_checkpoint *handle, struct surefoot_saved 
  * out is NULL or has room for a surefoot_restored.
  */
 int surefoot_checkpoint_restart(surefoot_checkpoint *handle, struct surefoot_restored *out);
+
+/* As surefoot_checkpoint_restart, for who does not know how long the regions were when they were saved: they go where
+ * the placer says for each checkpoint that is tried, and registered memory is left alone. Collective.
+ *
+ * Rules:
+ * placer is NULL, which is refused, or describes a function that names, for each part, room that nothing else uses
+ * until this call returns. out is NULL or has room for a surefoot_restored.
+ */
+int surefoot_checkpoint_restart_into(surefoot_checkpoint *handle, const struct surefoot_placer *placer, struct surefoot_restored *out);
 
 /* Checks and repairs what this rank keeps in memory and in the durable tier. Not collective. What was found is in
  * surefoot_checkpoint_report, a line for each copy.

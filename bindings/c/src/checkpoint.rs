@@ -6,8 +6,8 @@ use crate::status::{Failure, SurefootStatus, border, last_text, to_c};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use surefoot_checkpoint::generation::check_name;
-use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Place};
+use surefoot_checkpoint::generation::{RegionEntry, check_name};
+use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Manifest, Place};
 
 /// The settings of a job. Belongs to who made it; several threads may each use their own.
 #[repr(C)]
@@ -58,6 +58,34 @@ pub struct SurefootRestored {
     /// When it was taken, CLOCK_REALTIME nanoseconds.
     pub taken_realtime_ns: u64,
 }
+
+/// A region of a checkpoint that is there.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SurefootPart {
+    /// Its name.
+    pub name: *const c_char,
+    /// Its length.
+    pub bytes: usize,
+    /// Where it is to go: room for that many bytes. NULL before, and for one of 0 bytes.
+    pub start: *mut c_void,
+}
+
+/// Finds memory for what is brought back.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SurefootPlacer {
+    /// Passed to the function; the library does not look at it.
+    pub context: *mut c_void,
+    /// Fills in where each part of a checkpoint goes. Returns 0, or any other number to refuse this checkpoint. It is
+    /// called in the thread of the call, once for each copy that is tried, and must not jump out of the call.
+    pub place: Option<
+        unsafe extern "C" fn(context: *mut c_void, generation: u64, parts: *mut SurefootPart, count: usize) -> c_int,
+    >,
+}
+
+// SAFETY: the context is only passed on, and from the thread that is in the call.
+unsafe impl Send for SurefootPlacer {}
 
 /// What an open handle stands for.
 struct Job {
@@ -371,6 +399,57 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart(
         unsafe { put(out, told) };
         Ok(SurefootStatus::Ok)
     })
+}
+
+/// As surefoot_checkpoint_restart, for who does not know how long the regions were when they were saved: they go where
+/// the placer says for each checkpoint that is tried, and registered memory is left alone. Collective.
+///
+/// # Safety
+/// `placer` is NULL, which is refused, or describes a function that names, for each part, room that nothing else uses
+/// until this call returns. `out` is NULL or has room for a surefoot_restored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_restart_into(
+    handle: *mut SurefootCheckpoint,
+    placer: *const SurefootPlacer,
+    out: *mut SurefootRestored,
+) -> c_int {
+    on_job(handle, |job| {
+        job.report = CString::default();
+        // SAFETY: it is NULL or a placer, by the caller's promise.
+        let placer = unsafe { placer.as_ref() }.copied();
+        let Some(placer) = placer.filter(|placer| placer.place.is_some()) else {
+            return Err(Failure::argument("the placer or its function is NULL"));
+        };
+        let place = move |manifest: &Manifest, saved: &[RegionEntry]| placed(placer, manifest, saved);
+        // SAFETY: the function names room that is as long as it was asked for, by the caller's promise.
+        let Some(restored) = unsafe { job.checkpointer.restart_into(Box::new(place)) }? else {
+            return Ok(SurefootStatus::Nothing);
+        };
+        job.report = to_c(&restored.report);
+        let told =
+            SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
+        // SAFETY: by the caller's promise.
+        unsafe { put(out, told) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Asks the program where the regions of a checkpoint go.
+fn placed(placer: SurefootPlacer, manifest: &Manifest, saved: &[RegionEntry]) -> Result<Vec<*mut u8>, String> {
+    let Some(place) = placer.place else { return Err("there is no function".into()) };
+    let names: Vec<CString> = saved.iter().map(|entry| to_c(&entry.name)).collect();
+    let part = |(entry, name): (&RegionEntry, &CString)| SurefootPart {
+        name: name.as_ptr(),
+        // One that is longer than memory can be is refused by who asked.
+        bytes: usize::try_from(entry.bytes).unwrap_or(usize::MAX),
+        start: ptr::null_mut(),
+    };
+    let mut parts: Vec<SurefootPart> = saved.iter().zip(&names).map(part).collect();
+    // SAFETY: the parts and their names live through the call, and their number is right.
+    match unsafe { place(placer.context, manifest.generation.number, parts.as_mut_ptr(), parts.len()) } {
+        0 => Ok(parts.iter().map(|part| part.start.cast()).collect()),
+        number => Err(format!("the program refused it with {number}")),
+    }
 }
 
 /// Checks and repairs what this rank keeps in memory and in the durable tier. Not collective. What was found is in

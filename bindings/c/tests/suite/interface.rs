@@ -101,11 +101,12 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
                 surefoot_checkpoint_need(wrong, &mut is_needed),
                 surefoot_checkpoint_save(wrong, null_mut()),
                 surefoot_checkpoint_restart(wrong, null_mut()),
+                surefoot_checkpoint_restart_into(wrong, null(), null_mut()),
                 surefoot_checkpoint_scrub(wrong),
                 surefoot_checkpoint_finish(wrong),
             ]
         };
-        assert_eq!(refused, [ARGUMENT; 10], "{wrong:?}");
+        assert_eq!(refused, [ARGUMENT; 11], "{wrong:?}");
         assert!(out.is_null() && error().contains("surefoot_checkpoint"), "{}", error());
         assert_eq!(surefoot_checkpoint_close(wrong), if wrong.is_null() { OK } else { ARGUMENT });
         assert!(
@@ -171,6 +172,51 @@ fn memory_and_files_come_back_and_everything_has_its_words() {
         assert_eq!(surefoot_checkpoint_need(job, &mut is_needed), OK);
     }
     assert_eq!(is_needed, 0);
+    surefoot_checkpoint_close(job);
+}
+
+/// Room for each part, made when its length is known; the generation that was asked for comes first.
+struct Room(u64, Vec<(String, Vec<u8>)>);
+
+unsafe extern "C" fn make_room(context: *mut c_void, generation: u64, parts: *mut SurefootPart, count: usize) -> c_int {
+    // SAFETY: the context is the test's room, and the parts are as many as was said.
+    let (room, parts) = unsafe { (&mut *context.cast::<Room>(), std::slice::from_raw_parts_mut(parts, count)) };
+    if room.0 == u64::MAX {
+        return 7;
+    }
+    *room = Room(generation, parts.iter().map(|part| (text(part.name), vec![0; part.bytes])).collect());
+    for (part, (_, bytes)) in parts.iter_mut().zip(&mut room.1) {
+        part.start = bytes.as_mut_ptr().cast();
+    }
+    0
+}
+
+#[test]
+fn who_does_not_know_the_lengths_makes_room_when_asked() {
+    let home = Home::new();
+    let job = home.open(&[]);
+    let mut state = [9u8; 5000];
+    let mut room = Room(0, Vec::new());
+    let context = (&raw mut room).cast();
+    let placer = SurefootPlacer { context, place: Some(make_room) };
+    let without = SurefootPlacer { context, place: None };
+    // SAFETY: the state and the room stay where they are and are left alone during calls.
+    unsafe {
+        assert_eq!(surefoot_checkpoint_restart_into(job, &placer, null_mut()), SurefootStatus::Nothing as c_int);
+        assert_eq!(surefoot_checkpoint_protect(job, c"state".as_ptr(), state.as_mut_ptr().cast(), 5000), OK);
+        assert_eq!(surefoot_checkpoint_save(job, null_mut()), OK, "{}", error());
+        for refused in [null(), &raw const without] {
+            assert_eq!(surefoot_checkpoint_restart_into(job, refused, null_mut()), ARGUMENT);
+        }
+        state.fill(0);
+        assert_eq!(surefoot_checkpoint_restart_into(job, &placer, null_mut()), OK, "{}", error());
+    }
+    assert!(room.0 == 1 && room.1 == [("state".to_owned(), vec![9; 5000])] && state == [0; 5000]);
+    room.0 = u64::MAX;
+    // SAFETY: as above.
+    let refused = unsafe { surefoot_checkpoint_restart_into(job, &placer, null_mut()) };
+    assert_eq!(refused, SurefootStatus::NothingIntact as c_int);
+    assert!(error().contains("the program refused it with 7"), "{}", error());
     surefoot_checkpoint_close(job);
 }
 
