@@ -289,15 +289,42 @@ static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind,
 	bpf_ringbuf_submit(raised, BPF_RB_NO_WAKEUP);
 }
 
+/*
+ * Walks the user stack along frame pointers, and returns how many frames there are. The kernel's own walk finds the same
+ * and takes several times as long; this one also ends where a frame does not lie above the one before it.
+ */
+static __noinline int walk_user_stack(struct pt_regs *regs, u64 *frames)
+{
+	u64 frame = regs->bp, below = regs->sp, words[2];
+	u32 depth;
+
+	frames[0] = regs->ip;
+	for (depth = 1; depth < STACK_FRAMES; depth++) {
+		if (frame < below || frame & 7 || bpf_probe_read_user(words, sizeof(words), (void *)frame) || !words[1])
+			break;
+		frames[depth] = words[1];
+		below = frame + sizeof(words);
+		frame = words[0];
+	}
+	return depth;
+}
+
 /* In an interrupt, and in a kernel thread, the user stack is a bystander's or none. */
 static __always_inline void take_user_stack(void *ctx, struct raised *raised, u64 now)
 {
+	struct pt_regs *regs;
 	long bytes;
 
 	if (!raiser_config.user_stacks || raised->system_call == -1)
 		return;
-	bytes = bpf_get_stack(ctx, raised->user_stack, sizeof(raised->user_stack), BPF_F_USER_STACK);
-	raised->user_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
+	regs = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
+	if (regs->cs == USER32_CS) {
+		/* The frames of a 32-bit program are left to the kernel. */
+		bytes = bpf_get_stack(ctx, raised->user_stack, sizeof(raised->user_stack), BPF_F_USER_STACK);
+		raised->user_frames = bytes > 0 ? (u64)bytes >> 3 : 0;
+	} else {
+		raised->user_frames = walk_user_stack(regs, raised->user_stack);
+	}
 	if (raiser_config.user_stacks == USER_COPIED ||
 	    (raiser_config.user_stacks == USER_AUTO && raised->user_frames < SHORT_STACK_FRAMES))
 		copy_user_stack(now);

@@ -58,6 +58,7 @@ enum {
 	KNOWN_SETS = 16, /* a power of two */
 	TELL_EVERY_NS = 20000, /* between two kernel stacks that one core offers to be remembered */
 	REPEAT_NS = 50000, /* calls of one request to several cores follow each other within this */
+	USER32_CS = 0x23, /* of code of 32 bits, with every x86-64 kernel */
 	TLB_REMOTE_SHOOTDOWN = 1,
 	TLB_REMOTE_SEND_IPI = 4,
 };

@@ -20,7 +20,6 @@ fn config(cpus: &[u32], pid: Option<u32>) -> WhoConfig {
         user_stacks: false,
         stacks_per_s: 0,
         timeline: true,
-        ..WhoConfig::default()
     }
 }
 

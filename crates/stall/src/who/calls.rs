@@ -23,12 +23,30 @@ const SENT_NS: u64 = 10_000_000;
 /// What waits for each core, or comes from it; the oldest go first and are counted.
 const WAITING: usize = 4096;
 
+/// Tells the arrival of an interrupt from the return to it.
+#[derive(Debug, Default)]
+pub(crate) struct Depths {
+    /// Of each core how many contexts were open after its newest turn, and when that was.
+    newest: HashMap<CpuId, (u16, u64)>,
+}
+
+impl Depths {
+    /// Takes a turn of a core. True if it goes up: one that goes down returns to what was interrupted.
+    pub(crate) fn arrives(&mut self, cpu: CpuId, turn: &Turn) -> bool {
+        let (depth, _) = self.newest.insert(cpu, (turn.depth, turn.at_ns)).unwrap_or_default();
+        turn.depth > depth
+    }
+
+    fn newest_ns(&self, cpu: CpuId) -> u64 {
+        self.newest.get(&cpu).map_or(0, |(_, at_ns)| *at_ns)
+    }
+}
+
 /// Joins sent interrupts, or shootdowns, with arrivals.
 #[derive(Debug, Default)]
 pub struct CallJoiner {
     evidence: CallEvidence,
-    /// Of each core how many contexts were open after its newest turn, and when that was.
-    depths: HashMap<CpuId, (u16, u64)>,
+    depths: Depths,
     sent: HashMap<CpuId, VecDeque<Raised>>,
     /// Of each sending core its shootdowns, oldest first.
     flushes: HashMap<CpuId, VecDeque<Raised>>,
@@ -63,9 +81,7 @@ impl CallJoiner {
 
     /// Takes a turn of a core, after all records that were left before it. Gives the calls that arrived with it.
     pub fn turn(&mut self, cpu: CpuId, turn: &Turn) -> Vec<Arrival> {
-        let (depth, _) = self.depths.insert(cpu, (turn.depth, turn.at_ns)).unwrap_or_default();
-        // A turn that goes down returns to an interrupt; one that goes up is its arrival.
-        if !CALL_VECTORS.contains(&turn.cause) || turn.depth <= depth {
+        if !self.depths.arrives(cpu, turn) || !CALL_VECTORS.contains(&turn.cause) {
             return Vec::new();
         }
         match self.evidence {
@@ -154,7 +170,7 @@ impl CallJoiner {
     /// To be called after each look: what arrived before the look before this one, and flushed nothing, was another
     /// call, whose raiser nobody can tell.
     pub fn settle(&mut self, cpu: CpuId) -> Vec<Arrival> {
-        let newest_ns = self.depths.get(&cpu).map_or(0, |(_, at_ns)| *at_ns);
+        let newest_ns = self.depths.newest_ns(cpu);
         let until_ns = self.settled_ns.insert(cpu, newest_ns).unwrap_or(0);
         let mut arrivals = Vec::new();
         if let Some(waiting) = self.arrived.get_mut(&cpu) {
@@ -239,6 +255,17 @@ mod tests {
         assert_eq!(raisers(&joiner.turn(HERE, &arrival(91 + SENT_NS))), [None]);
         assert_eq!(joiner.forgotten(), 1);
         assert_eq!(raisers(&joiner.turn(CpuId(2), &arrival(95))), [Some(15)]);
+    }
+
+    #[test]
+    fn a_return_to_an_interrupt_is_no_second_arrival() {
+        const NMI: u16 = 3;
+        let mut depths = Depths::default();
+        let mut turn = |cause, depth| depths.arrives(HERE, &Turn { at_ns: 1, cause, depth, pid: 0 });
+        let interrupt = |arrives: [bool; 4]| assert_eq!(arrives, [true, true, false, false]);
+        interrupt([turn(4, 1), turn(NMI, 2), turn(4, 1), turn(1, 0)]);
+        interrupt([turn(4, 1), turn(NMI, 2), turn(4, 1), turn(1, 0)]);
+        assert!(depths.arrives(CpuId(2), &arrival(1)), "each core has its own");
     }
 
     #[test]

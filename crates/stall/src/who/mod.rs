@@ -20,6 +20,7 @@ mod stacks;
 mod system_calls;
 mod timeline;
 mod unwind;
+mod unwinding;
 mod watch;
 
 pub use limit::{Limits, limited};

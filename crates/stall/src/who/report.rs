@@ -31,6 +31,7 @@ impl Watch {
             ..WhoReport::default()
         };
         report.missing.extend(self.stacks.missing().map(|missing| missing.why.clone()));
+        report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound()));
         if let Ok(interrupts) = Interrupts::read(&self.root) {
             self.names.learn(&interrupts);
         }
@@ -106,8 +107,45 @@ fn counts_since(now: RaiserCounts, before: RaiserCounts) -> RaiserCounts {
         without_stack: now.without_stack - before.without_stack,
         dropped: now.dropped - before.dropped,
         copies_dropped: now.copies_dropped - before.copies_dropped,
+        stacks_recalled: now.stacks_recalled - before.stacks_recalled,
+        stacks_checked: now.stacks_checked - before.stacks_checked,
+        stacks_differ: now.stacks_differ - before.stacks_differ,
+        stacks_forgotten: now.stacks_forgotten - before.stacks_forgotten,
         missed: now.missed - before.missed,
     }
+}
+
+/// What is wrong or missing with the stacks, each as a sentence with the name of its counter.
+fn missing_stacks(counts: &RaiserCounts, not_unwound: u64) -> Vec<String> {
+    let mut missing = Vec::new();
+    if counts.copies_dropped > 0 {
+        missing.push(format!(
+            "{} copies of user stacks found no room (copies_dropped): those stacks end where frame pointers do",
+            counts.copies_dropped
+        ));
+    }
+    if not_unwound > 0 {
+        missing.push(format!(
+            "{not_unwound} copies of user stacks were not unwound in time (not_unwound): those stacks end where frame \
+             pointers do"
+        ));
+    }
+    if counts.stacks_differ > 0 {
+        missing.push(format!(
+            "{} of {} kernel stacks that were walked to check what is remembered of them were different \
+             (stacks_differ); {} were taken from memory",
+            counts.stacks_differ,
+            counts.stacks_checked,
+            counts.stacks_recalled - counts.stacks_checked.min(counts.stacks_recalled)
+        ));
+    }
+    if counts.stacks_forgotten > 0 {
+        missing.push(format!(
+            "{} records have no kernel stack, because what they remembered had made room (stacks_forgotten)",
+            counts.stacks_forgotten
+        ));
+    }
+    missing
 }
 
 /// What runs when such an interrupt arrives, where the kernel has one answer.
@@ -152,4 +190,30 @@ fn tick_statement(dependency: u32, count: u64) -> String {
     let reasons: Vec<&str> =
         BITS.iter().enumerate().filter(|(bit, _)| dependency >> bit & 1 == 1).map(|(_, reason)| *reason).collect();
     format!("the tick was kept {count} times by {}", reasons.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_are_missing_or_different_are_said_and_nothing_else() {
+        assert!(missing_stacks(&RaiserCounts { stacks_recalled: 9, ..RaiserCounts::default() }, 0).is_empty());
+        let counts = RaiserCounts {
+            copies_dropped: 3,
+            stacks_recalled: 640,
+            stacks_checked: 10,
+            stacks_differ: 1,
+            stacks_forgotten: 2,
+            ..RaiserCounts::default()
+        };
+        let said = missing_stacks(&counts, 4);
+        assert_eq!(said.len(), 4);
+        assert!(said[0].starts_with("3 copies") && said[1].starts_with("4 copies"), "{said:?}");
+        assert!(
+            said[2].starts_with("1 of 10 kernel stacks") && said[2].ends_with("630 were taken from memory"),
+            "{said:?}"
+        );
+        assert!(said[3].starts_with("2 records"), "{said:?}");
+    }
 }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
-use surefoot_probes::{Raised, UserCopy};
+use surefoot_probes::UserCopy;
 use walk::Registers;
 
 /// Frames of one stack.
@@ -76,18 +76,6 @@ impl Unwinder {
             files: HashMap::new(),
             files_bytes: 0,
             context: UnwindContext::new(),
-        }
-    }
-
-    /// Takes the copied stack out of a record and, where the walk gives more frames than frame pointers gave, puts
-    /// them in.
-    pub(crate) fn complete(&mut self, raised: &mut Raised) {
-        let Some(copy) = raised.user_copy.take() else { return };
-        let frames = self.frames(raised.pid, &copy);
-        if frames.len() > raised.user_stack.len() {
-            raised.user_stack = frames;
-            // The walk has the caller of a frameless wrapper, so it need not be guessed.
-            raised.user_top = 0;
         }
     }
 

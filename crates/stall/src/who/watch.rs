@@ -1,5 +1,6 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
+use super::calls::Depths;
 use super::joiner::{Arrival, Joiner};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
 use super::presence::Presence;
@@ -7,7 +8,7 @@ use super::raisers::RaiserTable;
 use super::report;
 use super::stacks::Stacks;
 use super::timeline::Recorder;
-use super::unwind::Unwinder;
+use super::unwinding::Unwinding;
 use super::{WhoConfig, limit};
 use crate::Error;
 use crate::collect::cost::OwnCost;
@@ -36,12 +37,13 @@ pub struct Watch {
     pub(super) raisers: Raisers,
     pub(super) names: Names,
     pub(super) stacks: Stacks,
-    unwinder: Unwinder,
+    pub(super) unwinding: Unwinding<(Place, Certainty, String)>,
     pub(super) joiner: Joiner,
     pub(super) table: RaiserTable,
     pub(super) presence: Presence,
     next_mark: HashMap<CpuId, u64>,
     next_turn: HashMap<CpuId, u64>,
+    depths: Depths,
     pub(super) ticks: BTreeMap<(CpuId, u32), u64>,
     pub(super) joined: (u64, u64),
     pub(super) lost_marks: u64,
@@ -53,7 +55,7 @@ pub struct Watch {
 }
 
 /// Something that arrived: where, as what, and when.
-struct Place {
+pub(super) struct Place {
     cpu: CpuId,
     cause: Cause,
     at_ns: u64,
@@ -87,6 +89,7 @@ impl Watch {
                 user_stacks: if config.user_stacks { UserStacks::Auto } else { UserStacks::None },
                 stacks_per_s: config.stacks_per_s,
                 hidden_tracepoints,
+                ..RaiserOptions::default()
             },
         )?;
         let mut watch = Watch {
@@ -97,11 +100,12 @@ impl Watch {
             raisers,
             names: Names::load(root),
             stacks: Stacks::load(root),
-            unwinder: Unwinder::new(root),
+            unwinding: Unwinding::start(root),
             table: RaiserTable::named_aside(root),
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
             next_turn: HashMap::new(),
+            depths: Depths::default(),
             ticks: BTreeMap::new(),
             joined: (0, 0),
             lost_marks: 0,
@@ -149,8 +153,7 @@ impl Watch {
             }
             arrived.push((cpu, marks, turns));
         }
-        for mut raised in self.raisers.take() {
-            self.unwinder.complete(&mut raised);
+        for raised in self.raisers.take() {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             if let Some(arrival) = self.joiner.raised(raised) {
                 self.count(probes, cpu, at_ns, arrival);
@@ -163,12 +166,16 @@ impl Watch {
                     self.count(probes, cpu, mark.at_ns, arrival);
                 }
             }
-            for turn in turns.iter().filter(|turn| turn.cause == RESCHEDULE && turn.depth > 0) {
-                let arrival = self.joiner.reschedule(cpu, turn.at_ns);
-                self.count(probes, cpu, turn.at_ns, arrival);
+            for turn in &turns {
+                let has_arrived = self.depths.arrives(cpu, turn) && turn.cause == RESCHEDULE;
+                if has_arrived {
+                    let arrival = self.joiner.reschedule(cpu, turn.at_ns);
+                    self.count(probes, cpu, turn.at_ns, arrival);
+                }
             }
         }
         self.loops.join(probes);
+        self.take_unwound(Duration::ZERO);
         self.table.take_names(Duration::ZERO);
         self.presence.look(probes, &self.names, clock::monotonic_ns());
     }
@@ -193,6 +200,10 @@ impl Watch {
         self.loops.last_poll_follows();
         self.look(probes);
         let end_ns = clock::monotonic_ns();
+        self.take_unwound(NAMING_PATIENCE);
+        for (raised, arrival) in self.unwinding.give_up() {
+            self.count_known(arrival, &raised);
+        }
         let mut found = limit::limited(self.report(probes, end_ns, NAMING_PATIENCE), &limit::Limits::RECORDING);
         self.loops.report(&mut found, GAPS_LISTED);
         let (timeline, table) = (self.timeline, self.table);
@@ -266,19 +277,33 @@ impl Watch {
     }
 
     fn count_raiser(&mut self, place: Place, certainty: Certainty, function: String, raiser: Option<Raised>) {
-        let Place { cpu, cause, at_ns } = place;
-        let row = match &raiser {
-            Some(raised) => self.table.count(&self.stacks, (cpu, cause.clone()), certainty, function, raised),
-            None => {
-                self.table.count_unknown((cpu, cause.clone()));
-                None
+        let Some(raised) = raiser else {
+            let Place { cpu, cause, at_ns } = place;
+            self.table.count_unknown((cpu, cause.clone()));
+            if let Some(timeline) = &mut self.timeline {
+                timeline.arrival(cpu, &cause, at_ns, None, None);
             }
+            return;
         };
-        if let Some(raised) = &raiser {
-            self.loops.arrived(cpu, &cause, at_ns, raised);
+        self.loops.arrived(place.cpu, &place.cause, place.at_ns, &raised);
+        if let Some((raised, arrival)) = self.unwinding.keep(raised, (place, certainty, function)) {
+            self.count_known(arrival, &raised);
         }
+    }
+
+    /// Counts the arrivals whose raisers' stacks have been unwound meanwhile; waits for those that are missing, but no
+    /// longer than `patience`.
+    pub(super) fn take_unwound(&mut self, patience: Duration) {
+        for (raised, arrival) in self.unwinding.take(patience) {
+            self.count_known(arrival, &raised);
+        }
+    }
+
+    fn count_known(&mut self, (place, certainty, function): (Place, Certainty, String), raised: &Raised) {
+        let Place { cpu, cause, at_ns } = place;
+        let row = self.table.count(&self.stacks, (cpu, cause.clone()), certainty, function, raised);
         if let Some(timeline) = &mut self.timeline {
-            timeline.arrival(cpu, &cause, at_ns, row, raiser.map(|raised| raised.at_ns));
+            timeline.arrival(cpu, &cause, at_ns, row, Some(raised.at_ns));
         }
     }
 

@@ -239,9 +239,13 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop_to_a_microsecond() {
     };
     assert!(on_tape.len() > 20, "{} interruptions, {} gaps", on_tape.len(), waiting.len());
     let held = on_tape.iter().filter(|span| holds(span, 1_000)).count();
-    eprintln!("{held} of {} interruptions in {} gaps", on_tape.len(), waiting.len());
     // Now and then the kernel's side misses the switch back to the loop; the tape then has an interruption too many.
-    assert!(held * 100 >= on_tape.len() * 97, "{held} of {} interruptions lie in a gap", on_tape.len());
+    assert!(
+        held * 100 >= on_tape.len() * 97,
+        "{held} of {} interruptions lie in {} gaps",
+        on_tape.len(),
+        waiting.len()
+    );
 
     let mut report = WhoReport::default();
     loops.report(&mut report, GAPS_LISTED);
@@ -264,6 +268,10 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop_to_a_microsecond() {
         |gap: &LoopGap| on_tape.iter().any(|span| span.0 < gap.start_ns + gap.duration_ns && gap.start_ns < span.1);
     let (with, without): (Vec<&LoopGap>, Vec<&LoopGap>) = report.loop_gaps.iter().partition(|gap| touched(gap));
     let named = with.iter().filter(|gap| !gap.parts.is_empty()).count();
-    assert!(with.len() > 20 && named * 100 >= with.len() * 90, "{named} of {}", with.len());
-    eprintln!("{named} of {} gaps with an interruption have causes; {} gaps have none", with.len(), without.len());
+    assert!(
+        with.len() > 20 && named * 100 >= with.len() * 90,
+        "{named} of {} gaps with an interruption have causes; {} gaps have none",
+        with.len(),
+        without.len()
+    );
 }
