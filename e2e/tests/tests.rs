@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod browser;
+mod checkpoint;
 mod cost;
 mod ecc;
+mod ecc_hardware;
 mod history;
 mod inloop;
 mod ledger;
