@@ -121,17 +121,8 @@ fn text(job: &Job, plan: &Plan) -> String {
     if let Some(bearable) = plan.bearable_bytes_per_s {
         text += &format!("The drive bears {} a day until the wished end of its life.\n", size(bearable * 86_400.0));
     }
-    let header = [
-        "",
-        "choice",
-        "memory every",
-        "SSD every",
-        "waste",
-        "lost work",
-        "oldest copy",
-        "a day",
-        "drive ends",
-    ];
+    let header =
+        ["", "choice", "memory every", "SSD every", "waste", "lost work", "oldest copy", "a day", "drive ends"];
     let mut table = Table::new(&header, &[0, 1]);
     for (choice, outcome, is_chosen) in choices(plan) {
         let name = match choice {

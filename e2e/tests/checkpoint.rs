@@ -1,0 +1,392 @@
+//! `surefoot checkpoint`: each command on real checkpoints, real files and hostile directories.
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
+use surefoot_e2e::command::{Finished, Surefoot, surefoot};
+use surefoot_e2e::disk::TinyDisk;
+use surefoot_e2e::machine::{Need, turn};
+use surefoot_testkit::not_run::not_run;
+
+const BYTES: usize = 300_000;
+
+fn checkpoint(words: &str) -> Surefoot {
+    surefoot("checkpoint").words(words)
+}
+
+/// Bytes that are no pattern.
+fn content(seed: u32, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+/// A job with checkpoints 1 to 4, of which 2 and 4 are on the SSD.
+struct Tiers {
+    home: tempfile::TempDir,
+}
+
+impl Tiers {
+    fn path(&self, below: &str) -> PathBuf {
+        self.home.path().join(below)
+    }
+
+    fn open(&self) -> Checkpointer {
+        let mut config = Config::new("training", self.path("memory"), Some(self.path("ssd")));
+        config.policy = Policy::Fixed(Fixed::EveryNth(2));
+        Checkpointer::open(config, Box::new(Alone)).unwrap()
+    }
+
+    fn with_job() -> Self {
+        let tiers = Tiers { home: tempfile::tempdir().unwrap() };
+        fs::create_dir(tiers.path("memory")).unwrap();
+        fs::create_dir(tiers.path("ssd")).unwrap();
+        let mut job = tiers.open();
+        let mut state = vec![0; BYTES];
+        // SAFETY: the state outlives the job and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        for step in 1..=4 {
+            state.copy_from_slice(&content(step, BYTES));
+            job.checkpoint().unwrap();
+        }
+        job.finish().unwrap();
+        drop(job);
+        tiers
+    }
+
+    /// The image of a checkpoint, as the command says.
+    fn image(&self, number: u64) -> PathBuf {
+        let lines = checkpoint("verify --json").arg(self.home.path()).run().json();
+        let line = lines.iter().find(|line| line["generation"] == number).unwrap();
+        PathBuf::from(line["image"].as_str().unwrap())
+    }
+
+    fn run(&self, words: &str) -> Finished {
+        checkpoint(words).arg(self.home.path()).run()
+    }
+}
+
+fn spoil(path: &Path, page: u64) {
+    fs::File::options().write(true).open(path).unwrap().write_all_at(&[0x5A; 4096], page * 4096).unwrap();
+}
+
+fn states(lines: &[Value]) -> Vec<(u64, &str)> {
+    let copies = lines.iter().filter(|line| line["type"] == "copy");
+    let mut all: Vec<(u64, &str)> =
+        copies.map(|line| (line["generation"].as_u64().unwrap_or(0), line["state"].as_str().unwrap())).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn checkpoints_are_listed_checked_scrubbed_and_restored() {
+    let Some(_turn) = turn("checkpoints_are_listed_checked_scrubbed_and_restored", Need::Nothing) else { return };
+    let tiers = Tiers::with_job();
+    let listed = tiers.run("list --json");
+    let lines = listed.expect_code(0).json();
+    let numbers: Vec<u64> = lines.iter().map(|line| line["generation"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [3, 1, 4, 2], "{lines:#?}");
+    for line in &lines {
+        assert_eq!((line["job"].as_str(), line["payload_bytes"].as_u64()), (Some("training"), Some(BYTES as u64)));
+        assert_eq!(line["is_committed"].as_bool(), (line["tier"] == "durable").then_some(true));
+    }
+    let table = tiers.run("list").stdout;
+    assert!(table.contains("taken (UTC)") && table.contains("1 of 1") && table.contains("300 kB"), "{table}");
+    let checked = tiers.run("verify --json").expect_code(0).json();
+    assert_eq!(states(&checked), [(1, "whole"), (2, "whole"), (3, "whole"), (4, "whole")]);
+    // In memory there is parity; on the SSD there are checksums.
+    spoil(&tiers.image(3), 7);
+    spoil(&tiers.image(2), 7);
+    let checked = tiers.run("verify --json").expect_code(1).json();
+    assert_eq!(states(&checked), [(1, "whole"), (2, "lost"), (3, "repairable"), (4, "whole")]);
+    let table = tiers.run("verify").expect_code(1).stdout.clone();
+    assert!(table.contains("row 2") && table.contains("1 repairable, 1 lost"), "{table}");
+    let scrubbed = tiers.run("scrub --json").expect_code(1).json();
+    assert_eq!(states(&scrubbed), [(1, "whole"), (2, "lost"), (3, "repaired"), (4, "whole")]);
+    let checked = tiers.run("verify --json").expect_code(1).json();
+    assert_eq!(states(&checked)[2], (3, "whole"));
+    let out = tiers.path("out");
+    let restore = |words: &str| checkpoint("restore --job training").words(words).arg("--to").arg(&out);
+    restore("--generation 2").arg(tiers.home.path()).run().expect_code(1);
+    assert!(!out.exists());
+    let lines = restore("--json").arg(tiers.home.path()).run().expect_code(0).json();
+    assert_eq!((lines[0]["generation"].as_u64(), lines[0]["file_count"].as_u64()), (Some(4), Some(1)));
+    assert!(fs::read(out.join("rank-00000/regions/state")).unwrap() == content(4, BYTES));
+    restore("").arg(tiers.home.path()).run().expect_refusal(2, &["out", "there already"]);
+}
+
+#[test]
+fn a_running_job_is_not_scrubbed() {
+    let Some(_turn) = turn("a_running_job_is_not_scrubbed", Need::Nothing) else { return };
+    let tiers = Tiers::with_job();
+    let job = tiers.open();
+    tiers.run("scrub").expect_refusal(2, &["lock", "running"]);
+    tiers.run("verify").expect_code(0);
+    drop(job);
+    tiers.run("scrub").expect_code(0);
+}
+
+#[test]
+fn directories_that_cannot_be_used_are_refused() {
+    let Some(_turn) = turn("directories_that_cannot_be_used_are_refused", Need::Nothing) else { return };
+    let tiers = Tiers::with_job();
+    for command in ["list", "verify", "scrub", "restore --job x --to /tmp/never"] {
+        checkpoint(command).arg("/nowhere/at/all").run().expect_refusal(2, &["/nowhere/at/all", "No such file"]);
+        let file = tiers.path("file");
+        fs::write(&file, "x").unwrap();
+        checkpoint(command).arg(&file).run().expect_refusal(2, &["file", "Not a directory"]);
+    }
+    checkpoint("restore --job other --to /tmp/never").arg(tiers.home.path()).run().expect_refusal(2, &["training"]);
+    let unborn = tiers.path("no/such/parent");
+    let restore = checkpoint("restore --job training --to").arg(&unborn).arg(tiers.home.path());
+    restore.run().expect_refusal(2, &["no/such/parent", "No such file"]);
+    // What lies there but cannot be believed is said, and the rest is listed.
+    let manifest = tiers.path("memory/training/rank-00000/slot-0.manifest");
+    let copy = tiers.path("memory/training/rank-00000/slot-0.copy");
+    for (hostile, words) in [
+        (b"SFCKPT99\xFF\xFF\xFF\xFF....and so on".to_vec(), "version \"99\""),
+        (b"SFCKPT01\xFF\xFF\xFF\xFF....and so on".to_vec(), "4294967295 bytes"),
+        (Vec::new(), "shorter"),
+        (vec![0; 3 << 20], "no manifest"),
+    ] {
+        fs::write(&manifest, &hostile).unwrap();
+        fs::write(&copy, &hostile).unwrap();
+        let listed = tiers.run("list");
+        assert!(listed.expect_code(0).stdout.contains(words), "{words}: {listed:#?}");
+        tiers.run("verify").expect_code(1);
+    }
+    fs::remove_file(&manifest).unwrap();
+    fs::remove_file(&copy).unwrap();
+    symlink("/dev/zero", &manifest).unwrap();
+    symlink(tiers.home.path(), tiers.path("ssd/loop")).unwrap();
+    let listed = tiers.run("list");
+    assert!(listed.expect_code(0).stdout.contains("symbolic link"), "{listed:#?}");
+}
+
+#[test]
+fn another_users_checkpoints_are_out_of_reach() {
+    let Some(_turn) = turn("another_users_checkpoints_are_out_of_reach", Need::Root) else { return };
+    let tiers = Tiers::with_job();
+    fs::set_permissions(tiers.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(tiers.path("memory"), fs::Permissions::from_mode(0o755)).unwrap();
+    checkpoint("list").arg(tiers.path("memory/training")).as_nobody().run().expect_refusal(2, &["Permission denied"]);
+    let listed = checkpoint("list").arg(tiers.path("memory")).as_nobody().run();
+    assert!(listed.expect_code(0).stdout.contains("Permission denied"), "{listed:#?}");
+}
+
+struct Foreign {
+    home: tempfile::TempDir,
+}
+
+impl Foreign {
+    fn new(bytes: usize) -> Self {
+        let foreign = Foreign { home: tempfile::tempdir().unwrap() };
+        fs::write(foreign.path(), content(9, bytes)).unwrap();
+        foreign
+    }
+
+    fn path(&self) -> PathBuf {
+        self.home.path().join("model.safetensors")
+    }
+
+    fn run(&self, words: &str) -> Finished {
+        checkpoint(words).arg(self.path()).run()
+    }
+
+    /// Changes the file as a bad disk does: the time of its last write stays.
+    fn harm(&self, change: impl FnOnce(&fs::File)) {
+        let file = fs::File::options().write(true).open(self.path()).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        change(&file);
+        file.set_times(fs::FileTimes::new().set_modified(modified)).unwrap();
+    }
+
+    fn is_whole(&self, bytes: usize) -> bool {
+        fs::read(self.path()).unwrap() == content(9, bytes)
+    }
+}
+
+#[test]
+fn files_of_other_programs_are_protected_and_repaired() {
+    let Some(_turn) = turn("files_of_other_programs_are_protected_and_repaired", Need::Nothing) else { return };
+    let bytes = 5_000_000;
+    let foreign = Foreign::new(bytes);
+    let line = foreign.run("protect --json").expect_code(0).json();
+    assert_eq!((line[0]["file_bytes"].as_u64(), line[0]["is_new"].as_bool()), (Some(5_000_000), Some(true)));
+    assert!(foreign.run("protect").expect_code(0).stdout.contains("already"));
+    assert!(foreign.run("repair --check").expect_code(0).stdout.contains("whole"));
+    foreign.harm(|file| file.write_all_at(&[0; 300_000], 1_000_000).unwrap());
+    let found = foreign.run("repair --check --json");
+    assert_eq!(found.expect_code(1).json()[0]["state"], "repairable");
+    assert!(foreign.run("repair").expect_code(0).stdout.contains("repaired"));
+    assert!(foreign.is_whole(bytes));
+    foreign.harm(|file| file.set_len(4_300_000).unwrap());
+    let found = foreign.run("repair --check");
+    assert!(found.expect_code(1).stdout.contains("700000 bytes shorter"), "{found:#?}");
+    foreign.run("repair").expect_code(0);
+    assert!(foreign.is_whole(bytes));
+    let sidecar = foreign.home.path().join("model.safetensors.surefoot");
+    let good = fs::read(&sidecar).unwrap();
+    fs::File::options().write(true).open(&sidecar).unwrap().write_all_at(&[1; 9000], 20_000).unwrap();
+    assert!(foreign.run("repair").expect_code(0).stdout.contains("pages of parity bad"));
+    assert_eq!(fs::read(&sidecar).unwrap(), good);
+    // Four columns of the 77 rows are gone: the rows are named, and nothing is touched.
+    foreign.harm(|file| file.set_len(3_700_000).unwrap());
+    let lost = foreign.run("repair");
+    let said = &lost.expect_code(1).stdout;
+    assert!(said.contains("nothing was changed") && said.contains("of row") && said.contains("rows more"), "{lost:#?}");
+    assert_eq!(fs::metadata(foreign.path()).unwrap().len(), 3_700_000);
+    // A file that was written to on purpose is not taken for a damaged one.
+    fs::write(foreign.path(), content(9, bytes)).unwrap();
+    fs::File::options().write(true).open(foreign.path()).unwrap().write_all_at(b"edited", 77).unwrap();
+    let left = foreign.run("repair");
+    assert!(left.expect_code(1).stdout.contains("left alone"), "{left:#?}");
+    foreign.run("repair --force").expect_code(0);
+    assert!(foreign.is_whole(bytes));
+    let names = fs::read_dir(foreign.home.path()).unwrap().count();
+    assert_eq!(names, 2, "nothing is left beside");
+}
+
+#[test]
+fn files_that_cannot_be_protected_are_refused_and_the_others_are_done() {
+    let Some(_turn) = turn("files_that_cannot_be_protected_are_refused_and_the_others_are_done", Need::Nothing) else {
+        return;
+    };
+    let foreign = Foreign::new(100_000);
+    let link = foreign.home.path().join("link");
+    symlink(foreign.path(), &link).unwrap();
+    let mixed = checkpoint("protect /nowhere/at/all").arg(foreign.path()).arg(&link).run();
+    mixed.expect_code(2);
+    assert!(mixed.stdout.contains("protected by") && mixed.stderr.contains("symbolic link"), "{mixed:#?}");
+    assert!(mixed.stderr.contains("/nowhere/at/all"), "{mixed:#?}");
+    checkpoint("protect").arg(foreign.home.path()).run().expect_refusal(2, &["no regular file"]);
+    checkpoint("protect /dev/zero").run().expect_refusal(2, &["/dev/zero", "no regular file"]);
+    let other = Foreign::new(10);
+    other.run("repair").expect_refusal(2, &["model.safetensors.surefoot", "No such file"]);
+    fs::write(other.home.path().join("model.safetensors.surefoot"), vec![7; 9000]).unwrap();
+    other.run("repair --check").expect_refusal(2, &["no label of a sidecar"]);
+    other.run("protect").expect_refusal(2, &["--force"]);
+}
+
+#[test]
+fn full_and_read_only_disks_are_said_and_leave_nothing() {
+    let test = "full_and_read_only_disks_are_said_and_leave_nothing";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    let disk = match TinyDisk::mount(8 << 20) {
+        Ok(disk) => disk,
+        Err(why) => return not_run(test, &why),
+    };
+    let file = disk.path().join("model.pt");
+    fs::write(&file, content(3, 2_000_000)).unwrap();
+    let filler = disk.fill(100_000);
+    checkpoint("protect").arg(&file).run().expect_refusal(2, &["model.pt.surefoot", "No space left"]);
+    let names = || fs::read_dir(disk.path()).unwrap().count();
+    assert_eq!(names(), 2, "only the file and what fills the disk");
+    fs::remove_file(&filler).unwrap();
+    checkpoint("protect").arg(&file).run().expect_code(0);
+    let damaged = fs::File::options().write(true).open(&file).unwrap();
+    damaged.write_all_at(&[0; 4096], 500_000).unwrap();
+    drop(damaged);
+    let before = fs::read(&file).unwrap();
+    disk.fill(100_000);
+    checkpoint("repair --force").arg(&file).run().expect_refusal(2, &["model.pt", "No space left"]);
+    assert!(fs::read(&file).unwrap() == before && names() == 3, "the damaged file is as it was");
+    let tiers = Tiers::with_job();
+    let out = disk.path().join("out");
+    let restore = checkpoint("restore --job training --to").arg(&out).arg(tiers.home.path());
+    restore.run().expect_refusal(2, &["bytes are needed"]);
+    assert!(!out.exists() && names() == 3);
+    let remounted = std::process::Command::new("mount").args(["-o", "remount,ro"]).arg(disk.path()).status().unwrap();
+    assert!(remounted.success());
+    checkpoint("repair --force").arg(&file).run().expect_refusal(2, &["Read-only file system"]);
+    checkpoint("repair --check").arg(&file).run().expect_code(1);
+    checkpoint("protect --force").arg(&file).run().expect_refusal(2, &["Read-only file system"]);
+}
+
+const LARGE: &str = "plan --size 64GB --memory-mtbf-s 3600 --durable-mtbf-s 10800";
+
+#[test]
+fn plans_show_the_trade_and_the_chart_is_a_picture() {
+    let Some(_turn) = turn("plans_show_the_trade_and_the_chart_is_a_picture", Need::Nothing) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let chart = folder.path().join("plan.svg");
+    let run = checkpoint(LARGE).words("--rated-bytes 1200TB --json --chart").arg(&chart).run();
+    let lines = run.expect_code(0).json();
+    let of = |choice: &str| lines.iter().find(|line| line["choice"] == choice).unwrap();
+    let value = |choice: &str, name: &str| of(choice)[name].as_f64().unwrap();
+    assert!((value("least_waste", "durable_interval_s") - 2_352.0).abs() < 2.0);
+    assert!((value("least_waste", "waste_share") - 0.33).abs() < 0.005);
+    assert!((value("drive_lasts", "durable_interval_s") - 8_421.0).abs() < 12.0);
+    assert!((value("drive_lasts", "waste_share") - 0.53).abs() < 0.006);
+    assert_eq!((&of("drive_lasts")["is_chosen"], &of("drive_lasts")["bound"]), (&true.into(), &"endurance".into()));
+    let picture = fs::read_to_string(&chart).unwrap();
+    assert!(picture.starts_with("<svg xmlns") && picture.ends_with("</svg>\n") && picture.contains("(chosen)"));
+    let table = checkpoint(LARGE).words("--rated-bytes 1200TB --staleness-max-s 3600").run();
+    assert!(table.expect_code(0).stdout.contains("buy 3.6 times the endurance, or accept 20 points"), "{table:#?}");
+    assert!(table.stdout.contains("wears the drive out in 1.40 years instead of 5.00"), "{table:#?}");
+}
+
+#[test]
+fn the_papers_table_comes_out_of_the_simulation() {
+    let Some(_turn) = turn("the_papers_table_comes_out_of_the_simulation", Need::Nothing) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let chart = folder.path().join("figures.svg");
+    let run = checkpoint("simulate --sizes 0.8GB,8GB --json --chart").arg(&chart).run();
+    let lines = run.expect_code(0).json();
+    let value = |policy: &str, size: f64, name: &str| {
+        let line = lines.iter().find(|line| line["policy"] == policy && line["size_bytes"] == size).unwrap();
+        line[name].as_f64().unwrap()
+    };
+    for (policy, size, slowdown) in [
+        ("none", 8e9, 1.0),
+        ("ssd", 0.8e9, 1.64),
+        ("ssd", 8e9, 7.40),
+        ("lifetime", 8e9, 2.40),
+        ("lifetime-performance", 0.8e9, 1.11),
+        ("every-10th", 8e9, 2.17),
+        ("memory", 8e9, 1.59),
+    ] {
+        let ours = value(policy, size, "slowdown");
+        assert!((ours - slowdown).abs() < 0.011, "{policy} {size}: {ours}");
+    }
+    assert!(value("surefoot", 8e9, "drive_years") > 4.95);
+    assert!(fs::read_to_string(&chart).unwrap().contains("Drive life"));
+    let table = checkpoint("simulate --sizes 8GB --policy memory,surefoot --iterations 100").run();
+    let said = &table.expect_code(0).stdout;
+    assert!(said.contains("100 iterations") && said.contains("no measurement of this machine"), "{said}");
+}
+
+#[test]
+fn numbers_that_are_none_are_refused() {
+    let Some(_turn) = turn("numbers_that_are_none_are_refused", Need::Nothing) else { return };
+    for (words, said) in [
+        ("--size 0", &["--size", "such as 64GB"][..]),
+        ("--size -5GB", &["-5"]),
+        ("--size 1e300", &["--size", "such as 64GB"]),
+        ("--size 64XB", &["--size", "such as 64GB"]),
+        ("--size 64GB --memory-mtbf-s 0", &["--memory-mtbf-s", "above 0"]),
+        ("--size 64GB --memory-mtbf-s nan", &["--memory-mtbf-s", "above 0"]),
+        ("--size 64GB --memory-mtbf-s 5 --durable-mtbf-s inf", &["--durable-mtbf-s"]),
+        ("--size 64GB --memory-mtbf-s 5 --durable-mtbf-s 5 --waiting-share 2", &["--waiting-share", "0 to 1"]),
+        (
+            "--size 64GB --memory-mtbf-s 5 --durable-mtbf-s 5 --chart /nowhere/at/all.svg",
+            &["--chart", "/nowhere/at/all.svg"],
+        ),
+    ] {
+        checkpoint("plan").words(words).run().expect_refusal(2, said);
+    }
+    checkpoint("plan --size 64GB").run().expect_code(2);
+    checkpoint("plan --size 1e21 --memory-mtbf-s 1e-9 --durable-mtbf-s 1e-9 --rated-bytes 1 --compute-s 1e21")
+        .run()
+        .expect_code(0);
+    checkpoint("simulate --sizes 1GB --iterations 0").run().expect_refusal(2, &["--iterations"]);
+    checkpoint("simulate --policy moon").run().expect_refusal(2, &["--policy", "'moon'", "surefoot-when-due"]);
+    checkpoint("simulate --sizes").arg("").run().expect_refusal(2, &["--sizes", "such as 64GB"]);
+    checkpoint("repair --check --force x").run().expect_refusal(2, &["--check", "--force"]);
+}
