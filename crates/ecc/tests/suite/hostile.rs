@@ -152,9 +152,11 @@ proptest! {
         let mut random = Random(seed);
         let mut symbols = codewords(code, length, &mut random);
         for column in 0..length {
+            let mut word = super::get(&symbols, column);
             for _ in 0..random.below(error_share + 1) {
-                symbols[random.below(code.n())][column] ^= random.nonzero();
+                word[random.below(code.n())] ^= random.nonzero();
             }
+            super::put(&mut symbols, column, &word);
         }
         let before = symbols.clone();
         let report = Batch::with_path(code, path).unwrap().correct(&mut symbols, Mode::CorrectOne).unwrap();
