@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Steps from one question whether a checkpoint is due to the next. */
-#define ASK_EVERY 10
+#define ASK_EVERY 15
 #define GAMMA 1.4
 #define COURANT 0.4
 
