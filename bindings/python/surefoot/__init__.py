@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Checkpoints that survive: arrays to memory at memory speed, and to the SSD as often as its endurance allows.
+
+    with surefoot.Checkpoint("train", durable="/ssd") as job:
+        job.protect("weights", weights)
+        if job.restart() is None:
+            begin(weights)
+        while training:
+            step(weights)
+            if job.need():
+                job.save()
+
+The arrays stay where they are and are copied once, into the checkpoint. A failed save is a warning and no end of the
+program, unless asked for.
+"""
+
+from ._checkpoint import Checkpoint, Restored, Saved
+from ._errors import (
+    ArgumentError,
+    BusyError,
+    DamagedError,
+    GroupError,
+    InternalError,
+    LibraryError,
+    NoRoomError,
+    NothingIntactError,
+    OptionError,
+    OtherRankError,
+    SaveFailed,
+    ShapeError,
+    StorageError,
+    SurefootError,
+    UnsupportedError,
+)
+from ._groups import Group
+
+__all__ = [
+    "ArgumentError",
+    "BusyError",
+    "Checkpoint",
+    "DamagedError",
+    "Group",
+    "GroupError",
+    "InternalError",
+    "LibraryError",
+    "NoRoomError",
+    "NothingIntactError",
+    "OptionError",
+    "OtherRankError",
+    "Restored",
+    "SaveFailed",
+    "Saved",
+    "ShapeError",
+    "StorageError",
+    "SurefootError",
+    "UnsupportedError",
+]

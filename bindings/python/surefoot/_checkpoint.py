@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The checkpoints of one rank of a job."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import warnings
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Optional, Union
+
+from . import _buffers, _library
+from ._buffers import Memory
+from ._errors import (
+    PASSING,
+    ArgumentError,
+    GroupError,
+    NothingIntactError,
+    OptionError,
+    OtherRankError,
+    SaveFailed,
+    SurefootError,
+    UnsupportedError,
+)
+from ._groups import Calls, Group, group_of
+from ._index import PREFIX, Contents, Found
+from ._state import Flat, adopt
+
+PathText = Union[str, "os.PathLike[str]"]
+Value = Union[str, int, float, "os.PathLike[str]"]
+
+_PLACES = ("nowhere", "memory", "both", "durable")
+
+# Keywords of settings whose name has a point, which a keyword cannot have.
+SETTINGS = {
+    "memory_slots": "memory.slots",
+    "memory_protection": "memory.protection",
+    "durable_keep": "durable.keep",
+    "durable_queue_depth": "durable.queue_depth",
+    "durable_protection": "durable.protection",
+    "durable_limit_bytes_per_s": "durable.limit_bytes_per_s",
+    "endurance_rated_bytes": "endurance.rated_bytes",
+    "endurance_written_bytes": "endurance.written_bytes",
+    "endurance_remaining_years": "endurance.remaining_years",
+}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a save came to. It is true where a checkpoint was taken."""
+
+    generation: Optional[int]
+    """The number of the checkpoint, None where none was taken."""
+    place: str
+    """Where it is: "memory", "durable", "both" (in memory, and on its way to the durable tier), or "nowhere"."""
+    payload_bytes: int
+    """Bytes of this rank's arrays and files."""
+    visible_s: float
+    """Seconds that the call took."""
+    reasons: tuple[str, ...]
+    """Why it went there, the deciding reason first."""
+    error: Optional[SurefootError] = None
+    """Why it failed."""
+
+    def __bool__(self) -> bool:
+        return self.generation is not None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A checkpoint that was brought back."""
+
+    generation: int
+    """Its number."""
+    taken_realtime_ns: int
+    """When it was taken, nanoseconds since 1970."""
+    report: tuple[str, ...]
+    """What was read, repaired or refused."""
+    state: Any = None
+    """The state that was saved with it, None where there was none."""
+
+
+def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> None:
+    # In a forked child the threads that write do not exist, and the handle is the parent's.
+    if os.getpid() == process:
+        library.surefoot_checkpoint_close(handle)
+    kept.clear()
+
+
+class Checkpoint:
+    """The checkpoints of one rank of a job. Any thread may use it; calls wait for each other.
+
+    `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories, or None for no such tier.
+    `policy` and the `settings` are those of the library, with `_` for a point: `durable_keep=3`. `group` is how ranks
+    talk: an mpi4py communicator, `torch.distributed`, a process group of it, or a `surefoot.Group`; then `need`, `save`,
+    `restart`, `save_state`, `load_state`, `finish` and opening are called by all ranks in the same order. With `strict` a
+    failed save raises instead of warning.
+
+    As a context it ends with `finish` and `close`; after an exception in a job of several ranks with `close` alone,
+    because the other ranks may be elsewhere.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        memory: Optional[PathText] = "/dev/shm",
+        durable: Optional[PathText] = None,
+        policy: Optional[str] = None,
+        *,
+        group: Any = None,
+        strict: bool = False,
+        **settings: Value,
+    ) -> None:
+        alone = sorted({"rank", "ranks", "world_size"} & set(settings))
+        if alone:
+            raise ArgumentError(
+                f"{alone[0]}= cannot work alone: ranks must agree on every checkpoint; give group=, an mpi4py "
+                "communicator, torch.distributed or a surefoot.Group"
+            )
+        self._library = _library.library()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._strict = strict
+        self._group: Optional[Group] = group_of(group)
+        self._calls = Calls(self._group) if self._group is not None and self._group.size > 1 else None
+        self._protected: dict[str, Memory] = {}
+        self._state: Any = None
+        self._has_state = False
+        # What the library knows, by name; the memory stays alive as long as it is here.
+        self._registered: dict[str, Memory] = {}
+        self._report: tuple[str, ...] = ()
+        words = {"memory": "none" if memory is None else os.path.abspath(memory)}
+        if durable is not None:
+            words["durable"] = os.path.abspath(durable)
+        if policy is not None:
+            words["policy"] = policy
+        for name, value in settings.items():
+            words[SETTINGS.get(name, name)] = _said(value)
+        handle = self._open(job, words)
+        self._handle = handle
+        kept = {"registered": self._registered, "calls": self._calls}
+        self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, kept)
+
+    def _open(self, job: str, words: dict[str, str]) -> int:
+        config = self._library.surefoot_config_new(_text(job, "job"))
+        if not config:
+            raise _library.last_error(self._library, OptionError.status or 0)
+        try:
+            for name, value in words.items():
+                self._check(self._library.surefoot_config_set(config, _text(name, "setting"), _text(value, name)))
+            handle = ctypes.c_void_p()
+            described = ctypes.byref(self._calls.described) if self._calls else None
+            self._check(self._library.surefoot_checkpoint_open(config, described, ctypes.byref(handle)))
+            return int(handle.value or 0)
+        finally:
+            self._library.surefoot_config_free(config)
+
+    # What belongs to a checkpoint
+
+    def protect(self, name: str, array: Any) -> None:
+        """Saves an array with every checkpoint, and fills it in place at every restart. The same name again moves it.
+
+        Anything with a buffer that is contiguous and may be written to: NumPy arrays, PyTorch tensors on the CPU,
+        bytearray, memoryview, array.array, mmap. It is kept alive until `release` or `close`. Write into the array, as
+        `a[:] = b` or `a += b` do; `a = b` makes another array that nobody protects. No other thread writes to it during
+        a save, or touches it during a restart.
+        """
+        if name.startswith(PREFIX):
+            raise OptionError(f"region: a name that begins with {PREFIX} is this package's own: {name}")
+        memory = _buffers.hold(array, f"the array {name!r}")
+        with self._lock:
+            handle = self._opened()
+            self._register(handle, name, memory)
+            self._protected[name] = memory
+
+    def release(self, name: str) -> None:
+        """Forgets a protected array."""
+        with self._lock:
+            handle = self._opened()
+            if name not in self._protected:
+                raise OptionError(f"region: there is none called {name}")
+            self._forget(handle, name)
+            del self._protected[name]
+
+    def state_dict(self, state: Any) -> None:
+        """Saves a nested state with every checkpoint, as it is then, and fills it in place at every `restart`.
+
+        Dicts, lists, tuples, numbers, texts, None, bytes, arrays and tensors. Arrays are not copied before they are
+        saved, and follow the rules of `protect`; all else goes along as JSON. There is one state; the next call replaces
+        it, and None takes it away.
+        """
+        with self._lock:
+            self._opened()
+            flat = None if state is None else Flat(state)
+            self._announce(Contents(self._renewed(), flat))
+            self._state, self._has_state = state, state is not None
+
+    def route_file(self, name: str) -> Path:
+        """Where to write a file that belongs to the checkpoints, from now on. It is complete when the next one is taken,
+        and there again after a restart."""
+        with self._lock:
+            room = ctypes.create_string_buffer(_library.PATH_BYTES_MAX)
+            self._call("surefoot_checkpoint_route_file", _text(name, "name"), room, len(room))
+            return Path(os.fsdecode(room.value))
+
+    # Taking them and bringing them back
+
+    def need(self) -> bool:
+        """Whether a checkpoint is worth its time now; `reasons` says why. A program may take one without asking."""
+        with self._lock:
+            answer = ctypes.c_int()
+            self._call("surefoot_checkpoint_need", ctypes.byref(answer))
+            return bool(answer.value)
+
+    def save(self, strict: Optional[bool] = None) -> Saved:
+        """Takes a checkpoint, where the policy says.
+
+        Where the file system, the room or another rank refuses it, the result is false and has the error, a `SaveFailed`
+        warning is given, and the former checkpoints are as they were; with `strict` it raises instead. A state with
+        something that cannot be saved, or a group that cannot talk, always raises.
+        """
+        return self._save(strict, 3)
+
+    def _save(self, strict: Optional[bool], level: int) -> Saved:
+        with self._lock:
+            self._opened()
+            error: Optional[Exception] = None
+            try:
+                # The index is referred to until the end of the call.
+                contents = Contents(self._renewed(), Flat(self._state) if self._has_state else None)
+                self._announce(contents)
+            except (SurefootError, MemoryError) as caught:
+                error = caught
+            self._together(error)
+            told = _library.CSaved()
+            try:
+                self._call("surefoot_checkpoint_save", ctypes.byref(told))
+            except PASSING as caught:
+                if self._strict if strict is None else strict:
+                    raise
+                warnings.warn(SaveFailed(f"no checkpoint: {caught}"), stacklevel=level)
+                return Saved(None, "nowhere", 0, 0.0, (), caught)
+            place = _PLACES[told.place] if 0 <= told.place < len(_PLACES) else str(told.place)
+            return Saved(told.generation or None, place, told.payload_bytes, told.visible_s, self._reasons())
+
+    def save_state(self, state: Any, strict: Optional[bool] = None) -> Saved:
+        """`state_dict` and `save` in one. The state stays what later saves take."""
+        with self._lock:
+            error: Optional[Exception] = None
+            try:
+                self.state_dict(state)
+            except (SurefootError, MemoryError) as caught:
+                error = caught
+            self._together(error)
+            return self._save(strict, 3)
+
+    def restart(self) -> Optional[Restored]:
+        """Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is
+        bad, else from the durable tier, else an older one. None where there is none at all; then nothing was touched.
+
+        Protected arrays and the arrays of the state are filled in place; the other values of the state are put into its
+        dicts and lists. A state that was saved, where `state_dict` was not called, is made anew, in `Restored.state`.
+
+        Raises ShapeError where the checkpoint has other arrays; then none was touched, and the checkpoint stays. Raises
+        NothingIntactError where there are checkpoints and none is intact; then the arrays hold nothing useful.
+        """
+        with self._lock:
+            restored = self._bring_back(self._state if self._has_state else None, self._has_state)
+            if restored is not None and self._has_state and not adopt(self._state, restored.state):
+                self._state = restored.state
+            return restored
+
+    def load_state(self, into: Any = None) -> Any:
+        """The state of the newest intact checkpoint; None where there is no checkpoint. Protected arrays are filled.
+
+        Arrays are made anew, as long as they were saved. With `into`, a state with the same arrays, those are filled in
+        place and are in the result.
+        """
+        with self._lock:
+            restored = self._bring_back(into, into is not None)
+            return None if restored is None else restored.state
+
+    def _bring_back(self, into: Any, has_target: bool) -> Optional[Restored]:
+        self._opened()
+        error: Optional[Exception] = None
+        found: Optional[Found] = None
+        try:
+            found = Found(Contents(self._renewed(), Flat(into) if has_target else None))
+        except (SurefootError, MemoryError) as caught:
+            error = caught
+        self._together(error)
+        assert found is not None, "who has no place for a checkpoint has raised"
+        told = _library.CRestored()
+        placer = _library.CPlacer(None, _library.PLACE(found.place))
+        self._report = ()
+        try:
+            status = self._call("surefoot_checkpoint_restart_into", ctypes.byref(placer), ctypes.byref(told))
+        except NothingIntactError as caught:
+            if found.refused:
+                raise NothingIntactError(f"{caught}; this program: {'; '.join(found.refused)}") from None
+            raise
+        if status == _library.NOTHING:
+            return None
+        self._report = self._lines("surefoot_checkpoint_report")
+        state = None
+        try:
+            state = found.taken()
+        except (SurefootError, MemoryError) as caught:
+            error = caught
+        self._together(error)
+        return Restored(told.generation, told.taken_realtime_ns, self._report, state)
+
+    def scrub(self) -> tuple[str, ...]:
+        """Checks and repairs what this rank keeps; a line for each copy. Not collective."""
+        with self._lock:
+            self._call("surefoot_checkpoint_scrub")
+            self._report = self._lines("surefoot_checkpoint_report")
+            return self._report
+
+    # What it says
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the last `need` or `save` decided as it did, the deciding reason first."""
+        with self._lock:
+            return self._reasons()
+
+    @property
+    def report(self) -> tuple[str, ...]:
+        """What the last restart or scrub met."""
+        return self._report
+
+    def notices(self) -> list[str]:
+        """What happened in the background since the last call, such as a checkpoint that became durable."""
+        with self._lock:
+            handle, all_of_them = self._opened(), []
+            while (notice := self._library.surefoot_checkpoint_notice(handle)) is not None:
+                all_of_them.append(_library.text_of(notice))
+            return all_of_them
+
+    # Its end
+
+    def finish(self) -> None:
+        """Waits until the newest durable checkpoint is written and marked as complete. That it could not be written is a
+        notice."""
+        with self._lock:
+            self._call("surefoot_checkpoint_finish")
+
+    def close(self) -> None:
+        """Closes it. The checkpoints stay; a write to the durable tier that `finish` did not wait for does not count."""
+        with self._lock:
+            self._finalizer()
+            self._registered.clear()
+            self._protected.clear()
+            self._state, self._has_state = None, False
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return not self._finalizer.alive
+
+    def __enter__(self) -> Checkpoint:
+        self._opened()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        try:
+            if not self.closed and (error is None or self._calls is None):
+                self.finish()
+        except SurefootError:
+            # The program's own exception says more.
+            if error is None:
+                raise
+        finally:
+            self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Checkpoint cannot be copied or sent to another process; open one there")
+
+    # Inside
+
+    def _opened(self) -> int:
+        if os.getpid() != self._process:
+            raise ArgumentError("this process was forked after the checkpoint was opened; it belongs to the parent")
+        if self.closed:
+            raise ArgumentError("the checkpoint is closed")
+        return self._handle
+
+    def _check(self, status: int) -> int:
+        cause = None
+        if self._calls is not None:
+            cause, self._calls.error = self._calls.error, None
+        if status >= 0:
+            return status
+        error = _library.last_error(self._library, status)
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause
+        raise error from cause
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        return self._check(getattr(self._library, name)(self._opened(), *arguments))
+
+    def _lines(self, name: str) -> tuple[str, ...]:
+        text = _library.text_of(getattr(self._library, name)(self._opened()))
+        return tuple(text.split("\n")) if text else ()
+
+    def _reasons(self) -> tuple[str, ...]:
+        return self._lines("surefoot_checkpoint_reasons")
+
+    def _together(self, error: Optional[Exception]) -> None:
+        """Raises on all ranks where one has an error of its own, before they call the library, or after."""
+        if self._calls is not None and self._group is not None:
+            own, everything = bytearray([error is not None]), bytearray(self._group.size)
+            try:
+                self._group.all_gather(memoryview(own), memoryview(everything))
+            except Exception as caught:
+                raise GroupError(f"the ranks cannot talk: {caught}") from caught
+            if error is None and any(everything):
+                rank = next(rank for rank, failed in enumerate(everything) if failed)
+                raise OtherRankError(f"rank {rank} raised an exception; its own output says which")
+        if error is not None:
+            raise error
+
+    def _renewed(self) -> dict[str, Memory]:
+        """The protected arrays, where they are now."""
+        for name, memory in self._protected.items():
+            now = memory.renewed(f"the array {name!r}")
+            if now.layout != memory.layout:
+                raise UnsupportedError(f"the array {name!r} was {memory.layout} and is {now.layout}; protect it again")
+            self._protected[name] = now
+        return dict(self._protected)
+
+    def _announce(self, contents: Contents) -> None:
+        """Makes the library know exactly these regions."""
+        handle, wanted = self._opened(), contents.regions()
+        for name in [name for name in self._registered if name not in wanted]:
+            self._forget(handle, name)
+        for name, memory in wanted.items():
+            self._register(handle, name, memory)
+
+    def _register(self, handle: int, name: str, memory: Memory) -> None:
+        known = self._registered.get(name)
+        if known is None or (known.address, known.nbytes) != (memory.address, memory.nbytes):
+            self._check(
+                self._library.surefoot_checkpoint_protect(handle, _text(name, "name"), memory.address or None, memory.nbytes)
+            )
+        # Only now may the former memory go.
+        self._registered[name] = memory
+
+    def _forget(self, handle: int, name: str) -> None:
+        if name in self._registered:
+            self._check(self._library.surefoot_checkpoint_release(handle, _text(name, "name")))
+            del self._registered[name]
+
+
+def _said(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _text(text: str, what: str) -> bytes:
+    if not isinstance(text, str):
+        raise ArgumentError(f"the {what} is a {type(text).__name__}, not a text")
+    if "\0" in text:
+        raise ArgumentError(f"the {what} has a NUL in it")
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"the {what} has signs that no file name can have") from None
