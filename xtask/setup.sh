@@ -32,6 +32,7 @@ have() {
         ;;
     node) [ "$(node_major)" -ge 20 ] ;;
     rt-tests) command -v cyclictest && command -v oslat ;;
+    openmpi) command -v mpicc && command -v mpirun ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -63,6 +64,10 @@ package_for() {
     pacman:pkg-config | apk:pkg-config) echo pkgconf ;;
     *:node) echo nodejs ;;
     dnf:rt-tests) echo realtime-tests ;;
+    apt:openmpi) echo libopenmpi-dev openmpi-bin ;;
+    dnf:openmpi) echo openmpi-devel ;;
+    zypper:openmpi) echo openmpi4-devel ;;
+    apk:openmpi) echo openmpi-dev ;;
     dnf:shellcheck | zypper:shellcheck) echo ShellCheck ;;
     apt:perf) if [ "$id" = ubuntu ]; then echo linux-tools-generic; else echo linux-perf; fi ;;
     *) echo "$1" ;;
@@ -296,7 +301,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng
+install_optional git shellcheck chromium rt-tests stress-ng openmpi
 install_node
 [ "$level" = bench ] || exit 0
 install_optional bpftrace perf

@@ -27,6 +27,8 @@ const COMPLETE: &[&str] = &[
     "cyclictest",
     "oslat",
     "stress-ng",
+    "mpicc",
+    "mpirun",
     "npm",
     "bpftrace",
     "perf",
