@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint ui bench
+.PHONY: help setup run test lint ui bench soak
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -37,6 +37,10 @@ lint: ## the checks alone: format, clippy, layers, licences, house rules, links,
 ui: ## build the web page anew into ui/dist
 	@sh xtask/setup.sh test
 	@cargo xtask ui
+
+soak: ## the reliability of checkpoints at full size: 10,000 seeded runs and their table
+	@sh xtask/setup.sh test
+	@cargo xtask soak
 
 bench: ## measure side by side with other tools and print ratios
 	@sh xtask/setup.sh bench

@@ -29,6 +29,7 @@ cargo xtask COMMAND
   links     the links between the documents
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
+  soak      10,000 seeded runs of checkpoints that are killed and go bad
   bench     measure side by side with other tools (make bench)
   help      this list
 ";
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         "links" => suite::one(&workspace, "links", links::check),
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
+        "soak" => suite::soak(&workspace),
         "bench" => suite::bench(&workspace, &arguments[1..]),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -63,6 +63,19 @@ pub fn one(workspace: &Workspace, name: &str, check: Check) -> ExitCode {
 pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--locked", "--package", "surefoot-bench", "--"]).args(arguments);
+    exit_of(command)
+}
+
+/// The reliability of checkpoints at full size; prints what each kind of fault came to.
+pub fn soak(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--locked", "--package", "surefoot-checkpoint", "--test", "tests", "seeded"]);
+    command.args(["--", "--nocapture"]).env("SUREFOOT_SOAK", "10000");
+    exit_of(command)
+}
+
+/// Runs a command that stands for the whole.
+fn exit_of(mut command: Command) -> ExitCode {
     match command.status() {
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
         Err(error) => {

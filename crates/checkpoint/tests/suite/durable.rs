@@ -13,7 +13,7 @@ use surefoot_testkit::storage::{FaultyDisk, Plan};
 
 const BASE: &str = "/ssd";
 
-fn disk() -> FaultyDisk {
+pub fn disk() -> FaultyDisk {
     let disk = FaultyDisk::new(Plan::default());
     disk.create_directory(Path::new(BASE)).unwrap();
     disk.sync_directory(Path::new("/")).unwrap();
@@ -56,7 +56,7 @@ fn new_image(number: u64) -> (Manifest, Vec<u8>) {
 }
 
 /// Saves generations one after another; returns the number of the last that was reported as written.
-fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: Protection) -> u64 {
+pub fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: Protection) -> u64 {
     let mut reported = 0;
     let Ok(durable) = open(disk, protection) else { return 0 };
     for number in numbers {
@@ -71,11 +71,11 @@ fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: P
 }
 
 /// The number of the newest generation that is whole, after checking every byte of it.
-fn newest(disk: &FaultyDisk, protection: Protection) -> u64 {
+pub fn newest(disk: &FaultyDisk, protection: Protection) -> u64 {
     let durable = open(disk, protection).unwrap();
     for stored in durable.generations().unwrap() {
         let Ok(manifest) = durable.manifest(stored.generation, 0) else { continue };
-        let file = durable.image(stored.generation, 0, false).unwrap();
+        let Ok(file) = durable.image(stored.generation, 0, false) else { continue };
         let geometry = manifest.geometry().unwrap();
         let Ok(mut healer) = Healer::open(geometry, &*file, manifest.table_crc32c) else { continue };
         let mut back = vec![0; manifest.payload_bytes as usize];

@@ -2,5 +2,6 @@ mod durable;
 mod faulty;
 mod image;
 mod inspect;
+mod seeded;
 mod session;
 mod sidecar;
