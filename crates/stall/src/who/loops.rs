@@ -239,9 +239,8 @@ impl Loops {
                 continue;
             }
             noted.last_after = after;
-            // From one end by the length, so that the length does not suffer from the anchor.
-            let end_ns = clock.ns(after);
-            let start_ns = end_ns.saturating_sub(clock.duration_ns(after - before)).max(self.start_ns);
+            let (start_ns, end_ns) = span(clock, before, after);
+            let start_ns = start_ns.max(self.start_ns);
             if end_ns <= start_ns {
                 continue;
             }
@@ -387,6 +386,13 @@ impl Loops {
         }
         missing
     }
+}
+
+/// Start and end of a gap on `CLOCK_MONOTONIC`, from its two readings of the counter. The start is taken from the end by
+/// the length, so that the length does not suffer from the anchor.
+fn span(clock: &TscClock, before: u64, after: u64) -> (u64, u64) {
+    let end_ns = clock.ns(after);
+    (end_ns.saturating_sub(clock.duration_ns(after - before)), end_ns)
 }
 
 /// Splits a gap by cause and names who raised what. Where its core is not known, nothing explains it.
