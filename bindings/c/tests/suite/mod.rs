@@ -1,4 +1,5 @@
 mod build;
+mod guide;
 mod interface;
 mod mpi;
 mod plain;
