@@ -48,11 +48,9 @@ impl Tiers {
         fs::create_dir(tiers.path("memory")).unwrap();
         fs::create_dir(tiers.path("ssd")).unwrap();
         let mut job = tiers.open();
-        let mut state = vec![0; BYTES];
-        // SAFETY: the state outlives the job and is left alone during its calls.
-        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let state = job.route_file("state.bin").unwrap();
         for step in 1..=4 {
-            state.copy_from_slice(&content(step, BYTES));
+            fs::write(&state, content(step, BYTES)).unwrap();
             job.checkpoint().unwrap();
         }
         job.finish().unwrap();
@@ -117,7 +115,7 @@ fn checkpoints_are_listed_checked_scrubbed_and_restored() {
     assert!(!out.exists());
     let lines = restore("--json").arg(tiers.home.path()).run().expect_code(0).json();
     assert_eq!((lines[0]["generation"].as_u64(), lines[0]["file_count"].as_u64()), (Some(4), Some(1)));
-    assert!(fs::read(out.join("rank-00000/regions/state")).unwrap() == content(4, BYTES));
+    assert!(fs::read(out.join("rank-00000/files/state.bin")).unwrap() == content(4, BYTES));
     restore("").arg(tiers.home.path()).run().expect_refusal(2, &["out", "there already"]);
 }
 

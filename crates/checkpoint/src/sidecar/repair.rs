@@ -83,6 +83,9 @@ pub enum Repaired {
 /// Receives a row that is as it was protected: its number, and its pages with those of parity.
 type Sink<'a> = &'a mut dyn FnMut(usize, &[Vec<u8>]) -> Result<(), Error>;
 
+/// Gives a new file what else belongs to the old one.
+pub type Dress<'a> = &'a dyn Fn(&Path, &Label) -> io::Result<()>;
+
 /// Reads a file and its sidecar and says what is bad in them. `modified` is the file's last write now.
 ///
 /// # Errors
@@ -97,8 +100,7 @@ pub fn check_in(
 }
 
 /// Repairs a file and its sidecar, where either is bad. A file that was written to since, and differs, is left alone
-/// unless `force` says that this was not wanted. `dress` gives a new file what else belongs to the old one; `undress` what
-/// belongs to the sidecar.
+/// unless `force` says that this was not wanted. `dress` is for a new file, and for a new sidecar.
 ///
 /// # Errors
 /// As [`check_in`]; nothing was changed then, or the file was repaired and the sidecar was not.
@@ -107,7 +109,7 @@ pub fn repair_in(
     path: &Path,
     modified: i64,
     force: bool,
-    dress: [&dyn Fn(&Path, &Label) -> io::Result<()>; 2],
+    dress: [Dress<'_>; 2],
     progress: Progress<'_>,
 ) -> Result<Repaired, Error> {
     let (findings, label) = check_in(storage, path, modified, progress)?;
@@ -139,7 +141,7 @@ fn write_file(
     storage: &dyn Storage,
     path: &Path,
     label: &Label,
-    dress: &dyn Fn(&Path, &Label) -> io::Result<()>,
+    dress: Dress<'_>,
     progress: Progress<'_>,
 ) -> Result<(), Error> {
     let new = with_end(path, ".surefoot.repaired");

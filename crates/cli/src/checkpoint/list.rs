@@ -8,7 +8,7 @@ use crate::table::Table;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
 use surefoot_checkpoint::{GenerationId, Manifest};
 
@@ -35,7 +35,7 @@ struct Row {
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "problem")]
 struct ProblemLine<'a> {
-    path: &'a std::path::Path,
+    path: &'a Path,
     why: &'a str,
 }
 
@@ -77,7 +77,7 @@ fn rows(survey: &Survey) -> Vec<Row> {
         .collect()
 }
 
-fn row(directory: &PathBuf, generation: GenerationId, tier: Tier, copies: &[&Copy]) -> Row {
+fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy]) -> Row {
     let manifests: Vec<&Manifest> = copies.iter().filter_map(|copy| copy.manifest.as_ref().ok()).collect();
     let first = manifests.first();
     let mut ranks_here: Vec<u32> = copies.iter().filter(|copy| copy.manifest.is_ok()).map(|copy| copy.rank).collect();
@@ -85,7 +85,7 @@ fn row(directory: &PathBuf, generation: GenerationId, tier: Tier, copies: &[&Cop
     Row {
         job: copies.first().map(|copy| copy.job()).unwrap_or_default(),
         tier: tier.label(),
-        directory: directory.clone(),
+        directory: directory.to_owned(),
         generation: generation.number,
         nonce: format!("{:016x}", generation.nonce),
         taken_realtime_ns: first.map(|manifest| manifest.taken_realtime_ns),
