@@ -31,6 +31,8 @@ have() {
             command -v google-chrome-stable
         ;;
     node) [ "$(node_major)" -ge 20 ] ;;
+    c++) printf 'int main(){return 0;}\n' | c++ -x c++ - -o /dev/null ;;
+    isa-l) cc -E -include isa-l/erasure_code.h -x c /dev/null ;;
     rt-tests) command -v cyclictest && command -v oslat ;;
     openmpi) command -v mpicc && command -v mpirun ;;
     *) command -v "$1" ;;
@@ -62,6 +64,14 @@ package_for() {
     *:zlib) echo zlib-devel ;;
     dnf:pkg-config) echo pkgconf-pkg-config ;;
     pacman:pkg-config | apk:pkg-config) echo pkgconf ;;
+    apt:c++) echo g++ ;;
+    dnf:c++ | zypper:c++) echo gcc-c++ ;;
+    pacman:c++) echo gcc ;;
+    *:c++) echo g++ ;;
+    apt:isa-l) echo libisal-dev ;;
+    dnf:isa-l) echo isa-l-devel ;;
+    zypper:isa-l) echo libisal-devel ;;
+    apk:isa-l) echo isa-l-dev ;;
     *:node) echo nodejs ;;
     dnf:rt-tests) echo realtime-tests ;;
     apt:openmpi) echo libopenmpi-dev openmpi-bin ;;
@@ -301,7 +311,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng openmpi
+install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys
 install_node
 [ "$level" = bench ] || exit 0
 install_optional bpftrace perf
