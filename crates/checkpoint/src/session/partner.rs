@@ -56,6 +56,11 @@ impl Partner {
         (self.owner, of_owner.map(|(_, manifest)| manifest.generation).collect())
     }
 
+    /// Forgets what is held of newer generations than the one that all ranks came back to.
+    pub(super) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
+        self.store.forget_newer(restored)
+    }
+
     /// Gives back what is held to the owners that need it. Every rank says whether it needs its own; one that does gets
     /// manifest and image, if its holder has them.
     pub(super) fn give_back(

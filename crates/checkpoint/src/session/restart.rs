@@ -74,13 +74,10 @@ impl Checkpointer {
     /// Forgets what is newer in memory than the generation that all ranks came back to: the parts of a save that was
     /// killed, or was refused. Otherwise the next save would keep them as the newest, and write over the restored one.
     fn forget_newer(&mut self, restored: GenerationId) {
-        let Some(memory) = &mut self.memory else { return };
-        let newer: Vec<SlotId> =
-            memory.manifests().filter(|(_, found)| found.generation > restored).map(|(slot, _)| slot).collect();
-        let failed: Vec<String> =
-            newer.into_iter().filter_map(|slot| memory.forget(slot).err()).map(|error| error.to_string()).collect();
-        for why in failed {
-            self.note(format!("what is newer than generation {} stays in memory: {why}", restored.number));
+        let own = self.memory.as_mut().map(|memory| memory.forget_newer(restored));
+        let held = self.partner.as_mut().map(|partner| partner.forget_newer(restored));
+        for failed in [own, held].into_iter().flatten().filter_map(Result::err) {
+            self.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
         }
     }
 

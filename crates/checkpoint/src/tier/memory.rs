@@ -236,6 +236,16 @@ impl Memory {
         Ok(())
     }
 
+    /// Forgets every checkpoint that is newer than this one.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for the last that could not be forgotten; all others are.
+    pub fn forget_newer(&mut self, generation: GenerationId) -> Result<(), Error> {
+        let newer: Vec<SlotId> =
+            self.manifests().filter(|(_, found)| found.generation > generation).map(|(slot, _)| slot).collect();
+        newer.into_iter().map(|slot| self.forget(slot)).fold(Ok(()), |sofar, forgotten| forgotten.and(sofar))
+    }
+
     /// The slot of a generation.
     pub fn slot_of(&self, generation: GenerationId) -> Option<SlotId> {
         self.manifests().find(|(_, manifest)| manifest.generation == generation).map(|(slot, _)| slot)

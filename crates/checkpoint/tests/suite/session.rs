@@ -412,3 +412,36 @@ fn a_lost_node_s_checkpoint_comes_back_from_its_partner() {
     let report = back[2].1.as_ref().unwrap().as_ref().unwrap().report.clone();
     assert!(report.contains("from its partner") && report.contains("repaired"), "{report}");
 }
+
+#[test]
+fn a_partner_keeps_the_restored_checkpoint_after_saves_that_were_killed() {
+    let tiers = Tiers::new();
+    let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
+    config.partner = true;
+    if let Some(memory) = &mut config.memory {
+        memory.slots = 2;
+    }
+    job(2, &config, |mut rank| {
+        rank.save(1);
+        rank.save(2);
+    });
+    // Each time rank 1 was killed after it took rank 0's copy and before its own part was done.
+    let memory = tiers.home.path().join("memory/job");
+    let lose_newest_of_rank_1 = || {
+        for (store, kind) in [("rank-00001", "manifest"), ("rank-00001", "copy"), ("partner-00000", "manifest")] {
+            fs::remove_file(memory.join(format!("{store}/slot-1.{kind}"))).unwrap();
+        }
+        let _ = fs::remove_file(memory.join("partner-00000/slot-1.copy"));
+    };
+    lose_newest_of_rank_1();
+    job(2, &config, |mut rank| {
+        rank.job.restart().unwrap().unwrap();
+        rank.save(3);
+    });
+    lose_newest_of_rank_1();
+    // And then the node of rank 0 is lost.
+    fs::remove_dir_all(memory.join("rank-00000")).unwrap();
+    fs::remove_dir_all(memory.join("partner-00000")).unwrap();
+    let back = restarted(2, &config, 3);
+    assert!(back.iter().all(|(step, _)| *step == Some(1)), "{back:?}");
+}
