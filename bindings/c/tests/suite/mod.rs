@@ -1,4 +1,5 @@
 mod build;
+mod fortran;
 mod guide;
 mod interface;
 mod mpi;

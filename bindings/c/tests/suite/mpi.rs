@@ -56,6 +56,23 @@ fn two_and_four_ranks_go_on_where_they_were() {
     }
 }
 
+#[test]
+fn a_rank_whose_memory_is_gone_comes_back_from_its_partner() {
+    let tiers = Tiers::new();
+    let test = "a_rank_whose_memory_is_gone_comes_back_from_its_partner";
+    let Some(program) = mpi(test, "examples/checkpoint_mpi.c", &tiers.path("tmp")) else { return };
+    let settings = tiers.settings(&["policy=memory", "partner=yes"]);
+    text_of(mpirun(4, &tiers, &program).arg("30").args(&settings));
+    for lost in ["rank-00002", "partner-00002"] {
+        fs::remove_dir_all(tiers.path("memory/example-mpi").join(lost)).unwrap();
+    }
+    let text = text_of(mpirun(4, &tiers, &program).arg("50").args(&settings));
+    assert!(line(&text, "rank 2: generation 3 ").contains("from its partner"), "{text}");
+    assert!(line(&text, "rank 1: generation 3 ").contains("from memory"), "{text}");
+    let whole = text_of(mpirun(4, &tiers, &program).arg("50").args(Tiers::new().settings(&[])));
+    assert_eq!(line(&text, "after 50 steps"), line(&whole, "after 50 steps"));
+}
+
 /// Kills one rank of a job soon after a save began; returns whether that save was still under way.
 fn kill_in_a_save(running: &mut Running, program: &Path, rank: u32, delay: Duration) -> Option<bool> {
     let begins = format!("rank {rank} is process ");
