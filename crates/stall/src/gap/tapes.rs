@@ -59,6 +59,7 @@ impl Tapes {
             let (next, lost) = probes.read_tape(cpu, tape.next, &mut tape.turns);
             tape.next = next;
             self.lost_turns += lost;
+            put_in_order(last.unwrap_or(0), &mut tape.turns[marked..]);
             if let (Some(at_ns), true) = (last, lost > 0) {
                 tape.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, pid: 0 });
             }
@@ -150,5 +151,28 @@ impl Tapes {
                 self.around(other, from_ns, to_ns).iter().any(|turn| (from_ns..to_ns).contains(&turn.at_ns))
             });
         if ran { Others::Ran } else { Others::NotSeen }
+    }
+}
+
+/// Gives each turn at least the time `latest_ns`, and at least that of the one before it.
+///
+/// A program reads the clock before it holds its core's slot. An interrupt in between is on the tape first, with later
+/// times, and the turn of the program follows it with the earlier one.
+pub(crate) fn put_in_order(mut latest_ns: u64, turns: &mut [Turn]) {
+    for turn in turns {
+        latest_ns = turn.at_ns.max(latest_ns);
+        turn.at_ns = latest_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_turn_is_earlier_than_the_one_before_it() {
+        let mut turns = [110, 125, 140, 120, 150].map(|at_ns| Turn { at_ns, cause: 1, depth: 0, pid: 0 });
+        put_in_order(115, &mut turns);
+        assert_eq!(turns.map(|turn| turn.at_ns), [115, 125, 140, 140, 150]);
     }
 }

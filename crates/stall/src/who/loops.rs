@@ -417,8 +417,7 @@ fn joined(
     };
     let Place::On { cpu, own } = placed else { return listed };
     let Some(tapes) = judge.tapes() else { return listed };
-    let mut turns = tapes.around(cpu, start_ns, end_ns).to_vec();
-    parts::put_in_order(&mut turns);
+    let turns = tapes.around(cpu, start_ns, end_ns).to_vec();
     let found = Found {
         source: GapSource::Probe,
         cpu,

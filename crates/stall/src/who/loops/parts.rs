@@ -59,18 +59,6 @@ pub(crate) fn parts(
     causes.into_iter().map(part).collect()
 }
 
-/// Gives each turn at least the time of the one before it.
-///
-/// A program reads the clock before it holds its core's slot. An interrupt in between is on the tape first, with later
-/// times, and the turn of the program follows it with the earlier one.
-pub(crate) fn put_in_order(turns: &mut [Turn]) {
-    let mut latest_ns = 0;
-    for turn in turns {
-        latest_ns = turn.at_ns.max(latest_ns);
-        turn.at_ns = latest_ns;
-    }
-}
-
 /// Returns what the parts leave of the gap. Should they exceed it, the longest carry the difference.
 pub(crate) fn fit(parts: &mut Vec<LoopGapPart>, duration_ns: u64) -> u64 {
     let sum_ns: u64 = parts.iter().map(|part| part.total_ns).sum();
@@ -89,6 +77,7 @@ pub(crate) fn fit(parts: &mut Vec<LoopGapPart>, duration_ns: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::gap::join::join;
+    use crate::gap::tapes::put_in_order;
     use proptest::prelude::*;
     use surefoot_model::CauseKind;
 
@@ -152,7 +141,7 @@ mod tests {
     fn a_turn_that_an_interrupt_overtook_counts_no_time_twice() {
         // The end of softirq 14 was clocked at 120, then timer 3 came at 125 and left at 140.
         let mut turns = [turn(0, 0, WORK), turn(110, 1, 14), turn(125, 2, 3), turn(140, 1, 14), turn(120, 0, WORK)];
-        put_in_order(&mut turns);
+        put_in_order(0, &mut turns);
         let (found, unexplained_ns) = joined(&turns, 100, 150);
         assert_eq!(found.iter().map(|part| part.total_ns).sum::<u64>() + unexplained_ns, 50);
         assert_eq!(unexplained_ns, 20);
@@ -180,7 +169,7 @@ mod tests {
             start in 0u64..300, length in 1u64..200,
         ) {
             let mut turns: Vec<Turn> = turns.into_iter().map(|(at, depth, cause)| turn(at, depth, cause)).collect();
-            put_in_order(&mut turns);
+            put_in_order(0, &mut turns);
             let (found, unexplained_ns) = joined(&turns, start, start + length);
             let sum: u64 = found.iter().map(|part| part.total_ns).sum();
             prop_assert_eq!(sum + unexplained_ns, length);
