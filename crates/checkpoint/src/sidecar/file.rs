@@ -56,6 +56,14 @@ pub fn protect(path: &Path, force: bool, progress: Progress<'_>) -> Result<Prote
             Ok((label, _)) if label.file_bytes == before.bytes && label.modified_realtime_ns == before.modified_ns => {
                 return Ok(Protected::Before { file_bytes: before.bytes });
             }
+            Ok((label, _)) if label.modified_realtime_ns == before.modified_ns => {
+                let why = format!(
+                    "it has {} bytes instead of {}, though it was not written to since: repair brings it back, --force \
+                     protects it as it is",
+                    before.bytes, label.file_bytes
+                );
+                return Err(Error::Damaged { path: path.to_owned(), why });
+            }
             Ok(_) => {}
             Err(error) => {
                 let why = format!("what has the sidecar's name cannot be read as one: {error}; --force replaces it");

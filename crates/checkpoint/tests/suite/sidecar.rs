@@ -356,6 +356,12 @@ fn what_cannot_be_protected_is_refused_with_its_reason() {
     assert!(said(&sidecar_path(&real.path())).contains("sidecar itself"));
     let again = protect(&real.path(), false, &mut quiet).unwrap();
     assert_eq!(again, surefoot_checkpoint::sidecar::Protected::Before { file_bytes: 10_000 });
+    // A cut that left the time of the last write as it was is damage, not content.
+    let file = fs::File::options().write(true).open(real.path()).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    file.set_len(9_000).unwrap();
+    file.set_times(fs::FileTimes::new().set_modified(modified)).unwrap();
+    assert!(said(&real.path()).contains("9000 bytes instead of 10000"), "{}", said(&real.path()));
     let lock = real.home.path().join("model.pt.surefoot.lock");
     let held = fs::File::create(&lock).unwrap();
     held.try_lock().unwrap();

@@ -99,7 +99,7 @@ fn each(
             // The last failure is printed where all are.
             Err(error) => {
                 if let Some(former) = failed.replace(error) {
-                    eprintln!("surefoot: {former:#}");
+                    eprintln!("surefoot: {former}");
                 }
             }
         }
