@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ._errors import UnsupportedError
+from ._errors import LibraryError, UnsupportedError
 
 # Plain letters of the struct module, which a memoryview can be cast to.
 _CASTABLE = frozenset("?bBhHiIlLqQnNfd")
@@ -38,20 +38,21 @@ class Layout:
 
 
 class Memory:
-    """The memory of one array. It keeps the array alive, and, where the array can say so, from being resized."""
+    """The memory of one array, which it keeps alive: the array, and what `keeps` holds beside it."""
 
-    __slots__ = ("owner", "address", "nbytes", "layout", "_export")
+    __slots__ = ("_keeps", "address", "layout", "nbytes", "owner")
 
-    def __init__(self, owner: Any, address: int, nbytes: int, layout: Layout, export: Any = None) -> None:
+    def __init__(self, owner: Any, address: int, nbytes: int, layout: Layout, keeps: Any = None) -> None:
         self.owner = owner
         self.address = address
         self.nbytes = nbytes
         self.layout = layout
-        self._export = export
+        self._keeps = keeps
 
     def renewed(self, where: str) -> Memory:
         """Itself, or where the memory is now: `tensor.data = other` gives the same tensor another memory."""
-        if self._export is not None or self.layout.kind not in ("numpy", "torch"):
+        if self.layout.kind not in ("numpy", "torch"):
+            # A buffer that was handed out can be neither resized nor closed.
             return self
         now = hold(self.owner, where)
         # The former keeps what it keeps alive; the same address means the same memory.
@@ -60,9 +61,8 @@ class Memory:
 
 def is_array(thing: Any) -> bool:
     """Whether a thing in a state is saved as memory. Bytes are not: nobody may write to them."""
-    if isinstance(thing, (bytearray, memoryview, array.array, mmap.mmap, ctypes.Array)):
-        return True
-    return isinstance(thing, _types("numpy", "ndarray")) or isinstance(thing, _types("torch", "Tensor"))
+    known = (bytearray, memoryview, array.array, mmap.mmap, ctypes.Array)
+    return isinstance(thing, known + _types("numpy", "ndarray") + _types("torch", "Tensor"))
 
 
 def hold(thing: Any, where: str) -> Memory:
@@ -113,6 +113,14 @@ def _types(module: str, name: str) -> tuple[type, ...]:
     return (found,) if isinstance(found, type) else ()
 
 
+def _imported(module: str) -> Any:
+    """A library that what was saved needs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise LibraryError(f"the checkpoint has arrays of {module}, which is not installed here") from None
+
+
 def _refuse(where: str, why: str, remedy: str) -> UnsupportedError:
     return UnsupportedError(f"{where} {why}; {remedy}")
 
@@ -139,7 +147,7 @@ def _hold_buffer(thing: Any, where: str) -> Memory:
     layout = Layout(kind, dtype, tuple(view.shape or ()))
     if view.nbytes == 0:
         return Memory(thing, 0, 0, layout, view)
-    # The export in here keeps a bytearray from being resized and a map from being closed.
+    # The export in here keeps a bytearray from being resized, and a map from being closed.
     export = (ctypes.c_char * view.nbytes).from_buffer(view)
     return Memory(thing, ctypes.addressof(export), view.nbytes, layout, export)
 
@@ -172,7 +180,7 @@ def _dtype_text(dtype: Any) -> str:
 
 
 def _dtype_of(text: str) -> Any:
-    numpy = importlib.import_module("numpy")
+    numpy = _imported("numpy")
 
     def field(entry: Any) -> Any:
         name, kind, *shape = entry
@@ -195,7 +203,7 @@ def check_comes_back(memory: Memory, where: str) -> None:
 
 
 def _made_ndarray(raw: bytearray, layout: Layout) -> Any:
-    numpy, dtype = importlib.import_module("numpy"), _dtype_of(layout.dtype)
+    numpy, dtype = _imported("numpy"), _dtype_of(layout.dtype)
     if _count(layout.shape) * dtype.itemsize != len(raw):
         raise ValueError(f"{len(raw)} bytes are not {layout}")
     if not raw:
@@ -227,22 +235,12 @@ def _hold_tensor(thing: Any, where: str) -> Memory:
         raise _refuse(where, "is a view that is conjugated or negated when read", "give it as .resolve_conj().resolve_neg()")
     nbytes = thing.numel() * thing.element_size()
     layout = Layout("torch", str(thing.dtype).replace("torch.", "", 1), tuple(thing.shape))
-    memory = Memory(thing, thing.data_ptr() if nbytes else 0, nbytes, layout)
     # The tensor may be given another storage; this one must live until that is noticed.
-    memory.owner, memory._export = thing, None
-    return _KeptTensor(memory, thing.untyped_storage()) if nbytes else memory
-
-
-class _KeptTensor(Memory):
-    __slots__ = ("_storage",)
-
-    def __init__(self, memory: Memory, storage: Any) -> None:
-        super().__init__(memory.owner, memory.address, memory.nbytes, memory.layout)
-        self._storage = storage
+    return Memory(thing, thing.data_ptr() if nbytes else 0, nbytes, layout, thing.untyped_storage())
 
 
 def _made_tensor(raw: bytearray, layout: Layout) -> Any:
-    torch = importlib.import_module("torch")
+    torch = _imported("torch")
     dtype: Optional[Any] = getattr(torch, layout.dtype, None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"{layout.dtype!r} is no type of PyTorch")
