@@ -243,7 +243,13 @@ impl Memory {
     pub fn forget_newer(&mut self, generation: GenerationId) -> Result<(), Error> {
         let newer: Vec<SlotId> =
             self.manifests().filter(|(_, found)| found.generation > generation).map(|(slot, _)| slot).collect();
-        newer.into_iter().map(|slot| self.forget(slot)).fold(Ok(()), |sofar, forgotten| forgotten.and(sofar))
+        let mut outcome = Ok(());
+        for slot in newer {
+            if let Err(error) = self.forget(slot) {
+                outcome = Err(error);
+            }
+        }
+        outcome
     }
 
     /// The slot of a generation.
