@@ -1,6 +1,6 @@
 //! Prints the gates and the logic depth of the generated decoders, as Yosys maps them to gates of two inputs:
 //!
-//!     cargo run --release -p surefoot-ecc --example gates
+//!     cargo run -p surefoot-ecc --example gates
 //!
 //! It takes about two minutes. A gate has two inputs (AND, NAND, OR, NOR, XOR, XNOR, and those with one input inverted) or is
 //! an inverter. The depth is the number of gates, inverters included, on the longest path from an input to an output;
