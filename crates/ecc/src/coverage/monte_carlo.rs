@@ -173,7 +173,8 @@ impl Draw {
         if extent.mask == layout.slice_mask() && !extent.is_fixed {
             return Draw { count: extent.patterns() as u32, table: None };
         }
-        let table = Some(patterns.len() as u32);
+        let start = patterns.len() as u32;
+        let table = Some(start);
         if extent.is_fixed {
             patterns.push(extent.mask);
             return Draw { count: 1, table };
@@ -182,7 +183,7 @@ impl Draw {
         loop {
             pattern = pattern.wrapping_sub(extent.mask) & extent.mask;
             if pattern == 0 {
-                return Draw { count: patterns.len() as u32 - table.unwrap_or(0), table };
+                return Draw { count: patterns.len() as u32 - start, table };
             }
             patterns.push(pattern);
         }

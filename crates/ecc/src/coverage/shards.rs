@@ -150,6 +150,9 @@ fn classes(fault: Fault, convention: Convention) -> Vec<(f64, Vec<Reach>)> {
 /// A place that reaches nothing.
 const NOWHERE: Reach = Reach { first: 0, shards: 1, start: 0, stride: 1, columns: 0, mask: 0 };
 
+/// What tells pairs of places apart: columns that both hit, and bits of each.
+type Class = (usize, u32, u32);
+
 /// Pairs of places up to symmetry: what counts is how many columns both hit, and with which bits. Codewords are alike
 /// from column to column, and so are the bits of a byte up to their number.
 fn meetings(first: &[Reach], second: &[Reach]) -> Vec<(f64, Reach, Reach)> {
@@ -159,7 +162,7 @@ fn meetings(first: &[Reach], second: &[Reach]) -> Vec<(f64, Reach, Reach)> {
     };
     let (first, second) = (thin(first), thin(second));
     // Turning the first fault's place over all columns meets every case that turning both would meet.
-    let mut classes: Vec<((usize, u32, u32), f64, Reach, Reach)> = Vec::new();
+    let mut classes: Vec<(Class, f64, Reach, Reach)> = Vec::new();
     for &a in &first {
         let Some(&b) = second.first() else { continue };
         let key = (common_columns(&a, &b), a.mask.count_ones(), b.mask.count_ones());
