@@ -336,12 +336,10 @@ fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
         SurefootGroup { context: null_mut(), rank: 0, size: 1, broadcast: None, all_gather: None, exchange: None };
     let mut job = null_mut();
     for (rank, size, status) in [(0, 0, ARGUMENT), (2, 2, ARGUMENT), (0, 2, ARGUMENT), (0, 1, OK)] {
+        let group = SurefootGroup { rank, size, ..none };
         // SAFETY: no function is there to be called.
-        assert_eq!(
-            unsafe { surefoot_checkpoint_open(config, &SurefootGroup { rank, size, ..none }, &mut job) },
-            status,
-            "rank {rank} of {size}"
-        );
+        let opened = unsafe { surefoot_checkpoint_open(config, &group, &mut job) };
+        assert_eq!(opened, status, "rank {rank} of {size}");
         assert_eq!(job.is_null(), status != OK);
     }
     assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));

@@ -45,6 +45,8 @@ pub fn mpirun(ranks: u32, tiers: &Tiers, program: &Path) -> Command {
     command.args(["--allow-run-as-root", "--oversubscribe", "-np", &ranks.to_string()]);
     // Containers forbid the system call of the first; the second lets many ranks share few cores.
     command.args(["--mca", "btl_vader_single_copy_mechanism", "none", "--mca", "mpi_yield_when_idle", "1"]);
+    // What ranks share lies here, so that those that are killed leave nothing behind.
+    command.args(["--mca", "btl_vader_backing_directory"]).arg(tiers.path("tmp"));
     command.env("TMPDIR", tiers.path("tmp")).arg(program);
     command
 }
