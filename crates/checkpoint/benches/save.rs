@@ -61,7 +61,7 @@ struct Bench {
 
 impl Bench {
     fn new(home: &Path, bytes: usize) -> Self {
-        let mut state: Box<[u8]> = (0..bytes).map(|at| (at * 31 >> 7) as u8).collect();
+        let mut state: Box<[u8]> = (0..bytes).map(|at| ((at * 31) >> 7) as u8).collect();
         let mut config = Config::new("bench", home, None);
         config.policy = Policy::Fixed(Fixed::Memory);
         let mut job = Checkpointer::open(config, Box::new(Alone)).expect("the tier");
