@@ -2,7 +2,7 @@
 
 use super::Progress;
 use super::survey::{Copy, Survey, Tier};
-use super::verify::expect_memory;
+use super::verify::expect_enough;
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::{Disk, Error, Storage, StoredFile};
@@ -212,8 +212,8 @@ impl Building {
         progress: Progress<'_>,
     ) -> Result<RankFiles, Failed> {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
-        expect_memory(3 * geometry.table_bytes() as u64).map_err(Failed::Copy)?;
         let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
+        expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
         let mut healer =
             Healer::open(geometry, &*image, manifest.table_crc32c).map_err(|lost| Failed::Copy(lost.to_string()))?;
         let mut files = Files::create(directory, manifest).map_err(Failed::Here)?;

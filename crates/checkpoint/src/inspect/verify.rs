@@ -3,9 +3,9 @@
 use super::Progress;
 use super::survey::{Copy, Tier};
 use crate::generation::Manifest;
-use crate::image::{Healer, Tally};
+use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
 use crate::tier::memory_available_bytes;
-use crate::{Disk, Error, Storage};
+use crate::{Disk, Error, Storage, StoredFile};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -128,9 +128,8 @@ fn is_still(copy: &Copy, manifest: &Manifest) -> bool {
 
 fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<'_>) -> Result<Verdict, String> {
     let geometry = manifest.geometry().map_err(|error| error.to_string())?;
-    expect_memory(3 * geometry.table_bytes() as u64)?;
     let file = Disk.open_file(&copy.image, mends).map_err(|error| format!("its image cannot be opened: {error}"))?;
-    let length = file.length().map_err(|error| error.to_string())?;
+    let length = expect_enough(&geometry, &*file)?;
     let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
     let (mut rows_lost, mut named) = (0, Vec::new());
     for row in 0..geometry.rows() {
@@ -195,12 +194,20 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
     }
 }
 
-/// Tables of checksums are held in memory; a manifest can say anything.
-pub(super) fn expect_memory(needed_bytes: u64) -> Result<(), String> {
+/// Refuses an image before any work is done for it that its length alone condemns, or for whose tables of checksums there
+/// is no memory: a manifest can say anything. Returns the length.
+pub(super) fn expect_enough(geometry: &Geometry, image: &dyn StoredFile) -> Result<u64, String> {
+    let length = image.length().map_err(|error| error.to_string())?;
+    // With less than the columns of data some row lacks more pages than there are of parity.
+    if length < (COLUMNS_DATA * geometry.column_bytes()) as u64 {
+        let whole = geometry.file_bytes();
+        return Err(format!("its image was cut to {length} of {whole} bytes, more than can be repaired"));
+    }
+    let needed_bytes = 3 * geometry.table_bytes() as u64;
     match memory_available_bytes(Path::new("/")) {
         Some(available_bytes) if available_bytes < needed_bytes => Err(format!(
             "its tables of checksums would need {needed_bytes} bytes of memory, {available_bytes} are available"
         )),
-        _ => Ok(()),
+        _ => Ok(length),
     }
 }

@@ -177,10 +177,15 @@ fn walk(
     let sidecar = storage.open_file(&beside, false).map_err(Error::storage("open", &beside))?;
     let (label, labels_bad) = Label::read(&*sidecar, &beside)?;
     let geometry = label.geometry()?;
+    let sidecar_bytes = sidecar.length().map_err(Error::storage("read", &beside))?;
+    // A label can say anything; work and memory are bounded by what is there.
+    if sidecar_bytes < Places::of(&geometry).parity {
+        let why = format!("it was cut to {sidecar_bytes} bytes, and none of its tables of checksums is left");
+        return Err(Error::Damaged { path: beside, why });
+    }
     expect_memory(&geometry, &beside)?;
     let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
     let found_bytes = file.length().map_err(Error::storage("read", path))?;
-    let sidecar_bytes = sidecar.length().map_err(Error::storage("read", &beside))?;
     let pair = Pair { geometry, places: Places::of(&geometry), file: &*file, found_bytes, sidecar: &*sidecar };
     let mut findings = Findings {
         file_bytes: label.file_bytes,
@@ -221,7 +226,7 @@ fn walk(
     Ok((findings, label))
 }
 
-/// Three tables are held at once; a label can say anything.
+/// Three tables are held at once.
 fn expect_memory(geometry: &Geometry, path: &Path) -> Result<(), Error> {
     let needed_bytes = 3 * geometry.table_bytes() as u64;
     match memory_available_bytes(Path::new("/")) {

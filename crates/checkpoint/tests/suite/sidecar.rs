@@ -367,3 +367,34 @@ fn what_cannot_be_protected_is_refused_with_its_reason() {
     held.try_lock().unwrap();
     assert!(said(&real.path()).contains("another run"), "{}", said(&real.path()));
 }
+
+#[test]
+fn a_label_that_lies_about_its_file_costs_neither_memory_nor_a_panic() {
+    let made = Made::new(100_000);
+    let label = |text: &str| {
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, text.as_bytes()) as u32;
+        let mut page = b"SFSIDE01".to_vec();
+        page.extend((text.len() as u32).to_le_bytes());
+        page.extend(sum.to_le_bytes());
+        page.extend(text.as_bytes());
+        page.resize(PAGE, 0);
+        page
+    };
+    for (text, said) in [
+        (r#"{"file_bytes":17592186044416,"modified_realtime_ns":5,"table_crc32c":7}"#, "none of its tables"),
+        (r#"{"file_bytes":18446744073709551615,"modified_realtime_ns":5,"table_crc32c":7}"#, "more than"),
+        (r#"{"file_bytes":-1,"modified_realtime_ns":5,"table_crc32c":7}"#, "cannot be read"),
+        (r#"{"file_bytes":99999,"modified_realtime_ns":5,"table_crc32c":7}"#, "nothing can be proved"),
+        ("[]", "cannot be read"),
+    ] {
+        let page = label(text);
+        made.change(SIDECAR, |bytes| {
+            let end = bytes.len();
+            bytes[..PAGE].copy_from_slice(&page);
+            bytes[end - PAGE..].copy_from_slice(&page);
+        });
+        let refused = made.repair().map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(said), "{text}: {refused}");
+        assert!(made.is_whole());
+    }
+}
