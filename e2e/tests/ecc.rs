@@ -142,7 +142,7 @@ fn options_that_mean_nothing_are_refused() {
         ("--code secded --convention spread", &["--convention", "contiguous"][..]),
         ("--trials 0", &["--trials"][..]),
         ("--trials 1000000000001", &["--trials"][..]),
-        ("--seed -1", &["--seed"][..]),
+        ("--seed x", &["--seed"][..]),
         ("--shard 3/2", &["--shard", "1 to 2"][..]),
         ("--shard 1", &["--shard", "1/4"][..]),
         ("--shard 1/2 --method exact", &["--shard", "--method"][..]),
