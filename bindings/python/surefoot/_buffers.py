@@ -224,7 +224,9 @@ def _count(shape: tuple[int, ...]) -> int:
 def _hold_tensor(thing: Any, where: str) -> Memory:
     torch = sys.modules["torch"]
     if type(thing) not in (torch.Tensor, torch.nn.Parameter):
-        raise _refuse(where, f"is a {type(thing).__name__}", "give the plain tensor in it, such as to_local() of a DTensor")
+        raise _refuse(
+            where, f"is a {type(thing).__name__}", "give the plain tensor in it, such as to_local() of a DTensor"
+        )
     if thing.device.type != "cpu":
         raise _refuse(where, f"is on device {thing.device}", "give it as .cpu(), and copy it back after a restart")
     if thing.layout != torch.strided or thing.is_quantized:
@@ -232,7 +234,9 @@ def _hold_tensor(thing: Any, where: str) -> Memory:
     if not thing.is_contiguous():
         raise _refuse(where, "is not contiguous", "give it as .contiguous(), and use that")
     if thing.is_conj() or thing.is_neg():
-        raise _refuse(where, "is a view that is conjugated or negated when read", "give it as .resolve_conj().resolve_neg()")
+        raise _refuse(
+            where, "is a view that is conjugated or negated when read", "give it as .resolve_conj().resolve_neg()"
+        )
     nbytes = thing.numel() * thing.element_size()
     layout = Layout("torch", str(thing.dtype).replace("torch.", "", 1), tuple(thing.shape))
     # The tensor may be given another storage; this one must live until that is noticed.

@@ -96,9 +96,9 @@ class Checkpoint:
 
     `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories, or None for no such tier.
     `policy` and the `settings` are those of the library, with `_` for a point: `durable_keep=3`. `group` is how ranks
-    talk: an mpi4py communicator, `torch.distributed`, a process group of it, or a `surefoot.Group`; then `need`, `save`,
-    `restart`, `save_state`, `load_state`, `finish` and opening are called by all ranks in the same order. With `strict` a
-    failed save raises instead of warning.
+    talk: an mpi4py communicator, `torch.distributed`, a process group of it, or a `surefoot.Group`; then `need`,
+    `save`, `restart`, `save_state`, `load_state`, `finish` and opening are called by all ranks in the same order.
+    With `strict` a failed save raises instead of warning.
 
     As a context it ends with `finish` and `close`; after an exception in a job of several ranks with `close` alone,
     because the other ranks may be elsewhere.
@@ -190,8 +190,8 @@ class Checkpoint:
         """Saves a nested state with every checkpoint, as it is then, and fills it in place at every `restart`.
 
         Dicts, lists, tuples, numbers, texts, None, bytes, arrays and tensors. Arrays are not copied before they are
-        saved, and follow the rules of `protect`; all else goes along as JSON. There is one state; the next call replaces
-        it, and None takes it away.
+        saved, and follow the rules of `protect`; all else goes along as JSON. There is one state; the next call
+        replaces it, and None takes it away.
         """
         with self._lock:
             self._opened()
@@ -200,7 +200,7 @@ class Checkpoint:
             self._state, self._has_state = state, state is not None
 
     def route_file(self, name: str) -> Path:
-        """Where to write a file that belongs to the checkpoints, from now on. It is complete when the next one is taken,
+        """Where to write a file that belongs to the checkpoints, from now on. It is complete when the next is taken,
         and there again after a restart."""
         with self._lock:
             room = ctypes.create_string_buffer(_library.PATH_BYTES_MAX)
@@ -219,9 +219,9 @@ class Checkpoint:
     def save(self, strict: Optional[bool] = None) -> Saved:
         """Takes a checkpoint, where the policy says.
 
-        Where the file system, the room or another rank refuses it, the result is false and has the error, a `SaveFailed`
-        warning is given, and the former checkpoints are as they were; with `strict` it raises instead. A state with
-        something that cannot be saved, or a group that cannot talk, always raises.
+        Where the file system, the room or another rank refuses it, the result is false and has the error, a
+        `SaveFailed` warning is given, and the former checkpoints are as they were; with `strict` it raises instead. A
+        state with something that cannot be saved, or a group that cannot talk, always raises.
         """
         return self._save(strict, 3)
 
@@ -345,13 +345,14 @@ class Checkpoint:
     # Its end
 
     def finish(self) -> None:
-        """Waits until the newest durable checkpoint is written and marked as complete. That it could not be written is a
-        notice."""
+        """Waits until the newest durable checkpoint is written and marked as complete. That it could not be
+        written is a notice."""
         with self._lock:
             self._call("surefoot_checkpoint_finish")
 
     def close(self) -> None:
-        """Closes it. The checkpoints stay; a write to the durable tier that `finish` did not wait for does not count."""
+        """Closes it. The checkpoints stay; a write to the durable tier that `finish` did not wait for does not
+        count."""
         with self._lock:
             self._finalizer()
             self._registered.clear()
@@ -451,7 +452,9 @@ class Checkpoint:
         known = self._registered.get(name)
         if known is None or (known.address, known.nbytes) != (memory.address, memory.nbytes):
             self._check(
-                self._library.surefoot_checkpoint_protect(handle, _text(name, "name"), memory.address or None, memory.nbytes)
+                self._library.surefoot_checkpoint_protect(
+                    handle, _text(name, "name"), memory.address or None, memory.nbytes
+                )
             )
         # Only now may the former memory go.
         self._registered[name] = memory

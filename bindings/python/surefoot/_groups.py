@@ -51,7 +51,8 @@ class Group(ABC):
 
     @abstractmethod
     def all_gather(self, own: memoryview, everything: memoryview) -> None:
-        """Gives every rank what each passes, one after the other in the order of the ranks; all pass the same length."""
+        """Gives every rank what each passes, one after the other in the order of the ranks; all pass the same
+        length."""
 
     @abstractmethod
     def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
@@ -145,8 +146,8 @@ def group_of(given: Any) -> Optional[Group]:
         if kind is not None and isinstance(given, kind):
             return TorchGroup(given)
     raise ArgumentError(
-        f"a {type(given).__name__} is no group; give an mpi4py communicator, torch.distributed or a process group of it, "
-        "or a surefoot.Group"
+        f"a {type(given).__name__} is no group; give an mpi4py communicator, torch.distributed, a process group of "
+        "it, or a surefoot.Group"
     )
 
 

@@ -6,9 +6,9 @@ A checkpoint has a region for each protected array, under its name; one for each
 
     {"format": 1, "protected": [[NAME, KIND, DTYPE, SHAPE, ORDER], ...], "arrays": [[PATH, ...], ...], "state": TREE}
 
-The index's name ends in a digest of all that but the tree. So a program that has the same arrays sees it before anything
-is read, and lets them be filled in place; where the digest is another, everything goes into new memory, so that an array
-is never filled with what does not belong to it.
+The index's name ends in a digest of all that but the tree. So a program that has the same arrays sees it before
+anything is read, and lets them be filled in place; where the digest is another, everything goes into new memory, so
+that an array is never filled with what does not belong to it.
 """
 
 from __future__ import annotations

@@ -103,13 +103,17 @@ def _load() -> ctypes.CDLL:
     try:
         found = ctypes.CDLL(path)
     except OSError as error:
-        where = "SUREFOOT_LIBRARY names it" if named else "name the file in SUREFOOT_LIBRARY, or put it beside the package"
+        where = (
+            "SUREFOOT_LIBRARY names it" if named else "name the file in SUREFOOT_LIBRARY, or put it beside the package"
+        )
         raise LibraryError(f"{path} cannot be loaded: {error}; {where}") from None
     for name, (result, arguments) in _FUNCTIONS.items():
         try:
             function = getattr(found, name)
         except AttributeError:
-            raise LibraryError(f"{path} has no function {name}: it is older than this package, or another library") from None
+            raise LibraryError(
+                f"{path} has no function {name}: it is older than this package, or another library"
+            ) from None
         function.restype = result
         function.argtypes = arguments
     return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A nested state as a tree of JSON and a list of arrays.
 
-JSON and not pickle: reading a pickle runs what is written in it, so that whoever may write into a checkpoint's directory
-could run programs as its reader; it depends on the versions of all classes in it; and no other language reads it. What
-JSON has no word for is an object with one key, which names its type:
+JSON and not pickle: reading a pickle runs what is written in it, so that whoever may write into a checkpoint's
+directory could run programs as its reader; it depends on the versions of all classes in it; and no other language
+reads it. What JSON has no word for is an object with one key, which names its type:
 
     {"dict": [[key, value], ...]}       and OrderedDict, Counter
     {"tuple": [...]}                    a list is a JSON array

@@ -227,10 +227,11 @@ class Jobs(Tiers):
         self.assertEqual(tuple(named), _checkpoint._PLACES)
 
     def test_a_library_that_is_not_there_or_is_another_one_is_named(self) -> None:
-        program = "import os, surefoot\ntry: surefoot.Checkpoint('a')\nexcept surefoot.LibraryError as error: print(error)"
+        program = (
+            "import os, surefoot\ntry: surefoot.Checkpoint('a')\nexcept surefoot.LibraryError as error: print(error)"
+        )
         for path, why in [("/nowhere/libsurefoot.so", "cannot be loaded"), ("libc.so.6", "has no function surefoot_")]:
             said = self.run_program(f"import os; os.environ['SUREFOOT_LIBRARY'] = {path!r}\n" + program)
             self.assertIn(why, said)
             self.assertIn(path, said)
         self.assertNotIn("numpy", self.run_program("import sys, surefoot; print(*sys.modules)").split())
-

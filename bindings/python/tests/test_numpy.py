@@ -94,7 +94,12 @@ class Arrays(Tiers):
         job = self.open()
         job.protect("a", numpy.arange(12.0).reshape(3, 4))
         job.save()
-        others = [numpy.zeros((4, 3)), numpy.zeros((3, 4), "i8"), numpy.zeros((3, 4), ">f8"), numpy.zeros((3, 4), order="F")]
+        others = [
+            numpy.zeros((4, 3)),
+            numpy.zeros((3, 4), "i8"),
+            numpy.zeros((3, 4), ">f8"),
+            numpy.zeros((3, 4), order="F"),
+        ]
         for other in others:
             job.protect("a", other)
             with self.assertRaisesRegex(surefoot.ShapeError, r"array a is numpy of <f8 \[3, 4\] there and numpy of"):

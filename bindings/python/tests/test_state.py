@@ -208,7 +208,9 @@ class States(Tiers):
             truth = dict(contents._said, state={"array": 0})
             for lie in lies:
                 contents.regions = lambda lie=lie, regions=contents.regions(): {  # type: ignore[method-assign,misc]
-                    name: _index._buffers.hold(bytearray(_index._json({**truth, **lie})), "") if "index" in name else memory
+                    name: _index._buffers.hold(bytearray(_index._json({**truth, **lie})), "")
+                    if "index" in name
+                    else memory
                     for name, memory in regions.items()
                 }
                 job._announce(contents)

@@ -4,4 +4,5 @@ mod guide;
 mod interface;
 mod mpi;
 mod plain;
+mod python;
 mod run;

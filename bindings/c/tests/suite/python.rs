@@ -1,0 +1,104 @@
+//! The Python package over this library: its own tests, run by the Python that is here.
+//!
+//! `SUREFOOT_PYTHON` names another one, such as that of an environment with NumPy, PyTorch and mpi4py.
+
+use super::build::{bindings, libraries};
+use std::process::Command;
+use surefoot_testkit::not_run::not_run;
+
+/// The oldest Python that the package supports.
+const PYTHON_MIN: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
+
+/// Runs a class of tests: all of them pass, or none runs on this machine, for the reason that they give.
+fn passes(test: &str, class: &str) {
+    let python = std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| "python3".into());
+    if !Command::new(&python).args(["-c", PYTHON_MIN]).status().is_ok_and(|status| status.success()) {
+        return not_run(test, &format!("{python} is not there, or older than 3.9; install python3"));
+    }
+    let output = Command::new(&python)
+        .args(["-m", "unittest", "--verbose", &format!("tests.{class}")])
+        .current_dir(bindings().join("../python"))
+        .env("SUREFOOT_LIBRARY", libraries().join("libsurefoot.so"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{class}: {said}");
+    let count = |line: &str| line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
+    let ran = said.lines().filter(|line| line.starts_with("Ran ")).find_map(count).unwrap_or(0);
+    assert!(ran > 0, "{class}: {said}");
+    let reasons: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once(" ... skipped ")).map(|(_, why)| why).collect();
+    match reasons.first() {
+        None => {}
+        Some(why) => {
+            assert_eq!(reasons.len(), ran, "a part of {class} did not run: {said}");
+            not_run(test, &format!("{}; SUREFOOT_PYTHON may name another Python", why.trim_matches('\'')));
+        }
+    }
+}
+
+#[test]
+fn python_buffers() {
+    passes("python_buffers", "test_buffers.Buffers");
+}
+
+#[test]
+fn python_jobs() {
+    passes("python_jobs", "test_job.Jobs");
+}
+
+#[test]
+fn python_states() {
+    passes("python_states", "test_state.States");
+}
+
+#[test]
+fn python_programs_that_are_killed() {
+    passes("python_programs_that_are_killed", "test_crash.Crashes");
+}
+
+#[test]
+fn python_groups() {
+    passes("python_groups", "test_groups.Ranks");
+}
+
+#[test]
+fn python_guide() {
+    passes("python_guide", "test_guide.Guide");
+}
+
+#[test]
+fn numpy_arrays() {
+    passes("numpy_arrays", "test_numpy.Arrays");
+}
+
+#[test]
+fn numpy_programs_that_are_killed() {
+    passes("numpy_programs_that_are_killed", "test_crash.NumpyCrashes");
+}
+
+#[test]
+fn numpy_guide() {
+    passes("numpy_guide", "test_guide.GuideNumpy");
+}
+
+#[test]
+fn mpi4py_ranks() {
+    passes("mpi4py_ranks", "test_groups.MpiRanks");
+}
+
+#[test]
+fn pytorch_tensors() {
+    passes("pytorch_tensors", "test_torch.Tensors");
+}
+
+#[test]
+fn pytorch_tensors_of_a_gpu() {
+    passes("pytorch_tensors_of_a_gpu", "test_torch.CudaTensors");
+}
+
+#[test]
+fn pytorch_guide() {
+    passes("pytorch_guide", "test_guide.GuideTorch");
+}

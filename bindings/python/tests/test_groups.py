@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Several ranks: threads that talk through a group of the test's own, and processes that talk through MPI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import unittest
+from typing import Any, Callable, Optional
+
+import surefoot
+
+from .tiers import PATIENCE_S, Tiers, has
+
+
+class Table:
+    """Where threads meet: each puts down its bytes, and all take everybody's."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.bytes: list[bytes] = [b""] * size
+        self.barrier = threading.Barrier(size, timeout=60)
+
+    def meet(self, rank: int, own: bytes) -> list[bytes]:
+        self.bytes[rank] = own
+        self.barrier.wait()
+        everything = list(self.bytes)
+        self.barrier.wait()
+        return everything
+
+
+class Threads(surefoot.Group):
+    def __init__(self, table: Table, rank: int) -> None:
+        self.table, self._rank = table, rank
+        self.fails: Optional[BaseException] = None
+
+    @property
+    def rank(self) -> int:
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        return self.table.size
+
+    def broadcast(self, data: memoryview, root: int) -> None:
+        if self.fails:
+            raise self.fails
+        data[:] = self.table.meet(self._rank, bytes(data))[root]
+
+    def all_gather(self, own: memoryview, everything: memoryview) -> None:
+        if self.fails:
+            raise self.fails
+        everything[:] = b"".join(self.table.meet(self._rank, bytes(own)))
+
+    def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
+        receive[:] = self.table.meet(self._rank, bytes(send))[source]
+
+
+class Ranks(Tiers):
+    def together(self, work: Callable[[int, Threads], Any], size: int = 3) -> list[Any]:
+        """Runs it on each rank, and returns what each returned or raised."""
+        table = Table(size)
+        results: list[Any] = [None] * size
+
+        def run(rank: int) -> None:
+            try:
+                results[rank] = work(rank, Threads(table, rank))
+            except BaseException as error:
+                results[rank] = error
+                table.barrier.abort() if not isinstance(error, surefoot.SurefootError) else None
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    def test_all_ranks_come_back_to_the_same_checkpoint(self) -> None:
+        def first(rank: int, group: Threads) -> Any:
+            with self.open(durable=self.ssd, policy="every:2", group=group) as job:
+                for step in range(5):
+                    saved = job.save_state({"step": step, "own": bytearray([rank, step] * (1000 + rank))})
+                return saved.generation
+
+        def second(rank: int, group: Threads) -> Any:
+            with self.open(durable=self.ssd, group=group) as job:
+                return job.load_state()
+
+        self.assertEqual(self.together(first), [5, 5, 5])
+        # Rank 1 loses its node's memory: all go back to what is durable.
+        shutil.rmtree(next(self.memory.glob("job/rank-00001")))
+        for rank, state in enumerate(self.together(second)):
+            self.assertEqual(state, {"step": 3, "own": bytearray([rank, 3] * (1000 + rank))})
+
+    def test_what_one_rank_cannot_save_no_rank_saves(self) -> None:
+        def work(rank: int, group: Threads) -> Any:
+            job = self.open(group=group)
+            job.save_state({"n": 1})
+            try:
+                job.save_state({"n": object() if rank == 1 else 2})
+            except surefoot.SurefootError as error:
+                said = error
+            job.save_state({"n": 3})
+            return said, job.load_state()["n"], job.closed
+
+        (zero, three, _), (one, _, _), (two, _, _) = self.together(work)
+        self.assertIsInstance(one, surefoot.UnsupportedError)
+        for other in (zero, two):
+            self.assertIsInstance(other, surefoot.OtherRankError)
+            self.assertIn("rank 1", str(other))
+        self.assertEqual(three, 3)
+
+    def test_a_shape_that_one_rank_refuses_all_refuse(self) -> None:
+        def work(rank: int, group: Threads) -> Any:
+            job = self.open(group=group)
+            job.save_state({"a": bytearray(5)})
+            job.load_state({"a": bytearray(6 if rank == 2 else 5)})
+
+        zero, one, two = self.together(work)
+        self.assertIsInstance(two, surefoot.ShapeError)
+        self.assertIsInstance(zero, surefoot.OtherRankError)
+        self.assertIsInstance(one, surefoot.OtherRankError)
+
+    def test_a_group_that_fails_is_an_error_with_its_cause(self) -> None:
+        def work(rank: int, group: Threads) -> Any:
+            job = self.open(group=group)
+            job.protect("a", bytearray(10))
+            job.save()
+            group.fails = OSError("the cable is out")
+            with self.assertRaisesRegex(surefoot.GroupError, "") as caught:
+                job.need()
+            self.assertIsInstance(caught.exception.__cause__, OSError)
+            with self.assertRaisesRegex(surefoot.GroupError, "the cable is out"):
+                job.save()
+            group.fails = KeyboardInterrupt()
+            with self.assertRaises(KeyboardInterrupt):
+                job.need()
+            job.close()
+            return "closed"
+
+        self.assertEqual(self.together(work, 2), ["closed", "closed"])
+
+    def test_a_call_from_within_a_group_is_refused(self) -> None:
+        def work(rank: int, group: Threads) -> Any:
+            job = self.open(group=group)
+            job.protect("a", bytearray(10))
+            busy: list[BaseException] = []
+            gather = group.all_gather
+
+            def again(own: memoryview, everything: memoryview) -> None:
+                try:
+                    job.scrub()
+                except surefoot.BusyError as error:
+                    busy.append(error)
+                gather(own, everything)
+
+            group.all_gather = again  # type: ignore[method-assign]
+            job.need()
+            return len(busy) > 0
+
+        self.assertEqual(self.together(work, 2), [True, True])
+
+    def test_one_rank_needs_no_group(self) -> None:
+        group = Threads(Table(1), 0)
+        group.fails = RuntimeError("nobody may ask")
+        job = self.open(group=group)
+        job.save_state([1, 2])
+        self.assertEqual(job.load_state(), [1, 2])
+
+
+MPI = """
+import os, sys
+from mpi4py import MPI
+import surefoot
+comm = MPI.COMM_WORLD
+settings = {"partner": True} if sys.argv[1] == "partner" else {}
+with surefoot.Checkpoint("mpi", memory=os.environ["MEMORY"], policy="memory", group=comm, **settings) as job:
+    state = {"step": 0, "own": bytearray(50_000 * (comm.rank + 1))}
+    job.state_dict(state)
+    restored = job.restart()
+    begun = state["step"]
+    assert state["own"] == bytes([begun % 256]) * len(state["own"]), "rank %d" % comm.rank
+    for step in range(begun + 1, begun + 6):
+        state["step"], state["own"][:] = step, bytes([step % 256]) * len(state["own"])
+        if job.need():
+            assert job.save(), job.notices()
+    if comm.rank == 0:
+        print("from", begun, "to", state["step"], "of", comm.size, *job.notices(), flush=True)
+    comm.Barrier()
+    os._exit(0) if sys.argv[1] == "dies" else None
+"""
+
+
+@unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
+class MpiRanks(Tiers):
+    def test_ranks_of_mpi_go_on_where_they_were(self) -> None:
+        program = self.home / "program.py"
+        program.write_text(MPI)
+        for number, how in enumerate(["dies", "ends", "partner", "partner"]):
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3", sys.executable, program, how]
+            # Traffic stays within the machine, and files within the test.
+            options = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+            options["TMPDIR"] = str(self.home)
+            ran = subprocess.run(
+                command, env={**self.environment(), **options}, capture_output=True, text=True, timeout=PATIENCE_S
+            )
+            if how == "ends" or how == "partner":
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(f"from {number * 5} to {number * 5 + 5} of 3", ran.stdout, ran.stderr)
+        self.assertTrue(os.listdir(self.memory))

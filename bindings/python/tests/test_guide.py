@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The guide's code is that of the examples, and the examples do what the guide says."""
+
+import inspect
+import re
+import signal
+import sys
+import subprocess
+import unittest
+
+import surefoot
+
+from .tiers import PATIENCE_S, ROOT, Tiers, has
+
+GUIDE = ROOT.parent.parent / "docs" / "guide" / "checkpoint-python.md"
+EXAMPLES = ROOT / "examples"
+
+
+class Examples(Tiers):
+    def example(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
+        settings = [f"memory={self.memory}", "policy=memory", f"health_file={self.home}/health.json"]
+        command = [sys.executable, str(EXAMPLES / name), *map(str, arguments), *settings]
+        child = subprocess.Popen(
+            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(self._end, child)
+        return child
+
+    def finished(self, child: "subprocess.Popen[str]") -> list[str]:
+        out, error = child.communicate(timeout=PATIENCE_S)
+        self.assertEqual((child.returncode, error), (0, ""))
+        return out.splitlines()
+
+    def is_killed_and_goes_on(self, name: str, steps: int) -> None:
+        expected = self.finished(self.example(name, steps))[-1]
+        self.forget_everything()
+        killed = self.example(name, steps)
+        assert killed.stdout is not None
+        lines = [killed.stdout.readline() for _ in range(3)]
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        self.assertTrue(lines[2].startswith("step 30: loss"), lines)
+        lines = self.finished(self.example(name, steps))
+        self.assertRegex(lines[0], r"restarted at step [3-9]\d: rank 0: generation \d+ from memory: .* all good")
+        self.assertEqual(lines[-1], expected)
+
+
+class Guide(Examples):
+    def test_the_code_of_the_page_is_that_of_the_examples(self) -> None:
+        examples = [path.read_text() for path in EXAMPLES.glob("*.py")]
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
+        self.assertGreaterEqual(len(blocks), 6)
+        for language, block in blocks:
+            self.assertEqual(language, "python")
+            self.assertTrue(any(block in example for example in examples), f"in no example:\n{block}")
+
+    def test_the_page_names_everything_that_there_is(self) -> None:
+        page = GUIDE.read_text()
+        for name, member in inspect.getmembers(surefoot.Checkpoint):
+            if not name.startswith("_") and name != "closed":
+                self.assertRegex(page, rf"`{name}\b", f"{member} is not on the page")
+        for name in surefoot.__all__:
+            self.assertIn(name, page)
+        signature = re.search(r"`Checkpoint\((.*?)\)`", page)
+        assert signature is not None
+        said = [re.split("[=:]", word.strip())[0] for word in signature[1].split(",")]
+        real = [str(parameter) for parameter in inspect.signature(surefoot.Checkpoint).parameters.values()]
+        self.assertEqual([word for word in said if word != "*"], [re.split("[=:]", word)[0] for word in real])
+
+    def test_arrays_alone_and_their_file_come_back(self) -> None:
+        killed = self.example("regions.py")
+        assert killed.stdout is not None
+        for _ in range(7):
+            killed.stdout.readline()
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        lines = self.finished(self.example("regions.py"))
+        self.assertGreaterEqual(int(lines[0].split()[1]), 8)
+        self.assertIn("the policy is", lines[0])
+        self.assertEqual([int(line.split()[0]) for line in lines[-20:]], list(range(1, 21)))
+
+
+@unittest.skipUnless(has("numpy"), "NumPy is not installed")
+class GuideNumpy(Examples):
+    def test_training_with_numpy_goes_on_with_the_same_bits(self) -> None:
+        self.is_killed_and_goes_on("training.py", 2000)
+
+
+@unittest.skipUnless(has("torch"), "PyTorch is not installed")
+class GuideTorch(Examples):
+    def test_training_with_pytorch_goes_on_with_the_same_bits(self) -> None:
+        self.is_killed_and_goes_on("training_torch.py", 200)
