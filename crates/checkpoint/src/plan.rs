@@ -1,6 +1,6 @@
 //! What a job's checkpoints will cost, how old the durable copy gets, and when the drive wears out. Pure.
 //!
-//! The waste of two tiers is C1/t1 + C2/t2 + l1 t1/2 + l2 t2/2 (module [`interval`](crate::controller::interval)). The
+//! The waste of two tiers is C1/t1 + C2/t2 + l1 t1/2 + l2 t2/2 (module [`interval`]). The
 //! durable interval has two bounds: the drive bears one every size/B seconds, where B is what may still be written per
 //! second until the wished end of its life; and the user may bound the age of the durable copy. Where both cannot be kept
 //! the trade is shown.
