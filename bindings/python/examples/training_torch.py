@@ -31,14 +31,8 @@ with surefoot.Checkpoint("training-torch", **dict(setting.split("=", 1) for sett
         optimizer.step()
         step += 1
         if step % 10 == 0:
-            job.save_state(
-                {
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "random": torch.get_rng_state(),
-                    "step": step,
-                }
-            )
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+            job.save_state({**state, "random": torch.get_rng_state()})
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
 
 print(f"after {step} steps the weights add up to {sum(float(p.sum()) for p in model.parameters()).hex()}")

@@ -100,9 +100,12 @@ class Jobs(Tiers):
         self.assertIsNone(never.load_state())
 
     def test_the_end_of_the_context_makes_the_durable_copy_count(self) -> None:
-        with self.open(durable=self.ssd, policy="every:1") as job:
+        with self.open(durable=self.ssd, policy="surefoot") as job:
             job.protect("a", bytearray(b"z" * 300_000))
-            job.save()
+            self.assertEqual(job.save().place, "both")
+        self.assertEqual(
+            len([path for path in self.ssd.rglob("*") if path.suffix == ".commit" or path.name == "commit"]), 1
+        )
         shutil.rmtree(self.memory)
         self.memory.mkdir()
         back = bytearray(300_000)
