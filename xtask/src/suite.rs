@@ -59,11 +59,22 @@ pub fn one(workspace: &Workspace, name: &str, check: Check) -> ExitCode {
     suite.finish()
 }
 
-/// The comparison with other people's tools, in the profile that is shipped.
+/// The benchmarks of crates that measure themselves, beside those of `surefoot-bench`: crate and benchmark.
+const OWN_BENCHMARKS: &[(&str, &str)] = &[("surefoot-ecc", "speed"), ("surefoot-checkpoint", "save")];
+
+/// The comparison with other people's tools, in the profile that is shipped. With arguments, only what they name.
 pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--locked", "--package", "surefoot-bench", "--"]).args(arguments);
-    exit_of(command)
+    let mut failed = exit_of(command) != ExitCode::SUCCESS;
+    if arguments.is_empty() {
+        for (package, name) in OWN_BENCHMARKS {
+            let mut command = workspace.cargo();
+            command.args(["bench", "--locked", "--package", package, "--bench", name]);
+            failed |= exit_of(command) != ExitCode::SUCCESS;
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The reliability of checkpoints at full size; prints what each kind of fault came to.
