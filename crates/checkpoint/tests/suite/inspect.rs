@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::inspect::{State, Survey, Tier, Wanted, lock, restore, scrub, survey, verify};
-use surefoot_checkpoint::{Checkpointer, Config, Error, Manifest, Policy};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Manifest, Policy};
 
 fn quiet(_: u64, _: u64) {}
 
@@ -126,6 +126,10 @@ fn damage_is_told_apart_and_a_scrub_repairs_what_it_can() {
 #[test]
 fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     let home = Home::with_job();
+    // Another job beside it that is further on.
+    let mut other = Checkpointer::open(Config::new("second", home.path("memory"), None), Box::new(Alone)).unwrap();
+    (0..5).for_each(|_| drop(other.checkpoint().unwrap()));
+    drop(other);
     let out = home.path("out");
     let restored = restore(&home.survey(), &wanted(None), &out, &mut quiet).unwrap();
     assert_eq!((restored.generation.number, restored.ranks.len()), (3, 2));
@@ -155,7 +159,7 @@ fn a_checkpoint_becomes_files_whole_or_not_at_all() {
     names.sort();
     assert_eq!(names, ["memory", "other", "out", "ssd", "third"]);
     for (odd, said) in [
-        (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job"),
+        (Wanted { job: "other".into(), ..Wanted::default() }, "there are group/job, second"),
         (wanted(Some(99)), "no number 99"),
         (Wanted { rank: Some(7), ..wanted(None) }, "no copy of rank 7"),
     ] {

@@ -5,7 +5,7 @@ use super::image::payload;
 use proptest::prelude::*;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::sidecar::through::{check_in, protect_in, repair_in};
 use surefoot_checkpoint::sidecar::{Label, Repaired, check, protect, repair, sidecar_bytes, sidecar_path};
@@ -333,6 +333,20 @@ fn what_changes_while_it_is_read_is_not_protected() {
         calls += 1;
         if calls == 2 {
             fs::write(&path, "new").unwrap();
+        }
+    });
+    assert!(refused.unwrap_err().to_string().contains("changed while it was read"));
+    assert_eq!(real.names(), ["model.pt"]);
+    // A byte behind the reader's back, at the same length and with the time put back: the kernel's own time tells.
+    let real = Real::new(3_000_000);
+    let path = real.path();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    let refused = protect(&path, false, &mut |done, total| {
+        if done == total {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            file.write_all_at(b"x", 0).unwrap();
+            file.set_times(fs::FileTimes::new().set_modified(modified)).unwrap();
         }
     });
     assert!(refused.unwrap_err().to_string().contains("changed while it was read"));
