@@ -19,7 +19,7 @@ const NOT_RUN_FILE: &str = "SUREFOOT_NOT_RUN";
 
 /// Packages whose tests load eBPF programs into the running kernel. They run as root where that is allowed, and one
 /// at a time, so that what one measures is not what another does.
-const KERNEL_PACKAGES: &[&str] = &["surefoot-probes"];
+const KERNEL_PACKAGES: &[&str] = &["surefoot-probes", "surefoot-stall"];
 
 /// The end-to-end tests: the real command, on the real kernel and in a real browser; also one at a time.
 const END_TO_END: &str = "surefoot-e2e";

@@ -34,7 +34,7 @@ use crate::Code;
 use crate::field::POLYNOMIAL;
 
 /// The longest line that is written, in characters.
-const LINE_CHARS_MAX: usize = 118;
+const LINE_CHARS_MAX: usize = 124;
 
 /// A module of the generated file.
 ///
