@@ -180,8 +180,8 @@ fn within_reach(decision: Decision, situation: &Situation) -> Decision {
         () if !situation.fits_memory => Some("memory has no room for it".to_owned()),
         () => None,
     };
-    let durable_fault =
-        (!situation.fits_durable).then(|| "the durable tier has no room for it or cannot be written".to_owned());
+    let durable_fault = (!situation.fits_durable)
+        .then(|| "no durable tier can take it: none is set, it is full, or it cannot be written".to_owned());
     match (memory_fault, durable_fault) {
         (None, None) => decision,
         (None, Some(fault)) if place == Place::Both => Decision { place: Place::Memory, ..decision }.because(fault),
