@@ -9,6 +9,9 @@ use surefoot_e2e::actor::POLLING_LOOP;
 use surefoot_e2e::command::{Running, WAIT, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{has_fields, number, of_type};
+use surefoot_hostfs::Root;
+use surefoot_hostfs::stat::Stat;
+use surefoot_model::CpuId;
 use surefoot_testkit::not_run::not_run;
 
 const TIMES: u64 = 2_000;
@@ -102,11 +105,19 @@ fn the_gaps_of_a_polling_loop_add_up_and_the_thread_that_unmaps_is_named() {
 
 /// The list keeps the longest gaps, which are those that the hypervisor made longer. So the share is taken where the list
 /// has all gaps: over several watches, each with few enough.
+/// Nanoseconds that the hypervisor has taken of the watched core.
+fn stolen_ns() -> u64 {
+    let stat = Stat::read(&Root::host()).unwrap();
+    let core = stat.cpus.iter().find(|(cpu, _)| *cpu == CpuId(1));
+    core.map_or(0, |(_, ticks)| ticks.steal * (1_000_000_000 / stat.ticks_per_s))
+}
+
 #[test]
-fn gaps_with_a_shootdown_are_explained_but_for_what_the_host_took() {
-    const NAME: &str = "gaps_with_a_shootdown_are_explained_but_for_what_the_host_took";
+fn nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained() {
+    const NAME: &str = "nine_tenths_of_the_time_in_gaps_with_a_shootdown_are_explained";
     const WATCHES: u64 = 5;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
+    let stolen_before_ns = stolen_ns();
     let (mut unexplained_ns, mut total_ns, mut count, mut complete, mut explained) = (0, 0, 0, 0, 0);
     for _ in 0..WATCHES {
         let (lines, truth) = who(&format!("{} 200 1 0 2000 1", TIMES / WATCHES));
@@ -130,9 +141,14 @@ fn gaps_with_a_shootdown_are_explained_but_for_what_the_host_took() {
     if complete == 0 {
         return not_run(NAME, "the machine is so busy that no watch could list all gaps");
     }
-    // What a hypervisor takes within a gap has no cause in this kernel, and it takes as much as it likes: a share of the
-    // time would be a promise about other people's machines. Few gaps have it, however long.
-    assert!(count > 20 && explained * 10 >= count * 7, "{found}");
+    assert!(count > 20 && explained * 10 >= count * 9, "{found}");
+    if unexplained_ns * 10 > total_ns {
+        // What a hypervisor takes within a gap has no cause in this kernel. Only where its own count covers it is that
+        // what happened; everywhere else nine tenths are due.
+        let stolen_ns = stolen_ns().saturating_sub(stolen_before_ns);
+        assert!(stolen_ns >= unexplained_ns, "{found}; the hypervisor took {stolen_ns} ns of the core");
+        not_run(NAME, &format!("the hypervisor took {} ms of the core meanwhile", stolen_ns / 1_000_000));
+    }
 }
 
 #[test]
