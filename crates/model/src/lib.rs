@@ -28,6 +28,7 @@
 mod capability;
 mod cause;
 mod cost;
+mod drive;
 mod event;
 mod gap;
 mod histogram;
@@ -40,6 +41,7 @@ mod timeline;
 pub use capability::{Capability, CapabilityState};
 pub use cause::{Cause, CauseKind};
 pub use cost::{ProbeCost, SelfCost};
+pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Notice, Window};
 pub use gap::{Certainty, Gap, GapCause, GapSource, Verdict};
 pub use histogram::{BUCKETS, Histogram};
