@@ -5,6 +5,7 @@ mod clock;
 mod drain;
 mod facts;
 mod files;
+pub mod journal;
 mod partner;
 mod regions;
 mod restart;
@@ -23,6 +24,7 @@ use crate::{Error, Group};
 use drain::Drain;
 use facts::{Facts, Known};
 use files::Files;
+use journal::Journal;
 use partner::Partner;
 use regions::Regions;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,7 @@ pub struct Checkpointer {
     last_any_s: f64,
     last_durable_s: f64,
     notices: Vec<String>,
+    journal: Journal,
 }
 
 impl Checkpointer {
@@ -105,6 +108,7 @@ impl Checkpointer {
             last_any_s: 0.0,
             last_durable_s: 0.0,
             notices: Vec::new(),
+            journal: Journal::new(&config, group.rank()),
             group,
             config,
             memory,
@@ -115,6 +119,7 @@ impl Checkpointer {
         let newest = job.newest_number();
         let newest = agreement::all_or_none(&*job.group, newest)?;
         job.number = agreement::most(&*job.group, newest)?;
+        job.record_opening();
         Ok(job)
     }
 
@@ -183,8 +188,9 @@ impl Checkpointer {
             // One at a time: the former is waited for, which the decision counted in.
             self.finish_drain(true)?;
         }
-        let taken = self.take(decision, &situation, begun);
+        let taken = self.take(decision.clone(), &situation, begun);
         self.checkpoint_s += begun.elapsed().as_secs_f64();
+        self.record_decision(&decision, &situation, &taken);
         taken
     }
 

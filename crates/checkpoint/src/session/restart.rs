@@ -39,6 +39,12 @@ impl Checkpointer {
     /// [`Error::NothingIntact`] on all ranks when there are checkpoints but none can be proved on every rank, with what
     /// each failed at; the regions then hold nothing useful. [`Error::Group`].
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
+        let restored = self.restart_newest();
+        self.record_restart(&restored);
+        restored
+    }
+
+    fn restart_newest(&mut self) -> Result<Option<Restored>, Error> {
         self.finish_drain(true)?;
         let own = agreement::all_or_none(&*self.group, self.candidates())?;
         let (common, seen) = common(&*self.group, &own, self.partner.as_ref())?;

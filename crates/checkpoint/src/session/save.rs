@@ -165,6 +165,8 @@ impl Checkpointer {
                 let size_bytes = agreement::sum(&*self.group, bytes)?;
                 self.controller.written(size_bytes as f64);
                 self.last_durable_s = drain.began_s(self.began);
+                let age_s = self.now_s() - self.last_durable_s;
+                self.record_drain(drain.generation(), age_s, drain.took_s(), Ok(size_bytes));
                 blend(&mut self.drain_s, drain.took_s());
                 self.note(format!(
                     "generation {} is durable, after {:.1} s",
@@ -176,6 +178,7 @@ impl Checkpointer {
                 if let Some(durable) = durable {
                     durable.abandon(drain.generation(), self.group.rank());
                 }
+                self.record_drain(drain.generation(), 0.0, drain.took_s(), Err(&error.to_string()));
                 self.note(format!("generation {} did not become durable: {error}", drain.generation().number));
             }
         }
