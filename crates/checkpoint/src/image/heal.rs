@@ -9,7 +9,7 @@ use surefoot_ecc::{Batch, Code, Mode};
 /// Pages that are read at once.
 const PAGES_AT_ONCE: usize = 64;
 
-/// What was met on the way.
+/// What was met on the way; each page counts once, however often it was asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Pages that were read.
@@ -68,12 +68,36 @@ fn ability(protection: Protection) -> &'static str {
     }
 }
 
+/// The pages of a row as they were read, the columns that are bad, and of these the ones that were refused.
+type Row = (Vec<Vec<u8>>, Vec<usize>, Vec<usize>);
+
 /// Reads one image.
 pub struct Healer<'a> {
     geometry: Geometry,
     file: &'a dyn StoredFile,
     table: Vec<u32>,
     tally: Tally,
+    /// Pages that count as read in the tally.
+    read: Marks,
+    /// Pages that count as bad in the tally.
+    bad: Marks,
+}
+
+/// One bit per page. A row whose pages are bad is read again for each of them, and must not be counted again.
+struct Marks(Vec<u64>);
+
+impl Marks {
+    fn new(pages: usize) -> Self {
+        Marks(vec![0; pages.div_ceil(64)])
+    }
+
+    /// Marks a page; tells whether it was not marked before.
+    fn mark(&mut self, page: usize) -> bool {
+        let (word, bit) = (&mut self.0[page / 64], 1 << (page % 64));
+        let is_first = *word & bit == 0;
+        *word |= bit;
+        is_first
+    }
 }
 
 impl<'a> Healer<'a> {
@@ -82,7 +106,8 @@ impl<'a> Healer<'a> {
     /// # Errors
     /// [`Lost`] when no table can be proved.
     pub fn open(geometry: Geometry, file: &'a dyn StoredFile, digest: u32) -> Result<Self, Lost> {
-        let mut healer = Healer { geometry, file, table: Vec::new(), tally: Tally::default() };
+        let (read, bad) = (Marks::new(geometry.pages()), Marks::new(geometry.pages()));
+        let mut healer = Healer { geometry, file, table: Vec::new(), tally: Tally::default(), read, bad };
         let copies = [0, 1].map(|number| healer.read_table(number));
         for copy in &copies {
             match table::digest(copy) == digest {
@@ -201,11 +226,11 @@ impl<'a> Healer<'a> {
             let (column, row) = ((first + number) / self.geometry.rows(), (first + number) % self.geometry.rows());
             // One page that is refused fails the whole read: then each is asked for by itself.
             let is_read = is_read || self.file.read_at(page, self.offset_of(column, row)).is_ok();
-            self.tally.pages_read += 1;
-            if is_read && crc32c(page) == self.table[table::index(&self.geometry, column, row)] {
+            let index = table::index(&self.geometry, column, row);
+            if is_read && crc32c(page) == self.table[index] {
+                self.tally.pages_read += u64::from(self.read.mark(index));
                 continue;
             }
-            self.tally.pages_read -= 1;
             let (whole, _) = self.row(row)?;
             page.copy_from_slice(&whole[column]);
         }
@@ -217,26 +242,41 @@ impl<'a> Healer<'a> {
         let is_good =
             |column: usize, page: &[u8]| crc32c(page) == self.table[table::index(&self.geometry, column, row)];
         let (mut pages, bad, refused) = self.read_row(row, &is_good);
-        self.tally.pages_read += pages.len() as u64;
-        self.tally.pages_refused += refused;
-        self.tally.pages_bad += bad.len() as u64;
+        let newly_bad = self.count(row, &bad, &refused);
         self.repair(row, &mut pages, &bad)?;
         let is_proved =
             bad.iter().all(|&column| crc32c(&pages[column]) == self.table[table::index(&self.geometry, column, row)]);
         if !is_proved {
             return Err(self.lost(row, bad.len()));
         }
-        self.tally.pages_repaired += bad.len() as u64;
+        self.tally.pages_repaired += newly_bad;
         Ok((pages, bad))
     }
 
-    fn read_row(&self, row: usize, is_good: &dyn Fn(usize, &[u8]) -> bool) -> (Vec<Vec<u8>>, Vec<usize>, u64) {
-        let (mut bad, mut refused) = (Vec::new(), 0);
+    /// Counts the pages of a row that were not counted before; returns how many of those are bad.
+    fn count(&mut self, row: usize, bad: &[usize], refused: &[usize]) -> u64 {
+        let mut newly_bad = 0;
+        for column in 0..self.geometry.columns() {
+            let index = table::index(&self.geometry, column, row);
+            self.tally.pages_read += u64::from(self.read.mark(index));
+            if bad.contains(&column) && self.bad.mark(index) {
+                newly_bad += 1;
+                self.tally.pages_refused += u64::from(refused.contains(&column));
+            }
+        }
+        self.tally.pages_bad += newly_bad;
+        newly_bad
+    }
+
+    fn read_row(&self, row: usize, is_good: &dyn Fn(usize, &[u8]) -> bool) -> Row {
+        let (mut bad, mut refused) = (Vec::new(), Vec::new());
         let pages = (0..self.geometry.columns())
             .map(|column| {
                 let mut page = vec![0; PAGE_BYTES];
                 let is_read = self.file.read_at(&mut page, self.offset_of(column, row)).is_ok();
-                refused += u64::from(!is_read);
+                if !is_read {
+                    refused.push(column);
+                }
                 if !is_read || !is_good(column, &page) {
                     bad.push(column);
                 }
