@@ -397,7 +397,7 @@ fn is_zero(count: &u64) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::controller::Fixed;
+    use crate::controller::Surefoot;
     use crate::{Alone, Place};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -571,7 +571,7 @@ mod tests {
             fs::create_dir(tier.path().join(name)).unwrap();
         }
         let mut config = Config::new("a/job", tier.path().join("memory"), Some(tier.path().join("ssd")));
-        config.policy = Policy::Fixed(Fixed::EveryNth(1));
+        config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.001, ..Surefoot::default() });
         let directory = tier.path().join("memory/a/job");
         let mut state = vec![1u8; 10_000];
         let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
