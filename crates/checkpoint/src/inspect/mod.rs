@@ -8,7 +8,7 @@ mod survey;
 mod verify;
 
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
-pub use survey::{Copy, Problem, Survey, Tier, survey};
+pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, survey, survey_within};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};
 
 use crate::sidecar::Progress;

@@ -1,11 +1,13 @@
 //! Finds checkpoints below directories.
 
 use crate::generation::{Commit, GenerationId, Manifest};
+use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
 use crate::tier::{SLOTS_MAX, generation_of};
 use crate::{Disk, Error};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Directories below each other that are looked into: names of jobs may have slashes.
 const DEPTH_MAX: usize = 72;
@@ -74,11 +76,36 @@ pub struct Problem {
 pub struct Survey {
     /// Copies by job, the newest generation first, then by rank and tier.
     pub copies: Vec<Copy>,
+    /// Directories of jobs that hold a journal; see [`crate::session::journal`].
+    pub journals: Vec<PathBuf>,
     /// What is not as it should be.
     pub problems: Vec<Problem>,
     /// Problems beyond those.
     pub problems_left_out: u64,
+    /// Whether a limit was reached, so that copies are missing here.
+    pub is_cut: bool,
     entries: usize,
+    manifest_bytes: usize,
+    limits: SurveyLimits,
+}
+
+/// How much a survey may look at; what is beyond is left out, and a problem says so.
+#[derive(Debug, Clone, Copy)]
+pub struct SurveyLimits {
+    /// Entries of directories.
+    pub entries_max: usize,
+    /// Copies.
+    pub copies_max: usize,
+    /// About how much memory their manifests may take.
+    pub manifest_bytes_max: usize,
+    /// When to end.
+    pub until: Option<Instant>,
+}
+
+impl Default for SurveyLimits {
+    fn default() -> Self {
+        SurveyLimits { entries_max: ENTRIES_MAX, copies_max: usize::MAX, manifest_bytes_max: usize::MAX, until: None }
+    }
 }
 
 /// Looks for checkpoints in directories and all below them.
@@ -87,7 +114,15 @@ pub struct Survey {
 /// [`Error::Storage`] when one of the directories is not there or cannot be read. What cannot be read below them is a
 /// problem in the result.
 pub fn survey(directories: &[PathBuf]) -> Result<Survey, Error> {
-    let mut survey = Survey::default();
+    survey_within(directories, SurveyLimits::default())
+}
+
+/// As [`survey`], for one who must come to an end in any case.
+///
+/// # Errors
+/// As [`survey`]. That a limit was reached is no error.
+pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Survey, Error> {
+    let mut survey = Survey { limits, ..Survey::default() };
     let mut seen = Vec::new();
     for directory in directories {
         let path = fs::canonicalize(directory).map_err(Error::storage("open", directory))?;
@@ -114,7 +149,28 @@ impl Survey {
         }
     }
 
+    /// Whether a limit is reached; the first time it says so.
+    fn is_over(&mut self, directory: &Path) -> bool {
+        let is_late = || self.limits.until.is_some_and(|until| Instant::now() >= until);
+        let is_much = self.copies.len() >= self.limits.copies_max;
+        let is_over = self.is_cut || is_much || self.manifest_bytes > self.limits.manifest_bytes_max || is_late();
+        if is_over && !self.is_cut {
+            self.is_cut = true;
+            self.problem(directory, format!("what comes after the first {} copies is left out", self.copies.len()));
+        }
+        is_over
+    }
+
+    fn push(&mut self, copy: Copy) {
+        let names = |manifest: &Manifest| manifest.regions.iter().map(|region| region.name.len() + 32).sum::<usize>();
+        self.manifest_bytes += size_of::<Copy>() + copy.manifest.as_ref().map_or(0, names);
+        self.copies.push(copy);
+    }
+
     fn visit(&mut self, directory: &Path, depth: usize) {
+        if self.is_over(directory) {
+            return;
+        }
         let name = Path::new(directory.file_name().unwrap_or_default());
         let (entries, names) = match self.list(directory) {
             Ok(found) => found,
@@ -129,6 +185,9 @@ impl Survey {
         if depth == DEPTH_MAX {
             return self
                 .problem(directory, format!("more than {DEPTH_MAX} directories deep; what is below is left out"));
+        }
+        if names.iter().any(|name| name == JOURNAL_NAME || name == OLDER_NAME) {
+            self.journals.push(directory.to_owned());
         }
         for below in entries {
             // Files that a program writes are its own until they are part of a checkpoint.
@@ -145,8 +204,10 @@ impl Survey {
         for entry in fs::read_dir(directory).map_err(|error| format!("it cannot be listed: {error}"))? {
             let entry = entry.map_err(|error| format!("it cannot be listed: {error}"))?;
             self.entries += 1;
-            if self.entries > ENTRIES_MAX {
-                return Err(format!("more than {ENTRIES_MAX} files were looked at; the rest is left out"));
+            if self.entries > self.limits.entries_max {
+                self.is_cut = true;
+                let most = self.limits.entries_max;
+                return Err(format!("more than {most} files were looked at; the rest is left out"));
             }
             let kind = entry.file_type().map_err(|error| error.to_string())?;
             if kind.is_dir() {
@@ -180,6 +241,9 @@ impl Survey {
             ranks.extend(rank.filter(|rank| ranks.last() != Some(rank)));
         }
         for rank in ranks {
+            if self.is_over(directory) {
+                return;
+            }
             let manifest_path = directory.join(format!("rank-{rank:05}.manifest"));
             let image = directory.join(format!("rank-{rank:05}.image"));
             let manifest = Manifest::read(&Disk, &manifest_path).map_err(|error| reason(&error)).and_then(|manifest| {
@@ -190,7 +254,7 @@ impl Survey {
                     }
                 }
             });
-            self.copies.push(Copy {
+            self.push(Copy {
                 tier: Tier::Durable,
                 job_directory: directory.parent().unwrap_or(directory).to_owned(),
                 directory: directory.to_owned(),
@@ -207,6 +271,9 @@ impl Survey {
 
     fn slots(&mut self, directory: &Path, rank: u32, names: &[String]) {
         for slot in 0..SLOTS_MAX {
+            if self.is_over(directory) {
+                return;
+            }
             let of = |kind: &str| directory.join(format!("slot-{slot}.{kind}"));
             let is_there = |kind: &str| names.iter().any(|name| *name == format!("slot-{slot}.{kind}"));
             // Without a manifest an image is room for the next checkpoint.
@@ -221,7 +288,7 @@ impl Survey {
                 false => Err(format!("it is of rank {}", manifest.rank)),
             });
             let image = of("image");
-            self.copies.push(Copy {
+            self.push(Copy {
                 tier: Tier::Memory,
                 job_directory: directory.parent().unwrap_or(directory).to_owned(),
                 directory: directory.to_owned(),
@@ -281,7 +348,33 @@ fn rank_of_files(name: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_survey_ends_at_each_of_its_limits_and_says_so() {
+        let home = tempfile::tempdir().unwrap();
+        for number in 0..20 {
+            let directory = home.path().join(format!("job/rank-{number:05}"));
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("slot-0.manifest"), "x").unwrap();
+        }
+        let directories = [home.path().to_owned()];
+        let whole = survey(&directories).unwrap();
+        assert_eq!((whole.copies.len(), whole.is_cut), (20, false));
+        let some = SurveyLimits::default();
+        for (limits, count) in [
+            (SurveyLimits { copies_max: 7, ..some }, 7),
+            (SurveyLimits { manifest_bytes_max: 3 * size_of::<Copy>(), ..some }, 4),
+            (SurveyLimits { until: Some(Instant::now()), ..some }, 0),
+            // The job, its twenty ranks, and one file in each of five.
+            (SurveyLimits { entries_max: 26, ..some }, 5),
+        ] {
+            let found = survey_within(&directories, limits).unwrap();
+            assert!(found.is_cut && found.copies.len() == count, "{limits:?}: {}", found.copies.len());
+            assert!(found.problems.iter().any(|problem| problem.why.contains("left out")), "{limits:?}");
+        }
+    }
 
     #[test]
     fn only_the_one_name_of_a_rank_is_its_name() {

@@ -56,7 +56,9 @@ pub struct Entry {
 pub enum Event {
     /// A session began.
     Opened {
-        /// Ranks of the job.
+        /// The job.
+        job: String,
+        /// Its ranks.
         ranks: u32,
         /// The word for the policy.
         policy: String,
@@ -319,7 +321,8 @@ impl Checkpointer {
             Policy::Paper(_) => "paper",
             Policy::Fixed(_) => "fixed",
         };
-        self.journal.append(Event::Opened { ranks: self.group.size(), policy: policy.to_owned() });
+        let (job, ranks) = (self.config.job.clone(), self.group.size());
+        self.journal.append(Event::Opened { job, ranks, policy: policy.to_owned() });
     }
 
     /// Writes down a decision whose checkpoint was taken, or failed.
@@ -438,7 +441,7 @@ mod tests {
     fn what_happened_is_read_back_as_it_was_written() {
         let tier = tier();
         let events = [
-            Event::Opened { ranks: 4, policy: "surefoot".into() },
+            Event::Opened { job: "job".into(), ranks: 4, policy: "surefoot".into() },
             decision(1),
             Event::Durable { generation: 1, age_s: 2.5, took_s: 2.0, bytes: 4 << 30 },
             Event::NotDurable { generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
@@ -518,7 +521,7 @@ mod tests {
             "{}",
             "null",
             "{\"realtime_ns\":1,\"event\":\"unheard_of\"}",
-            "{\"realtime_ns\":-1,\"event\":\"opened\",\"ranks\":1,\"policy\":\"x\"}",
+            "{\"realtime_ns\":-1,\"event\":\"opened\",\"job\":\"j\",\"ranks\":1,\"policy\":\"x\"}",
             "{\"realtime_ns\":1,\"event\":\"durable\",\"generation\":1,\"age_s\":1e999,\"took_s\":1,\"bytes\":1}",
             &"[".repeat(4_000),
             &many.unwrap(),
