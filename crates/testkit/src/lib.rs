@@ -1,4 +1,4 @@
-//! Made-up hosts, and words for tests that cannot run here. Development only: no crate that ships depends on it.
+//! Made-up hosts, disks and guests, and words for tests that cannot run here. Development only: no crate that ships depends on it.
 //!
 //! # Invariants
 //! - Everything is written below a temporary folder that vanishes with the test.
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod guest;
 mod host_tree;
 pub mod not_run;
 pub mod storage;

@@ -1,0 +1,256 @@
+//! Runs a program of this machine in another kernel: Debian's, in QEMU with software emulation.
+//!
+//! Some of what Surefoot must survive does not happen here: memory that the kernel gives up, machine checks, a drive's
+//! controller. A guest has all of it. Its first file system is made for each run: busybox, the program with the libraries
+//! that it is linked to, the kernel modules that were asked for, and a script that runs the program and turns the machine
+//! off. The kernel's messages, the program's output and its exit code come back over three serial lines.
+//!
+//! `xtask/setup.sh test` installs QEMU and busybox and unpacks Debian's kernel package, which is not installed: nothing
+//! boots from it but guests. Where one of them is missing, [`Guest::find`] says which.
+//!
+//! ```
+//! use std::path::Path;
+//! use surefoot_testkit::guest::Guest;
+//! let guest = match Guest::find() {
+//!     Ok(guest) => guest,
+//!     Err(why) => return surefoot_testkit::not_run::not_run("the guest's example", &why),
+//! };
+//! let ran = guest.run(Path::new("/bin/sh"), &["-c", "echo \"in $SHELL_OF\"; exit 3"], &[("SHELL_OF", "a guest")]).unwrap();
+//! assert_eq!((ran.code, ran.text.as_str()), (Some(3), "in a guest\n"));
+//! ```
+
+mod archive;
+mod kernel;
+mod programs;
+
+use archive::Archive;
+use kernel::Kernel;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What runs the guest.
+const EMULATOR: &str = "qemu-system-x86_64";
+
+/// The most that is read of each serial line.
+const TEXT_BYTES_MAX: u64 = 4 << 20;
+
+/// The first program of the guest. Serial line 0 is the kernel's, 1 the program's, 2 that of its exit code.
+const INIT: &str = include_str!("init.sh");
+
+/// A machine that can be started.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    kernel: Kernel,
+    busybox: PathBuf,
+    memory_mib: u32,
+    modules: Vec<String>,
+    devices: Vec<String>,
+    files: Vec<(PathBuf, String)>,
+    time_limit: Duration,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// The program's exit code, 128 and the signal's number when one ended it; `None` when the guest ended without it.
+    pub code: Option<i32>,
+    /// What the program wrote, both streams.
+    pub text: String,
+    /// What the kernel said.
+    pub console: String,
+}
+
+impl Guest {
+    /// A guest with 1 GiB of memory, one core, no devices, and five minutes.
+    ///
+    /// # Errors
+    /// One sentence about what this machine lacks: what a test says when it is not run.
+    pub fn find() -> Result<Self, String> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err("guests run the programs of x86-64 machines only".into());
+        }
+        programs::find(EMULATOR).ok_or_else(|| format!("{EMULATOR} is not installed"))?;
+        let busybox = programs::find("busybox").ok_or("busybox is not installed")?;
+        let kernel = Kernel::find()?;
+        let (modules, devices, files) = (Vec::new(), Vec::new(), Vec::new());
+        let time_limit = Duration::from_secs(300);
+        Ok(Guest { kernel, busybox, memory_mib: 1024, modules, devices, files, time_limit })
+    }
+
+    /// With that much memory.
+    pub fn with_memory_mib(self, memory_mib: u32) -> Self {
+        Guest { memory_mib, ..self }
+    }
+
+    /// With a module of its kernel, and those that it depends on, loaded before the program starts.
+    pub fn with_module(mut self, name: &str) -> Self {
+        self.modules.push(name.to_owned());
+        self
+    }
+
+    /// With further words of QEMU's command line, such as `-device`, `nvme,serial=1`.
+    pub fn with_device(mut self, words: &[&str]) -> Self {
+        self.devices.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// With a copy of a file at this absolute path.
+    pub fn with_file(mut self, file: &Path, at: &str) -> Self {
+        self.files.push((file.to_owned(), at.to_owned()));
+        self
+    }
+
+    /// Ends the guest when it has taken this long.
+    pub fn with_time_limit(self, time_limit: Duration) -> Self {
+        Guest { time_limit, ..self }
+    }
+
+    /// Starts the guest, runs the program as root in its file system, and waits until it has turned itself off.
+    ///
+    /// # Errors
+    /// When the guest cannot be made or started, and when it takes longer than its limit; with what its kernel said last.
+    pub fn run(&self, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Ran> {
+        let folder = tempfile::tempdir()?;
+        let first_files = folder.path().join("first-files");
+        fs::write(&first_files, self.archive(program, arguments, environment)?)?;
+        let line = |number: usize| folder.path().join(format!("line-{number}"));
+        let mut command = Command::new(EMULATOR);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"]);
+        command.args(["-accel", "tcg", "-cpu", "max", "-m", &self.memory_mib.to_string()]);
+        command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(&first_files);
+        // A kernel that cannot go on ends the guest, by a reboot that is not allowed.
+        command.args(["-append", "console=ttyS0 panic=-1 loglevel=6 random.trust_cpu=on"]);
+        for number in 0..3 {
+            command.arg("-serial").arg(format!("file:{}", line(number).display()));
+        }
+        command.args(&self.devices);
+        let said = wait(command, self.time_limit);
+        let text = |number: usize| read(&line(number));
+        let console = text(0)?;
+        if let Err(error) = said {
+            let last: Vec<&str> = console.lines().rev().take(20).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            return Err(io::Error::new(
+                error.kind(),
+                format!("the guest: {error}; its last words:\n{}", last.join("\n")),
+            ));
+        }
+        Ok(Ran { code: text(2)?.trim().parse().ok(), text: text(1)?, console })
+    }
+
+    /// The guest's first file system.
+    fn archive(&self, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Vec<u8>> {
+        let mut archive = Archive::default();
+        for folder in ["/bin", "/dev", "/proc", "/sys", "/tmp", "/modules"] {
+            archive.folder(folder);
+        }
+        archive.file("/init", 0o755, INIT.as_bytes());
+        let mut modules = String::new();
+        for (number, module) in self.kernel.with_dependencies(&self.modules)?.iter().enumerate() {
+            archive.file(&format!("/modules/{number}.ko"), 0o644, &kernel::module(module)?);
+            modules += &format!("/modules/{number}.ko\n");
+        }
+        archive.file("/modules/list", 0o644, modules.as_bytes());
+        for (program, at) in [(&*self.busybox, "/bin/busybox"), (program, "/program")] {
+            archive.file(at, 0o755, &fs::read(program)?);
+            for library in programs::libraries(program)? {
+                archive.file(&library, 0o755, &fs::read(&library)?);
+            }
+        }
+        for (file, at) in &self.files {
+            archive.file(at, 0o755, &fs::read(file)?);
+        }
+        let mut words: Vec<String> =
+            environment.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+        words.push("/program".into());
+        words.extend(arguments.iter().map(|argument| quoted(argument)));
+        archive.file("/run", 0o755, format!("#!/bin/sh\nexec env {}\n", words.join(" ")).as_bytes());
+        Ok(archive.finish())
+    }
+}
+
+/// A word as the shell takes it for itself.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A child that does not outlive the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Of a child that is gone already nothing is asked.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait(mut command: Command, time_limit: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    let mut child = Ended(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?);
+    let status = loop {
+        match child.0.try_wait()? {
+            Some(status) => break status,
+            None if began.elapsed() > time_limit => {
+                let why = format!("it was ended after {time_limit:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let mut said = String::new();
+    if let Some(errors) = child.0.stderr.take() {
+        errors.take(4096).read_to_string(&mut said)?;
+    }
+    Err(io::Error::other(format!("{EMULATOR} ended with {status}: {}", said.trim())))
+}
+
+/// What came over a serial line, without the carriage returns of a terminal.
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    match fs::File::open(path) {
+        Ok(file) => file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(String::from_utf8_lossy(&bytes).replace('\r', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::not_run::not_run;
+
+    #[test]
+    fn a_word_stays_one_word() {
+        let said = Command::new("sh").args(["-c", &format!("printf %s {}", quoted("a 'b' $c \"d\""))]).output();
+        assert_eq!(said.expect("a shell").stdout, b"a 'b' $c \"d\"");
+    }
+
+    #[test]
+    fn a_program_runs_in_another_kernel_and_one_that_hangs_is_ended() {
+        let guest = match Guest::find() {
+            Ok(guest) => guest,
+            Err(why) => return not_run("guest::a_program_runs_in_another_kernel_and_one_that_hangs_is_ended", &why),
+        };
+        let release = guest.kernel.release();
+        let script =
+            "read -r line </hello; echo \"$line from $(busybox uname -r)\"; busybox ls -1 /sys/module; kill -9 $$";
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("hello"), "greetings\n").expect("a file");
+        let greeting = guest.clone().with_module("hwpoison_inject").with_file(&folder.path().join("hello"), "/hello");
+        let ran = greeting.run(Path::new("/bin/sh"), &["-c", script], &[]).expect("a guest");
+        assert_eq!(ran.code, Some(137), "{ran:?}");
+        assert!(ran.text.starts_with(&format!("greetings from {release}\n")), "{ran:?}");
+        assert!(ran.text.contains("hwpoison_inject\n") && ran.console.contains("Linux version"), "{ran:?}");
+        let hanging = guest.with_time_limit(Duration::from_secs(2));
+        let error = hanging.run(Path::new("/bin/sh"), &["-c", "while :; do :; done"], &[]).expect_err("a limit");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    }
+}
