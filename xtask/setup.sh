@@ -35,6 +35,7 @@ have() {
     isa-l) cc -E -include isa-l/erasure_code.h -x c /dev/null ;;
     rt-tests) command -v cyclictest && command -v oslat ;;
     openmpi) command -v mpicc && command -v mpirun ;;
+    qemu) command -v qemu-system-x86_64 ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -74,6 +75,11 @@ package_for() {
     apk:isa-l) echo isa-l-dev ;;
     *:node) echo nodejs ;;
     dnf:rt-tests) echo realtime-tests ;;
+    apt:qemu) echo qemu-system-x86 ;;
+    dnf:qemu) echo qemu-system-x86-core ;;
+    pacman:qemu) echo qemu-system-x86 ;;
+    zypper:qemu) echo qemu-x86 ;;
+    apk:qemu) echo qemu-system-x86_64 ;;
     apt:openmpi) echo libopenmpi-dev openmpi-bin ;;
     dnf:openmpi) echo openmpi-devel ;;
     zypper:openmpi) echo openmpi4-devel ;;
@@ -222,6 +228,28 @@ install_node() {
     install_optional npm
 }
 
+# The kernel of the guests in which some tests run. Its package is unpacked, not installed: nothing boots from it.
+unpack_guest_kernel() {
+    guest=${CARGO_TARGET_DIR:-target}/guest
+    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] && ! [ -d "$guest/kernel" ] || return 0
+    if grep -qx "guest-kernel" "$unavailable_file" 2>/dev/null; then
+        say "Debian's kernel could not be unpacked before; tests in guests will be counted as not run (to try again: rm $unavailable_file)"
+        return 0
+    fi
+    # The package of that name only depends on the newest kernel's.
+    package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+    say "unpacking ${package:-linux-image-amd64} below $guest for tests in guests"
+    rm -rf "$guest/new"
+    # In a folder of its own, and under its name only when it is whole.
+    if [ -n "$package" ] && mkdir -p "$guest/new" && (cd "$guest/new" && apt-get download -qq "$package") &&
+        dpkg-deb -x "$guest/new/$package"_*.deb "$guest/new/kernel" && mv "$guest/new/kernel" "$guest/kernel"; then
+        rm -rf "$guest/new"
+    else
+        rm -rf "$guest/new"
+        remember_unavailable "guest-kernel"
+    fi
+}
+
 cargo_version() {
     cargo --version 2>/dev/null | cut -d' ' -f2
 }
@@ -311,7 +339,8 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys
+install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox
+unpack_guest_kernel
 install_node
 [ "$level" = bench ] || exit 0
 install_optional bpftrace perf

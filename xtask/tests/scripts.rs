@@ -13,7 +13,7 @@ const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\n";
 const FEDORA: &str = "ID=fedora\n";
 
 /// What both scripts use of every POSIX system.
-const BASE: &[&str] = &["sh", "sed", "tr", "cut", "grep", "dirname", "mkdir", "env", "ln", "rm"];
+const BASE: &[&str] = &["sh", "sed", "tr", "cut", "grep", "dirname", "mkdir", "env", "ln", "rm", "mv"];
 /// What a machine has on which nothing is missing.
 const COMPLETE: &[&str] = &[
     "cc",
@@ -30,6 +30,8 @@ const COMPLETE: &[&str] = &[
     "c++",
     "verilator",
     "yosys",
+    "qemu-system-x86_64",
+    "busybox",
     "mpicc",
     "mpirun",
     "npm",
@@ -56,6 +58,10 @@ impl Machine {
             machine.program(name, "exit 0");
         }
         machine.program("id", "echo 0");
+        machine.program("uname", "echo x86_64");
+        if !missing.contains(&"kernel") {
+            fs::create_dir_all(machine.path("target/guest/kernel")).unwrap();
+        }
         if !missing.contains(&"node") {
             machine.program("node", "echo v20.19.2");
         }
@@ -262,6 +268,36 @@ fn what_only_some_tests_need_may_be_missing() {
     let (code, said) = machine.setup("test");
     assert!(code == 0 && said.contains("no nodejs of version 20"), "{said}");
     assert_eq!(machine.log(), Vec::<String>::new());
+}
+
+#[test]
+fn the_kernel_of_guests_is_unpacked_once_and_not_installed() {
+    let machine = Machine::without(DEBIAN, &["kernel"]);
+    fs::write(machine.path("has-linux-image-amd64"), "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n")
+        .unwrap();
+    machine.logged("apt-get", r#"[ "$1" = download ] && : >"${3}_1_amd64.deb""#);
+    machine.logged("dpkg-deb", r#"mkdir -p "$3/boot""#);
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("unpacking linux-image-6.1.0-56-amd64 below"), "{said}");
+    assert!(machine.path("target/guest/kernel/boot").is_dir() && !machine.path("target/guest/new").exists());
+    let log = machine.log();
+    assert_eq!(log[0], "apt-get download -qq linux-image-6.1.0-56-amd64");
+    assert!(log.len() == 2 && !log.concat().contains("install"), "{log:?}");
+    assert_eq!(machine.setup("test"), (0, String::new()));
+
+    // Where it cannot be had, nothing half-done stays, and it is not tried again.
+    let machine = Machine::without(DEBIAN, &["kernel"]);
+    fs::write(machine.path("has-linux-image-amd64"), "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n")
+        .unwrap();
+    machine.logged("apt-get", "exit 100");
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("guest-kernel could not be installed"), "{said}");
+    assert!(!machine.path("target/guest/kernel").exists() && !machine.path("target/guest/new").exists());
+    let calls = machine.log().len();
+    assert!(machine.setup("test").1.contains("could not be unpacked before") && machine.log().len() == calls);
+
+    // Its package is Debian's.
+    assert_eq!(Machine::without(FEDORA, &["kernel"]).setup("test"), (0, String::new()));
 }
 
 #[test]
