@@ -16,6 +16,7 @@ pub mod generation;
 pub mod group;
 pub mod image;
 pub mod inspect;
+pub mod measure;
 pub mod plan;
 pub mod session;
 pub mod sidecar;
