@@ -18,6 +18,7 @@
 
 mod chip;
 mod fill;
+mod fused;
 mod geometry;
 mod heal;
 mod source;

@@ -4,7 +4,7 @@
 //! as much traffic again as there need be. Whole lines that are stored past the cache are not read first.
 
 /// Bytes of a cache line, and of what is stored at once.
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 /// Copies `source` over `target`, which is as long. What was copied is seen by other threads after [`finish`].
 pub(super) fn copy(source: &[u8], target: &mut [u8]) {
