@@ -196,6 +196,9 @@ pub struct WatchOptions {
     /// Directory for health.json [default: /run/surefoot as root, none otherwise]
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
+    /// Show the checkpoints in this directory on the page: of a tier, of a job, or anything above; may be repeated
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_page", "replay"])]
+    pub checkpoints: Vec<PathBuf>,
     /// Show a recording instead of this host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "pid", "comm", "who", "sentinel", "history"])]
     pub replay: Option<PathBuf>,

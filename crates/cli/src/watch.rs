@@ -119,7 +119,10 @@ fn start_server(options: &WatchOptions, mode: Mode, root: &Root) -> anyhow::Resu
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
     }
-    let config = Config { port: options.port, history, mode, run_directory, ..Config::default() };
+    // Absolute, because the page shows commands that somebody pastes elsewhere.
+    let checkpoints = options.checkpoints.iter().map(std::path::absolute).collect::<io::Result<_>>();
+    let checkpoints = checkpoints.context("cannot tell the working directory, which --checkpoints is relative to")?;
+    let config = Config { port: options.port, history, mode, run_directory, checkpoints, ..Config::default() };
     Ok(Some(Server::start(config)?))
 }
 

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use surefoot_hostfs::Root;
 
 /// Windows kept in memory unless said otherwise: a quarter of an hour of windows of one second.
 pub const KEEP_WINDOWS_DEFAULT: usize = 900;
@@ -33,6 +34,10 @@ pub struct Config {
     pub keep_gaps: usize,
     /// The directory of `health.json`; `None` writes none. A replay never writes one.
     pub run_directory: Option<PathBuf>,
+    /// Directories of checkpoints to show: of a tier, of a job, or anything above. A replay shows none.
+    pub checkpoints: Vec<PathBuf>,
+    /// Where /proc and /run are found.
+    pub root: Root,
 }
 
 impl Default for Config {
@@ -44,6 +49,8 @@ impl Default for Config {
             keep_windows: KEEP_WINDOWS_DEFAULT,
             keep_gaps: KEEP_GAPS_DEFAULT,
             run_directory: None,
+            checkpoints: Vec::new(),
+            root: Root::host(),
         }
     }
 }

@@ -37,9 +37,10 @@ enum HealthState {
     Degraded,
 }
 
-/// What the data say about the host's health. `before` are the losses as of the last time.
-pub(crate) fn decide(kept: &Kept, before: &Dropped, updated_realtime_ns: u64) -> Health {
-    let mut reasons = Vec::new();
+/// What the data say about the host's health. `before` are the losses as of the last time, `stale` sentences about
+/// durable checkpoints that are too old.
+pub(crate) fn decide(kept: &Kept, before: &Dropped, stale: Vec<String>, updated_realtime_ns: u64) -> Health {
+    let mut reasons = stale;
     let age_ns = kept.age_ns();
     let current = age_ns.is_some_and(|age_ns| age_ns <= STALE_NS);
     match age_ns {

@@ -2,7 +2,7 @@
 //! events and as OpenMetrics; it keeps the history and the host's health file.
 //!
 //! The caller runs the collectors and calls [`Server::publish`]; nothing here reads the machine, prints,
-//! or ends the process.
+//! or ends the process, but for directories of checkpoints: a thread looks into those that are named.
 //!
 //! # Invariants
 //! - Only 127.0.0.1 is listened on, and only requests that name this machine are answered. Nothing can be
@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod api_error;
+mod checkpoints;
 mod config;
 mod connections;
 mod error;

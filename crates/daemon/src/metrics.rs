@@ -1,3 +1,4 @@
+use crate::checkpoints::{self, Answer};
 use crate::state::Dropped;
 use crate::totals::{GAP_EDGES_NS, LostTotals, Totals};
 use prometheus_client::collector::Collector;
@@ -5,6 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricE
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The media type of the OpenMetrics text format.
@@ -14,9 +16,14 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 ///
 /// # Errors
 /// Never in practice: the text goes to memory.
-pub(crate) fn encode(totals: Totals, dropped: Dropped, age: Option<Duration>) -> Result<String, Error> {
+pub(crate) fn encode(
+    totals: Totals,
+    dropped: Dropped,
+    age: Option<Duration>,
+    checkpoints: Arc<Answer>,
+) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("surefoot");
-    registry.register_collector(Box::new(Scrape { totals, dropped, age }));
+    registry.register_collector(Box::new(Scrape { totals, dropped, age, checkpoints }));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
@@ -28,6 +35,7 @@ struct Scrape {
     totals: Totals,
     dropped: Dropped,
     age: Option<Duration>,
+    checkpoints: Arc<Answer>,
 }
 
 /// A label and its value.
@@ -41,6 +49,7 @@ impl Collector for Scrape {
         self.raisers(encoder)?;
         self.gaps(encoder)?;
         self.own_cost(encoder)?;
+        checkpoints::encode(&self.checkpoints, encoder)?;
         self.health(encoder)
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/snapshot", get(snapshot))
         .route("/api/v1/report", get(report))
         .route("/api/v1/who", get(who))
+        .route("/api/v1/checkpoints", get(checkpoints))
         .route("/api/v1/capabilities", get(capabilities))
         .route("/api/v1/history", get(past))
         .route("/api/v1/events", get(events))
@@ -73,6 +74,13 @@ async fn who(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
     Ok(reply::large_json(&WhoAnswer::of(&kept, origin(&shared), &filter), permit))
 }
 
+async fn checkpoints(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let permit = shared.large_answer().await?;
+    parameters(&uri, &[])?;
+    let body = reply::held(shared.checkpoints.seen().body, permit);
+    Ok(reply::with_type(StatusCode::OK, reply::JSON, body))
+}
+
 async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
     parameters(&uri, &[])?;
     let capabilities = shared.capabilities();
@@ -89,7 +97,7 @@ async fn events(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 
 async fn openmetrics(State(shared): State<Arc<Shared>>) -> Response {
     let (totals, dropped, age) = shared.totals();
-    match metrics::encode(totals, dropped, age) {
+    match metrics::encode(totals, dropped, age, shared.checkpoints.seen().answer) {
         Ok(text) => reply::with_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
         Err(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form").into_response(),
     }
@@ -97,7 +105,8 @@ async fn openmetrics(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn unknown(uri: Uri) -> ApiError {
     let text = format!(
-        "nothing is at {}; there are /, /metrics and /api/v1/snapshot, report, who, capabilities, history, events",
+        "nothing is at {}; there are /, /metrics and /api/v1/snapshot, report, who, checkpoints, capabilities, history, \
+         events",
         echo(uri.path())
     );
     ApiError::new(StatusCode::NOT_FOUND, text)

@@ -1,3 +1,4 @@
+use crate::checkpoints::realtime_ns;
 use crate::config::{Config, Mode};
 use crate::connections::{BoundedListener, SILENCE_MAX};
 use crate::error::Error;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use surefoot_model::{Event, Notice};
 use tokio::sync::watch;
 
@@ -82,6 +83,7 @@ impl Server {
         server.start_fold()?;
         server.start_history()?;
         server.start_health(health_file)?;
+        server.start_checkpoints()?;
         server.start_http(listener)?;
         Ok(server)
     }
@@ -147,7 +149,9 @@ impl Server {
             let mut before = shared.kept().dropped;
             loop {
                 let kept = shared.kept();
-                if let Err(error) = file.write(&health::decide(&kept, &before, realtime_ns())) {
+                let now_ns = realtime_ns();
+                let stale = shared.checkpoints.stale(now_ns);
+                if let Err(error) = file.write(&health::decide(&kept, &before, stale, now_ns)) {
                     shared.drops.health.fetch_add(1, Ordering::Relaxed);
                     if notice.is_due() {
                         let path = file.path().display();
@@ -161,6 +165,14 @@ impl Server {
             }
             file.remove();
         })
+    }
+
+    fn start_checkpoints(&mut self) -> Result<(), Error> {
+        if !self.shared.checkpoints.is_watched() {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        self.spawn("surefoot-checkpoints", move || shared.checkpoints.run())
     }
 
     fn start_http(&mut self, listener: TcpListener) -> Result<(), Error> {
@@ -221,6 +233,7 @@ impl Drop for Server {
             join_until(fold, deadline);
         }
         self.health_stop.take();
+        self.shared.checkpoints.close();
         self.shared.close_live();
         self.stop.send_replace(true);
         if let Some(history) = &self.shared.history {
@@ -242,9 +255,4 @@ fn join_until(thread: JoinHandle<()>, deadline: Instant) {
     }
     // A panic was printed by its own hook; there is nobody left to tell.
     let _ = thread.join();
-}
-
-fn realtime_ns() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }

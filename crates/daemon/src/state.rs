@@ -1,3 +1,4 @@
+use crate::checkpoints::Checkpoints;
 use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::ring::Ring;
@@ -108,6 +109,7 @@ pub(crate) struct Shared {
     pub(crate) live_clients: Arc<Semaphore>,
     pub(crate) large_answers: Arc<Semaphore>,
     pub(crate) history: Option<History>,
+    pub(crate) checkpoints: Checkpoints,
     live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
     queue_notice: Mutex<Seldom>,
     /// The server's own notices that nobody has taken yet.
@@ -160,6 +162,7 @@ impl Shared {
             live_clients: Arc::new(Semaphore::new(LIVE_CLIENTS_MAX)),
             large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
             history,
+            checkpoints: Checkpoints::new(config),
             live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
             queue_notice: Mutex::default(),
             own_notices: Mutex::default(),

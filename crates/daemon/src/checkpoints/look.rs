@@ -1,0 +1,182 @@
+//! One look at everything: directories, copies, journals, locks, drives.
+
+use super::fold::{self, Journal};
+use super::locks::Locks;
+use super::mounts::Mounts;
+use super::shape::{Answer, DirectoryView, JobView, ProblemView, text};
+use super::{drives, realtime_ns};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_checkpoint::inspect::{self, Copy, SurveyLimits};
+use surefoot_checkpoint::session::journal;
+use surefoot_checkpoint::{Disk, Storage};
+use surefoot_hostfs::Root;
+
+/// Copies that are looked at: so many ranks times so many generations.
+const COPIES_MAX: usize = 20_000;
+/// Entries of directories that are looked at.
+const ENTRIES_MAX: usize = 200_000;
+/// Memory for manifests.
+const MANIFEST_BYTES_MAX: usize = 32 << 20;
+/// Looking for copies ends after this time.
+const SURVEY_TIME: Duration = Duration::from_secs(5);
+/// Jobs that are shown.
+const JOBS_MAX: usize = 64;
+/// Generations, and lines of journals, of all jobs together.
+const ROWS_MAX: usize = 8_000;
+/// Generations, and lines of its journal, of one job.
+const ROWS_OF_JOB_MAX: usize = 1_200;
+/// Journals that are read.
+const JOURNALS_MAX: usize = 256;
+/// Problems that are shown.
+const PROBLEMS_MAX: usize = 100;
+
+/// Where to look.
+pub(super) struct Looker {
+    root: Root,
+    directories: Vec<PathBuf>,
+}
+
+impl Looker {
+    pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
+        Looker { root, directories }
+    }
+
+    pub(super) fn look(&self) -> Answer {
+        let (begun, looked_realtime_ns) = (Instant::now(), realtime_ns());
+        let mut answer = Answer::before_the_first(&[], None);
+        let mounts = Mounts::read(&self.root);
+        let mut copies = Vec::new();
+        let mut journals = BTreeSet::new();
+        for directory in &self.directories {
+            let view = self.survey(directory, &mounts, begun, &mut copies, &mut journals, &mut answer);
+            answer.directories.push(view);
+        }
+        // Of directories within each other, a copy is found twice.
+        let mut seen = BTreeSet::new();
+        copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
+        let journals = read_journals(journals, &mut answer);
+        let is_shared = |path: &Path| mounts.is_shared(path);
+        answer.jobs = fold::jobs(&copies, &journals, &is_shared);
+        say_astray(&copies, &mut answer);
+        self.see_who_runs(&copies, &mut answer.jobs);
+        cut(&mut answer);
+        match drives::read(&self.root) {
+            Some(Ok(report)) => answer.drives = Some(drives::beneath(report, &mut answer.directories)),
+            Some(Err(why)) => problem(&mut answer, &self.root.path(surefoot_model::DriveReport::FILE), why),
+            None => {}
+        }
+        answer.looked_realtime_ns = Some(looked_realtime_ns);
+        answer.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        answer
+    }
+
+    fn survey(
+        &self,
+        directory: &Path,
+        mounts: &Mounts,
+        begun: Instant,
+        copies: &mut Vec<Copy>,
+        journals: &mut BTreeSet<PathBuf>,
+        answer: &mut Answer,
+    ) -> DirectoryView {
+        let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+        let mut view = DirectoryView { path: text(directory), ..DirectoryView::default() };
+        let limits = SurveyLimits {
+            entries_max: ENTRIES_MAX,
+            copies_max: COPIES_MAX.saturating_sub(copies.len()),
+            manifest_bytes_max: MANIFEST_BYTES_MAX / self.directories.len().max(1),
+            until: Some(begun + SURVEY_TIME),
+        };
+        let mut survey = match inspect::survey_within(&[directory.to_owned()], limits) {
+            Ok(survey) => survey,
+            Err(error) => {
+                view.problem = Some(error.to_string());
+                return view;
+            }
+        };
+        view.file_system = mounts.file_system(&path).map(str::to_owned);
+        view.free_bytes = Disk.free_bytes(&path).ok();
+        let tiers = survey.copies.iter().map(|copy| fold::tier(copy, &|path| mounts.is_shared(path)));
+        let tiers: BTreeSet<&'static str> = tiers.collect();
+        view.tiers = match tiers.is_empty() {
+            true => mounts.tier(&path).into_iter().collect(),
+            false => tiers.into_iter().collect(),
+        };
+        copies.append(&mut survey.copies);
+        journals.extend(survey.journals);
+        answer.is_cut |= survey.is_cut;
+        answer.problems_left_out += survey.problems_left_out;
+        for found in survey.problems {
+            problem(answer, &found.path, found.why);
+        }
+        view
+    }
+
+    /// Looks whether somebody holds the lock of one of the ranks in memory.
+    fn see_who_runs(&self, copies: &[Copy], jobs: &mut [JobView]) {
+        let locks = Locks::read(&self.root);
+        for job in jobs {
+            let directories = job.directories.iter().map(PathBuf::from);
+            let first = directories.map(|directory| directory.join("rank-00000"));
+            let of_job = copies.iter().filter(|copy| job.directories.contains(&text(&copy.job_directory)));
+            let ranks: BTreeSet<PathBuf> = of_job.map(|copy| copy.directory.clone()).chain(first).collect();
+            let held = ranks.iter().filter_map(|directory| locks.holds(&directory.join("lock")));
+            job.is_running = held.fold(None, |any, is_held| Some(any.unwrap_or(false) || is_held));
+        }
+    }
+}
+
+fn read_journals(directories: BTreeSet<PathBuf>, answer: &mut Answer) -> Vec<Journal> {
+    let lines_max = (ROWS_MAX / directories.len().clamp(1, JOURNALS_MAX)).min(ROWS_OF_JOB_MAX);
+    let mut journals = Vec::new();
+    for directory in directories {
+        if journals.len() == JOURNALS_MAX {
+            answer.is_cut = true;
+            break;
+        }
+        match journal::read(&directory, lines_max) {
+            Ok(Some(history)) => journals.push((directory, history)),
+            Ok(None) => {}
+            Err(error) => problem(answer, &directory, error.to_string()),
+        }
+    }
+    journals
+}
+
+/// Copies in the directory of another job, which no restart would look at, and copies that nothing is known of.
+fn say_astray(copies: &[Copy], answer: &mut Answer) {
+    for copy in copies {
+        match &copy.manifest {
+            Ok(manifest) if copy.is_astray() => {
+                problem(answer, &copy.directory, format!("it is of the job {:?} and lies in another's", manifest.job));
+            }
+            Err(why) if copy.generation.is_none() => problem(answer, &copy.directory, why.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Shares what may be shown between the jobs; the oldest goes.
+fn cut(answer: &mut Answer) {
+    answer.jobs_left_out = answer.jobs.len().saturating_sub(JOBS_MAX) as u64;
+    answer.jobs.truncate(JOBS_MAX);
+    let rows_max = (ROWS_MAX / answer.jobs.len().max(1)).min(ROWS_OF_JOB_MAX);
+    for job in &mut answer.jobs {
+        job.generations_left_out = job.generations.len().saturating_sub(rows_max) as u64;
+        job.generations.truncate(rows_max);
+        let gone = job.events.len().saturating_sub(rows_max);
+        job.events.drain(..gone);
+        job.events_left_out += gone as u64;
+    }
+}
+
+fn problem(answer: &mut Answer, path: &Path, why: String) {
+    if answer.problems.len() < PROBLEMS_MAX {
+        answer.problems.push(ProblemView { path: text(path), why });
+    } else {
+        answer.problems_left_out += 1;
+    }
+}
