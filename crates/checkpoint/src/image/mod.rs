@@ -25,7 +25,7 @@ mod source;
 mod stream;
 mod table;
 
-pub use fill::fill;
+pub use fill::{fill, fill_together};
 pub use geometry::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
 pub use heal::{Healer, Lost, Tally};
 pub use source::Source;
