@@ -24,6 +24,7 @@
 
 pub mod clock;
 pub mod cpus;
+pub mod drive;
 mod error;
 pub mod identity;
 pub mod interrupts;
