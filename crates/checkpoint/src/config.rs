@@ -1,7 +1,7 @@
 //! What a job wants of its checkpoints, and how it is said in words: `memory=/dev/shm`.
 
 use crate::Error;
-use crate::controller::{Drive, Fixed, Paper, PaperRules, Policy, Priority, Surefoot, YEAR_S};
+use crate::controller::{Drive, Fixed, Paper, PaperRules, Policy, Priority, Shared, Surefoot, YEAR_S};
 use crate::image::Protection;
 use crate::tier::DurableOptions;
 use std::path::PathBuf;
@@ -29,6 +29,17 @@ pub struct DurableConfig {
     pub drive: Option<Drive>,
 }
 
+/// The shared directory.
+#[derive(Debug, Clone)]
+pub struct SharedConfig {
+    /// A directory that all nodes see, such as one of a parallel file system.
+    pub directory: PathBuf,
+    /// How it is written to.
+    pub options: DurableOptions,
+    /// How often. Without an SSD this directory takes its place, and the policy decides; the bound on age holds too.
+    pub rule: Shared,
+}
+
 /// Settings of a job; the same on all ranks.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -38,6 +49,8 @@ pub struct Config {
     pub memory: Option<MemoryConfig>,
     /// The durable tier.
     pub durable: Option<DurableConfig>,
+    /// The third tier, which survives the loss of a node.
+    pub shared: Option<SharedConfig>,
     /// Whether each rank's checkpoint in memory is also kept by another rank, on another node where there is one.
     pub partner: bool,
     /// What decides where a checkpoint goes.
@@ -61,6 +74,7 @@ impl Config {
                 options: DurableOptions::default(),
                 drive: None,
             }),
+            shared: None,
             partner: false,
             policy: Policy::Surefoot(Surefoot::default()),
             health_file: PathBuf::from("/run/surefoot/health.json"),
@@ -79,6 +93,13 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("durable.queue_depth", "writes under way at once, 1 to 64"),
     ("durable.protection", "shard or checked"),
     ("durable.limit_bytes_per_s", "most bytes that a rank writes per second"),
+    ("shared", "directory that all nodes see, as a third tier; `none` for no such tier"),
+    ("shared.keep", "complete checkpoints that are kept there, at least 1"),
+    ("shared.queue_depth", "writes under way at once, 1 to 64"),
+    ("shared.protection", "shard or checked"),
+    ("shared.limit_bytes_per_s", "most bytes that a rank writes per second"),
+    ("shared.staleness_max_s", "how old the copy there may get"),
+    ("shared.every", "copy every Nth checkpoint that goes to the SSD, whatever the age; `none` for by age alone"),
     ("endurance.rated_bytes", "bytes that the drive is rated for"),
     ("endurance.written_bytes", "bytes that were written to it so far"),
     ("endurance.remaining_years", "years until the wished end of its life"),
@@ -104,7 +125,10 @@ impl Config {
         let refused = || Error::Option { option: known, why: format!("{value:?} is not possible: {meaning}") };
         match known.split_once('.') {
             Some(("memory", part)) => self.set_memory(part, value),
-            Some(("durable", part)) => self.set_durable(part, value),
+            Some(("durable", part)) => {
+                self.durable.as_mut().and_then(|found| set_target(&mut found.options, part, value))
+            }
+            Some(("shared", part)) => self.set_shared(part, value),
             Some(("endurance", part)) => self.set_endurance(part, value),
             _ => self.set_plain(known, value),
         }
@@ -128,6 +152,20 @@ impl Config {
                     Some(durable) => durable.directory = directory,
                     None => {
                         self.durable = Config::new("", "", Some(directory)).durable;
+                        if let Some(memory) = &mut self.memory {
+                            memory.slots = memory.slots.max(3);
+                        }
+                    }
+                }
+            }
+            "shared" if value == "none" => self.shared = None,
+            "shared" => {
+                let directory = directory(value)?;
+                match &mut self.shared {
+                    Some(shared) => shared.directory = directory,
+                    None => {
+                        let (options, rule) = (DurableOptions::default(), Shared::default());
+                        self.shared = Some(SharedConfig { directory, options, rule });
                         if let Some(memory) = &mut self.memory {
                             memory.slots = memory.slots.max(3);
                         }
@@ -160,13 +198,13 @@ impl Config {
         Some(())
     }
 
-    fn set_durable(&mut self, part: &str, value: &str) -> Option<()> {
-        let options = &mut self.durable.as_mut()?.options;
+    fn set_shared(&mut self, part: &str, value: &str) -> Option<()> {
+        let shared = self.shared.as_mut()?;
         match part {
-            "keep" => options.keep = value.parse().ok().filter(|&keep| keep > 0)?,
-            "queue_depth" => options.queue_depth = value.parse().ok().filter(|depth| (1..=64).contains(depth))?,
-            "protection" => options.protection = protection(value).filter(|&found| found != Protection::Chip)?,
-            _ => options.limit_bytes_per_s = Some(value.parse().ok().filter(|&limit| limit > 0)?),
+            "staleness_max_s" => shared.rule.staleness_max_s = positive(value)?,
+            "every" if value == "none" => shared.rule.every = None,
+            "every" => shared.rule.every = Some(value.parse().ok().filter(|&every| every > 0)?),
+            _ => set_target(&mut shared.options, part, value)?,
         }
         Some(())
     }
@@ -190,6 +228,16 @@ impl Config {
         }
         Some(())
     }
+}
+
+fn set_target(options: &mut DurableOptions, part: &str, value: &str) -> Option<()> {
+    match part {
+        "keep" => options.keep = value.parse().ok().filter(|&keep| keep > 0)?,
+        "queue_depth" => options.queue_depth = value.parse().ok().filter(|depth| (1..=64).contains(depth))?,
+        "protection" => options.protection = protection(value).filter(|&found| found != Protection::Chip)?,
+        _ => options.limit_bytes_per_s = Some(value.parse().ok().filter(|&limit| limit > 0)?),
+    }
+    Some(())
 }
 
 fn directory(value: &str) -> Option<PathBuf> {
@@ -246,6 +294,13 @@ mod tests {
             ("durable.queue_depth", "8"),
             ("durable.protection", "shard"),
             ("durable.limit_bytes_per_s", "250000000"),
+            ("shared", "/pfs"),
+            ("shared.keep", "4"),
+            ("shared.queue_depth", "2"),
+            ("shared.protection", "shard"),
+            ("shared.limit_bytes_per_s", "100000000"),
+            ("shared.staleness_max_s", "7200"),
+            ("shared.every", "5"),
             ("endurance.rated_bytes", "600e12"),
             ("endurance.written_bytes", "0"),
             ("endurance.remaining_years", "3.5"),
@@ -267,6 +322,12 @@ mod tests {
         let durable = config.durable.as_ref().unwrap();
         assert_eq!((durable.options.keep, durable.drive.unwrap().rated_bytes), (3, 600e12));
         assert_eq!(config.memory.as_ref().unwrap().slots, 4);
+        let shared = config.shared.as_ref().unwrap();
+        assert_eq!((shared.options.keep, shared.rule), (4, Shared { staleness_max_s: 7200.0, every: Some(5) }));
+        config.set("shared.every", "none").unwrap();
+        assert_eq!(config.shared.as_ref().unwrap().rule.every, None);
+        config.set("shared", "none").unwrap();
+        assert!(config.shared.is_none() && config.set("shared.keep", "3").is_err());
         for policy in ["paper", "paper-lifetime", "memory", "durable", "never", "every:10"] {
             config.set("policy", policy).unwrap();
         }

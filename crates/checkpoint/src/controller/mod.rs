@@ -9,11 +9,13 @@ mod budget;
 mod fixed;
 pub mod interval;
 mod paper;
+mod shared;
 mod surefoot;
 
 pub use budget::Bucket;
 pub use fixed::Fixed;
 pub use paper::{Paper, PaperRules};
+pub use shared::{Shared, SharedSituation, Sharing};
 pub use surefoot::{Priority, Surefoot};
 
 /// Seconds of a year of 365.25 days.

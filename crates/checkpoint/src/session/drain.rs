@@ -1,9 +1,11 @@
 //! The way of a checkpoint from memory to the durable tier, in the background.
 
-use super::agreement;
+use super::target::Kind;
+use super::{Nodes, agreement};
 use crate::generation::{Commit, GenerationId, Manifest};
-use crate::tier::{Durable, SlotImage};
+use crate::tier::{Durable, SlotImage, StoredPart};
 use crate::{Error, Group};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,23 +18,46 @@ pub(super) struct Drain {
     written: Option<Result<u64, Error>>,
 }
 
+/// What is written.
+pub(super) enum Content {
+    /// A checkpoint in memory.
+    Slot(Manifest, SlotImage),
+    /// One in another durable tier.
+    Part(StoredPart),
+}
+
+impl Content {
+    fn generation(&self) -> GenerationId {
+        match self {
+            Content::Slot(manifest, _) => manifest.generation,
+            Content::Part(part) => part.manifest.generation,
+        }
+    }
+
+    fn write(&self, durable: &Durable) -> Result<u64, Error> {
+        match self {
+            Content::Slot(manifest, image) => durable.write(manifest, image.bytes()),
+            Content::Part(part) => durable.write_copy(part),
+        }
+    }
+}
+
 impl Drain {
-    /// Begins to write. Where no thread is to be had, it is written before this returns.
-    pub(super) fn start(durable: Durable, manifest: Manifest, image: SlotImage) -> Self {
-        let began = Instant::now();
-        let generation = manifest.generation;
-        let (spare, spare_manifest, spare_image) = (durable.clone(), manifest.clone(), image.clone());
+    /// Begins to write what was taken at `began`. Where no thread is to be had, it is written before this returns.
+    pub(super) fn start(durable: &Durable, content: Content, began: Instant) -> Self {
+        let generation = content.generation();
+        let content = Arc::new(content);
+        let (theirs, tier) = (Arc::clone(&content), durable.clone());
         let write = move || {
-            let written = durable.write(&manifest, image.bytes());
+            let written = theirs.write(&tier);
             // The slot is free from here on, not from when somebody asks.
-            drop(image);
+            drop(theirs);
             (written, began.elapsed())
         };
-        let thread = std::thread::Builder::new().name("checkpoint-drain".into()).spawn(write);
-        match thread {
+        match std::thread::Builder::new().name("checkpoint-drain".into()).spawn(write) {
             Ok(thread) => Drain { generation, began, took: None, thread: Some(thread), written: None },
             Err(_) => {
-                let written = spare.write(&spare_manifest, spare_image.bytes());
+                let written = content.write(durable);
                 Drain { generation, began, took: Some(began.elapsed()), thread: None, written: Some(written) }
             }
         }
@@ -81,14 +106,27 @@ impl Drop for Drain {
     }
 }
 
-/// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept.
-pub(super) fn commit(group: &dyn Group, durable: &Durable, generation: GenerationId) -> Result<(), Error> {
-    let own = match group.rank() {
-        0 => durable.commit(Commit { generation, ranks: group.size() }),
-        _ => Ok(()),
-    };
+/// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
+/// a drive that only the ranks of another node see, the first rank there does.
+pub(super) fn commit(
+    group: &dyn Group,
+    durable: &Durable,
+    kind: Kind,
+    generation: GenerationId,
+    nodes: Nodes,
+) -> Result<(), Error> {
+    let mark = Commit { generation, ranks: group.size() };
+    let own = if group.rank() == 0 { durable.commit(mark) } else { Ok(()) };
     agreement::all_or_none(group, own)?;
-    if group.rank() == 0 {
+    let has_own_drive = kind == Kind::Ssd && nodes.are_several && nodes.is_first_here && group.rank() != 0;
+    if kind == Kind::Ssd && nodes.are_several {
+        let own = match has_own_drive && !durable.is_committed(generation) {
+            true => durable.commit(mark),
+            false => Ok(()),
+        };
+        agreement::all_or_none(group, own)?;
+    }
+    if group.rank() == 0 || has_own_drive {
         // What cannot be removed now is tried again after the next.
         let _ = durable.prune();
     }

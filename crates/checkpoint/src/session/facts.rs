@@ -1,7 +1,7 @@
 //! What each rank knows, and what all of them make of it.
 
 use super::clock;
-use crate::controller::{Drive, Situation};
+use crate::controller::{Drive, SharedSituation, Situation};
 use crate::{Error, Group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +28,10 @@ pub(super) struct Facts {
     pub has_memory: bool,
     /// Bytes that the durable tier can take; `None` without one.
     pub durable_available_bytes: Option<u64>,
+    /// Whether all ranks of all nodes share those.
+    pub is_durable_shared: bool,
+    /// What it knows of the shared directory beside an SSD; `None` without one.
+    pub shared: Option<SharedFacts>,
     /// Measured costs.
     pub memory_cost_s: f64,
     /// As the situation's.
@@ -40,17 +44,36 @@ pub(super) struct Facts {
     pub memory_suspect: String,
 }
 
+/// What one rank knows of the shared directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SharedFacts {
+    /// Bytes of this rank's next part there.
+    pub size_bytes: u64,
+    /// Bytes that all ranks' parts together may have.
+    pub available_bytes: u64,
+    /// As the situation's.
+    pub drain_s: f64,
+    /// As the situation's.
+    pub is_draining: bool,
+}
+
 /// What only the session knows, the same on all ranks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub taken_count: u64,
     pub since_any_s: f64,
     pub since_durable_s: f64,
+    pub since_shared_s: f64,
+    pub unshared_count: u64,
     pub drive: Option<Drive>,
 }
 
 /// Tells all ranks what each knows, and returns what they know together: the same on all.
-pub(super) fn together(group: &dyn Group, own: &Facts, known: Known) -> Result<Situation, Error> {
+pub(super) fn together(
+    group: &dyn Group,
+    own: &Facts,
+    known: Known,
+) -> Result<(Situation, Option<SharedSituation>), Error> {
     let text = serde_json::to_vec(own).map_err(|error| Error::Group { why: error.to_string() })?;
     let all = group.gather_all(&text)?;
     let all: Vec<Facts> = all
@@ -61,7 +84,26 @@ pub(super) fn together(group: &dyn Group, own: &Facts, known: Known) -> Result<S
                 .map_err(|error| Error::Group { why: format!("rank {rank} said what cannot be read: {error}") })
         })
         .collect::<Result<_, _>>()?;
-    Ok(situation(&all, known))
+    Ok((situation(&all, known), shared_situation(&all, known)))
+}
+
+/// What is known of the shared directory; `None` where a rank has none.
+fn shared_situation(all: &[Facts], known: Known) -> Option<SharedSituation> {
+    let shared: Vec<&SharedFacts> = all.iter().map(|facts| facts.shared.as_ref()).collect::<Option<_>>()?;
+    let needed = sum(shared.iter().map(|facts| facts.size_bytes));
+    Some(SharedSituation {
+        since_shared_s: known.since_shared_s,
+        since_any_s: known.since_any_s,
+        drain_s: shared.iter().map(|facts| facts.drain_s).fold(0.0, f64::max),
+        is_draining: shared.iter().any(|facts| facts.is_draining),
+        fits: shared.iter().all(|facts| needed <= facts.available_bytes),
+        durable_count: known.unshared_count,
+    })
+}
+
+/// The sum; what cannot be met is said as the highest number, and stays it.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 fn situation(all: &[Facts], known: Known) -> Situation {
@@ -71,16 +113,20 @@ fn situation(all: &[Facts], known: Known) -> Situation {
     }
     let most = |of: fn(&Facts) -> f64| all.iter().map(of).fold(0.0, f64::max);
     let most_of_hosts = |of: fn(&Facts) -> u64| {
-        hosts.values().map(|facts| facts.iter().map(|facts| of(facts)).sum::<u64>()).max().unwrap_or(0) as f64
+        hosts.values().map(|facts| sum(facts.iter().map(|facts| of(facts)))).max().unwrap_or(0) as f64
     };
     let fits_memory = hosts.values().all(|facts| {
-        let needed: u64 = facts.iter().map(|facts| facts.memory_needed_bytes).sum();
+        let needed = sum(facts.iter().map(|facts| facts.memory_needed_bytes));
         facts.iter().all(|facts| facts.has_memory && needed <= facts.memory_available_bytes)
     });
-    let fits_durable = hosts.values().all(|facts| {
-        let needed: u64 = facts.iter().map(|facts| facts.size_bytes).sum();
+    let fit = |facts: &[&Facts]| {
+        let needed = sum(facts.iter().map(|facts| facts.size_bytes));
         facts.iter().all(|facts| facts.durable_available_bytes.is_some_and(|available| needed <= available))
-    });
+    };
+    let fits_durable = match all.iter().any(|facts| facts.is_durable_shared) {
+        true => fit(&all.iter().collect::<Vec<_>>()),
+        false => hosts.values().all(|facts| fit(facts)),
+    };
     let suspect = all.iter().find(|facts| !facts.memory_suspect.is_empty());
     Situation {
         now_s: most(|facts| facts.now_s),
@@ -153,6 +199,8 @@ mod tests {
             memory_available_bytes: 100,
             has_memory: true,
             durable_available_bytes: Some(250),
+            is_durable_shared: false,
+            shared: None,
             memory_cost_s: 0.1,
             durable_cost_s: 0.2,
             drain_s: 3.0,
@@ -163,7 +211,14 @@ mod tests {
 
     #[test]
     fn ranks_of_one_node_share_its_room() {
-        let known = Known { taken_count: 1, since_any_s: 1.0, since_durable_s: 1.0, drive: None };
+        let known = Known {
+            taken_count: 1,
+            since_any_s: 1.0,
+            since_durable_s: 1.0,
+            since_shared_s: 9.0,
+            unshared_count: 4,
+            drive: None,
+        };
         let apart = situation(&[facts("a"), facts("b")], known);
         assert!(apart.fits_memory && apart.fits_durable);
         assert_eq!(apart.size_bytes, 100.0);
@@ -172,6 +227,23 @@ mod tests {
         assert_eq!((together.size_bytes, together.durable_bytes), (200.0, 20.0));
         let without = Facts { durable_available_bytes: None, ..facts("b") };
         assert!(!situation(&[facts("a"), without], known).fits_durable);
+        // One shared directory takes the parts of all nodes.
+        let shares = |host: &str, available_bytes: u64| Facts {
+            durable_available_bytes: Some(available_bytes),
+            is_durable_shared: true,
+            ..facts(host)
+        };
+        assert!(situation(&[shares("a", 200), shares("b", 200)], known).fits_durable);
+        assert!(!situation(&[shares("a", 199), shares("b", 199)], known).fits_durable);
+        let beside = |host: &str, available_bytes: u64, is_draining: bool| Facts {
+            shared: Some(SharedFacts { size_bytes: 100, available_bytes, drain_s: 2.0, is_draining }),
+            ..facts(host)
+        };
+        let both = shared_situation(&[beside("a", 200, false), beside("b", 300, true)], known).unwrap();
+        assert!(both.fits && both.is_draining);
+        assert_eq!((both.since_shared_s, both.durable_count, both.drain_s), (9.0, 4, 2.0));
+        assert!(!shared_situation(&[beside("a", 199, false), beside("b", 300, false)], known).unwrap().fits);
+        assert_eq!(shared_situation(&[beside("a", 200, false), facts("b")], known), None);
         let suspect = Facts { memory_suspect: "errors".into(), ..facts("b") };
         assert_eq!(situation(&[facts("a"), suspect], known).memory_suspect, "b: errors");
     }

@@ -10,19 +10,19 @@ mod partner;
 mod regions;
 mod restart;
 mod save;
+mod target;
 
 pub use restart::Restored;
 pub use save::Saved;
 
 use crate::config::Config;
-use crate::controller::{Controller, Decision, Situation};
-use crate::generation::check_name;
+use crate::controller::{Controller, Decision, Place, Policy, SharedSituation, Sharing, Situation};
+use crate::generation::{GenerationId, check_name};
 use crate::image::{Geometry, Protection};
 use crate::storage::Disk;
-use crate::tier::{Durable, Memory, memory_available_bytes};
+use crate::tier::{Durable, DurableOptions, Memory, memory_available_bytes};
 use crate::{Error, Group};
-use drain::Drain;
-use facts::{Facts, Known};
+use facts::{Facts, Known, SharedFacts};
 use files::Files;
 use journal::Journal;
 use partner::Partner;
@@ -30,6 +30,7 @@ use regions::Regions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use target::{Kind, Target, Which};
 
 /// Notices that wait for [`Checkpointer::take_notices`]; of more the oldest go.
 const NOTICES_MAX: usize = 100;
@@ -63,21 +64,25 @@ pub struct Checkpointer {
     files: Files,
     controller: Controller,
     memory: Option<Memory>,
-    durable: Option<Durable>,
+    /// The SSD; where there is none, the shared directory.
+    durable: Option<Target>,
+    /// The shared directory beside an SSD.
+    shared: Option<Target>,
+    /// The generation that the shared directory is to get as soon as the SSD has it, and when it was taken.
+    to_share: Option<(GenerationId, Instant)>,
+    /// Checkpoints that went to the SSD since the last that the shared directory was to get.
+    unshared_count: u64,
     partner: Option<Partner>,
-    drain: Option<Drain>,
     host: String,
+    nodes: Nodes,
     began: Instant,
     /// The highest number that any rank has seen.
     number: u64,
     taken_count: u64,
     checkpoint_s: f64,
-    durable_bytes: u64,
     memory_cost_s: Option<f64>,
     durable_cost_s: Option<f64>,
-    drain_s: Option<f64>,
     last_any_s: f64,
-    last_durable_s: f64,
     notices: Vec<String>,
     journal: Journal,
 }
@@ -89,30 +94,35 @@ impl Checkpointer {
     /// On all ranks when it fails on one: [`Error::Option`] without a tier or with a name that cannot be one,
     /// [`Error::Storage`] when a tier cannot be used or another process runs the same rank of the same job.
     pub fn open(config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
-        let opened = open_tiers(&config, group.rank());
-        let (memory, durable, files) = agreement::all_or_none(&*group, opened)?;
+        Checkpointer::open_on(clock::host(), config, group)
+    }
+
+    /// As [`Checkpointer::open`], on a machine of this name.
+    fn open_on(host: String, config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
+        let opened = Tiers::open(&config, group.rank());
+        let tiers = agreement::all_or_none(&*group, opened)?;
         let mut job = Checkpointer {
-            controller: Controller::new(config.policy.clone()),
+            controller: Controller::new(policy(&config)),
             regions: Regions::default(),
-            files,
-            drain: None,
-            host: clock::host(),
+            files: tiers.files,
+            nodes: Nodes::of(&*group, &host)?,
+            host,
             began: Instant::now(),
             number: 0,
             taken_count: 0,
             checkpoint_s: 0.0,
-            durable_bytes: 0,
             memory_cost_s: None,
             durable_cost_s: None,
-            drain_s: None,
             last_any_s: 0.0,
-            last_durable_s: 0.0,
             notices: Vec::new(),
             journal: Journal::new(&config, group.rank()),
             group,
             config,
-            memory,
-            durable,
+            memory: tiers.memory,
+            durable: tiers.durable,
+            shared: tiers.shared,
+            to_share: None,
+            unshared_count: 0,
             partner: None,
         };
         job.partner = job.find_partner()?;
@@ -168,9 +178,17 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Group`].
     pub fn need_checkpoint(&mut self) -> Result<Decision, Error> {
-        self.finish_drain(false)?;
-        let situation = self.situation()?;
-        let decision = self.controller.is_due(&situation);
+        self.finish_drains(false)?;
+        let (situation, shared) = self.situation()?;
+        let mut decision = self.controller.is_due(&situation);
+        if let (Place::Skip, Policy::Surefoot(_), Some(shared)) = (decision.place, self.controller.policy(), shared) {
+            // The bound of the shared directory asks for a checkpoint as well as that of the SSD.
+            let sharing = self.sharing(Place::Memory, shared);
+            if sharing.is_copied {
+                decision.place = Place::Memory;
+                decision.reasons.insert(0, sharing.reason);
+            }
+        }
         agreement::on_place(&*self.group, decision)
     }
 
@@ -181,25 +199,30 @@ impl Checkpointer {
     /// On all ranks when it fails on one, with the first failure; the job and the former checkpoints are as before.
     pub fn checkpoint(&mut self) -> Result<Saved, Error> {
         let begun = Instant::now();
-        self.finish_drain(false)?;
-        let situation = self.situation()?;
-        let decision = agreement::on_place(&*self.group, self.controller.decide(&situation))?;
+        self.finish_drains(false)?;
+        let (situation, shared) = self.situation()?;
+        let mut decision = agreement::on_place(&*self.group, self.controller.decide(&situation))?;
+        let sharing = shared.map(|shared| self.sharing(decision.place, shared));
+        let is_shared = u64::from(sharing.as_ref().is_some_and(|sharing| sharing.is_copied));
+        let is_shared = agreement::of_root(&*self.group, is_shared)? == 1;
+        decision.reasons.extend(sharing.map(|sharing| sharing.reason));
         if decision.place.is_durable() {
             // One at a time: the former is waited for, which the decision counted in.
-            self.finish_drain(true)?;
+            self.finish_drain(Which::Durable, true)?;
         }
-        let taken = self.take(decision.clone(), &situation, begun);
+        let taken = self.take(decision.clone(), is_shared, &situation, begun);
         self.checkpoint_s += begun.elapsed().as_secs_f64();
         self.record_decision(&decision, &situation, &taken);
         taken
     }
 
-    /// Waits until the newest durable checkpoint is written and marked as complete.
+    /// Waits until the newest durable checkpoint, and the newest in the shared directory, are written and marked as
+    /// complete.
     ///
     /// # Errors
     /// [`Error::Group`]; that it could not be written is a notice.
     pub fn finish(&mut self) -> Result<(), Error> {
-        self.finish_drain(true)
+        self.finish_drains(true)
     }
 
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
@@ -212,21 +235,30 @@ impl Checkpointer {
         self.began.elapsed().as_secs_f64()
     }
 
-    fn situation(&self) -> Result<Situation, Error> {
+    /// The durable tiers: the SSD, then the shared directory.
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.durable.iter().chain(&self.shared)
+    }
+
+    fn situation(&self) -> Result<(Situation, Option<SharedSituation>), Error> {
         let now_s = self.now_s();
+        // The clocks of ranks differ by little, but decisions must not: rank 0's counts.
+        let since = |last_s: f64| agreement::of_root(&*self.group, now_s - last_s);
+        let since_last = |target: &Option<Target>| since(target.as_ref().map_or(0.0, |target| target.last_s));
         let known = Known {
             taken_count: self.taken_count,
-            since_any_s: now_s - self.last_any_s,
-            since_durable_s: now_s - self.last_durable_s,
+            since_any_s: since(self.last_any_s)?,
+            since_durable_s: since_last(&self.durable)?,
+            since_shared_s: since_last(&self.shared)?,
+            unshared_count: self.unshared_count,
             drive: self.config.durable.as_ref().and_then(|durable| durable.drive),
         };
-        // The clocks of ranks differ by little, but decisions must not: rank 0's counts.
-        let known = Known {
-            since_any_s: agreement::of_root(&*self.group, known.since_any_s)?,
-            since_durable_s: agreement::of_root(&*self.group, known.since_durable_s)?,
-            ..known
-        };
         facts::together(&*self.group, &self.facts(now_s), known)
+    }
+
+    /// Whether a checkpoint is copied to the shared directory, and why.
+    fn sharing(&self, place: Place, situation: SharedSituation) -> Sharing {
+        self.config.shared.as_ref().map(|shared| shared.rule).unwrap_or_default().decide(place, &situation)
     }
 
     fn facts(&self, now_s: f64) -> Facts {
@@ -240,24 +272,29 @@ impl Checkpointer {
             }
         });
         let (memory_needed_bytes, memory_available_bytes) = memory_needed.unwrap_or((u64::MAX, 0));
-        let size_bytes = match &self.durable {
-            Some(durable) => durable.bytes_for(payload_bytes).unwrap_or(u64::MAX),
-            None => payload_bytes,
-        };
+        let bytes_for = |target: &Target| target.tier.bytes_for(payload_bytes).unwrap_or(u64::MAX);
+        let durable = self.durable.as_ref();
         Facts {
             host: self.host.clone(),
             now_s,
             checkpoint_s: self.checkpoint_s,
-            size_bytes,
-            durable_bytes: self.durable_bytes,
+            size_bytes: durable.map_or(payload_bytes, bytes_for),
+            durable_bytes: durable.map_or(0, |durable| durable.bytes),
             memory_needed_bytes,
             memory_available_bytes: memory_available_bytes.min(memory_available_bytes_here()),
             has_memory: self.memory.is_some(),
-            durable_available_bytes: self.durable.as_ref().and_then(|durable| durable.free_bytes().ok()),
+            durable_available_bytes: durable.and_then(|durable| durable.tier.free_bytes().ok()),
+            is_durable_shared: durable.is_some_and(|durable| durable.kind == Kind::Shared),
+            shared: self.shared.as_ref().map(|shared| SharedFacts {
+                size_bytes: bytes_for(shared),
+                available_bytes: shared.tier.free_bytes().unwrap_or(0),
+                drain_s: shared.drain_s.unwrap_or(0.0),
+                is_draining: shared.drain.is_some() || self.to_share.is_some(),
+            }),
             memory_cost_s: self.memory_cost_s.unwrap_or(0.0),
             durable_cost_s: self.durable_cost_s.unwrap_or(0.0),
-            drain_s: self.drain_s.unwrap_or(0.0),
-            is_draining: self.drain.is_some(),
+            drain_s: durable.and_then(|durable| durable.drain_s).unwrap_or(0.0),
+            is_draining: durable.is_some_and(|durable| durable.drain.is_some()),
             memory_suspect: facts::memory_suspect(&self.config.health_file),
         }
     }
@@ -278,10 +315,10 @@ impl Checkpointer {
     fn newest_number(&self) -> Result<u64, Error> {
         let in_memory =
             self.memory.iter().flat_map(|memory| memory.manifests().map(|(_, manifest)| manifest.generation));
-        let durable = match &self.durable {
-            Some(durable) => durable.generations()?,
-            None => Vec::new(),
-        };
+        let mut durable = Vec::new();
+        for target in self.targets() {
+            durable.extend(target.tier.generations()?);
+        }
         let durable = durable.iter().map(|stored| stored.generation);
         // A number at the end of its range leaves no room for the next.
         let numbers = in_memory.chain(durable).map(|generation| generation.number.min(u64::MAX / 2));
@@ -289,22 +326,71 @@ impl Checkpointer {
     }
 }
 
-fn open_tiers(config: &Config, rank: u32) -> Result<(Option<Memory>, Option<Durable>, Files), Error> {
-    check_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
-    if config.memory.is_none() && config.durable.is_none() {
-        return Err(Error::Option { option: "memory", why: "name a memory or a durable directory".into() });
+/// What a rank saves to.
+struct Tiers {
+    memory: Option<Memory>,
+    durable: Option<Target>,
+    shared: Option<Target>,
+    files: Files,
+}
+
+impl Tiers {
+    fn open(config: &Config, rank: u32) -> Result<Self, Error> {
+        check_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
+        let memory = config.memory.as_ref();
+        let memory =
+            memory.map(|memory| Memory::open(&memory.directory, &config.job, rank, memory.slots)).transpose()?;
+        let target = |directory: &Path, options: &DurableOptions, kind: Kind| {
+            let tier = Durable::open(Arc::new(Disk), directory, &config.job, options.clone());
+            tier.map(|tier| Target::new(tier, kind))
+        };
+        let ssd = config.durable.as_ref().map(|durable| target(&durable.directory, &durable.options, Kind::Ssd));
+        let shared = config.shared.as_ref().map(|shared| target(&shared.directory, &shared.options, Kind::Shared));
+        let (ssd, shared) = (ssd.transpose()?, shared.transpose()?);
+        let directories = [
+            config.memory.as_ref().map(|memory| &memory.directory),
+            config.durable.as_ref().map(|durable| &durable.directory),
+            config.shared.as_ref().map(|shared| &shared.directory),
+        ];
+        let base = directories.into_iter().flatten().next();
+        let base = base.ok_or_else(|| Error::Option {
+            option: "memory",
+            why: "name a memory, a durable or a shared directory".into(),
+        })?;
+        let files = Files::new(base, &config.job, rank)?;
+        // Without an SSD the shared directory takes its place.
+        let (durable, shared) = if ssd.is_some() { (ssd, shared) } else { (shared, None) };
+        Ok(Tiers { memory, durable, shared, files })
     }
-    let memory = config.memory.as_ref();
-    let memory = memory.map(|memory| Memory::open(&memory.directory, &config.job, rank, memory.slots)).transpose()?;
-    let durable = config
-        .durable
-        .as_ref()
-        .map(|durable| Durable::open(Arc::new(Disk), &durable.directory, &config.job, durable.options.clone()));
-    let memory_directory = config.memory.as_ref().map(|memory| memory.directory.as_path());
-    let durable_directory = config.durable.as_ref().map(|durable| durable.directory.as_path());
-    let files = memory_directory.or(durable_directory).map(|base| Files::new(base, &config.job, rank)).transpose()?;
-    let files = files.ok_or_else(|| Error::Option { option: "memory", why: "there is no tier".into() })?;
-    Ok((memory, durable.transpose()?, files))
+}
+
+/// The policy of a job. Without an SSD the shared directory is the durable tier, and both bounds on age hold for it.
+fn policy(config: &Config) -> Policy {
+    let mut policy = config.policy.clone();
+    if let (Policy::Surefoot(surefoot), None, Some(shared)) = (&mut policy, &config.durable, &config.shared) {
+        surefoot.staleness_max_s = surefoot.staleness_max_s.min(shared.rule.staleness_max_s);
+    }
+    policy
+}
+
+/// How the ranks of a job lie on machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Nodes {
+    /// Whether there are several.
+    are_several: bool,
+    /// Whether this rank is the first on its own.
+    is_first_here: bool,
+}
+
+impl Nodes {
+    fn of(group: &dyn Group, host: &str) -> Result<Self, Error> {
+        let hosts = group.gather_all(host.as_bytes())?;
+        let first_here = hosts.iter().position(|other| other == host.as_bytes());
+        Ok(Nodes {
+            are_several: hosts.iter().any(|other| *other != hosts[0]),
+            is_first_here: first_here == Some(group.rank() as usize),
+        })
+    }
 }
 
 fn memory_available_bytes_here() -> u64 {

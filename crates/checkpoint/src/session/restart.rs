@@ -1,10 +1,11 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
 
 use super::partner::Partner;
+use super::target::Kind;
 use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
-use crate::tier::SlotId;
+use crate::tier::{Durable, SlotId};
 use crate::{Disk, Error, Group, Storage, StoredFile};
 use std::collections::BTreeSet;
 
@@ -28,12 +29,12 @@ type Attempt = Result<(Manifest, String), Error>;
 /// Where a rank has a generation.
 enum Copy {
     Memory(SlotId, Manifest),
-    Durable(Manifest),
+    Durable(Kind, Durable, Manifest),
 }
 
 impl Checkpointer {
     /// Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is bad,
-    /// else from the durable tier, else an older one. `None` when no rank has any; then nothing was touched.
+    /// else from the SSD, else from the shared directory, else an older one. `None` when no rank has any; then nothing was touched.
     ///
     /// # Errors
     /// [`Error::NothingIntact`] on all ranks when there are checkpoints but none can be proved on every rank, with what
@@ -45,7 +46,7 @@ impl Checkpointer {
     }
 
     fn restart_newest(&mut self) -> Result<Option<Restored>, Error> {
-        self.finish_drain(true)?;
+        self.finish_drains(true)?;
         let own = agreement::all_or_none(&*self.group, self.candidates())?;
         let (common, seen) = common(&*self.group, &own, self.partner.as_ref())?;
         let mut refused = Vec::new();
@@ -87,7 +88,7 @@ impl Checkpointer {
         }
     }
 
-    /// Checks and repairs what this rank keeps in memory and in the durable tier; not collective. Returns a line per
+    /// Checks and repairs what this rank keeps in memory and in the durable tiers; not collective. Returns a line per
     /// copy.
     pub fn scrub(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -103,15 +104,12 @@ impl Checkpointer {
             lines.push(format!("generation {} in memory: {}", manifest.generation.number, scrubbed(&manifest, file)));
         }
         let rank = self.group.rank();
-        if let Some(durable) = &self.durable {
-            for stored in durable.generations().unwrap_or_default() {
-                let Ok(manifest) = durable.manifest(stored.generation, rank) else { continue };
-                let file = durable.image(stored.generation, rank, true).map_err(|error| error.to_string());
-                lines.push(format!(
-                    "generation {} on the SSD: {}",
-                    stored.generation.number,
-                    scrubbed(&manifest, file)
-                ));
+        for target in self.targets() {
+            for stored in target.tier.generations().unwrap_or_default() {
+                let Ok(manifest) = target.tier.manifest(stored.generation, rank) else { continue };
+                let file = target.tier.image(stored.generation, rank, true).map_err(|error| error.to_string());
+                let (number, place) = (stored.generation.number, target.kind.place());
+                lines.push(format!("generation {number} {place}: {}", scrubbed(&manifest, file)));
             }
         }
         lines
@@ -143,9 +141,9 @@ impl Checkpointer {
                 found.insert(manifest.generation);
             }
         }
-        if let Some(durable) = &self.durable {
-            for stored in durable.generations()?.iter().take(CANDIDATES_MAX) {
-                let manifest = durable.manifest(stored.generation, self.group.rank());
+        for target in self.targets() {
+            for stored in target.tier.generations()?.iter().take(CANDIDATES_MAX) {
+                let manifest = target.tier.manifest(stored.generation, self.group.rank());
                 if manifest.is_ok_and(|manifest| self.is_ours(&manifest)) {
                     found.insert(stored.generation);
                 }
@@ -163,8 +161,10 @@ impl Checkpointer {
         let in_memory = self.memory.iter().flat_map(|memory| memory.manifests());
         let in_memory = in_memory.filter(|(_, manifest)| manifest.generation == generation && self.is_ours(manifest));
         let mut copies: Vec<Copy> = in_memory.map(|(slot, manifest)| Copy::Memory(slot, manifest.clone())).collect();
-        let durable = self.durable.as_ref().and_then(|durable| durable.manifest(generation, self.group.rank()).ok());
-        copies.extend(durable.filter(|manifest| self.is_ours(manifest)).map(Copy::Durable));
+        copies.extend(self.targets().filter_map(|target| {
+            let manifest = target.tier.manifest(generation, self.group.rank()).ok()?;
+            self.is_ours(&manifest).then(|| Copy::Durable(target.kind, target.tier.clone(), manifest))
+        }));
         copies
     }
 
@@ -177,9 +177,9 @@ impl Checkpointer {
                     let path = self.memory.as_ref().map(|memory| memory.image_path(slot)).unwrap_or_default();
                     ("memory", manifest, Disk.open_file(&path, false).map_err(Error::storage("open", &path)))
                 }
-                Copy::Durable(manifest) => {
-                    let Some(durable) = &self.durable else { continue };
-                    ("the SSD", manifest, durable.image(generation, self.group.rank(), false))
+                Copy::Durable(kind, tier, manifest) => {
+                    let file = tier.image(generation, self.group.rank(), false);
+                    (kind.name(), manifest, file)
                 }
             };
             match file.map_err(|error| error.to_string()).and_then(|file| self.restore(&manifest, &*file)) {

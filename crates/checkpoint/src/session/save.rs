@@ -1,7 +1,8 @@
 //! Takes a checkpoint: into memory, to the partner, to the durable tier.
 
-use super::drain::{self, Drain};
+use super::drain::{self, Content, Drain};
 use super::files::Contents;
+use super::target::{Kind, Target, Which};
 use super::{Checkpointer, agreement, clock};
 use crate::Error;
 use crate::controller::{Decision, Place, Situation};
@@ -27,7 +28,14 @@ pub struct Saved {
 }
 
 impl Checkpointer {
-    pub(super) fn take(&mut self, decision: Decision, situation: &Situation, begun: Instant) -> Result<Saved, Error> {
+    /// Takes the checkpoint that was decided on; `is_shared` says that the shared directory gets it, too.
+    pub(super) fn take(
+        &mut self,
+        decision: Decision,
+        is_shared: bool,
+        situation: &Situation,
+        begun: Instant,
+    ) -> Result<Saved, Error> {
         if decision.place == Place::Skip {
             let payload_bytes = self.regions.bytes() + self.files.bytes();
             return Ok(Saved { generation: None, decision, payload_bytes, visible_s: begun.elapsed().as_secs_f64() });
@@ -39,6 +47,12 @@ impl Checkpointer {
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation)?,
             _ => self.save_in_memory(manifest, &contents, decision.place == Place::Both)?,
+        }
+        self.unshared_count = self.unshared_count.saturating_add(u64::from(decision.place.is_durable()));
+        if is_shared {
+            self.unshared_count = 0;
+            self.to_share = Some((generation, begun));
+            self.share(decision.place == Place::Both)?;
         }
         let visible_s = begun.elapsed().as_secs_f64();
         let cost = match decision.place {
@@ -81,17 +95,62 @@ impl Checkpointer {
             }
         };
         self.hand_over(slot)?;
-        if drains && let Some(memory) = &mut self.memory {
-            let image = memory.image(slot);
-            let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
-            let ready = match (image, manifest, &self.durable) {
-                (Ok(image), Some(manifest), Some(durable)) => Ok(Drain::start(durable.clone(), manifest, image)),
-                (Err(error), ..) => Err(error),
-                _ => Err(Error::Option { option: "durable", why: "there is no such tier".into() }),
-            };
-            self.drain = Some(agreement::all_or_none(&*self.group, ready)?);
+        if drains {
+            let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
+            let generation = generation.map(|(_, manifest)| manifest.generation);
+            let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
+            let content = agreement::all_or_none(&*self.group, content)?;
+            if let Some(durable) = &mut self.durable {
+                durable.drain = Some(Drain::start(&durable.tier, content, Instant::now()));
+            }
         }
         Ok(())
+    }
+
+    /// A generation that is in memory, for whoever writes it elsewhere.
+    fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
+        let memory = self.memory.as_mut().ok_or_else(gone)?;
+        let slot = memory.slot_of(generation).ok_or_else(gone)?;
+        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
+        Ok(Content::Slot(manifest.ok_or_else(gone)?, memory.image(slot)?))
+    }
+
+    /// Begins to copy the generation that the shared directory is to get: from the SSD when it is there, so that memory
+    /// is free again, else from memory. That it fails is a notice.
+    fn share(&mut self, waits_for_ssd: bool) -> Result<(), Error> {
+        let is_on_its_way = self.durable.as_ref().is_some_and(|durable| durable.drain.is_some());
+        if waits_for_ssd && is_on_its_way {
+            return Ok(());
+        }
+        let Some((generation, taken)) = self.to_share.take() else { return Ok(()) };
+        let content = self.content_to_share(generation);
+        let content = match agreement::all_or_none(&*self.group, content) {
+            Ok(content) => content,
+            Err(Error::Group { why }) => return Err(Error::Group { why }),
+            Err(error) => {
+                self.note(not_there(Kind::Shared, generation, &error));
+                return Ok(());
+            }
+        };
+        if let Some(shared) = &mut self.shared {
+            shared.drain = Some(Drain::start(&shared.tier, content, taken));
+        }
+        Ok(())
+    }
+
+    fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
+        let rank = self.group.rank();
+        let (Some(durable), Some(shared)) = (&self.durable, &self.shared) else { return Err(gone()) };
+        let wants_parity = shared.tier.protection() != Protection::Checked;
+        let part = durable.tier.part(generation, rank);
+        match part {
+            // What the SSD has without parity, memory may still have with it.
+            Ok(part) if wants_parity && part.manifest.protection == Protection::Checked => {
+                self.in_memory(generation).or(Ok(Content::Part(part)))
+            }
+            Ok(part) => Ok(Content::Part(part)),
+            Err(_) => self.in_memory(generation),
+        }
     }
 
     /// Gives the new checkpoint to the partner as well. That it fails is a notice: the checkpoint itself is taken.
@@ -130,61 +189,104 @@ impl Checkpointer {
     }
 
     fn save_durable(&mut self, manifest: &Manifest, files: &Contents, situation: &Situation) -> Result<(), Error> {
-        let Some(durable) = &self.durable else {
+        let Some(durable) = &mut self.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
-        let written = durable.write_source(manifest, &self.regions.source(files));
+        let written = durable.tier.write_source(manifest, &self.regions.source(files));
         let bytes = match agreement::all_or_none(&*self.group, written) {
             Ok(bytes) => bytes,
             Err(error) => {
-                durable.abandon(manifest.generation, manifest.rank);
+                durable.tier.abandon(manifest.generation, manifest.rank);
                 return Err(error);
             }
         };
-        drain::commit(&*self.group, durable, manifest.generation)?;
-        self.durable_bytes += bytes;
+        drain::commit(&*self.group, &durable.tier, durable.kind, manifest.generation, self.nodes)?;
+        durable.bytes += bytes;
+        durable.last_s = self.began.elapsed().as_secs_f64();
         self.controller.written(situation.size_bytes);
-        self.last_durable_s = self.now_s();
         Ok(())
     }
 
-    /// Takes note of a durable checkpoint that is written on all ranks, or waits for it.
-    pub(super) fn finish_drain(&mut self, waits: bool) -> Result<(), Error> {
-        let Some(drain) = &mut self.drain else { return Ok(()) };
+    /// Takes note of what is written on all ranks of what was on its way, or waits for it.
+    pub(super) fn finish_drains(&mut self, waits: bool) -> Result<(), Error> {
+        self.finish_drain(Which::Durable, waits)?;
+        self.finish_drain(Which::Shared, waits)
+    }
+
+    /// As [`Checkpointer::finish_drains`], for one of the tiers.
+    pub(super) fn finish_drain(&mut self, which: Which, waits: bool) -> Result<(), Error> {
+        let target = match which {
+            Which::Durable => &mut self.durable,
+            Which::Shared => &mut self.shared,
+        };
+        let Some(target) = target else { return Ok(()) };
+        let Some(mut drain) = target.drain.take() else { return Ok(()) };
         let begun = Instant::now();
-        let Some(outcome) = drain.outcome(&*self.group, waits)? else { return Ok(()) };
-        let Some(drain) = self.drain.take() else { return Ok(()) };
-        let durable = self.durable.as_ref();
-        let committed = outcome.and_then(|bytes| match durable {
-            Some(durable) => drain::commit(&*self.group, durable, drain.generation()).map(|()| bytes),
-            None => Ok(bytes),
-        });
+        let outcome = match drain.outcome(&*self.group, waits)? {
+            Some(outcome) => outcome,
+            None => {
+                target.drain = Some(drain);
+                return Ok(());
+            }
+        };
+        let (kind, generation) = (target.kind, drain.generation());
+        let committed = outcome
+            .and_then(|bytes| drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| bytes));
         match committed {
             Ok(bytes) => {
-                self.durable_bytes += bytes;
-                let size_bytes = agreement::sum(&*self.group, bytes)?;
-                self.controller.written(size_bytes as f64);
-                self.last_durable_s = drain.began_s(self.began);
-                let age_s = self.now_s() - self.last_durable_s;
-                self.record_drain(drain.generation(), age_s, drain.took_s(), Ok(size_bytes));
-                blend(&mut self.drain_s, drain.took_s());
-                self.note(format!(
-                    "generation {} is durable, after {:.1} s",
-                    drain.generation().number,
-                    drain.took_s()
-                ));
+                arrived(target, &drain, bytes, self.began);
+                self.note_arrival(which, &drain, bytes)?;
             }
             Err(error) => {
-                if let Some(durable) = durable {
-                    durable.abandon(drain.generation(), self.group.rank());
+                target.tier.abandon(generation, self.group.rank());
+                if which == Which::Durable {
+                    self.record_drain(generation, 0.0, drain.took_s(), Err(&error.to_string()));
                 }
-                self.record_drain(drain.generation(), 0.0, drain.took_s(), Err(&error.to_string()));
-                self.note(format!("generation {} did not become durable: {error}", drain.generation().number));
+                self.note(not_there(kind, generation, &error));
             }
         }
         self.checkpoint_s += begun.elapsed().as_secs_f64();
+        if which == Which::Durable { self.share(false) } else { Ok(()) }
+    }
+
+    /// Says that a checkpoint is written on all ranks, and takes it off the drive's budget.
+    fn note_arrival(&mut self, which: Which, drain: &Drain, bytes: u64) -> Result<(), Error> {
+        let (number, took_s) = (drain.generation().number, drain.took_s());
+        if which == Which::Durable {
+            let size_bytes = agreement::sum(&*self.group, bytes)?;
+            self.controller.written(size_bytes as f64);
+            let age_s = self.now_s() - drain.began_s(self.began);
+            self.record_drain(drain.generation(), age_s, took_s, Ok(size_bytes));
+        }
+        let kind = match which {
+            Which::Durable => self.durable.as_ref().map_or(Kind::Ssd, |durable| durable.kind),
+            Which::Shared => Kind::Shared,
+        };
+        self.note(match kind {
+            Kind::Ssd => format!("generation {number} is durable, after {took_s:.1} s"),
+            Kind::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s"),
+        });
         Ok(())
     }
+}
+
+/// Counts what a durable tier got.
+fn arrived(target: &mut Target, drain: &Drain, bytes: u64, session_began: Instant) {
+    target.bytes += bytes;
+    target.last_s = drain.began_s(session_began);
+    blend(&mut target.drain_s, drain.took_s());
+}
+
+fn not_there(kind: Kind, generation: GenerationId, error: &Error) -> String {
+    let number = generation.number;
+    match kind {
+        Kind::Ssd => format!("generation {number} did not become durable: {error}"),
+        Kind::Shared => format!("generation {number} did not get to the shared directory: {error}"),
+    }
+}
+
+fn gone() -> Error {
+    Error::Option { option: "slot", why: "the checkpoint is gone".into() }
 }
 
 /// Blends a measurement into an average that forgets.

@@ -49,6 +49,14 @@ pub struct Stored {
     pub committed_ranks: Option<u32>,
 }
 
+/// One rank's part of a generation in a durable tier, open: it can be read even after it was removed.
+pub struct StoredPart {
+    /// What it is.
+    pub manifest: Manifest,
+    image: Box<dyn StoredFile>,
+    path: PathBuf,
+}
+
 impl Durable {
     /// Opens or creates the directory of a job below `base`.
     ///
@@ -88,6 +96,12 @@ impl Durable {
         Ok(generations)
     }
 
+    /// Whether a generation is marked as complete here.
+    pub fn is_committed(&self, generation: GenerationId) -> bool {
+        let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
+        commit.is_ok_and(|commit| commit.generation == generation)
+    }
+
     /// The manifest of a rank in a generation.
     ///
     /// # Errors
@@ -109,6 +123,21 @@ impl Durable {
     pub fn image(&self, generation: GenerationId, rank: u32, writable: bool) -> Result<Box<dyn StoredFile>, Error> {
         let path = self.path(generation, &format!("rank-{rank:05}.image"));
         self.storage.open_file(&path, writable).map_err(Error::storage("open", &path))
+    }
+
+    /// The part of a rank in a generation, for whoever copies it elsewhere.
+    ///
+    /// # Errors
+    /// As [`Durable::manifest`] and [`Durable::image`].
+    pub fn part(&self, generation: GenerationId, rank: u32) -> Result<StoredPart, Error> {
+        let manifest = self.manifest(generation, rank)?;
+        let path = self.path(generation, &format!("rank-{rank:05}.image"));
+        Ok(StoredPart { manifest, image: self.image(generation, rank, false)?, path })
+    }
+
+    /// What protects what it writes from an image in memory.
+    pub fn protection(&self) -> Protection {
+        self.options.protection
     }
 
     /// Bytes that a rank writes for a payload of this geometry.
@@ -165,12 +194,50 @@ impl Durable {
         written
     }
 
+    /// As [`Durable::write`], page by page from another durable tier, with the protection that it has there. Pages that are
+    /// not what was written there are found, and nothing of the copy counts then.
+    ///
+    /// # Errors
+    /// As [`Durable::write`]; [`Error::Damaged`] when what was read is not what the manifest says.
+    pub fn write_copy(&self, part: &StoredPart) -> Result<u64, Error> {
+        let written = self.try_write_copy(part);
+        if written.is_err() {
+            self.abandon(part.manifest.generation, part.manifest.rank);
+        }
+        written
+    }
+
+    fn try_write_copy(&self, part: &StoredPart) -> Result<u64, Error> {
+        let geometry = part.manifest.geometry()?;
+        let (directory, file, path) = self.begin(&part.manifest)?;
+        let pace = Pace::new(self.options.limit_bytes_per_s);
+        let fill = |offset: u64, piece: &mut [u8]| {
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{} cannot be read: {error}", part.path.display()))
+            };
+            part.image.read_at(piece, offset).map_err(named)
+        };
+        let table = writer::write_pages(&*file, &fill, &geometry, self.options.queue_depth, &pace)
+            .map_err(Error::storage("write", &path))?;
+        if crate::image::crc32c(&table[..geometry.pages() * 4]) != part.manifest.table_crc32c {
+            let why = "some of its pages are not what was written; it is not copied".to_owned();
+            return Err(Error::Damaged { path: part.path.clone(), why });
+        }
+        writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;
+        self.finish(&part.manifest, &directory, file, &path)?;
+        Ok(geometry.file_bytes() as u64)
+    }
+
     fn try_write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
         let manifest = Manifest { protection: Protection::Checked, ..manifest.clone() };
         let geometry = manifest.geometry()?;
         let (directory, file, path) = self.begin(&manifest)?;
         let pace = Pace::new(self.options.limit_bytes_per_s);
-        let table = writer::write_source(&*file, source, &geometry, self.options.queue_depth, &pace)
+        let fill = |offset: u64, piece: &mut [u8]| {
+            source.copy_to(offset, piece);
+            Ok(())
+        };
+        let table = writer::write_pages(&*file, &fill, &geometry, self.options.queue_depth, &pace)
             .map_err(Error::storage("write", &path))?;
         let manifest = Manifest { table_crc32c: crate::image::crc32c(&table[..geometry.pages() * 4]), ..manifest };
         writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;

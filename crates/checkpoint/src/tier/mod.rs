@@ -17,7 +17,7 @@ mod limits;
 mod mapping;
 mod memory;
 
-pub use durable::{Durable, DurableOptions, Pace};
+pub use durable::{Durable, DurableOptions, Pace, StoredPart};
 pub use limits::memory_available_bytes;
 pub(crate) use mapping::FileBytes;
 pub use memory::{Memory, SLOTS_MAX, SlotId, SlotImage};

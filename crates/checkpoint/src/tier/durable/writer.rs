@@ -1,7 +1,7 @@
 //! Writes an image with several writes under way, no faster than allowed.
 
 use crate::StoredFile;
-use crate::image::{Geometry, PAGE_BYTES, Source, crc32c};
+use crate::image::{Geometry, PAGE_BYTES, crc32c};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -56,13 +56,16 @@ pub(super) fn write_all(
     })
 }
 
-/// Writes a payload as an image without parity, filled up with zeros, and returns its table.
+/// Fills a piece of an image's pages, from this offset on.
+pub(super) type Fill<'a> = dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync + 'a;
+
+/// Writes an image's pages, a piece at a time as `fill` gives them, and returns their table.
 ///
 /// # Errors
-/// As [`write_all`].
-pub(super) fn write_source(
+/// As [`write_all`]; what `fill` says.
+pub(super) fn write_pages(
     file: &dyn StoredFile,
-    source: &Source<'_>,
+    fill: &Fill<'_>,
     geometry: &Geometry,
     queue_depth: usize,
     pace: &Pace,
@@ -77,7 +80,7 @@ pub(super) fn write_source(
             let bytes = WRITE_BYTES.min(geometry.body_bytes() - start);
             let aligned = room.as_ptr().align_offset(PAGE_BYTES);
             let piece = &mut room[aligned..aligned + bytes];
-            source.copy_to(start as u64, piece);
+            fill(start as u64, piece)?;
             let sums: Vec<u8> = piece.chunks_exact(PAGE_BYTES).flat_map(|page| crc32c(page).to_le_bytes()).collect();
             let entry = start / PAGE_BYTES * 4;
             table.lock().unwrap_or_else(PoisonError::into_inner)[entry..entry + sums.len()].copy_from_slice(&sums);
