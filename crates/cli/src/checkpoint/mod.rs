@@ -1,5 +1,6 @@
 //! `surefoot checkpoint`: looks at checkpoints of any job, protects files of other programs, plans and simulates.
 
+mod bench;
 mod chart;
 mod list;
 pub mod options;
@@ -24,5 +25,6 @@ pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
         CheckpointCommand::Repair(options) => protect::repair(options),
         CheckpointCommand::Plan(options) => plan::run(options),
         CheckpointCommand::Simulate(options) => simulate::run(options),
+        CheckpointCommand::Bench(options) => bench::run(options),
     }
 }

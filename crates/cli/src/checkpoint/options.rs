@@ -1,5 +1,6 @@
 //! The options of `surefoot checkpoint`.
 
+use super::bench::options::BenchOptions;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind};
@@ -22,6 +23,8 @@ pub enum CheckpointCommand {
     Plan(PlanOptions),
     /// Step every policy through the paper's microbenchmark.
     Simulate(SimulateOptions),
+    /// What this machine's tiers take; with --paper the paper's microbenchmark, every policy run for real.
+    Bench(BenchOptions),
 }
 
 #[derive(Args)]
@@ -178,7 +181,7 @@ pub struct SimulateOptions {
 /// Beyond this nothing is a size or a time any more, and sums stay finite.
 const NUMBER_MAX: f64 = 1e21;
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(super) fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
     match number > 0.0 && number <= NUMBER_MAX {
         true => Ok(number),
@@ -196,7 +199,7 @@ fn bytes_or_none(text: &str) -> Result<f64, String> {
 }
 
 /// Reads `500`, `64e9`, `64GB`, `8GiB`, `14.6PB`.
-fn parse_bytes(text: &str) -> Result<f64, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<f64, String> {
     const UNITS: [(&str, f64); 12] = [
         ("KiB", 1024.0),
         ("MiB", 1_048_576.0),

@@ -1,0 +1,160 @@
+//! What this machine's tiers take, in seconds: memory beside plain copies and files, the disk beside plain writes.
+
+use super::directories::OwnDirectory;
+use super::options::BenchOptions;
+use crate::checkpoint::words::size;
+use crate::exit::Outcome;
+use crate::output::line;
+use crate::table::Table;
+use anyhow::Context;
+use serde::Serialize;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::measure::{Spread, tiers};
+
+/// Rounds without --rounds.
+const ROUNDS: u32 = 9;
+
+/// The largest checkpoint that is measured here.
+const BYTES_MAX: f64 = 64e9;
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "tier")]
+struct TierLine<'a> {
+    directory: &'a Path,
+    tier: &'static str,
+    measure: &'static str,
+    size_bytes: usize,
+    median_s: f64,
+    lower_quartile_s: f64,
+    upper_quartile_s: f64,
+    bytes_per_s: f64,
+    against: Option<&'static str>,
+    ratio: Option<f64>,
+    round_count: usize,
+}
+
+pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
+    anyhow::ensure!(options.size <= BYTES_MAX, "--size: at most {} can be measured", size(BYTES_MAX));
+    let rounds = options.rounds.unwrap_or(ROUNDS) as usize;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for directory in &options.directories {
+        let rows = measure(directory, options.size as usize, rounds)?;
+        if options.json {
+            rows.iter().try_for_each(|row| line(&mut out, row))?;
+        } else {
+            out.write_all(text(directory, options.size, &rows).as_bytes())?;
+        }
+        out.flush()?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn measure(directory: &Path, bytes: usize, rounds: usize) -> anyhow::Result<Vec<TierLine<'_>>> {
+    let own = OwnDirectory::below("DIR", directory)?;
+    let is_shown = io::stderr().is_terminal();
+    let mut step = |round: usize| {
+        if is_shown {
+            let _ = write!(io::stderr(), "\r{}: round {round} of {rounds}   ", directory.display());
+        }
+    };
+    let rows: Vec<(&'static str, Spread, Option<(&'static str, Spread)>)>;
+    let tier = if is_in_memory(own.path())? { "memory" } else { "durable" };
+    if tier == "memory" {
+        let found = tiers::memory(own.path(), bytes, rounds, &mut step)?;
+        rows = vec![
+            ("copy", found.copy_s, None),
+            ("fresh_file", found.fresh_file_s, None),
+            ("checkpoint", found.save_s, Some(("copy", found.copy_s))),
+            ("read", found.read_s, None),
+            ("restart", found.restart_s, Some(("read", found.read_s))),
+        ];
+    } else {
+        let found = tiers::durable(own.path(), bytes, rounds, &mut step)?;
+        rows = vec![
+            ("plain_write_and_fsync", found.plain_s, None),
+            ("checkpoint", found.save_s, Some(("plain_write_and_fsync", found.plain_s))),
+            ("restart", found.restart_s, None),
+        ];
+    }
+    if is_shown {
+        let _ = write!(io::stderr(), "\r{:60}\r", "");
+    }
+    let line = |(measure, spread, against): (&'static str, Spread, Option<(&'static str, Spread)>)| TierLine {
+        directory,
+        tier,
+        measure,
+        size_bytes: bytes,
+        median_s: spread.median,
+        lower_quartile_s: spread.lower,
+        upper_quartile_s: spread.upper,
+        bytes_per_s: bytes as f64 / spread.median,
+        against: against.map(|(name, _)| name),
+        ratio: against.map(|(_, other)| spread.median / other.median),
+        round_count: spread.count,
+    };
+    Ok(rows.into_iter().map(line).collect())
+}
+
+/// Whether a directory is on a file system that is in memory: by the type of the mount that it is on, as
+/// `/proc/self/mountinfo` says (`proc_pid_mountinfo(5)`).
+fn is_in_memory(directory: &Path) -> anyhow::Result<bool> {
+    let device = fs::metadata(directory).with_context(|| directory.display().to_string())?.dev();
+    let text = fs::read_to_string("/proc/self/mountinfo").context("which file system that is cannot be read")?;
+    let kind = text.lines().rev().find_map(|line| kind_of_device(line, device));
+    Ok(matches!(kind, Some("tmpfs" | "ramfs" | "hugetlbfs")))
+}
+
+/// The type of a line's file system, if that is the device's.
+fn kind_of_device(line: &str, device: u64) -> Option<&str> {
+    let mut words = line.split(' ');
+    let (major, minor) = words.nth(2)?.split_once(':')?;
+    let (major, minor): (u64, u64) = (major.parse().ok()?, minor.parse().ok()?);
+    // As makedev(3) packs them.
+    let packed = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
+    let kind = line.split_once(" - ")?.1.split(' ').next()?;
+    (packed == device).then_some(kind)
+}
+
+fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
+    let tier = rows.first().map_or("", |row| row.tier);
+    let rounds = rows.first().map_or(0, |row| row.round_count);
+    let mut table = Table::new(&["", "seconds", "quartiles", "speed", "against", "ratio"], &[0, 4]);
+    for row in rows {
+        table.row(vec![
+            row.measure.replace('_', " "),
+            format!("{:.4}", row.median_s),
+            format!("{:.4} to {:.4}", row.lower_quartile_s, row.upper_quartile_s),
+            format!("{}/s", size(row.bytes_per_s)),
+            row.against.unwrap_or_default().replace('_', " "),
+            row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    let mut text = format!(
+        "{} ({tier}), {}, medians of {rounds} rounds\n{}",
+        PathBuf::from(directory).display(),
+        size(bytes),
+        table.text()
+    );
+    if let Some(row) = rows.iter().find(|row| row.measure == "checkpoint") {
+        text += &format!("For plan: --{tier}-bytes-per-s {:.0}\n", row.bytes_per_s);
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_file_system_of_a_directory_is_found() {
+        let line = "36 25 0:31 / /dev/shm rw,nosuid shared:4 - tmpfs tmpfs rw,size=24684172k";
+        assert_eq!((kind_of_device(line, 31), kind_of_device(line, 32)), (Some("tmpfs"), None));
+        assert_eq!(kind_of_device("28 1 259:300 / / rw - ext4 /dev/x rw", 259 << 8 | 44 | 256 << 12), Some("ext4"));
+        assert_eq!(kind_of_device("nonsense", 0), None);
+        assert!(!is_in_memory(Path::new("/proc")).unwrap());
+    }
+}
