@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod checkpoints;
 mod client;
 mod data;
 mod full_disk;

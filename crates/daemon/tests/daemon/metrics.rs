@@ -7,7 +7,7 @@ use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_model::{CauseKind, Certainty, Event, Verdict};
 
 /// Samples by name and labels, as they stand in the text.
-type Samples = BTreeMap<String, f64>;
+pub type Samples = BTreeMap<String, f64>;
 
 fn scrape(server: &Server, sequence: u64) -> (Answer, Samples) {
     wait_for("all events", || (get_json(server.address(), "/api/v1/snapshot")["sequence"] == sequence).then_some(()));
@@ -18,7 +18,7 @@ fn scrape(server: &Server, sequence: u64) -> (Answer, Samples) {
 }
 
 /// Checks the text against the rules of the OpenMetrics 1.0 text format.
-fn validate(text: &str) -> Samples {
+pub fn validate(text: &str) -> Samples {
     let body = text.strip_suffix("# EOF\n").expect("the text ends with # EOF");
     let (mut samples, mut families) = (Samples::new(), BTreeSet::new());
     let (mut family, mut kind) = (String::new(), String::new());
