@@ -4,6 +4,7 @@ use super::chip;
 use super::geometry::{COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
 use super::table::{self, crc32c};
 use crate::StoredFile;
+use std::ops::Range;
 use surefoot_ecc::{Batch, Code, Mode};
 
 /// Pages that are read at once.
@@ -139,15 +140,26 @@ impl<'a> Healer<'a> {
     /// # Errors
     /// [`Lost::Row`] at the first row that cannot be repaired.
     pub fn read(&mut self, sink: &mut dyn FnMut(u64, &[u8])) -> Result<(), Lost> {
+        self.read_range(0..self.geometry.payload_bytes(), sink)
+    }
+
+    /// Gives a part of the payload, in order, to `sink`: offset in the payload and bytes. What is beyond its end is left
+    /// out.
+    ///
+    /// # Errors
+    /// As [`Healer::read`].
+    pub fn read_range(&mut self, range: Range<u64>, sink: &mut dyn FnMut(u64, &[u8])) -> Result<(), Lost> {
         let mut buffer = vec![0; PAGES_AT_ONCE * PAGE_BYTES];
-        let mut offset = 0;
-        while offset < self.geometry.payload_bytes() {
+        let end = range.end.min(self.geometry.payload_bytes());
+        let mut offset = range.start;
+        while offset < end {
             let page = offset as usize / PAGE_BYTES;
-            let left = (self.geometry.payload_bytes() as usize).div_ceil(PAGE_BYTES) - page;
+            let left = (end as usize).div_ceil(PAGE_BYTES) - page;
             let pages = &mut buffer[..PAGES_AT_ONCE.min(left) * PAGE_BYTES];
             self.read_pages(page, pages)?;
-            let bytes = (self.geometry.payload_bytes() - offset).min(pages.len() as u64);
-            sink(offset, &pages[..bytes as usize]);
+            let skipped = offset as usize % PAGE_BYTES;
+            let bytes = (end - offset).min((pages.len() - skipped) as u64);
+            sink(offset, &pages[skipped..skipped + bytes as usize]);
             offset += bytes;
         }
         Ok(())
@@ -169,7 +181,7 @@ impl<'a> Healer<'a> {
         let (pages, bad) = self.row(row)?;
         for &column in &bad {
             let offset = self.offset_of(column, row);
-            if self.file.write_at(&pages[column], offset).is_err() {
+            if self.file.renew_at(&pages[column], offset).is_err() {
                 self.tally.pages_repaired = self.tally.pages_repaired.saturating_sub(1);
             }
         }
@@ -183,7 +195,11 @@ impl<'a> Healer<'a> {
             table::store(&self.table, &mut place);
             for number in 0..2 {
                 let offset = self.geometry.body_bytes() + number * self.geometry.table_bytes();
-                let _ = self.file.write_at(&place, offset as u64);
+                // What cannot be written stays bad, and is counted so again.
+                let _ = place
+                    .chunks_exact(PAGE_BYTES)
+                    .enumerate()
+                    .try_for_each(|(page, bytes)| self.file.renew_at(bytes, (offset + page * PAGE_BYTES) as u64));
             }
         }
     }

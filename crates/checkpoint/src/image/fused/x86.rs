@@ -52,8 +52,8 @@ pub(super) unsafe fn row_avx2(sources: &[*const u8; COLUMNS_DATA], targets: &Row
     // SAFETY: the caller vouches for all of it.
     unsafe {
         match protects {
-            true => row::<Narrow, 2, true>(sources, targets),
-            false => row::<Narrow, 2, false>(sources, targets),
+            true => row::<Narrow, 4, true>(sources, targets),
+            false => row::<Narrow, 4, false>(sources, targets),
         }
     }
 }
