@@ -1,10 +1,11 @@
 //! What a job wants of its checkpoints, and how it is said in words: `memory=/dev/shm`.
 
 use crate::Error;
-use crate::controller::{Drive, Fixed, Paper, PaperRules, Policy, Priority, Shared, Surefoot, YEAR_S};
+use crate::controller::{Endurance, Fixed, Paper, PaperRules, Policy, Priority, Shared, Surefoot, YEAR_S};
 use crate::image::Protection;
 use crate::tier::DurableOptions;
 use std::path::PathBuf;
+use surefoot_model::DriveReport;
 
 /// The memory tier.
 #[derive(Debug, Clone)]
@@ -25,8 +26,8 @@ pub struct DurableConfig {
     pub directory: PathBuf,
     /// How it writes.
     pub options: DurableOptions,
-    /// Its drive's endurance, where the user says it or it was read; `None` holds nothing back.
-    pub drive: Option<Drive>,
+    /// What the user says of its drive; the rest is read from [`Config::drive_file`].
+    pub endurance: Endurance,
 }
 
 /// The shared directory.
@@ -57,6 +58,8 @@ pub struct Config {
     pub policy: Policy,
     /// The host's health, as the daemon publishes it; no file says nothing.
     pub health_file: PathBuf,
+    /// How worn the host's drives are, as `surefoot checkpoint drive --write` publishes it; `None` reads nothing.
+    pub drive_file: Option<PathBuf>,
 }
 
 impl Config {
@@ -72,12 +75,13 @@ impl Config {
             durable: durable.map(|directory| DurableConfig {
                 directory,
                 options: DurableOptions::default(),
-                drive: None,
+                endurance: Endurance::default(),
             }),
             shared: None,
             partner: false,
             policy: Policy::Surefoot(Surefoot::default()),
             health_file: PathBuf::from("/run/surefoot/health.json"),
+            drive_file: Some(PathBuf::from(DriveReport::FILE)),
         }
     }
 }
@@ -103,12 +107,17 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("endurance.rated_bytes", "bytes that the drive is rated for"),
     ("endurance.written_bytes", "bytes that were written to it so far"),
     ("endurance.remaining_years", "years until the wished end of its life"),
+    (
+        "endurance.wa_factor",
+        "how much more it writes to its flash than under the workload that its rating is meant for",
+    ),
     ("policy", "surefoot, paper, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD"),
     ("memory_mtbf_s", "seconds between failures that memory survives"),
     ("durable_mtbf_s", "seconds between failures that only the SSD survives"),
     ("staleness_max_s", "how old the durable copy may get"),
     ("priority", "staleness or endurance: what goes first where the drive cannot bear both"),
     ("health_file", "where the host's health is published"),
+    ("drive_file", "where the wear of the host's drives is published; `none` to read nothing"),
 ];
 
 impl Config {
@@ -175,6 +184,8 @@ impl Config {
             "partner" => self.partner = ["no", "yes"].iter().position(|word| *word == value)? == 1,
             "policy" => self.policy = policy(value)?,
             "health_file" => self.health_file = directory(value)?,
+            "drive_file" if value == "none" => self.drive_file = None,
+            "drive_file" => self.drive_file = Some(directory(value)?),
             _ => {
                 let Policy::Surefoot(surefoot) = &mut self.policy else { return None };
                 match name {
@@ -214,17 +225,12 @@ impl Config {
             "written_bytes" => value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?,
             _ => positive(value)?,
         };
-        let five_years_s = 5.0 * YEAR_S;
-        let drive = self.durable.as_mut()?.drive.get_or_insert(Drive {
-            rated_bytes: f64::INFINITY,
-            written_bytes: 0.0,
-            remaining_s: five_years_s,
-            rated_life_s: five_years_s,
-        });
+        let endurance = &mut self.durable.as_mut()?.endurance;
         match part {
-            "rated_bytes" => drive.rated_bytes = number,
-            "written_bytes" => drive.written_bytes = number,
-            _ => drive.remaining_s = number * YEAR_S,
+            "rated_bytes" => endurance.rated_bytes = Some(number),
+            "written_bytes" => endurance.written_bytes = Some(number),
+            "remaining_years" => endurance.remaining_s = Some(number * YEAR_S),
+            _ => endurance.amplification_factor = Some(number),
         }
         Some(())
     }
@@ -304,12 +310,14 @@ mod tests {
             ("endurance.rated_bytes", "600e12"),
             ("endurance.written_bytes", "0"),
             ("endurance.remaining_years", "3.5"),
+            ("endurance.wa_factor", "2.5"),
             ("policy", "surefoot"),
             ("memory_mtbf_s", "3600"),
             ("durable_mtbf_s", "86400"),
             ("staleness_max_s", "600"),
             ("priority", "endurance"),
             ("health_file", "/run/surefoot/health.json"),
+            ("drive_file", "/run/surefoot/drives.json"),
         ];
         assert_eq!(good.len(), SETTINGS.len());
         let mut config = Config::new("job", "/tmp", None);
@@ -320,7 +328,16 @@ mod tests {
             assert!(nonsense.contains(meaning), "{nonsense}");
         }
         let durable = config.durable.as_ref().unwrap();
-        assert_eq!((durable.options.keep, durable.drive.unwrap().rated_bytes), (3, 600e12));
+        let endurance = Endurance {
+            rated_bytes: Some(600e12),
+            written_bytes: Some(0.0),
+            remaining_s: Some(3.5 * YEAR_S),
+            amplification_factor: Some(2.5),
+        };
+        assert_eq!((durable.options.keep, durable.endurance), (3, endurance));
+        assert_eq!(config.drive_file.as_deref(), Some(std::path::Path::new(DriveReport::FILE)));
+        config.set("drive_file", "none").unwrap();
+        assert_eq!(config.drive_file, None);
         assert_eq!(config.memory.as_ref().unwrap().slots, 4);
         let shared = config.shared.as_ref().unwrap();
         assert_eq!((shared.options.keep, shared.rule), (4, Shared { staleness_max_s: 7200.0, every: Some(5) }));

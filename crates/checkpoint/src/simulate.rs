@@ -260,6 +260,7 @@ impl<'a> Stepping<'a> {
                 remaining_s: self.settings.drive.remaining_s - self.now_s,
                 ..self.settings.drive
             }),
+            drive_said: String::new(),
         }
     }
 

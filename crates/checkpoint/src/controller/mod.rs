@@ -6,6 +6,7 @@
 //! drive's real wear and age instead and bounds the age of the durable copy.
 
 mod budget;
+mod drive;
 mod fixed;
 pub mod interval;
 mod paper;
@@ -13,6 +14,7 @@ mod shared;
 mod surefoot;
 
 pub use budget::Bucket;
+pub use drive::{Endurance, of_wear};
 pub use fixed::Fixed;
 pub use paper::{Paper, PaperRules};
 pub use shared::{Shared, SharedSituation, Sharing};
@@ -67,6 +69,8 @@ pub struct Situation {
     pub memory_suspect: String,
     /// The most worn drive of all nodes; `None` where wear is not known.
     pub drive: Option<Drive>,
+    /// What that is known from, or why it is not, a sentence; empty where there is nothing to say.
+    pub drive_said: String,
 }
 
 /// Where a checkpoint goes.
@@ -221,6 +225,7 @@ pub(crate) mod tests {
             fits_durable: true,
             memory_suspect: String::new(),
             drive: None,
+            drive_said: String::new(),
         }
     }
 

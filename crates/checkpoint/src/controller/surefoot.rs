@@ -113,7 +113,8 @@ impl Surefoot {
 
     fn budget(&self, bucket: &mut Bucket, situation: &Situation) -> Budget {
         let Some(drive) = situation.drive else {
-            return Budget { is_enough: true, text: "the drive's wear is not known, so nothing is held back".into() };
+            let text = "the drive's wear is not known, so nothing is held back".to_owned() + &said(situation);
+            return Budget { is_enough: true, text };
         };
         let rate = drive.bearable_bytes_per_s(self.granted_share);
         let most_bytes = (rate * self.burst_s).max(situation.size_bytes);
@@ -121,13 +122,19 @@ impl Surefoot {
         Budget {
             is_enough: tokens_bytes >= situation.size_bytes,
             text: format!(
-                "the drive bears {:.2} MB/s until the end of its life; {:.2} GB may be written now, {:.2} are needed",
+                "the drive bears {:.2} MB/s until the end of its life; {:.2} GB may be written now, {:.2} are needed{}",
                 rate / 1e6,
                 tokens_bytes / 1e9,
-                situation.size_bytes / 1e9
+                situation.size_bytes / 1e9,
+                said(situation)
             ),
         }
     }
+}
+
+/// What the drive's wear is known from, to follow a sentence.
+fn said(situation: &Situation) -> String {
+    if situation.drive_said.is_empty() { String::new() } else { format!(": {}", situation.drive_said) }
 }
 
 struct Budget {

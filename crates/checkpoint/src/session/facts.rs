@@ -1,7 +1,8 @@
 //! What each rank knows, and what all of them make of it.
 
 use super::clock;
-use crate::controller::{Drive, SharedSituation, Situation};
+use super::drive::{self, DriveFacts};
+use crate::controller::{SharedSituation, Situation};
 use crate::{Error, Group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ pub(super) struct Facts {
     pub is_draining: bool,
     /// As the situation's.
     pub memory_suspect: String,
+    /// What it knows of the drive beneath its durable directory.
+    pub drive: DriveFacts,
 }
 
 /// What one rank knows of the shared directory.
@@ -65,7 +68,8 @@ pub(super) struct Known {
     pub since_durable_s: f64,
     pub since_shared_s: f64,
     pub unshared_count: u64,
-    pub drive: Option<Drive>,
+    /// The policy's share of the drive's rating.
+    pub granted_share: f64,
 }
 
 /// Tells all ranks what each knows, and returns what they know together: the same on all.
@@ -127,6 +131,9 @@ fn situation(all: &[Facts], known: Known) -> Situation {
         true => fit(&all.iter().collect::<Vec<_>>()),
         false => hosts.values().all(|facts| fit(facts)),
     };
+    // The drive is the node's: its first rank speaks for it.
+    let of_nodes: Vec<&DriveFacts> = hosts.values().filter_map(|facts| Some(&facts.first()?.drive)).collect();
+    let (drive, drive_said) = drive::of_nodes(&of_nodes, known.granted_share);
     let suspect = all.iter().find(|facts| !facts.memory_suspect.is_empty());
     Situation {
         now_s: most(|facts| facts.now_s),
@@ -143,7 +150,8 @@ fn situation(all: &[Facts], known: Known) -> Situation {
         fits_memory,
         fits_durable,
         memory_suspect: suspect.map_or_else(String::new, |facts| format!("{}: {}", facts.host, facts.memory_suspect)),
-        drive: known.drive,
+        drive,
+        drive_said,
     }
 }
 
@@ -206,6 +214,7 @@ mod tests {
             drain_s: 3.0,
             is_draining: false,
             memory_suspect: String::new(),
+            drive: DriveFacts::default(),
         }
     }
 
@@ -217,7 +226,7 @@ mod tests {
             since_durable_s: 1.0,
             since_shared_s: 9.0,
             unshared_count: 4,
-            drive: None,
+            granted_share: 1.0,
         };
         let apart = situation(&[facts("a"), facts("b")], known);
         assert!(apart.fits_memory && apart.fits_durable);

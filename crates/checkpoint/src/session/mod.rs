@@ -3,6 +3,7 @@
 mod agreement;
 mod clock;
 mod drain;
+mod drive;
 mod facts;
 mod files;
 pub mod journal;
@@ -22,6 +23,7 @@ use crate::image::{Geometry, Protection};
 use crate::storage::Disk;
 use crate::tier::{Durable, DurableOptions, Memory, memory_available_bytes};
 use crate::{Error, Group};
+use drive::{DriveFacts, DriveFile};
 use facts::{Facts, Known, SharedFacts};
 use files::Files;
 use journal::Journal;
@@ -85,6 +87,7 @@ pub struct Checkpointer {
     last_any_s: f64,
     notices: Vec<String>,
     journal: Journal,
+    drive_file: DriveFile,
 }
 
 impl Checkpointer {
@@ -116,6 +119,7 @@ impl Checkpointer {
             last_any_s: 0.0,
             notices: Vec::new(),
             journal: Journal::new(&config, group.rank()),
+            drive_file: DriveFile::of(&config),
             group,
             config,
             memory: tiers.memory,
@@ -240,7 +244,8 @@ impl Checkpointer {
         self.durable.iter().chain(&self.shared)
     }
 
-    fn situation(&self) -> Result<(Situation, Option<SharedSituation>), Error> {
+    fn situation(&mut self) -> Result<(Situation, Option<SharedSituation>), Error> {
+        let drive = self.look_at_drive();
         let now_s = self.now_s();
         // The clocks of ranks differ by little, but decisions must not: rank 0's counts.
         let since = |last_s: f64| agreement::of_root(&*self.group, now_s - last_s);
@@ -251,9 +256,9 @@ impl Checkpointer {
             since_durable_s: since_last(&self.durable)?,
             since_shared_s: since_last(&self.shared)?,
             unshared_count: self.unshared_count,
-            drive: self.config.durable.as_ref().and_then(|durable| durable.drive),
+            granted_share: drive::granted_share(&self.config.policy),
         };
-        facts::together(&*self.group, &self.facts(now_s), known)
+        facts::together(&*self.group, &self.facts(now_s, drive), known)
     }
 
     /// Whether a checkpoint is copied to the shared directory, and why.
@@ -261,7 +266,7 @@ impl Checkpointer {
         self.config.shared.as_ref().map(|shared| shared.rule).unwrap_or_default().decide(place, &situation)
     }
 
-    fn facts(&self, now_s: f64) -> Facts {
+    fn facts(&self, now_s: f64, drive: DriveFacts) -> Facts {
         let payload_bytes = self.regions.bytes() + self.files.bytes();
         let memory_needed = self.memory.as_ref().and_then(|memory| {
             let geometry = self.geometry(payload_bytes).ok()?;
@@ -296,6 +301,7 @@ impl Checkpointer {
             drain_s: durable.and_then(|durable| durable.drain_s).unwrap_or(0.0),
             is_draining: durable.is_some_and(|durable| durable.drain.is_some()),
             memory_suspect: facts::memory_suspect(&self.config.health_file),
+            drive,
         }
     }
 
