@@ -75,8 +75,9 @@ impl Partner {
         }
         let is_asked = needing.get(self.owner as usize).and_then(|word| word.first()) == Some(&1);
         let slot = self.slot_of(generation).filter(|_| is_asked);
-        let image = slot.map(|slot| self.store.image(slot)).transpose()?;
-        let held = slot.and_then(|slot| self.store.manifests().find(|(of, _)| *of == slot));
+        // What cannot be read, nor repaired, is not there: the others are waiting for an answer.
+        let image = slot.and_then(|slot| self.store.image(slot).ok());
+        let held = slot.filter(|_| image.is_some()).and_then(|slot| self.store.manifests().find(|(of, _)| *of == slot));
         let own_bytes = held.map(|(_, manifest)| manifest.to_bytes()).transpose()?.unwrap_or_default();
         let manifests = group.gather_all(&own_bytes)?;
         let theirs = manifests.get(self.holder as usize).filter(|bytes| needs && !bytes.is_empty());

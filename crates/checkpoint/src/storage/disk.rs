@@ -135,6 +135,18 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Makes a hole of a part of a file.
+fn give_back(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let too_far = |_| io::Error::from_raw_os_error(libc::EFBIG);
+    let (offset, bytes) = (i64::try_from(offset).map_err(too_far)?, i64::try_from(bytes).map_err(too_far)?);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the descriptor is open for as long as `file` lives; no memory is passed.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl StoredFile for File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
@@ -146,6 +158,17 @@ impl StoredFile for File {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
+    }
+
+    fn renew_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.write_all_at(bytes, offset) {
+            // A page that the kernel has given up stays where it is until the file has no page there any more.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => {
+                give_back(self, offset, bytes.len() as u64)?;
+                self.write_all_at(bytes, offset)
+            }
+            written => written,
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -61,6 +61,12 @@ pub trait StoredFile: Send + Sync {
     /// Writes all bytes. Through a direct file, address, offset and length are multiples of 4096.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Writes all bytes, which are whole pages, and where their room can no longer be written to, gives them other room
+    /// first.
+    fn renew_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)
+    }
+
     /// Makes the content and the length durable. After an error the file must be given up.
     fn sync(&self) -> io::Result<()>;
 }

@@ -14,8 +14,18 @@ pub fn memory_available_bytes(root: &Path) -> Option<u64> {
 }
 
 fn available_of_machine(root: &Path) -> Option<u64> {
+    of_machine(root, "MemAvailable:")
+}
+
+/// Bytes of memory that the kernel has given up since the machine started; `None` where it does not keep count. As long
+/// as it does not grow, no page was lost.
+pub(super) fn memory_lost_bytes(root: &Path) -> Option<u64> {
+    of_machine(root, "HardwareCorrupted:")
+}
+
+fn of_machine(root: &Path, name: &str) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes.saturating_mul(1024))
 }
@@ -63,5 +73,8 @@ mod tests {
         let tree = HostTree::new().file("proc/meminfo", "MemAvailable:   90 kB\n");
         assert_eq!(memory_available_bytes(tree.path()), Some(92_160));
         assert_eq!(memory_available_bytes(HostTree::new().path()), None);
+        assert_eq!(memory_lost_bytes(tree.path()), None);
+        let tree = HostTree::new().file("proc/meminfo", "MemAvailable:   90 kB\nHardwareCorrupted:     8 kB\n");
+        assert_eq!(memory_lost_bytes(tree.path()), Some(8192));
     }
 }

@@ -3,7 +3,7 @@
 use super::mapping::Mapping;
 use super::{create_directories, limits};
 use crate::generation::{GenerationId, Manifest};
-use crate::image::{Geometry, Source, fill};
+use crate::image::{Geometry, Healer, Source, fill};
 use crate::{Disk, Error, Storage};
 use std::fs::File;
 use std::io;
@@ -43,6 +43,8 @@ impl Receiving<'_> {
 
 struct Slot {
     mapping: Option<Arc<Mapping>>,
+    /// What the kernel had given up of the machine's memory when the mapping was last found to be whole.
+    lost_bytes: Option<u64>,
     manifest: Option<Manifest>,
 }
 
@@ -84,8 +86,11 @@ impl Memory {
         // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
         let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
         let count = found.map_or(slots, |last| last + 1);
-        memory.slots =
-            (0..count).map(|number| Slot { mapping: None, manifest: memory.read_manifest(SlotId(number)) }).collect();
+        let slot = |number| {
+            let manifest = memory.read_manifest(SlotId(number));
+            Slot { mapping: None, lost_bytes: None, manifest }
+        };
+        memory.slots = (0..count).map(slot).collect();
         Ok(memory)
     }
 
@@ -142,7 +147,7 @@ impl Memory {
             .into_iter()
             .try_for_each(|slot| match self.slots[slot.0].manifest {
                 Some(_) => Ok(()),
-                None => self.map(slot, geometry.file_bytes()),
+                None => self.make_room(slot, geometry.file_bytes()),
             })
     }
 
@@ -165,7 +170,7 @@ impl Memory {
             available_bytes: 0,
         })?;
         self.forget(slot)?;
-        self.map(slot, bytes)?;
+        self.make_room(slot, bytes)?;
         let Some(mapping) = self.slots[slot.0].mapping.as_mut().and_then(Arc::get_mut) else {
             return Err(Error::Option { option: "slots", why: "the slot is being read".into() });
         };
@@ -183,7 +188,7 @@ impl Memory {
         let full = || Error::NoRoom { path: self.directory.clone(), needed_bytes: bytes as u64, available_bytes: 0 };
         let slot = self.next_slot().ok_or_else(full)?;
         self.forget(slot)?;
-        self.map(slot, bytes)?;
+        self.make_room(slot, bytes)?;
         Ok(slot)
     }
 
@@ -206,13 +211,30 @@ impl Memory {
         self.write_manifest(slot, manifest)
     }
 
-    /// The image in a slot, for whoever copies it elsewhere.
+    /// The image in a slot, for whoever copies it elsewhere. Pages of it that the kernel has given up are repaired first.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an empty slot, [`Error::Storage`], [`Error::Damaged`] when it is cut or cannot be repaired.
     pub fn image(&mut self, slot: SlotId) -> Result<SlotImage, Error> {
         let manifest = self.slots.get(slot.0).and_then(|slot| slot.manifest.as_ref());
         let manifest =
             manifest.ok_or_else(|| Error::Option { option: "slot", why: format!("{} holds nothing", slot.0) })?;
-        let bytes = manifest.geometry()?.file_bytes();
-        self.map(slot, bytes)?;
+        let (geometry, digest) = (manifest.geometry()?, manifest.table_crc32c);
+        let bytes = geometry.file_bytes();
+        let path = self.path(slot, "image");
+        if self.slot_bytes(slot) < bytes as u64 {
+            let why = format!("it has {} bytes instead of {bytes}", self.slot_bytes(slot));
+            return Err(Error::Damaged { path, why });
+        }
+        if let Err(error) = self.map(slot, bytes) {
+            if error.raw_os_error() != Some(libc::EHWPOISON) {
+                return Err(Error::storage("map", &path)(error));
+            }
+            let file = Disk.open_file(&path, true).map_err(Error::storage("open", &path))?;
+            let healed = Healer::open(geometry, &*file, digest).and_then(|mut healer| healer.scrub());
+            healed.map_err(|lost| Error::Damaged { path: path.clone(), why: lost.to_string() })?;
+            self.map(slot, bytes).map_err(Error::storage("map", &path))?;
+        }
         let mapping = self.slots[slot.0].mapping.clone();
         mapping
             .map(|mapping| SlotImage { mapping, bytes })
@@ -281,25 +303,43 @@ impl Memory {
         std::fs::symlink_metadata(self.path(slot, "image")).map_or(0, |metadata| metadata.len())
     }
 
-    /// Makes sure that a slot is mapped and has room.
-    fn map(&mut self, slot: SlotId, bytes: usize) -> Result<(), Error> {
-        if self.slots[slot.0].mapping.as_ref().is_some_and(|mapping| mapping.bytes().len() >= bytes) {
+    /// Makes sure that a slot, whose content is not needed any more, is mapped and has room: new room, where what there
+    /// is cannot all be used.
+    fn make_room(&mut self, slot: SlotId, bytes: usize) -> Result<(), Error> {
+        if self.slot_bytes(slot) >= bytes as u64 && self.map(slot, bytes).is_ok() {
             return Ok(());
         }
         let path = self.path(slot, "image");
         self.slots[slot.0].mapping = None;
-        let is_long_enough = self.slot_bytes(slot) >= bytes as u64;
-        if !is_long_enough {
-            match Disk.remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::storage("remove", &path)(error)),
-            }
-            Disk.create_file(&path, bytes as u64, false).map_err(Error::storage("create", &path))?;
+        match Disk.remove_file(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::storage("remove", &path)(error)),
         }
-        let file = open_for_mapping(&path).map_err(Error::storage("open", &path))?;
-        let mapping = Mapping::new(&file, bytes).map_err(Error::storage("map", &path))?;
-        self.slots[slot.0].mapping = Some(Arc::new(mapping));
+        Disk.create_file(&path, bytes as u64, false).map_err(Error::storage("create", &path))?;
+        self.map(slot, bytes).map_err(Error::storage("map", &path))
+    }
+
+    /// Makes sure that a slot, which is long enough, is mapped and can all be read: touching a page that the kernel has
+    /// given up would end the program. Between here and the end of a save one can still be lost; so it is with the
+    /// program's own memory.
+    fn map(&mut self, slot: SlotId, bytes: usize) -> io::Result<()> {
+        let lost_bytes = limits::memory_lost_bytes(Path::new("/"));
+        let path = self.path(slot, "image");
+        let slot = &mut self.slots[slot.0];
+        match &slot.mapping {
+            Some(mapping) if mapping.bytes().len() >= bytes => {
+                // As long as no page of the machine was lost none of these was, and asking for each takes time.
+                if lost_bytes != slot.lost_bytes {
+                    mapping.check()?;
+                }
+            }
+            _ => {
+                slot.mapping = None;
+                slot.mapping = Some(Arc::new(Mapping::new(&open_for_mapping(&path)?, bytes)?));
+            }
+        }
+        slot.lost_bytes = lost_bytes;
         Ok(())
     }
 

@@ -2,6 +2,7 @@ mod durable;
 mod faulty;
 mod image;
 mod inspect;
+mod poison;
 mod seeded;
 mod session;
 mod sidecar;

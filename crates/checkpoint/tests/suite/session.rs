@@ -2,7 +2,7 @@
 
 use super::image::payload;
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
@@ -12,30 +12,36 @@ use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy, Res
 
 const BYTES: usize = 300_000;
 
-struct Tiers {
-    home: tempfile::TempDir,
+/// A folder with `memory`, which is on a memory file system where there is one, and `ssd`.
+pub struct Tiers {
+    pub home: tempfile::TempDir,
+    _memory: Option<tempfile::TempDir>,
 }
 
 impl Tiers {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join("memory")).unwrap();
+        let memory = tempfile::tempdir_in("/dev/shm").ok();
+        match &memory {
+            Some(memory) => symlink(memory.path(), home.path().join("memory")).unwrap(),
+            None => fs::create_dir(home.path().join("memory")).unwrap(),
+        }
         fs::create_dir(home.path().join("ssd")).unwrap();
-        Tiers { home }
+        Tiers { home, _memory: memory }
     }
 
-    fn config(&self, policy: Policy) -> Config {
+    pub fn config(&self, policy: Policy) -> Config {
         let mut config = Config::new("job", self.home.path().join("memory"), Some(self.home.path().join("ssd")));
         config.policy = policy;
         config.health_file = self.home.path().join("health.json");
         config
     }
 
-    fn memory_files(&self, rank: u32, kind: &str) -> Vec<PathBuf> {
+    pub fn memory_files(&self, rank: u32, kind: &str) -> Vec<PathBuf> {
         files(&self.home.path().join(format!("memory/job/rank-{rank:05}")), kind)
     }
 
-    fn durable_files(&self, kind: &str) -> Vec<PathBuf> {
+    pub fn durable_files(&self, kind: &str) -> Vec<PathBuf> {
         let generations = fs::read_dir(self.home.path().join("ssd/job")).unwrap();
         let mut all: Vec<PathBuf> =
             generations.flat_map(|generation| files(&generation.unwrap().path(), kind)).collect();
@@ -44,7 +50,7 @@ impl Tiers {
     }
 }
 
-fn files(directory: &Path, kind: &str) -> Vec<PathBuf> {
+pub fn files(directory: &Path, kind: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut all: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     all.retain(|path| path.extension().is_some_and(|found| found == kind));
@@ -53,19 +59,19 @@ fn files(directory: &Path, kind: &str) -> Vec<PathBuf> {
 }
 
 /// What a rank computes after so many steps.
-fn state(rank: u32, step: u64) -> Vec<u8> {
+pub fn state(rank: u32, step: u64) -> Vec<u8> {
     payload(BYTES + rank as usize * 5000, step * 100 + u64::from(rank))
 }
 
 /// One rank with its state.
-struct Rank {
-    job: Checkpointer,
-    state: Vec<u8>,
-    rank: u32,
+pub struct Rank {
+    pub job: Checkpointer,
+    pub state: Vec<u8>,
+    pub rank: u32,
 }
 
 impl Rank {
-    fn open(config: Config, group: ThreadGroup) -> Result<Self, Error> {
+    pub fn open(config: Config, group: ThreadGroup) -> Result<Self, Error> {
         let rank = group.rank();
         let mut state = state(rank, 0);
         let mut job = Checkpointer::open(config, Box::new(group))?;
@@ -78,22 +84,22 @@ impl Rank {
         Ok(Rank { job, state, rank })
     }
 
-    fn compute(&mut self, step: u64) {
+    pub fn compute(&mut self, step: u64) {
         self.state.copy_from_slice(&state(self.rank, step));
     }
 
-    fn save(&mut self, step: u64) -> Place {
+    pub fn save(&mut self, step: u64) -> Place {
         self.compute(step);
         self.job.checkpoint().unwrap().decision.place
     }
 
-    fn is_at(&self, step: u64) -> bool {
+    pub fn is_at(&self, step: u64) -> bool {
         self.state == state(self.rank, step)
     }
 }
 
 /// Runs a job of some ranks, each in a thread.
-fn job<T: Send>(ranks: u32, config: &Config, run: impl Fn(Rank) -> T + Sync) -> Vec<T> {
+pub fn job<T: Send>(ranks: u32, config: &Config, run: impl Fn(Rank) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let group = thread_group(ranks, Some(Duration::from_secs(20)));
         let threads: Vec<_> =
@@ -103,10 +109,10 @@ fn job<T: Send>(ranks: u32, config: &Config, run: impl Fn(Rank) -> T + Sync) -> 
 }
 
 /// The step that a rank is at after a restart, and what the restart said.
-type Back = (Option<u64>, Result<Option<Restored>, String>);
+pub type Back = (Option<u64>, Result<Option<Restored>, String>);
 
 /// Restarts the job; returns the step that each rank is at, and its report.
-fn restarted(ranks: u32, config: &Config, steps: u64) -> Vec<Back> {
+pub fn restarted(ranks: u32, config: &Config, steps: u64) -> Vec<Back> {
     job(ranks, config, |mut rank| {
         rank.state.fill(0xAA);
         let restored = rank.job.restart().map_err(|error| error.to_string());
@@ -114,7 +120,7 @@ fn restarted(ranks: u32, config: &Config, steps: u64) -> Vec<Back> {
     })
 }
 
-fn flip(path: &Path, offset: u64) {
+pub fn flip(path: &Path, offset: u64) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset).unwrap();
