@@ -46,6 +46,7 @@ SETTINGS = {
     "endurance_rated_bytes": "endurance.rated_bytes",
     "endurance_written_bytes": "endurance.written_bytes",
     "endurance_remaining_years": "endurance.remaining_years",
+    "endurance_wa_factor": "endurance.wa_factor",
 }
 
 
