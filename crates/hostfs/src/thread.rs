@@ -68,6 +68,13 @@ fn mask_position(cpu: u32) -> (usize, u8) {
     (cpu / (word * 8) * word + byte_in_word, 1 << (cpu % 8))
 }
 
+/// Gives the calling thread the name by which `ps` and everybody else know it; of longer names 15 bytes are kept. The name
+/// of the first thread is that of the process.
+pub fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: the name ends with a zero byte and is only read; the call cannot fail with a valid pointer.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// The core on which the calling thread runs at this moment.
 pub fn current_cpu() -> CpuId {
     // SAFETY: takes no pointer; cannot fail on Linux.
@@ -150,4 +157,19 @@ pub fn page_bytes() -> u64 {
 pub fn current_tid() -> u32 {
     // SAFETY: takes no pointer and cannot fail.
     u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_thread_has_the_name_that_it_was_given() {
+        let named = std::thread::spawn(|| {
+            set_name(c"a name longer than that");
+            std::fs::read_to_string("/proc/thread-self/comm").unwrap()
+        });
+        assert_eq!(named.join().unwrap(), "a name longer t\n");
+    }
 }
