@@ -8,6 +8,8 @@
 //!
 //! A reader takes every line for hostile: what is too long, cut or something else is skipped and counted.
 
+use super::drain::Drain;
+use super::target::Kind;
 use super::{Checkpointer, Restored, Saved, clock};
 use crate::controller::{Decision, Policy, Situation};
 use crate::generation::GenerationId;
@@ -62,11 +64,19 @@ pub enum Event {
         ranks: u32,
         /// The word for the policy.
         policy: String,
+        /// The directory that several nodes share, where there is one: below it the job's copies are no SSD's.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        shared: String,
+        /// Whether it began in the file before this one, and the line is here so that it is not forgotten.
+        #[serde(default, skip_serializing_if = "is_no")]
+        is_repeated: bool,
     },
     /// It was decided where a checkpoint goes, and it went there or failed.
     Decision(Box<Decided>),
     /// A checkpoint that was written in the background is durable.
     Durable {
+        /// `durable` on the node's own drive, `shared` in the shared directory.
+        tier: String,
         /// Its number.
         generation: u64,
         /// Seconds from the moment at which it was taken to this line.
@@ -78,6 +88,8 @@ pub enum Event {
     },
     /// A checkpoint on its way did not become durable.
     NotDurable {
+        /// As above.
+        tier: String,
         /// Its number.
         generation: u64,
         /// Why.
@@ -234,13 +246,19 @@ pub(super) struct Journal {
     is_torn: bool,
     lost_count: u64,
     decided: BTreeMap<String, u64>,
+    /// What a new file begins with.
+    opening: Option<Event>,
 }
 
 impl Journal {
     /// The journal of this rank; the job's directories are there already.
     pub(super) fn new(config: &Config, rank: u32) -> Self {
-        let memory = config.memory.as_ref().map(|memory| &memory.directory);
-        let base = memory.or(config.durable.as_ref().map(|durable| &durable.directory)).filter(|_| rank == 0);
+        let directories = [
+            config.memory.as_ref().map(|memory| &memory.directory),
+            config.durable.as_ref().map(|durable| &durable.directory),
+            config.shared.as_ref().map(|shared| &shared.directory),
+        ];
+        let base = directories.into_iter().flatten().next().filter(|_| rank == 0);
         Journal {
             directory: base.map(|base| base.join(&config.job)),
             file: None,
@@ -248,6 +266,7 @@ impl Journal {
             is_torn: true,
             lost_count: 0,
             decided: BTreeMap::new(),
+            opening: None,
         }
     }
 
@@ -281,6 +300,10 @@ impl Journal {
             self.file = None;
             fs::rename(directory.join(JOURNAL_NAME), directory.join(OLDER_NAME))?;
             self.open(directory)?;
+            if let Some(event) = self.opening.clone() {
+                let repeated = Entry { event, ..entry.clone() };
+                self.try_append(directory, &repeated)?;
+            }
         }
         let line = if self.is_torn { &line[..] } else { &line[1..] };
         let Some(file) = &mut self.file else { return Err(io::Error::other("there is no file")) };
@@ -321,8 +344,19 @@ impl Checkpointer {
             Policy::Paper(_) => "paper",
             Policy::Fixed(_) => "fixed",
         };
-        let (job, ranks) = (self.config.job.clone(), self.group.size());
-        self.journal.append(Event::Opened { job, ranks, policy: policy.to_owned() });
+        let shared = self.config.shared.as_ref().map(|shared| &shared.directory);
+        // As the kernel calls it, whatever links lead there.
+        let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let opened = |is_repeated: bool| Event::Opened {
+            job: self.config.job.clone(),
+            ranks: self.group.size(),
+            policy: policy.to_owned(),
+            shared: shared.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            is_repeated,
+        };
+        let (first, repeated) = (opened(false), opened(true));
+        self.journal.append(first);
+        self.journal.opening = Some(repeated);
     }
 
     /// Writes down a decision whose checkpoint was taken, or failed.
@@ -360,13 +394,17 @@ impl Checkpointer {
         self.journal.append(Event::Decision(Box::new(decided)));
     }
 
-    /// Writes down what became of a checkpoint on its way to the durable tier: bytes of all ranks, or why it failed.
-    pub(super) fn record_drain(&mut self, generation: GenerationId, age_s: f64, took_s: f64, bytes: Result<u64, &str>) {
-        let generation = generation.number;
-        self.journal.append(match bytes {
-            Ok(bytes) => Event::Durable { generation, age_s, took_s, bytes },
-            Err(why) => Event::NotDurable { generation, why: sentence(why) },
-        });
+    /// Writes down that a checkpoint came to a durable tier; bytes of all ranks.
+    pub(super) fn record_drain(&mut self, kind: Kind, drain: &Drain, bytes: u64) {
+        let (generation, took_s) = (drain.generation().number, drain.took_s());
+        let age_s = (self.now_s() - drain.began_s(self.began)).max(0.0);
+        self.journal.append(Event::Durable { tier: word(kind), generation, age_s, took_s, bytes });
+    }
+
+    /// Writes down that one did not.
+    pub(super) fn record_failed_drain(&mut self, kind: Kind, generation: GenerationId, error: &Error) {
+        let why = sentence(&error.to_string());
+        self.journal.append(Event::NotDurable { tier: word(kind), generation: generation.number, why });
     }
 
     pub(super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
@@ -376,6 +414,13 @@ impl Checkpointer {
             Err(error) => (None, sentence(&error.to_string())),
         };
         self.journal.append(Event::Restart { generation, report });
+    }
+}
+
+fn word(kind: Kind) -> String {
+    match kind {
+        Kind::Ssd => "durable".to_owned(),
+        Kind::Shared => "shared".to_owned(),
     }
 }
 
@@ -390,6 +435,10 @@ fn sentences(reasons: &[String]) -> Vec<String> {
 
 fn sentence(text: &str) -> String {
     text.chars().take(SENTENCE_CHARACTERS_MAX).collect()
+}
+
+fn is_no(value: &bool) -> bool {
+    !value
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -418,6 +467,11 @@ mod tests {
         }))
     }
 
+    fn opened(is_repeated: bool) -> Event {
+        let (job, policy, shared) = ("job".into(), "surefoot".into(), "/scratch".into());
+        Event::Opened { job, ranks: 4, policy, shared, is_repeated }
+    }
+
     fn journal(directory: &Path) -> Journal {
         Journal::new(&Config::new("job", directory, None), 0)
     }
@@ -441,10 +495,10 @@ mod tests {
     fn what_happened_is_read_back_as_it_was_written() {
         let tier = tier();
         let events = [
-            Event::Opened { job: "job".into(), ranks: 4, policy: "surefoot".into() },
+            opened(false),
             decision(1),
-            Event::Durable { generation: 1, age_s: 2.5, took_s: 2.0, bytes: 4 << 30 },
-            Event::NotDurable { generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
+            Event::Durable { tier: "durable".into(), generation: 1, age_s: 2.5, took_s: 2.0, bytes: 4 << 30 },
+            Event::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
             Event::Restart { generation: Some(1), report: "rank 0: all good".into() },
             Event::Restart { generation: None, report: String::new() },
         ];
@@ -468,6 +522,8 @@ mod tests {
     fn it_never_grows_beyond_two_files_and_the_newest_lines_stay() {
         let tier = tier();
         let mut journal = journal(tier.path());
+        journal.append(opened(false));
+        journal.opening = Some(opened(true));
         for number in 1..=5_000 {
             journal.append(decision(number));
         }
@@ -476,7 +532,10 @@ mod tests {
         let lengths = [JOURNAL_NAME, OLDER_NAME].map(|name| fs::metadata(directory.join(name)).unwrap().len());
         assert!(lengths.iter().all(|&length| length <= JOURNAL_BYTES_MAX), "{lengths:?}");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
-        let found = numbers(&read(&directory, usize::MAX).unwrap().unwrap());
+        let found = read(&directory, usize::MAX).unwrap().unwrap();
+        let openings = found.entries.iter().filter(|entry| entry.event == opened(true)).count();
+        assert_eq!((openings, found.skipped_count), (2, 0), "each file says what session it is of");
+        let found = numbers(&found);
         assert!(found.len() > 1_000 && found.len() < 5_000, "{}", found.len());
         assert!(found.iter().copied().eq(5_001 - found.len() as u64..=5_000));
     }
@@ -522,7 +581,7 @@ mod tests {
             "null",
             "{\"realtime_ns\":1,\"event\":\"unheard_of\"}",
             "{\"realtime_ns\":-1,\"event\":\"opened\",\"job\":\"j\",\"ranks\":1,\"policy\":\"x\"}",
-            "{\"realtime_ns\":1,\"event\":\"durable\",\"generation\":1,\"age_s\":1e999,\"took_s\":1,\"bytes\":1}",
+            "{\"realtime_ns\":1,\"event\":\"durable\",\"tier\":\"shared\",\"generation\":1,\"age_s\":1e999,\"took_s\":1,\"bytes\":1}",
             &"[".repeat(4_000),
             &many.unwrap(),
             &long,

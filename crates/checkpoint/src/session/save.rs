@@ -239,9 +239,7 @@ impl Checkpointer {
             }
             Err(error) => {
                 target.tier.abandon(generation, self.group.rank());
-                if which == Which::Durable {
-                    self.record_drain(generation, 0.0, drain.took_s(), Err(&error.to_string()));
-                }
+                self.record_failed_drain(kind, generation, &error);
                 self.note(not_there(kind, generation, &error));
             }
         }
@@ -252,16 +250,15 @@ impl Checkpointer {
     /// Says that a checkpoint is written on all ranks, and takes it off the drive's budget.
     fn note_arrival(&mut self, which: Which, drain: &Drain, bytes: u64) -> Result<(), Error> {
         let (number, took_s) = (drain.generation().number, drain.took_s());
+        let size_bytes = agreement::sum(&*self.group, bytes)?;
         if which == Which::Durable {
-            let size_bytes = agreement::sum(&*self.group, bytes)?;
             self.controller.written(size_bytes as f64);
-            let age_s = self.now_s() - drain.began_s(self.began);
-            self.record_drain(drain.generation(), age_s, took_s, Ok(size_bytes));
         }
         let kind = match which {
             Which::Durable => self.durable.as_ref().map_or(Kind::Ssd, |durable| durable.kind),
             Which::Shared => Kind::Shared,
         };
+        self.record_drain(kind, drain, size_bytes);
         self.note(match kind {
             Kind::Ssd => format!("generation {number} is durable, after {took_s:.1} s"),
             Kind::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s"),
