@@ -1,7 +1,9 @@
 //! What a checkpoint in memory costs beside a plain copy of the same bytes, and a restart beside a plain read.
 //!
 //! `cargo bench -p surefoot-checkpoint --bench save -- [MEGABYTES] [ROUNDS]`; a directory on a memory file system is taken
-//! from SUREFOOT_BENCH_MEMORY, /dev/shm by default. Rounds take turns; printed are medians and ratios.
+//! from SUREFOOT_BENCH_MEMORY, /dev/shm by default. Rounds take turns; printed are medians and ratios. The copies, writes and
+//! reads beside it have one thread. Bound to a core (`taskset -c 1`) the checkpoint has one as well; else it has its
+//! default, a share of all cores, which is printed.
 
 use std::fs;
 use std::io::Write;
@@ -32,7 +34,8 @@ fn main() {
     });
     let [copy, save, fresh, reused, read, restart] = medians;
     let speed = |seconds: f64| (megabytes << 20) as f64 / seconds / 1e9;
-    println!("{megabytes} MiB, medians of {rounds} rounds");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{megabytes} MiB, medians of {rounds} rounds, {cores} cores allowed");
     for (name, seconds) in [
         "copy into touched memory",
         "checkpoint in memory",

@@ -17,6 +17,9 @@ pub struct MemoryConfig {
     pub slots: usize,
     /// What protects a checkpoint in memory.
     pub protection: Protection,
+    /// Threads of a rank that copy, 1 to 16; `None` for its share of the cores on which it may run, up to 4. All ranks
+    /// are in the call then, so nobody else needs these cores.
+    pub threads: Option<usize>,
 }
 
 /// The durable tier.
@@ -71,6 +74,7 @@ impl Config {
                 directory: memory.into(),
                 slots: if durable.is_some() { 3 } else { 2 },
                 protection: Protection::Shard,
+                threads: None,
             }),
             durable: durable.map(|directory| DurableConfig {
                 directory,
@@ -91,6 +95,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("memory", "directory of the memory tier, such as /dev/shm; `none` for no such tier"),
     ("memory.slots", "checkpoints of a rank that memory has room for, 2 to 16"),
     ("memory.protection", "shard, chip or checked"),
+    ("memory.threads", "threads of a rank that copy, 1 to 16; auto for its share of the cores, up to 4"),
     ("partner", "yes or no: whether another rank keeps a copy in its memory, too"),
     ("durable", "directory on the SSD; `none` for no such tier"),
     ("durable.keep", "complete checkpoints that are kept there, at least 1"),
@@ -204,6 +209,8 @@ impl Config {
         let memory = self.memory.as_mut()?;
         match part {
             "slots" => memory.slots = value.parse().ok().filter(|slots| (2..=16).contains(slots))?,
+            "threads" if value == "auto" => memory.threads = None,
+            "threads" => memory.threads = Some(value.parse().ok().filter(|threads| (1..=16).contains(threads))?),
             _ => memory.protection = protection(value)?,
         }
         Some(())
@@ -293,6 +300,7 @@ mod tests {
         let good = [
             ("memory", "/dev/shm"),
             ("memory.slots", "4"),
+            ("memory.threads", "2"),
             ("memory.protection", "checked"),
             ("partner", "yes"),
             ("durable", "/ssd"),

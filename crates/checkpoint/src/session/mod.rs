@@ -129,6 +129,9 @@ impl Checkpointer {
             unshared_count: 0,
             partner: None,
         };
+        let threads = job.config.memory.as_ref().and_then(|memory| memory.threads);
+        let threads = threads.unwrap_or_else(|| threads_here(job.nodes.ranks_here));
+        job.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
         job.partner = job.find_partner()?;
         let newest = job.newest_number();
         let newest = agreement::all_or_none(&*job.group, newest)?;
@@ -386,6 +389,8 @@ struct Nodes {
     are_several: bool,
     /// Whether this rank is the first on its own.
     is_first_here: bool,
+    /// Ranks on this one's.
+    ranks_here: usize,
 }
 
 impl Nodes {
@@ -395,8 +400,16 @@ impl Nodes {
         Ok(Nodes {
             are_several: hosts.iter().any(|other| *other != hosts[0]),
             is_first_here: first_here == Some(group.rank() as usize),
+            ranks_here: hosts.iter().filter(|other| *other == host.as_bytes()).count(),
         })
     }
+}
+
+/// Threads that copy where nobody says how many: this rank's share of the cores on which it may run. More than a few
+/// cores do not copy faster, because memory is then what there is no more of.
+fn threads_here(ranks_here: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / ranks_here.max(1)).clamp(1, 4)
 }
 
 fn memory_available_bytes_here() -> u64 {

@@ -3,7 +3,7 @@
 use super::mapping::Mapping;
 use super::{create_directories, limits};
 use crate::generation::{GenerationId, Manifest};
-use crate::image::{Geometry, Healer, Source, fill};
+use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
 use std::fs::File;
 use std::io;
@@ -52,6 +52,7 @@ struct Slot {
 pub struct Memory {
     directory: PathBuf,
     slots: Vec<Slot>,
+    threads: usize,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -82,7 +83,7 @@ impl Memory {
         let directory = create_directories(&Disk, base, &below)?;
         let lock_path = directory.join("lock");
         let lock = Disk.lock(&lock_path).map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
-        let mut memory = Memory { directory, slots: Vec::new(), _lock: lock };
+        let mut memory = Memory { directory, slots: Vec::new(), threads: 1, _lock: lock };
         // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
         let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
         let count = found.map_or(slots, |last| last + 1);
@@ -92,6 +93,11 @@ impl Memory {
         };
         memory.slots = (0..count).map(slot).collect();
         Ok(memory)
+    }
+
+    /// Lets so many threads copy where a payload is long enough; without this call it is one.
+    pub fn use_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
     }
 
     /// Where its files are.
@@ -174,7 +180,7 @@ impl Memory {
         let Some(mapping) = self.slots[slot.0].mapping.as_mut().and_then(Arc::get_mut) else {
             return Err(Error::Option { option: "slots", why: "the slot is being read".into() });
         };
-        manifest.table_crc32c = fill(&geometry, source, &mut mapping.bytes_mut()[..bytes], step)?;
+        manifest.table_crc32c = fill_together(&geometry, source, &mut mapping.bytes_mut()[..bytes], self.threads, step)?;
         self.write_manifest(slot, manifest)?;
         Ok(slot)
     }
