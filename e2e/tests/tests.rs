@@ -6,6 +6,7 @@
 
 mod browser;
 mod checkpoint;
+mod checkpoint_bench;
 mod cost;
 mod ecc;
 mod ecc_hardware;

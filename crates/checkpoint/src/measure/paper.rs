@@ -219,13 +219,16 @@ impl Setup {
     ) -> Option<simulate::Run> {
         let Saver::Library(kind) = saver else { return None };
         let five_years_s = 5.0 * YEAR_S;
+        // A session takes the whole visible time of a durable checkpoint for its cost, the copy in memory included; and
+        // so does the model here, or ours would write all the time, as what costs nothing.
+        let waiting_share = (protection_factor * self.ssd_bytes_per_s / memory_bytes_per_s).clamp(0.0, 1.0);
         let settings = simulate::Settings {
             iterations: self.iterations,
             compute_s: self.compute_s,
             memory_bytes_per_s,
             durable_bytes_per_s: self.ssd_bytes_per_s,
             protection_factor,
-            waiting_share: 0.0,
+            waiting_share,
             memory_limit_bytes: self.memory_limit_bytes,
             drive: Drive {
                 rated_bytes: self.rated_bytes,

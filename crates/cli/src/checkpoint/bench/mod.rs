@@ -13,5 +13,14 @@ use crate::exit::Outcome;
 use options::BenchOptions;
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
-    if options.paper { paper::run(options) } else { tiers::run(options) }
+    if !options.paper {
+        return tiers::run(options);
+    }
+    // Not said to clap as a conflict, because it then no longer asks for --paper where an option needs it.
+    anyhow::ensure!(
+        options.directories.is_empty(),
+        "--paper: takes no DIR; name the tiers with --memory and --durable"
+    );
+    anyhow::ensure!(options.size.is_none(), "--paper: takes no --size; name sizes with --sizes-mb");
+    paper::run(options)
 }

@@ -11,11 +11,11 @@ const RANKS_MAX: i64 = 64;
 #[derive(Args)]
 pub struct BenchOptions {
     /// Directories to measure: on a memory file system, such as /dev/shm, or on a disk
-    #[arg(value_name = "DIR", required_unless_present = "paper", conflicts_with = "paper")]
+    #[arg(value_name = "DIR", required_unless_present = "paper")]
     pub directories: Vec<PathBuf>,
-    /// Bytes of the checkpoint that is measured
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MB", conflicts_with = "paper")]
-    pub size: f64,
+    /// Bytes of the checkpoint that is measured [default: 256MB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub size: Option<f64>,
     /// Run the microbenchmark of MEMSYS'16 with MPI, every policy with every size
     #[arg(long)]
     pub paper: bool,

@@ -17,6 +17,9 @@ use surefoot_checkpoint::measure::{Spread, tiers};
 /// Rounds without --rounds.
 const ROUNDS: u32 = 9;
 
+/// Bytes without --size.
+const BYTES: f64 = 256e6;
+
 /// The largest checkpoint that is measured here.
 const BYTES_MAX: f64 = 64e9;
 
@@ -37,15 +40,16 @@ struct TierLine<'a> {
 }
 
 pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
-    anyhow::ensure!(options.size <= BYTES_MAX, "--size: at most {} can be measured", size(BYTES_MAX));
+    let bytes = options.size.unwrap_or(BYTES);
+    anyhow::ensure!(bytes <= BYTES_MAX, "--size: at most {} can be measured", size(BYTES_MAX));
     let rounds = options.rounds.unwrap_or(ROUNDS) as usize;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for directory in &options.directories {
-        let rows = measure(directory, options.size as usize, rounds)?;
+        let rows = measure(directory, bytes as usize, rounds)?;
         if options.json {
             rows.iter().try_for_each(|row| line(&mut out, row))?;
         } else {
-            out.write_all(text(directory, options.size, &rows).as_bytes())?;
+            out.write_all(text(directory, bytes, &rows).as_bytes())?;
         }
         out.flush()?;
     }
