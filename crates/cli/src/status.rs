@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use surefoot_hostfs::Root;
 
 pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
-    let capabilities = surefoot_stall::host_capabilities(&Root::host());
+    let mut capabilities = surefoot_stall::host_capabilities(&Root::host());
+    capabilities.push(crate::checkpoint::drive::capability(&Root::host()));
     let mut out = io::stdout().lock();
     if options.json {
         output::capabilities(&mut out, &capabilities)?;

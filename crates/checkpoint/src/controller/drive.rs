@@ -89,6 +89,28 @@ pub fn of_wear(wear: &DriveWear, endurance: &Endurance, age_s: f64) -> Result<(D
     Ok((drive, said))
 }
 
+/// As [`of_wear`] for the drives of an array: the one that bears least of those that tell, as if each took every byte.
+///
+/// # Errors
+/// Why none tells enough; `None` where there is no drive.
+pub fn of_drives(
+    drives: &[&DriveWear],
+    endurance: &Endurance,
+    age_s: f64,
+    granted_share: f64,
+) -> Result<(Drive, String), Option<String>> {
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        drives.iter().map(|wear| of_wear(wear, endurance, age_s)).partition(Result::is_ok);
+    let bears = |(drive, _): &(Drive, String)| drive.bearable_bytes_per_s(granted_share);
+    let least = known.into_iter().flatten().min_by(|one, other| bears(one).total_cmp(&bears(other)));
+    let Some((drive, mut said)) = least else { return Err(unknown.into_iter().find_map(Result::err)) };
+    if drives.len() > 1 {
+        said += &format!("; the one that bears least of {}", drives.len());
+        said += if unknown.is_empty() { "" } else { ", of which some tell nothing" };
+    }
+    Ok((drive, said))
+}
+
 /// Bytes of hosts that the drive is rated for, and who says so.
 fn rated(wear: &DriveWear, endurance: &Endurance, used_share: Option<f64>) -> Option<(f64, String)> {
     let by_hand = endurance.amplification_factor;
@@ -204,6 +226,19 @@ mod tests {
             let why = of_wear(&wear, &Endurance::default(), 0.0).unwrap_err();
             assert!(why.contains("no known rating") && why.contains("endurance.rated_bytes"), "{why}");
         }
+    }
+
+    #[test]
+    fn of_an_array_the_drive_that_bears_least_counts() {
+        let silent = DriveWear { name: "sdc".into(), ..DriveWear::default() };
+        let worn = DriveWear { percent_used: sourced(90, DriveSource::Smartctl), name: "sdb".into(), ..ssd() };
+        let of = |drives: &[&DriveWear]| of_drives(drives, &Endurance::default(), 0.0, 1.0);
+        assert!(!of(&[&ssd()]).unwrap().1.contains("least"));
+        let (drive, said) = of(&[&ssd(), &worn, &silent, &ssd()]).unwrap();
+        assert_eq!(drive.written_bytes, 540e12);
+        assert!(said.ends_with("; the one that bears least of 4, of which some tell nothing"), "{said}");
+        assert!(of(&[&silent]).unwrap_err().unwrap().contains("sdc has no known rating"));
+        assert_eq!(of(&[]), Err(None));
     }
 
     #[test]

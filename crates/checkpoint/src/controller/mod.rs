@@ -14,7 +14,7 @@ mod shared;
 mod surefoot;
 
 pub use budget::Bucket;
-pub use drive::{Endurance, of_wear};
+pub use drive::{Endurance, of_drives, of_wear};
 pub use fixed::Fixed;
 pub use paper::{Paper, PaperRules};
 pub use shared::{Shared, SharedSituation, Sharing};

@@ -2,7 +2,7 @@
 
 use super::{Checkpointer, clock};
 use crate::config::Config;
-use crate::controller::{Drive, Endurance, Policy, YEAR_S, of_wear};
+use crate::controller::{Drive, Endurance, Policy, YEAR_S, of_drives};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read};
@@ -146,27 +146,13 @@ impl DriveFile {
         let number = self.device_number.as_deref().unwrap_or("unknown");
         let drives: Vec<&DriveWear> = report.beneath(number).take(256).collect();
         let age_s = clock::realtime_ns().saturating_sub(report.read_realtime_ns) as f64 / 1e9;
-        let bears = |drive: &Drive| drive.bearable_bytes_per_s(granted_share);
-        let (mut least, mut unknown): (Option<(Drive, String)>, Option<String>) = (None, None);
-        for wear in &drives {
-            match of_wear(wear, endurance, age_s) {
-                Ok(found) if least.as_ref().is_none_or(|(least, _)| bears(&found.0) < bears(least)) => {
-                    least = Some(found);
-                }
-                Ok(_) => {}
-                Err(why) => unknown = Some(why),
-            }
-        }
-        let Some((drive, mut said)) = least else {
-            return Err(unknown.unwrap_or_else(|| {
+        let found = of_drives(&drives, endurance, age_s, granted_share);
+        let (drive, mut said) = found.map_err(|why| {
+            why.unwrap_or_else(|| {
                 let path = self.path.as_deref().unwrap_or(Path::new("")).display();
                 format!("{path} names no drive for the durable directory's device {number}")
-            }));
-        };
-        if drives.len() > 1 {
-            said += &format!("; the one that bears least of {}", drives.len());
-            said += if unknown.is_some() { ", of which some tell nothing" } else { "" };
-        }
+            })
+        })?;
         if age_s > STALE_S {
             said += &format!("; read {} ago", old(age_s));
         }

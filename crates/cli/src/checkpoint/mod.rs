@@ -1,7 +1,9 @@
-//! `surefoot checkpoint`: looks at checkpoints of any job, protects files of other programs, plans and simulates.
+//! `surefoot checkpoint`: looks at checkpoints of any job and at drives, protects files of other programs, plans and
+//! simulates.
 
 mod bench;
 mod chart;
+pub mod drive;
 mod list;
 pub mod options;
 mod plan;
@@ -25,6 +27,7 @@ pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
         CheckpointCommand::Repair(options) => protect::repair(options),
         CheckpointCommand::Plan(options) => plan::run(options),
         CheckpointCommand::Simulate(options) => simulate::run(options),
+        CheckpointCommand::Drive(options) => drive::run(options),
         CheckpointCommand::Bench(options) => bench::run(options),
     }
 }

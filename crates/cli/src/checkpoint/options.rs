@@ -1,9 +1,10 @@
 //! The options of `surefoot checkpoint`.
 
 use super::bench::options::BenchOptions;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind};
+use surefoot_model::DriveReport;
 
 #[derive(Subcommand)]
 pub enum CheckpointCommand {
@@ -23,6 +24,8 @@ pub enum CheckpointCommand {
     Plan(PlanOptions),
     /// Step every policy through the paper's microbenchmark.
     Simulate(SimulateOptions),
+    /// How worn the drives are, and what each number is known from; published for jobs with --write.
+    Drive(DriveOptions),
     /// What this machine's tiers take; with --paper the paper's microbenchmark, every policy run for real.
     Bench(BenchOptions),
 }
@@ -89,6 +92,7 @@ pub struct RepairOptions {
 }
 
 #[derive(Args)]
+#[command(group(ArgGroup::new("wear").args(["rated_bytes", "drive"]).multiple(true)))]
 pub struct PlanOptions {
     /// Bytes of one checkpoint per node, such as 64GB or 8GiB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -102,15 +106,18 @@ pub struct PlanOptions {
     /// Seconds between failures that only the SSD survives: loss of power, a restart of the node
     #[arg(long, value_name = "S", value_parser = positive)]
     pub durable_mtbf_s: f64,
+    /// A directory on the SSD, or its device: its wear is read now; what follows by hand goes first
+    #[arg(long, value_name = "PATH")]
+    pub drive: Option<PathBuf>,
     /// Bytes that the drive is rated for, such as 1200TB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub rated_bytes: Option<f64>,
-    /// Bytes that were written to it so far
-    #[arg(long, value_name = "BYTES", value_parser = bytes_or_none, default_value = "0", requires = "rated_bytes")]
-    pub written_bytes: f64,
-    /// Years until the wished end of its life
-    #[arg(long, value_name = "YEARS", value_parser = positive, default_value = "5", requires = "rated_bytes")]
-    pub remaining_years: f64,
+    /// Bytes that were written to it so far [default: as read with --drive, or 0]
+    #[arg(long, value_name = "BYTES", value_parser = bytes_or_none, requires = "wear")]
+    pub written_bytes: Option<f64>,
+    /// Years until the wished end of its life [default: as read with --drive, or 5]
+    #[arg(long, value_name = "YEARS", value_parser = positive, requires = "wear")]
+    pub remaining_years: Option<f64>,
     /// Speed of copies in memory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "2.7GB")]
     pub memory_bytes_per_s: f64,
@@ -127,6 +134,19 @@ pub struct PlanOptions {
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
     /// JSON lines instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct DriveOptions {
+    /// Directories, files or devices, such as /srv/checkpoints or /dev/nvme0n1 [default: all drives]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Also publish it for jobs without privilege, as a file that everybody may read
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = DriveReport::FILE)]
+    pub write: Option<PathBuf>,
+    /// JSON lines instead of a table: one per drive
     #[arg(long)]
     pub json: bool,
 }

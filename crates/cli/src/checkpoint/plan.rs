@@ -1,6 +1,7 @@
 //! `surefoot checkpoint plan`.
 
 use super::chart::{self, Line, Panel};
+use super::drive;
 use super::options::PlanOptions;
 use super::words::{date, percent, size, time};
 use crate::destination::Destination;
@@ -10,7 +11,7 @@ use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_checkpoint::controller::{Drive, YEAR_S};
+use surefoot_checkpoint::controller::{Drive, Endurance, YEAR_S, of_drives};
 use surefoot_checkpoint::plan::{self, Bound, Job, Plan};
 
 /// Points of a line in the chart.
@@ -41,8 +42,10 @@ struct PlanLine<'a> {
 
 pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     let chart = options.chart.as_deref().map(|path| Destination::open("--chart", path)).transpose()?;
-    let job = job(options);
-    let plan = plan::plan(&job);
+    let (drive, drive_note) = drive(options)?;
+    let job = job(options, drive);
+    let mut plan = plan::plan(&job);
+    plan.notes.extend(drive_note);
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&job, &plan).as_bytes()))?;
     }
@@ -76,13 +79,29 @@ pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn job(options: &PlanOptions) -> Job {
-    let drive = options.rated_bytes.map(|rated_bytes| Drive {
-        rated_bytes,
+/// The drive, as far as it is said by hand or read now, and what there is to say about that.
+fn drive(options: &PlanOptions) -> anyhow::Result<(Option<Drive>, Option<String>)> {
+    let endurance = Endurance {
+        rated_bytes: options.rated_bytes,
         written_bytes: options.written_bytes,
-        remaining_s: options.remaining_years * YEAR_S,
-        rated_life_s: 5.0 * YEAR_S,
-    });
+        remaining_s: options.remaining_years.map(|years| years * YEAR_S),
+        amplification_factor: None,
+    };
+    let Some(path) = &options.drive else { return Ok((endurance.by_hand(), None)) };
+    let unknown = |why| (endurance.by_hand(), Some(format!("the wear of the drive is not known: {why}")));
+    Ok(match drive::beneath(path)? {
+        Ok(report) => {
+            let drives: Vec<_> = report.drives.iter().collect();
+            match of_drives(&drives, &endurance, 0.0, 1.0) {
+                Ok((drive, said)) => (Some(drive), Some(said)),
+                Err(why) => unknown(why.unwrap_or_default()),
+            }
+        }
+        Err(why) => unknown(why.to_string()),
+    })
+}
+
+fn job(options: &PlanOptions, drive: Option<Drive>) -> Job {
     Job {
         size_bytes: options.size,
         compute_s: options.compute_s,
