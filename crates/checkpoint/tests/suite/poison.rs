@@ -62,7 +62,7 @@ fn what_memory_loses_is_repaired_and_never_ends_the_program() {
 fn inside_lost_pages_are_repaired_and_their_slot_is_used_again() {
     let tiers = Tiers::new();
     let config = tiers.config(Policy::Fixed(Fixed::Memory));
-    job(2, &config, |mut rank| (1..=3).for_each(|step| drop(rank.save(step))));
+    job(2, &config, |mut rank| (1..=3).for_each(|step| _ = rank.save(step)));
     // Three slots; the newest is in the third. Three pages of each of two rows: as much as the code repairs.
     let image = &tiers.memory_files(0, "image")[2];
     for (column, row) in [(0, 0), (7, 0), (18, 0), (3, 2), (4, 2), (5, 2)] {
@@ -74,7 +74,7 @@ fn inside_lost_pages_are_repaired_and_their_slot_is_used_again() {
     // The next ones go round all slots.
     job(2, &config, |mut rank| {
         rank.job.restart().unwrap().unwrap();
-        (4..=9).for_each(|step| drop(rank.save(step)));
+        (4..=9).for_each(|step| _ = rank.save(step));
     });
     let back = restarted(2, &config, 9);
     assert!(back.iter().all(|back| back.0 == Some(9) && report(back).contains("all good")), "{back:?}");
@@ -106,7 +106,7 @@ fn inside_what_is_beyond_the_code_comes_from_elsewhere_or_is_refused() {
     let refused = restarted(1, &config, 3)[0].1.clone().unwrap_err();
     assert!(refused.contains("no checkpoint can be restored") && refused.contains("of row 0 are bad"), "{refused}");
     // All of it is bad, and can be written to again.
-    job(1, &config, |mut rank| (4..=7).for_each(|step| drop(rank.save(step))));
+    job(1, &config, |mut rank| (4..=7).for_each(|step| _ = rank.save(step)));
     assert_eq!(restarted(1, &config, 7)[0].0, Some(7));
 }
 
@@ -134,7 +134,7 @@ fn inside_a_page_that_is_lost_below_a_running_job_does_not_end_it() {
 fn inside_lost_manifests_and_tables_are_read_from_their_copies() {
     let tiers = Tiers::new();
     let config = tiers.config(Policy::Fixed(Fixed::Memory));
-    job(1, &config, |mut rank| (1..=3).for_each(|step| drop(rank.save(step))));
+    job(1, &config, |mut rank| (1..=3).for_each(|step| _ = rank.save(step)));
     lose(&tiers.memory_files(0, "manifest")[2], 0);
     let image = &tiers.memory_files(0, "image")[2];
     let table = page(19, 0);
@@ -158,7 +158,7 @@ fn inside_a_partners_copy_is_repaired_on_its_way_back() {
     let tiers = Tiers::new();
     let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
     config.partner = true;
-    job(2, &config, |mut rank| (1..=3).for_each(|step| drop(rank.save(step))));
+    job(2, &config, |mut rank| (1..=3).for_each(|step| _ = rank.save(step)));
     let memory = tiers.home.path().join("memory/job");
     fs::remove_dir_all(memory.join("rank-00001")).unwrap();
     let held = memory.join("partner-00000/slot-2.image");
@@ -168,7 +168,7 @@ fn inside_a_partners_copy_is_repaired_on_its_way_back() {
     assert!(report(&back[1]).contains("from its partner"), "{back:?}");
     job(2, &config, |mut rank| {
         rank.job.restart().unwrap().unwrap();
-        (4..=8).for_each(|step| drop(rank.save(step)));
+        (4..=8).for_each(|step| _ = rank.save(step));
         assert!(rank.job.take_notices().is_empty());
     });
     assert!(restarted(2, &config, 8).iter().all(|(step, _)| *step == Some(8)));
@@ -189,7 +189,7 @@ fn inside_a_scrub_gives_lost_pages_new_memory() {
         assert!(lines[0].contains("3 bad (2 of them refused by the kernel), 3 repaired"), "{lines:?}");
         let lines = rank.job.scrub();
         assert!(lines[0].contains("all good"), "{lines:?}");
-        (2..=5).for_each(|step| drop(rank.save(step)));
+        (2..=5).for_each(|step| _ = rank.save(step));
     });
 }
 

@@ -14,8 +14,23 @@ const BYTES: usize = 300_000;
 
 /// A folder with `memory`, which is on a memory file system where there is one, and `ssd`.
 pub struct Tiers {
-    pub home: tempfile::TempDir,
+    pub home: Home,
     _memory: Option<tempfile::TempDir>,
+}
+
+/// A folder that goes with its test, or that belongs to another process.
+pub enum Home {
+    Own(tempfile::TempDir),
+    Others(PathBuf),
+}
+
+impl Home {
+    pub fn path(&self) -> &Path {
+        match self {
+            Home::Own(folder) => folder.path(),
+            Home::Others(path) => path,
+        }
+    }
 }
 
 impl Tiers {
@@ -27,7 +42,12 @@ impl Tiers {
             None => fs::create_dir(home.path().join("memory")).unwrap(),
         }
         fs::create_dir(home.path().join("ssd")).unwrap();
-        Tiers { home, _memory: memory }
+        Tiers { home: Home::Own(home), _memory: memory }
+    }
+
+    /// The tiers that another process has made.
+    pub fn at(path: PathBuf) -> Self {
+        Tiers { home: Home::Others(path), _memory: None }
     }
 
     pub fn config(&self, policy: Policy) -> Config {

@@ -1,0 +1,152 @@
+//! A real process that saves, killed at each of its system calls, and told at each that it failed: what it had reported
+//! comes back bit by bit.
+
+use super::session::{Rank, Tiers, job, state};
+use super::traced::{self, Ended, Fate, trace};
+use std::fs;
+use std::process::Command;
+use surefoot_checkpoint::config::Config;
+use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::group::thread_group;
+use surefoot_checkpoint::{Policy, Restored};
+use surefoot_testkit::not_run::not_run;
+
+/// The environment variables that tell the program its folder and where it saves.
+const HOME: &str = "SUREFOOT_TEST_HOME";
+const PLACE: &str = "SUREFOOT_TEST_PLACE";
+
+/// How many steps the program makes: with two slots, and two durable generations that are kept, the third writes where
+/// the first was.
+const STEPS: u64 = 3;
+
+/// Where the program saves.
+pub const PLACES: [&str; 3] = ["memory", "durable", "both"];
+
+fn config(tiers: &Tiers, place: &str) -> Config {
+    let always = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
+    let policy = match place {
+        "memory" => Policy::Fixed(Fixed::Memory),
+        "durable" => Policy::Fixed(Fixed::Durable),
+        _ => always,
+    };
+    let mut config = tiers.config(policy);
+    match (&mut config.memory, place) {
+        (Some(memory), "memory") => memory.slots = 2,
+        (memory, "durable") => *memory = None,
+        _ => {}
+    }
+    config
+}
+
+#[test]
+#[ignore = "runs in a child process, which its parent kills"]
+fn saver() {
+    let place = std::env::var(PLACE).unwrap();
+    let tiers = Tiers::at(std::env::var_os(HOME).unwrap().into());
+    traced::begin();
+    match Rank::open(config(&tiers, &place), thread_group(1, None).remove(0)) {
+        Ok(mut rank) => (1..=STEPS).for_each(|step| match save(&mut rank, step) {
+            Ok(()) => println!("saved {step}"),
+            Err(error) => println!("failed {step}: {error}"),
+        }),
+        Err(error) => println!("failed 0: {error}"),
+    }
+    traced::end();
+}
+
+fn save(rank: &mut Rank, step: u64) -> Result<(), String> {
+    let file = rank.job.route_file("output").map_err(|error| error.to_string())?;
+    fs::write(&file, state(7, step)).map_err(|error| error.to_string())?;
+    rank.compute(step);
+    rank.job.checkpoint().map_err(|error| error.to_string())?;
+    rank.job.finish().map_err(|error| error.to_string())
+}
+
+/// What came of one run.
+pub struct Met {
+    pub ended: Ended,
+    /// The last step that was reported as saved, 0 for none.
+    pub reported: u64,
+    /// The step that came back, 0 when there was none.
+    pub found: u64,
+    /// What the restart said.
+    pub said: Result<Option<Restored>, String>,
+}
+
+/// Runs the program with this fate, and then restarts what it left.
+pub fn run(place: &str, at: Option<u64>, fate: Fate) -> Met {
+    let tiers = Tiers::new();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["suite::kill::saver", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(HOME, tiers.home.path()).env(PLACE, place).env("RUST_BACKTRACE", "0");
+    let ended = trace(&mut command, at, fate);
+    let steps = ended.said.lines().filter_map(|line| line.split_once("saved ")?.1.parse().ok());
+    let reported = steps.max().unwrap_or(0);
+    let (found, said) = job(1, &config(&tiers, place), |mut rank| {
+        rank.state.fill(0xAA);
+        let said = rank.job.restart().map_err(|error| error.to_string());
+        let found = (1..=STEPS).find(|&step| rank.is_at(step)).unwrap_or(0);
+        if found > 0 {
+            let file = rank.job.route_file("output").unwrap();
+            assert!(fs::read(file).unwrap() == state(7, found), "the file of step {found} is another's");
+        }
+        assert_eq!(found > 0, said.as_ref().is_ok_and(Option::is_some), "wrong data: {said:?}");
+        (found, said)
+    })
+    .remove(0);
+    Met { ended, reported, found, said }
+}
+
+/// Whether this machine lets a test trace its own child, as some containers do not; else why not.
+pub fn can_trace() -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err("the tracer knows the registers of x86-64 only".into());
+    }
+    let ended = std::panic::catch_unwind(|| trace(&mut Command::new("true"), None, Fate::Kill));
+    ended.map(drop).map_err(|_| "a process may not be traced here".into())
+}
+
+/// How many points are left out for each that is tried, in an ordinary test; at full size none.
+fn stride() -> u64 {
+    if std::env::var_os("SUREFOOT_SOAK").is_some() { 1 } else { 5 }
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_system_call_loses_nothing_that_it_reported() {
+    if let Err(why) = can_trace() {
+        return not_run(
+            "suite::kill::a_process_that_is_killed_at_any_system_call_loses_nothing_that_it_reported",
+            &why,
+        );
+    }
+    for place in PLACES {
+        let whole = run(place, None, Fate::Kill);
+        assert_eq!((whole.ended.code, whole.reported, whole.found), (Some(0), STEPS, STEPS), "{}", whole.ended.said);
+        assert!(whole.ended.points > 200, "{place}: {}", whole.ended.points);
+        for at in (0..whole.ended.points).step_by(stride() as usize) {
+            let met = run(place, Some(at), Fate::Kill);
+            assert!(met.found >= met.reported, "{place}, killed at {at}: {:?}, {:?}", met.ended, met.said);
+            assert!(met.said.is_ok(), "{place}, killed at {at}: {:?}, {:?}", met.ended, met.said);
+        }
+        println!("{place}: killed at {} points", whole.ended.points / stride());
+    }
+}
+
+#[test]
+fn a_process_whose_system_calls_fail_goes_on_and_loses_nothing_that_it_reported() {
+    if let Err(why) = can_trace() {
+        let test = "suite::kill::a_process_whose_system_calls_fail_goes_on_and_loses_nothing_that_it_reported";
+        return not_run(test, &why);
+    }
+    for place in PLACES {
+        for error in [libc::EIO, libc::ENOSPC] {
+            let whole = run(place, None, Fate::Error(error));
+            for at in (0..whole.ended.points).step_by(stride() as usize) {
+                let met = run(place, Some(at), Fate::Error(error));
+                assert_eq!(met.ended.code, Some(0), "{place}, {error} at {at}: {:?}", met.ended);
+                assert!(met.found >= met.reported, "{place}, {error} at {at}: {:?}, {:?}", met.ended, met.said);
+            }
+            println!("{place}: error {error} at {} calls", whole.ended.points / stride());
+        }
+    }
+}
