@@ -203,6 +203,9 @@ fn read(path: &Path, metadata: &fs::Metadata) -> Result<DriveReport, String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::controller::Surefoot;
+    use crate::group::{ThreadGroup, thread_group};
+    use crate::{Decision, Place};
     use surefoot_model::{DriveSource, Sourced};
 
     const HOUR_NS: u64 = 3_600_000_000_000;
@@ -378,5 +381,68 @@ mod tests {
             .numbers,
             None
         );
+    }
+
+    /// A rank of a job whose ranks each run on a node of their own, with a drive of their own.
+    fn run_rank(home: &Path, rank: u32, group: ThreadGroup) -> Vec<Decision> {
+        let mut config = Config::new("job", home.join("memory"), Some(home.join("ssd")));
+        config.health_file = home.join("none");
+        config.drive_file = Some(home.join(format!("drives-{rank}.json")));
+        // A durable checkpoint always pays, and its copy is never too old: only the drive holds back.
+        config.policy =
+            Policy::Surefoot(Surefoot { hard_failures_per_s: 1e9, staleness_max_s: 1e9, ..Surefoot::default() });
+        let mut job = Checkpointer::open_on(format!("node {rank}"), config, Box::new(group)).unwrap();
+        let mut state = vec![rank as u8; 100_000];
+        // SAFETY: the state outlives the session and is left alone meanwhile.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let mut decisions = Vec::new();
+        // A busy machine is slow to write, and a second one is due no sooner than the first took.
+        while decisions.len() < 30 && decisions.iter().filter(|of: &&Decision| of.place == Place::Both).count() < 2 {
+            decisions.push(job.checkpoint().unwrap().decision);
+            job.finish().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5 * decisions.len() as u64));
+        }
+        decisions
+    }
+
+    #[test]
+    fn all_ranks_obey_the_most_worn_drive_of_their_nodes() {
+        let case = Case::new();
+        let home = case.home.path();
+        fs::create_dir(home.join("memory")).unwrap();
+        fs::create_dir(home.join("ssd")).unwrap();
+        let publish = |worn_percent: u64| {
+            for (rank, percent) in [(0, 1), (1, worn_percent)] {
+                let mut drive = case.drive(&format!("disk{rank}"), 600_000_000_000_000);
+                drive.percent_used = Some(Sourced::new(percent, DriveSource::NvmeHealthLog, ""));
+                let text = serde_json::to_vec(&case.report(vec![drive])).unwrap();
+                fs::write(home.join(format!("drives-{rank}.json")), text).unwrap();
+            }
+        };
+        let run = || -> Vec<Vec<Decision>> {
+            std::thread::scope(|scope| {
+                let ranks = thread_group(2, None).into_iter().enumerate();
+                let ranks: Vec<_> =
+                    ranks.map(|(rank, group)| scope.spawn(move || run_rank(home, rank as u32, group))).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            })
+        };
+        publish(2);
+        let places = |rank: &[Decision]| rank.iter().map(|decision| decision.place).collect::<Vec<_>>();
+        let healthy = run();
+        assert_eq!(places(&healthy[0]), places(&healthy[1]));
+        assert_eq!(healthy[0].last().unwrap().place, Place::Both, "{healthy:#?}");
+        publish(120);
+        for rank in run() {
+            // The bucket begins with one checkpoint; then nothing is left of the drive of node 1.
+            assert_eq!(places(&rank)[0], Place::Both, "{rank:#?}");
+            assert!(places(&rank)[1..].iter().all(|&place| place == Place::Memory) && rank.len() == 30, "{rank:#?}");
+            let said = rank[1].reasons.join("; ");
+            assert!(
+                said.contains("bears 0.00 MB/s") && said.contains("disk1") && said.contains("120 % used"),
+                "{said}"
+            );
+            assert!(said.contains("of 2 known on 2 nodes"), "{said}");
+        }
     }
 }

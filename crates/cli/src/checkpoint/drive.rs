@@ -95,11 +95,8 @@ fn text(report: &DriveReport) -> String {
             text += &format!("{}: {line}\n", wear.name);
         }
         let (rate, said) = bears(wear);
-        let (head, tail) = match rate {
-            Some(_) => ("", ""),
-            None => ("nothing is held back for it: ", ""),
-        };
-        text += &format!("{}: {head}{said}{tail}\n", wear.name);
+        let head = if rate.is_some() { "" } else { "nothing is held back for it: " };
+        text += &format!("{}: {head}{said}\n", wear.name);
     }
     if report.dropped_count > 0 {
         text += &format!("{} devices more were left out\n", report.dropped_count);
@@ -112,7 +109,7 @@ fn sources(wear: &DriveWear) -> Vec<String> {
     fn said<T>(name: &str, of: &Option<Sourced<T>>) -> Option<String> {
         let of = of.as_ref()?;
         let detail = if of.detail.is_empty() { String::new() } else { format!(" ({})", of.detail) };
-        Some(format!("{name} by {}{detail}", of.source.label()))
+        Some(format!("{name}: {}{detail}", of.source.label()))
     }
     let known = [
         said("rated", &wear.rated_bytes),

@@ -37,13 +37,13 @@ fn report() -> DriveReport {
 #[test]
 fn each_number_stands_with_its_source() {
     let wanted = "\
-device   model           size   rated  written  used  amplification  spare     age      bears
-nvme0n1  Example SSD  1.00 TB  600 TB   150 TB  10 %           1.50   98 %  1.00 y  3.56 MB/s
-vda      -             275 GB       -  7.00 GB     -              -      -       -          -
+device   model           size   rated  written  used  amplification  spare    age      bears
+nvme0n1  Example SSD  1.00 TB  600 TB   150 TB  10 %           1.50   98 %  365 d  3.56 MB/s
+vda      -             275 GB       -  7.00 GB     -              -      -      -          -
 
-nvme0n1: rated by table of ratings; written by NVMe log 02h; used by NVMe log 02h; amplification by NVMe log 09h; spare by NVMe log 02h; age by NVMe log 02h
+nvme0n1: rated: table of ratings; written: NVMe log 02h; used: NVMe log 02h; amplification: NVMe log 09h; spare: NVMe log 02h; age: NVMe log 02h
 nvme0n1: Example SSD (nvme0n1): 150 TB of 600 TB written (rating from the table of ratings; the drive says 10 % used; 1.0 years old)
-vda: written by since boot (at least)
+vda: written: since boot (at least)
 vda: the drive of a virtual machine tells it nothing of its wear
 vda: nothing is held back for it: vda has no known rating; endurance.rated_bytes says it by hand
 2 devices more were left out
