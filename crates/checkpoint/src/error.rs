@@ -53,6 +53,19 @@ pub enum Error {
         /// What each candidate failed at.
         why: String,
     },
+    /// The newest checkpoint was saved by another number of ranks.
+    #[error(
+        "generation {number} was saved by {saved} ranks, and this job has {ranks}: restart it with `restart_resized`, run \
+         it with {saved} ranks, or under another name"
+    )]
+    OtherRanks {
+        /// Its number.
+        number: u64,
+        /// How many saved it.
+        saved: u32,
+        /// How many there are.
+        ranks: u32,
+    },
     /// There is not enough room.
     #[error("{}: {needed_bytes} bytes are needed, {available_bytes} are free", path.display())]
     NoRoom {

@@ -29,5 +29,5 @@ pub use controller::{Controller, Decision, Place, Policy, Situation};
 pub use error::Error;
 pub use generation::{GenerationId, Manifest};
 pub use group::{Alone, Group};
-pub use session::{Checkpointer, Restored, Saved};
+pub use session::{Checkpointer, Piece, Resized, Restored, Saved};
 pub use storage::{Disk, Storage, StoredFile};

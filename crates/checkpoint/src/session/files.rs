@@ -1,13 +1,13 @@
 //! Files that the program writes where it is told to, and that belong to its checkpoints.
 
-use crate::generation::{Manifest, RegionEntry, check_name};
+use crate::generation::{RegionEntry, check_name};
 use crate::tier::{FileBytes, create_directories};
 use crate::{Disk, Error, Storage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a region's name begins with when it is a file's content.
-const PREFIX: &str = "file:";
+pub(super) const PREFIX: &str = "file:";
 
 /// What the name of a file ends with while it is brought back.
 const RESTORING: &str = ".restoring";
@@ -67,10 +67,10 @@ impl Files {
         self.names.iter().map(length).sum()
     }
 
-    /// Makes room for the files of a checkpoint, under names that nobody takes for them.
-    pub(super) fn incoming(&mut self, manifest: &Manifest) -> Result<Incoming, Error> {
+    /// Makes room for the files among the regions of a checkpoint, under names that nobody takes for them.
+    pub(super) fn incoming(&mut self, regions: &[RegionEntry]) -> Result<Incoming, Error> {
         let mut incoming = Incoming(Vec::new());
-        for entry in &manifest.regions {
+        for entry in regions {
             let Some(name) = entry.name.strip_prefix(PREFIX) else { continue };
             let path = self.route(name)?;
             let new = self.directory.join(format!("{name}{RESTORING}"));

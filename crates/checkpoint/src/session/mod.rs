@@ -9,10 +9,12 @@ mod files;
 pub mod journal;
 mod partner;
 mod regions;
+mod resized;
 mod restart;
 mod save;
 mod target;
 
+pub use resized::{Piece, Resized};
 pub use restart::Restored;
 pub use save::Saved;
 
@@ -77,6 +79,9 @@ pub struct Checkpointer {
     partner: Option<Partner>,
     host: String,
     nodes: Nodes,
+    /// How many were taken before it came back from a checkpoint of another number of ranks, whose memory is to be given
+    /// back.
+    resized_at: Option<u64>,
     began: Instant,
     /// The highest number that any rank has seen.
     number: u64,
@@ -109,6 +114,7 @@ impl Checkpointer {
             regions: Regions::default(),
             files: tiers.files,
             nodes: Nodes::of(&*group, &host)?,
+            resized_at: None,
             host,
             began: Instant::now(),
             number: 0,

@@ -67,15 +67,20 @@ impl Regions {
         self.regions.iter().map(entry).collect()
     }
 
+    /// Where a region begins.
+    pub(super) fn start_of(&self, name: &str) -> Option<*mut u8> {
+        self.regions.iter().find(|region| region.name == name).map(|region| region.start)
+    }
+
+    /// What is in a region.
+    pub(super) fn content_of(&self, name: &str) -> Option<&[u8]> {
+        let region = self.regions.iter().find(|region| region.name == name)?;
+        Some(content(region))
+    }
+
     /// The payload, read from the regions and then the files.
     pub(super) fn source<'a>(&'a self, files: &'a Contents) -> Source<'a> {
-        let part = |region: &Region| match region.bytes {
-            0 => &[][..],
-            // SAFETY: who registered the region promised that it may be read during calls of this session, and that
-            // nobody writes to it then; the borrow ends with the call.
-            bytes => unsafe { std::slice::from_raw_parts(region.start, bytes) },
-        };
-        Source::new(self.regions.iter().map(part).chain(files.parts()).collect())
+        Source::new(self.regions.iter().map(content).chain(files.parts()).collect())
     }
 
     /// Where each part of a saved payload goes: its offset there, and the region; in the order of the payload.
@@ -113,6 +118,16 @@ impl Regions {
             return Err(format!("it has no region {:?}", missing.name));
         }
         Ok(Targets(targets))
+    }
+}
+
+/// What is in a region, during a call of its session.
+fn content(region: &Region) -> &[u8] {
+    match region.bytes {
+        0 => &[],
+        // SAFETY: who registered the region promised that it may be read during calls of this session, and that nobody
+        // writes to it then; the borrow ends with the call.
+        bytes => unsafe { std::slice::from_raw_parts(region.start, bytes) },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
 
 use super::partner::Partner;
+use super::resized::{Key, Reach};
 use super::target::Kind;
 use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest};
@@ -26,6 +27,24 @@ pub struct Restored {
 /// What bringing back one generation gave on one rank: its manifest, and what was met.
 type Attempt = Result<(Manifest, String), Error>;
 
+/// What a restart may come back to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Candidate {
+    /// A generation of as many ranks as there are.
+    Own(GenerationId),
+    /// One of another number of ranks.
+    Other(Key),
+}
+
+impl Candidate {
+    pub(super) fn generation(&self) -> GenerationId {
+        match self {
+            Candidate::Own(generation) => *generation,
+            Candidate::Other(key) => key.generation(),
+        }
+    }
+}
+
 /// Where a rank has a generation.
 enum Copy {
     Memory(SlotId, Manifest),
@@ -38,7 +57,8 @@ impl Checkpointer {
     ///
     /// # Errors
     /// [`Error::NothingIntact`] on all ranks when there are checkpoints but none can be proved on every rank, with what
-    /// each failed at; the regions then hold nothing useful. [`Error::Group`].
+    /// each failed at; the regions then hold nothing useful. [`Error::OtherRanks`] when the newest was saved by another
+    /// number of ranks, see [`Checkpointer::restart_resized`]; nothing was touched. [`Error::Group`].
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.restart_newest();
         self.record_restart(&restored);
@@ -47,25 +67,34 @@ impl Checkpointer {
 
     fn restart_newest(&mut self) -> Result<Option<Restored>, Error> {
         self.finish_drains(true)?;
-        let own = agreement::all_or_none(&*self.group, self.candidates())?;
-        let (common, seen) = common(&*self.group, &own, self.partner.as_ref())?;
+        let (own, seen) = self.own_generations()?;
+        self.expect_no_newer_of_others(own.first().copied())?;
+        self.restart_from(own.into_iter().map(Candidate::Own).collect(), &Reach::default(), seen)
+    }
+
+    /// Brings back the first candidate that all ranks can prove; `seen` says how many there are on any rank.
+    pub(super) fn restart_from(
+        &mut self,
+        candidates: Vec<Candidate>,
+        reach: &Reach,
+        seen: usize,
+    ) -> Result<Option<Restored>, Error> {
         let mut refused = Vec::new();
-        for generation in common {
-            let attempt = self.bring_back(generation);
-            let attempt = self.or_from_partner(generation, attempt)?;
-            match agreement::all_or_none(&*self.group, attempt) {
-                Ok((manifest, mut report)) => {
+        for candidate in candidates {
+            let generation = candidate.generation();
+            let attempt = match candidate {
+                Candidate::Own(_) => self.bring_back_own(generation)?,
+                Candidate::Other(key) => self.bring_back_resized(reach, key)?,
+            };
+            match attempt {
+                Ok(mut restored) => {
                     if !refused.is_empty() {
-                        report = format!("{report}; refused before: {}", refused.join("; "));
+                        restored.report = format!("{}; refused before: {}", restored.report, refused.join("; "));
                     }
-                    self.forget_newer(generation);
-                    self.number = self.number.max(generation.number);
-                    self.last_any_s = self.now_s();
-                    let taken_realtime_ns = manifest.taken_realtime_ns;
-                    return Ok(Some(Restored { generation, taken_realtime_ns, report }));
+                    self.come_back_to(generation);
+                    return Ok(Some(restored));
                 }
-                Err(Error::Group { why }) => return Err(Error::Group { why }),
-                Err(error) => refused.push(format!("generation {}: {error}", generation.number)),
+                Err(why) => refused.push(format!("generation {}: {why}", generation.number)),
             }
         }
         match (refused.is_empty(), seen) {
@@ -76,6 +105,74 @@ impl Checkpointer {
             }
             (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
         }
+    }
+
+    /// Brings back a generation of as many ranks as there are. The inner error says why it cannot be.
+    fn bring_back_own(&mut self, generation: GenerationId) -> Result<Result<Restored, String>, Error> {
+        let attempt = self.bring_back(generation);
+        let attempt = self.or_from_partner(generation, attempt)?;
+        match agreement::all_or_none(&*self.group, attempt) {
+            Ok((manifest, report)) => {
+                let taken_realtime_ns = manifest.taken_realtime_ns;
+                Ok(Ok(Restored { generation, taken_realtime_ns, report }))
+            }
+            Err(Error::Group { why }) => Err(Error::Group { why }),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+
+    /// What follows from here on is newer than this generation.
+    pub(super) fn come_back_to(&mut self, generation: GenerationId) {
+        self.forget_newer(generation);
+        self.number = self.number.max(generation.number);
+        self.last_any_s = self.now_s();
+    }
+
+    /// Generations of as many ranks as there are that every rank has, newest first, and how many there are on any.
+    pub(super) fn own_generations(&self) -> Result<(Vec<GenerationId>, usize), Error> {
+        let own = agreement::all_or_none(&*self.group, self.candidates())?;
+        common(&*self.group, &own, self.partner.as_ref())
+    }
+
+    /// Refuses to go on from an older checkpoint, or from none, where a newer one of another number of ranks is: it would
+    /// be written over.
+    fn expect_no_newer_of_others(&self, newest: Option<GenerationId>) -> Result<(), Error> {
+        let own = self.newest_of_others().filter(|found| newest.is_none_or(|newest| found.0 > newest));
+        let own = own.map_or((0, 0), |(generation, ranks)| (generation.number, ranks));
+        let newest_number = agreement::most(&*self.group, own.0)?;
+        let saved = agreement::most(&*self.group, if own.0 == newest_number { u64::from(own.1) } else { 0 })?;
+        if saved == 0 {
+            return Ok(());
+        }
+        // Half of a save that was killed is not worth a refusal where there is something to go on from.
+        let (_, others) = self.others()?;
+        let size = self.group.size();
+        let mut others = others.into_iter().filter(|key| key.ranks != size);
+        let whole = others.find(|key| newest.is_none_or(|newest| key.generation > newest));
+        let (number, saved) = match (whole, newest) {
+            (Some(key), _) => (key.generation.number, key.ranks),
+            (None, None) => (newest_number, saved as u32),
+            (None, Some(_)) => return Ok(()),
+        };
+        Err(Error::OtherRanks { number, saved, ranks: size })
+    }
+
+    /// The newest generation of another number of ranks among those that this rank has a part of.
+    fn newest_of_others(&self) -> Option<(GenerationId, u32)> {
+        let is_other = |manifest: &Manifest| {
+            manifest.job == self.config.job && manifest.rank == self.group.rank() && manifest.ranks != self.group.size()
+        };
+        let in_memory = self.memory.iter().flat_map(|memory| memory.manifests()).map(|(_, manifest)| manifest.clone());
+        let durable = self.targets().flat_map(|target| {
+            let generations = target.tier.generations().unwrap_or_default();
+            let rank = self.group.rank();
+            generations
+                .into_iter()
+                .take(CANDIDATES_MAX)
+                .filter_map(move |stored| target.tier.manifest(stored.generation, rank).ok())
+        });
+        let others = in_memory.chain(durable).filter(is_other);
+        others.map(|manifest| (manifest.generation, manifest.ranks)).max()
     }
 
     /// Forgets what is newer in memory than the generation that all ranks came back to: the parts of a save that was
@@ -203,7 +300,7 @@ impl Checkpointer {
     }
 
     fn restore(&mut self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
-        let mut incoming = self.files.incoming(manifest).map_err(|error| error.to_string())?;
+        let mut incoming = self.files.incoming(&manifest.regions).map_err(|error| error.to_string())?;
         let targets = self.regions.targets(manifest, &mut incoming)?;
         let geometry = manifest.geometry().map_err(|error| error.to_string())?;
         let mut healer = Healer::open(geometry, file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
@@ -257,7 +354,7 @@ fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> S
     outcome.map_or_else(|why| why, |tally| describe(&tally))
 }
 
-fn describe(tally: &Tally) -> String {
+pub(super) fn describe(tally: &Tally) -> String {
     if tally.is_clean() {
         return format!("{} pages, all good", tally.pages_read);
     }

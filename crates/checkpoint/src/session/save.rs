@@ -8,7 +8,7 @@ use crate::Error;
 use crate::controller::{Decision, Place, Situation};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::Protection;
-use crate::tier::SlotId;
+use crate::tier::{SlotId, node};
 use std::time::Instant;
 
 /// How much a new measurement counts against those before it.
@@ -61,8 +61,23 @@ impl Checkpointer {
         };
         blend(cost, visible_s);
         self.taken_count += 1;
+        self.release_memory(generation);
         self.last_any_s = self.now_s();
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
+    }
+
+    /// After a restart with fewer ranks, gives back the memory of those that are no more, when two newer checkpoints are
+    /// complete.
+    fn release_memory(&mut self, complete: GenerationId) {
+        let is_due = self.resized_at.is_some_and(|count| self.taken_count >= count + 2);
+        let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
+        self.resized_at = None;
+        if self.nodes.is_first_here {
+            let released = node::release_beyond(&memory.directory, &self.config.job, self.group.size(), complete);
+            if let Err(error) = released {
+                self.note(format!("memory of ranks that are no more is still taken: {error}"));
+            }
+        }
     }
 
     /// The manifest of the next generation, whose identity rank 0 draws.

@@ -116,6 +116,22 @@ impl Durable {
         Ok(manifest)
     }
 
+    /// The ranks that have a manifest in a generation, good or bad, in order.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn ranks(&self, generation: GenerationId) -> Result<Vec<u32>, Error> {
+        let directory = self.directory.join(directory_name(generation));
+        let names = self.storage.list_directory(&directory).map_err(Error::storage("list", &directory))?;
+        let rank_of = |name: &PathBuf| {
+            let digits = name.to_str()?.strip_prefix("rank-")?.strip_suffix(".manifest")?;
+            digits.parse().ok().filter(|rank: &u32| format!("{rank:05}") == digits)
+        };
+        let mut ranks: Vec<u32> = names.iter().filter_map(rank_of).collect();
+        ranks.sort_unstable();
+        Ok(ranks)
+    }
+
     /// The image of a rank in a generation.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod durable;
 mod limits;
 mod mapping;
 mod memory;
+pub(crate) mod node;
 
 pub use durable::{Durable, DurableOptions, Pace, StoredPart};
 pub use limits::memory_available_bytes;

@@ -268,7 +268,10 @@ fn a_checkpoint_of_other_regions_or_ranks_is_refused_by_name() {
         rank.job.restart().unwrap_err().to_string()
     });
     assert!(errors[0].contains("no region \"more\""), "{}", errors[0]);
-    assert!(restarted(2, &config, 1).iter().all(|(_, restored)| *restored == Ok(None)));
+    for (_, restored) in restarted(2, &config, 1) {
+        let error = restored.unwrap_err();
+        assert!(error.contains("generation 1 was saved by 1 ranks, and this job has 2"), "{error}");
+    }
 }
 
 #[test]
