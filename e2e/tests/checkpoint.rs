@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::controller::Fixed;
-use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Place, Policy};
 use surefoot_e2e::command::{Finished, Surefoot, surefoot};
 use surefoot_e2e::disk::TinyDisk;
 use surefoot_e2e::machine::{Need, turn};
@@ -387,4 +387,97 @@ fn numbers_that_are_none_are_refused() {
     checkpoint("simulate --policy moon").run().expect_refusal(2, &["--policy", "'moon'", "surefoot-when-due"]);
     checkpoint("simulate --sizes").arg("").run().expect_refusal(2, &["--sizes", "such as 64GB"]);
     checkpoint("repair --check --force x").run().expect_refusal(2, &["--check", "--force"]);
+}
+
+/// A job that writes to the SSD whenever its drive bears it; what it decided, and its notices.
+fn decisions_of(tiers: &Tiers, settings: &[(&str, &str)]) -> (Vec<surefoot_checkpoint::Decision>, Vec<String>) {
+    let mut config = Config::new("worn", tiers.path("memory"), Some(tiers.path("ssd")));
+    for (name, value) in [("durable_mtbf_s", "1e-9"), ("staleness_max_s", "1e9")].iter().chain(settings) {
+        config.set(name, value).unwrap();
+    }
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    fs::write(job.route_file("state.bin").unwrap(), content(1, BYTES)).unwrap();
+    let mut take = || {
+        let decision = job.checkpoint().unwrap().decision;
+        job.finish().unwrap();
+        decision
+    };
+    (vec![take(), take()], job.take_notices())
+}
+
+#[test]
+fn the_wear_of_drives_is_told_published_and_obeyed() {
+    let test = "the_wear_of_drives_is_told_published_and_obeyed";
+    let Some(_turn) = turn(test, Need::Nothing) else { return };
+    let tiers = Tiers::with_job();
+    let ssd = tiers.path("ssd");
+    let told = checkpoint("drive --json").arg(&ssd).run();
+    if told.stderr.contains("no drive") {
+        told.expect_code(3);
+        return not_run(test, told.stderr.trim());
+    }
+    let lines = told.expect_code(0).json();
+    for line in &lines {
+        let says = !line["percent_used"].is_null() || !line["notes"].as_array().unwrap().is_empty();
+        assert!(says && line["said"].as_str().is_some_and(|said| !said.is_empty()), "{line:#}");
+        assert!(line["size_bytes"].as_u64().unwrap() > 0, "{line:#}");
+    }
+    let written = lines.iter().filter_map(|line| line["written_bytes"]["value"].as_u64()).min();
+    let Some(written) = written.filter(|&bytes| bytes > 1_000_000) else {
+        return not_run(test, "the drive beneath the temporary folder does not count what is written to it");
+    };
+    let file = tiers.path("drives.json");
+    let published = checkpoint("drive").arg(&ssd).arg("--write").arg(&file).run();
+    assert!(published.expect_code(0).stdout.contains("Published in"), "{published:#?}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+    // Half of what the file says was written is all that the drive is rated for, so it bears nothing more.
+    let rated = (written / 2).to_string();
+    let by_hand = [("endurance.rated_bytes", rated.as_str()), ("endurance.remaining_years", "1e-6")];
+    let with = |drive_file: &str| decisions_of(&tiers, &[&by_hand[..], &[("drive_file", drive_file)]].concat());
+    let (decisions, notices) = with(file.to_str().unwrap());
+    assert_eq!((decisions[0].place, decisions[1].place), (Place::Both, Place::Memory), "{decisions:#?}");
+    let said = &decisions[1].reasons[0];
+    let name = lines[0]["name"].as_str().unwrap();
+    assert!(said.contains("bears 0.00 MB/s") && (lines.len() > 1 || said.contains(name)), "{said}");
+    assert!(notices.iter().all(|notice| notice.contains("is durable")), "{notices:?}");
+    let alone = with("none").0;
+    assert!(alone[0].reasons.iter().any(|said| said.contains("all of it by hand")), "{alone:#?}");
+    assert!(!alone[0].reasons.iter().any(|said| said.contains("bears 0.00")), "{alone:#?}");
+    fs::write(&file, "{\"version\":1,").unwrap();
+    let (decisions, notices) = with(file.to_str().unwrap());
+    assert_eq!(notices.iter().filter(|notice| notice.contains("is not used")).count(), 1, "{notices:?}");
+    assert!(decisions[0].reasons.iter().any(|said| said.contains("all of it by hand")), "{decisions:#?}");
+}
+
+#[test]
+fn drives_that_cannot_be_told_of_are_refused_by_name() {
+    let test = "drives_that_cannot_be_told_of_are_refused_by_name";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    checkpoint("drive /nowhere/at/all").run().expect_refusal(2, &["/nowhere/at/all", "No such file"]);
+    checkpoint("drive /proc").run().expect_refusal(3, &["/proc", "shows no drive"]);
+    let all = checkpoint("drive").run();
+    if all.stderr.contains("no drive is seen") {
+        return not_run(test, all.stderr.trim());
+    }
+    assert!(all.expect_code(0).stdout.starts_with("device"), "{all:#?}");
+    // Without privilege there is less to tell, and it says so.
+    let nobody = checkpoint("drive --json").as_nobody().run();
+    for line in nobody.expect_code(0).json() {
+        assert!(!line["percent_used"].is_null() || !line["notes"].as_array().unwrap().is_empty(), "{line:#}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint("drive --write").arg(folder.path()).run().expect_refusal(2, &["--write", "come before --write"]);
+    checkpoint("drive --write /nowhere/at/all.json").run().expect_refusal(2, &["--write", "/nowhere/at/all.json"]);
+    checkpoint("drive --write /proc/drives.json").run().expect_refusal(2, &["--write", "/proc/drives.json"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let sized = "plan --size 64GB --memory-mtbf-s 3600 --durable-mtbf-s 10800";
+    checkpoint(sized).words("--written-bytes 5TB").run().expect_code(2);
+    checkpoint(sized).words("--drive /nowhere/at/all").run().expect_refusal(2, &["/nowhere/at/all"]);
+    let unknown = checkpoint(sized).words("--drive /proc").run();
+    assert!(
+        unknown.expect_code(0).stdout.contains("the wear of the drive is not known: /proc lies on"),
+        "{unknown:#?}"
+    );
+    let rated = checkpoint(sized).words("--drive /proc --rated-bytes 1200TB --json").run().expect_code(0).json();
+    assert!((rated[0]["bearable_bytes_per_s"].as_f64().unwrap() - 7.6e6).abs() < 0.1e6, "{rated:#?}");
 }
