@@ -18,7 +18,16 @@ type Group<'a> = BTreeMap<(u64, u64, &'static str), Vec<&'a Copy>>;
 /// A journal, with the directory of the job that it lies in.
 pub(super) type Journal = (PathBuf, History);
 
-/// The word for the tier of a copy. Whether a durable one is shared is for its file system to say.
+/// The directories that jobs say several nodes share.
+pub(super) fn shared(journals: &[Journal]) -> BTreeSet<PathBuf> {
+    let opened = |entry: &Entry| match &entry.event {
+        Event::Opened { shared, .. } if Path::new(shared).is_absolute() => Some(PathBuf::from(shared)),
+        _ => None,
+    };
+    journals.iter().flat_map(|(_, history)| history.entries.iter().filter_map(opened)).collect()
+}
+
+/// The word for the tier of a copy. Whether a durable one is shared, its file system or its job says.
 pub(super) fn tier(copy: &Copy, is_shared: &dyn Fn(&Path) -> bool) -> &'static str {
     match copy.tier {
         Tier::Memory => "memory",
@@ -278,11 +287,14 @@ mod tests {
             decided: BTreeMap::from([("memory".to_owned(), 3)]),
             ..Decided::default()
         };
-        let opened = Event::Opened { job: "of/its/own".into(), ranks: 1, policy: "surefoot".into() };
+        let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
+        let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
         let opened = Entry { realtime_ns: 1, lost_count: 2, event: opened };
         let entries = vec![opened, decided(2, Decided::default()), decided(200_000_000_000, newest.clone())];
         let history = History { entries, skipped_count: 4, left_out_count: 5 };
-        let found = jobs(&[], &[("/dev/shm/own".into(), history)], &|_| false);
+        let journals = [("/dev/shm/own".into(), history)];
+        assert_eq!(super::shared(&journals), BTreeSet::from([PathBuf::from("/scratch/own")]));
+        let found = jobs(&[], &journals, &|_| false);
         let job = &found[0];
         assert_eq!(
             (job.name.as_str(), job.events.len(), job.events_skipped, job.events_left_out),

@@ -54,11 +54,13 @@ impl Looker {
             let view = self.survey(directory, &mounts, begun, &mut copies, &mut journals, &mut answer);
             answer.directories.push(view);
         }
+        let journals = read_journals(journals, &mut answer);
+        let shared = fold::shared(&journals);
+        let is_shared = |path: &Path| mounts.is_shared(path) || shared.iter().any(|known| path.starts_with(known));
+        self.see_tiers(&copies, &is_shared, &mounts, &mut answer);
         // Of directories within each other, a copy is found twice.
         let mut seen = BTreeSet::new();
         copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
-        let journals = read_journals(journals, &mut answer);
-        let is_shared = |path: &Path| mounts.is_shared(path);
         answer.jobs = fold::jobs(&copies, &journals, &is_shared);
         say_astray(&copies, &mut answer);
         self.see_who_runs(&copies, &mut answer.jobs);
@@ -99,12 +101,6 @@ impl Looker {
         };
         view.file_system = mounts.file_system(&path).map(str::to_owned);
         view.free_bytes = Disk.free_bytes(&path).ok();
-        let tiers = survey.copies.iter().map(|copy| fold::tier(copy, &|path| mounts.is_shared(path)));
-        let tiers: BTreeSet<&'static str> = tiers.collect();
-        view.tiers = match tiers.is_empty() {
-            true => mounts.tier(&path).into_iter().collect(),
-            false => tiers.into_iter().collect(),
-        };
         copies.append(&mut survey.copies);
         journals.extend(survey.journals);
         answer.is_cut |= survey.is_cut;
@@ -113,6 +109,19 @@ impl Looker {
             problem(answer, &found.path, found.why);
         }
         view
+    }
+
+    /// Says what is kept in each directory, or could be.
+    fn see_tiers(&self, copies: &[Copy], is_shared: &dyn Fn(&Path) -> bool, mounts: &Mounts, answer: &mut Answer) {
+        for (view, directory) in answer.directories.iter_mut().zip(&self.directories) {
+            let Ok(path) = fs::canonicalize(directory) else { continue };
+            let below = copies.iter().filter(|copy| copy.directory.starts_with(&path));
+            let tiers: BTreeSet<&'static str> = below.map(|copy| fold::tier(copy, is_shared)).collect();
+            view.tiers = match tiers.is_empty() {
+                true => mounts.tier(&path).into_iter().collect(),
+                false => tiers.into_iter().collect(),
+            };
+        }
     }
 
     /// Looks whether somebody holds the lock of one of the ranks in memory.

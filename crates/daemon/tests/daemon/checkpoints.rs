@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use surefoot_checkpoint::controller::{Drive, Fixed, Surefoot, YEAR_S};
+use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::session::journal::{JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX};
 use surefoot_checkpoint::{Alone, Checkpointer, Policy};
 use surefoot_daemon::{Config, Mode, Server};
@@ -35,9 +35,9 @@ impl Job {
         let mut config = surefoot_checkpoint::Config::new(name, self.path("memory"), Some(ssd));
         config.policy = policy;
         config.health_file = self.path("health.json");
-        if let Some(durable) = &mut config.durable {
-            let drive = Drive { rated_bytes: 1e15, written_bytes: 1e14, remaining_s: YEAR_S, rated_life_s: YEAR_S };
-            durable.drive = Some(drive);
+        config.drive_file = None;
+        for (name, value) in [("rated_bytes", "1e15"), ("written_bytes", "1e14"), ("remaining_years", "1")] {
+            config.set(&format!("endurance.{name}"), value).unwrap();
         }
         let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
         // SAFETY: the state outlives every session of these tests, and is left alone during their calls.
@@ -250,6 +250,33 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     assert!(!health().contains("'wing'"), "a job without a bound, that runs no more");
     drop(running);
     wait_for("the end of the job in health.json", || (!health().contains(words) && !health().is_empty()).then_some(()));
+    server.stop();
+}
+
+#[test]
+fn a_shared_directory_is_told_from_the_ssd_by_what_its_job_says() {
+    let mut job = Job::new();
+    fs::create_dir(job.path("scratch")).unwrap();
+    symlink(job.path("scratch"), job.path("link")).unwrap();
+    let mut config = surefoot_checkpoint::Config::new("wing", job.path("memory"), Some(job.path("ssd")));
+    config.policy = Policy::Fixed(Fixed::EveryNth(1));
+    config.set("shared", job.path("link").to_str().unwrap()).unwrap();
+    config.set("shared.every", "1").unwrap();
+    let mut running = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    // SAFETY: the state outlives the session, and is left alone during its calls.
+    unsafe { running.protect("state", job.state.as_mut_ptr(), job.state.len()).unwrap() };
+    running.checkpoint().unwrap();
+    running.finish().unwrap();
+    let server = server(&[job.path("memory"), job.path("ssd"), job.path("scratch")]);
+    let answer = look(&server, "a look", |_| true);
+    let mut found = generations(&answer["jobs"][0]);
+    found.sort();
+    assert_eq!(found, [row(1, "durable", "complete"), row(1, "shared", "complete")], "{answer:#}");
+    assert_eq!(answer["directories"][2]["tiers"], serde_json::json!(["shared"]));
+    assert_eq!(answer["directories"][1]["tiers"], serde_json::json!(["durable"]));
+    let events = answer["jobs"][0]["events"].as_array().unwrap();
+    let shared = events.iter().find(|event| event["event"] == "durable" && event["tier"] == "shared").unwrap();
+    assert!(shared["generation"] == 1 && shared["bytes"].as_u64().unwrap() >= 50_000, "{shared}");
     server.stop();
 }
 
