@@ -6,6 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
+import { makeCheckpoints } from "./checkpoints.mjs";
 import { hasWho, makeStream, makeWho, reportOf, snapshotOf, whoEndNs } from "./sample.mjs";
 
 const CSP =
@@ -69,7 +70,9 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
           ? reportOf(stream, url.searchParams)
           : url.pathname === "/api/v1/who"
             ? { who: hasWho(scenario) ? makeWho(scenario, whoEndNs(stream)) : null }
-            : null;
+            : url.pathname === "/api/v1/checkpoints"
+              ? makeCheckpoints(scenario, Date.now() * 1e6)
+              : null;
     response.statusCode = body ? 200 : 404;
     response.setHeader("Content-Type", "application/json");
     response.end(JSON.stringify(body));

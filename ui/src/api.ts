@@ -1,6 +1,7 @@
 // The HTTP API: two documents and one stream of events, all from the server that sent the page.
 
 import { formatCpuList } from "./cpulist.ts";
+import type { Checkpoints } from "./checkpoints.ts";
 import type { Gap, Notice, Report, Snapshot, WhoReport, Window } from "./model.ts";
 import type { Filters } from "./url.ts";
 
@@ -76,6 +77,17 @@ export async function fetchWho(): Promise<WhoReport | null> {
     who.interrupts.every((one) => isRecord(one) && Array.isArray(one.raisers) && Array.isArray(one.advice));
   if (!isUsable) throw new Error("the server's report of raisers has another form; page and server may be of different versions");
   return { ...who, loops: who.loops ?? [], loop_gaps: who.loop_gaps ?? [], notices: who.notices ?? [] } as unknown as WhoReport;
+}
+
+/** What lies in the directories of checkpoints. */
+export async function fetchCheckpoints(): Promise<Checkpoints> {
+  const value = await getJson("api/v1/checkpoints");
+  const isUsable =
+    isRecord(value) &&
+    ["directories", "jobs", "problems"].every((list) => Array.isArray(value[list])) &&
+    (value.jobs as unknown[]).every((job) => isRecord(job) && Array.isArray(job.generations) && Array.isArray(job.events));
+  if (!isUsable) throw new Error("the server's answer about checkpoints has another form; page and server may be of different versions");
+  return value as unknown as Checkpoints;
 }
 
 export interface EventHandlers {

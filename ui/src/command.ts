@@ -34,6 +34,11 @@ export function commandLine(filters: Filters, recording: string | null, lookedFo
   return ["surefoot stall report", ...cpus, ...kinds, ...minGap, "--duration", `${durationS}s`].join(" ");
 }
 
+/** The command that reads every page of the checkpoints in these directories. */
+export function verifyCommand(directories: readonly string[]): string {
+  return ["surefoot checkpoint verify", ...directories.map(fileWord)].join(" ");
+}
+
 function fileWord(path: string): string {
   return shellWord(path.startsWith("-") ? `./${path}` : path);
 }

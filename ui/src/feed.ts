@@ -69,7 +69,8 @@ function fail(error: unknown): void {
   retryTimer = window.setTimeout(() => void start(), waitMs);
 }
 
-function sentence(error: unknown): string {
+/** What went wrong, for people. */
+export function sentence(error: unknown): string {
   if (error instanceof DOMException && error.name === "TimeoutError") return "the server does not answer";
   if (error instanceof TypeError) return "the server cannot be reached";
   return error instanceof Error ? error.message : String(error);

@@ -42,6 +42,8 @@ const BYTE_UNITS = [
   [1024, "KiB"],
   [1024 ** 2, "MiB"],
   [1024 ** 3, "GiB"],
+  [1024 ** 4, "TiB"],
+  [1024 ** 5, "PiB"],
 ] as const;
 
 /** A size in bytes with binary units. */
@@ -96,6 +98,21 @@ export function clock(monotonicNs: number, offsetNs: number, decimals: 0 | 1 | 3
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   if (decimals === 0) return text;
   return `${text}.${date.getMilliseconds().toString().padStart(3, "0").slice(0, decimals)}`;
+}
+
+/** Local time of day of a CLOCK_REALTIME time, with the date where that is not today's. */
+export function moment(realtimeNs: number, nowNs: number): string {
+  const [date, now] = [new Date(realtimeNs / 1e6), new Date(nowNs / 1e6)];
+  const time = clock(realtimeNs, 0, 0);
+  return date.toDateString() === now.toDateString() || time === "–" ? time : `${day(realtimeNs)} ${time}`;
+}
+
+/** Local date of a CLOCK_REALTIME time: "2031-11-22". */
+export function day(realtimeNs: number): string {
+  const date = new Date(realtimeNs / 1e6);
+  if (Number.isNaN(date.getTime())) return "–";
+  const two = (value: number) => value.toString().padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
 /** Date and time of day in UTC, for titles and recordings. */

@@ -2,7 +2,9 @@
 
 import { effect } from "@preact/signals";
 import { render } from "preact";
+import { followCheckpoints } from "./checkpoint_feed.ts";
 import { Causes } from "./components/causes.tsx";
+import { Checkpoints } from "./components/checkpoints.tsx";
 import { Cores } from "./components/cores.tsx";
 import { FilterBar } from "./components/filters.tsx";
 import { ConnectionError, Header, Notices, Verdict } from "./components/header.tsx";
@@ -13,7 +15,7 @@ import { Capabilities, Completeness, Cost } from "./components/trust.tsx";
 import { Who } from "./components/who.tsx";
 import { followFilters, start } from "./feed.ts";
 import { publishColours } from "./palette.ts";
-import { connection, meta, readAddress, theme } from "./state.ts";
+import { connection, meta, readAddress, theme, view } from "./state.ts";
 import "./styles/base.css";
 import "./styles/layout.css";
 import "./styles/header.css";
@@ -22,6 +24,7 @@ import "./styles/timeline.css";
 import "./styles/tables.css";
 import "./styles/trust.css";
 import "./styles/who.css";
+import "./styles/checkpoints.css";
 
 function App() {
   const known = meta.value;
@@ -33,7 +36,9 @@ function App() {
       <Header />
       <main id="main">
         <ConnectionError />
-        {known ? (
+        {known && view.value === "checkpoints" ? (
+          <Checkpoints />
+        ) : known ? (
           <>
             <Verdict />
             <Notices />
@@ -61,6 +66,7 @@ function App() {
         <a href="api/v1/snapshot">snapshot</a>
         <a href="api/v1/report">report</a>
         <a href="api/v1/who">who</a>
+        <a href="api/v1/checkpoints">checkpoints</a>
         <a href="metrics">metrics</a>
         <span>This page asks no other server than the one it came from.</span>
       </footer>
@@ -80,5 +86,6 @@ if (root) {
   root.replaceChildren();
   render(<App />, root);
   followFilters();
+  followCheckpoints();
   void start();
 }

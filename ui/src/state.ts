@@ -7,7 +7,8 @@ import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCores, total } f
 import type { ReportCause, Snapshot, WhoReport } from "./model.ts";
 import type { Theme } from "./palette.ts";
 import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
-import { defaults, parseQuery, toQuery, type Filters } from "./url.ts";
+import type { Checkpoints } from "./checkpoints.ts";
+import { defaults, parseQuery, parseView, toQuery, withView, type Filters, type View } from "./url.ts";
 
 /** A snapshot without the parts that live in the history. */
 export type Meta = Omit<Snapshot, "windows" | "gaps">;
@@ -28,6 +29,12 @@ export const reportedGaps = signal(0);
 export const who = signal<WhoReport | null>(null);
 /** Why there is no newer report of raisers; empty when all is well. */
 export const whoProblem = signal("");
+/** What lies in the directories of checkpoints; `null` until the server was asked. */
+export const checkpoints = signal<Checkpoints | null>(null);
+/** The name of the job that somebody chose; empty for the one that needs a look most. */
+export const chosenJob = signal("");
+/** Why there is no newer answer about checkpoints; empty when all is well. */
+export const checkpointsProblem = signal("");
 /** How often the server left events out for this page. */
 export const laggedCount = signal(0);
 
@@ -51,6 +58,11 @@ export function setHostClock(ns: number): void {
   hostAtMs = performance.now();
 }
 
+/** CLOCK_REALTIME of the host, estimated in the same way. */
+export function hostRealtimeNow(): number {
+  return hostNow() + (meta.value?.host.realtime_offset_ns ?? 0);
+}
+
 /** CLOCK_MONOTONIC of the host, estimated; late by the time that the last answer travelled. */
 export function hostNow(): number {
   return hostNs + (performance.now() - hostAtMs) * 1e6;
@@ -66,12 +78,22 @@ export const base = computed(() => defaults(mode.value, meta.value?.host.gap_thr
 const opening = parseQuery(location.search, base.value);
 export const filters = signal<Filters>(opening.filters);
 export const problems = signal<string[]>(opening.problems);
+export const view = signal<View>(parseView(location.search));
 
 /** Reads the filters from the address bar again: at the start, on back and forward. */
 export function readAddress(): void {
   const { filters: next, problems: said } = parseQuery(location.search, base.value);
   filters.value = next;
   problems.value = said;
+  view.value = parseView(location.search);
+}
+
+/** Goes to another page of the page, as a step of its own. */
+export function showView(next: View): void {
+  if (next === view.value) return;
+  view.value = next;
+  const query = withView(toQuery(filters.value, base.value), next);
+  window.history.pushState(null, "", query === "" ? location.pathname : query);
 }
 
 /** Changes some filters and puts the result into the address bar, as a step of its own. */

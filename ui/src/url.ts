@@ -15,6 +15,20 @@ export interface Filters {
   rangeS: number;
 }
 
+/** The pages of the page. */
+export type View = "lost-time" | "checkpoints";
+
+/** The view of a query; anything else is the first. */
+export function parseView(query: string): View {
+  return new URLSearchParams(query).get("view") === "checkpoints" ? "checkpoints" : "lost-time";
+}
+
+/** A query of filters with a view in it. */
+export function withView(query: string, view: View): string {
+  if (view === "lost-time") return query;
+  return query === "" ? `?view=${view}` : `?view=${view}&${query.slice(1)}`;
+}
+
 export const RANGES_S = [60, 300, 900] as const;
 export const MAX_MIN_US = 60_000_000;
 const MAX_RANGE_S = 86_400;

@@ -1,13 +1,11 @@
 import { useSignal } from "@preact/signals";
-import { Fragment } from "preact";
-import { useRef } from "preact/hooks";
 import { commandLine } from "../command.ts";
 import { formatCpuList, parseCpuList } from "../cpulist.ts";
 import { share, threshold, timed } from "../format.ts";
 import { KINDS, type Kind } from "../model.ts";
 import { base, changeFilters, filters, filtersAreDefault, history, lookedForUs, meta, problems, revision, whole } from "../state.ts";
 import { MAX_MIN_US, RANGES_S } from "../url.ts";
-import { Icon } from "./icons.tsx";
+import { Command } from "./command.tsx";
 import { Swatch } from "./swatch.tsx";
 
 function rangeLabel(seconds: number): string {
@@ -143,46 +141,10 @@ function Kinds() {
   );
 }
 
-function Command() {
-  const text = useRef<HTMLElement>(null);
-  const said = useSignal("");
+function TheSame() {
   const replay = meta.value?.mode === "replay";
   const line = commandLine(filters.value, replay ? (meta.value?.recording ?? "FILE") : null, lookedForUs.value);
-  const select = () => {
-    if (!text.current) return;
-    getSelection()?.selectAllChildren(text.current);
-  };
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(line);
-      said.value = "Copied";
-    } catch {
-      // No permission, or not a secure context: the selected text can be copied by key.
-      select();
-      said.value = "Selected: press Ctrl+C";
-    }
-    setTimeout(() => (said.value = ""), 4000);
-  };
-  return (
-    <div class="command">
-      <span class="command-label">{replay ? "This recording in a terminal" : "The same in a terminal"}</span>
-      <code ref={text} data-testid="command" class="untrusted">
-        {line.split(" ").map((word, at) => (
-          <Fragment key={at}>
-            {at > 0 && " "}
-            <span class={word.startsWith("--") ? "flag" : undefined}>{word}</span>
-          </Fragment>
-        ))}
-      </code>
-      <button type="button" class="button" data-testid="copy" onClick={() => void copy()}>
-        <Icon name={said.value === "Copied" ? "done" : "copy"} />
-        {said.value === "" ? "Copy" : said.value}
-      </button>
-      <span class="visually-hidden" role="status">
-        {said.value}
-      </span>
-    </div>
-  );
+  return <Command label={replay ? "This recording in a terminal" : "The same in a terminal"} line={line} words="command" button="copy" />;
 }
 
 export function FilterBar() {
@@ -197,7 +159,7 @@ export function FilterBar() {
             Reset
           </button>
         )}
-        <Command />
+        <TheSame />
       </div>
       <Kinds />
       {problems.value.length > 0 && (

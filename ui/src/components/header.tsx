@@ -4,6 +4,7 @@ import { pause, start } from "../feed.ts";
 import { age, clock, instant } from "../format.ts";
 import { chooseTheme, connection, history, hostNow, meta, revision, themeChoice, type ThemeChoice } from "../state.ts";
 import { Icon } from "./icons.tsx";
+import { Views } from "./views.tsx";
 
 /** Data is late when it is older than a few windows; the window length sets the measure. */
 function lateAfterNs(): number {
@@ -128,6 +129,7 @@ export function Header() {
           <span class="brand">Surefoot</span>
           {known && <span class="hostname untrusted">{known.host.hostname}</span>}
         </h1>
+        <Views />
         <div class="top-tools">
           <Age />
           <PauseButton />

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { makeCheckpoints, makeJob } from "../dev/checkpoints.mjs";
+import { agesOf, cornersFrom, durableSince, eventWords, isFailure, marksOf, markWords, nearest, placeWords, verdictOf, type Job, type JournalEvent } from "../src/checkpoints.ts";
+import { verifyCommand } from "../src/command.ts";
+import { day, moment } from "../src/format.ts";
+import { agePath, ageScale, lanePath, timeOf, xOf, type Strip } from "../src/strip.ts";
+import { parseView, withView } from "../src/url.ts";
+
+const NOW = 1_700_000_000e9;
+
+function job(change: Partial<Job> = {}): Job {
+  return { ...makeJob("cfd/wing", 90, 30, NOW), ...change };
+}
+
+test("a decision is told as a sentence with its reasons", () => {
+  const decision = job().events.find((event) => event.event === "decision");
+  assert.ok(decision && decision.event === "decision");
+  assert.deepEqual(eventWords(decision), {
+    what: "Into memory, 2.00 GiB in 210 ms.",
+    why: "Because the durable copy is 30 s old; every 240 s wastes least.",
+  });
+  const failed: JournalEvent = { ...decision, generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
+  assert.equal(eventWords(failed).what, "Into memory, but it could not be saved: cannot write /dev/shm/x: No space left on device (os error 28).");
+  assert.ok(isFailure(failed) && !isFailure(decision));
+  assert.equal(eventWords({ ...decision, place: "skip", generation: null }).what, "None taken.");
+  assert.equal(placeWords("constructor"), "To constructor", "a word of the server is no key of an object's own");
+  assert.equal(placeWords("a_new_place"), "To a new place");
+  assert.equal(eventWords({ event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
+  assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as JournalEvent).what, "Something that this page does not know.");
+  const none: JournalEvent = { event: "restart", realtime_ns: 0, generation: null, report: "there was no checkpoint" };
+  assert.ok(!isFailure(none) && isFailure({ ...none, report: "no checkpoint can be restored: all are lost" }));
+});
+
+test("the line of ages rises with time and falls when a copy lands", () => {
+  const corners = agesOf(job(), NOW);
+  assert.ok(corners.every((corner, at) => at === 0 || corner.atNs >= corners[at - 1].atNs), "time goes on");
+  for (let at = 1; at < corners.length; at += 1) {
+    const [from, to] = [corners[at - 1], corners[at]];
+    if (from.atNs === to.atNs) assert.ok(to.ageS < from.ageS, "a landing makes it younger");
+    else assert.ok(Math.abs(to.ageS - from.ageS - (to.atNs - from.atNs) / 1e9) < 1e-6, "otherwise it ages by the clock");
+  }
+  const falls = corners.filter((corner, at) => at > 0 && corner.atNs === corners[at - 1].atNs);
+  assert.equal(falls.length, 11, "eleven of ninety became durable");
+  assert.equal(falls[0].ageS, 4, "what lands is as old as its way was long");
+  assert.ok(Math.abs(Math.max(...corners.map((corner) => corner.ageS)) - 244.5) < 1, "never older than eight steps and the way");
+  assert.equal(corners.at(-1)?.atNs, NOW);
+  // A window on it begins on the line.
+  const cut = cornersFrom(corners, NOW - 100e9);
+  assert.equal(cut[0].atNs, NOW - 100e9);
+  assert.ok(Math.abs(cut[0].ageS + 100 - (cut[1]?.ageS ?? 0)) < 1e-6 || cut[1].atNs < NOW);
+  assert.deepEqual(agesOf(job({ events: [], generations: [] }), NOW), [], "nothing is known");
+  const stale = agesOf(job({ events: [] }), NOW);
+  assert.ok(stale.length >= 2 && stale.at(-1)!.ageS > 0, "copies without a journal still have an age");
+  const failing = job({ events: job().events.map((event): JournalEvent => (event.event === "durable" ? { event: "not_durable", tier: "durable", realtime_ns: event.realtime_ns, generation: event.generation, why: "x" } : event)), generations: [] });
+  assert.ok(agesOf(failing, NOW).at(-1)!.ageS > 2600, "what did not become durable makes nothing younger");
+});
+
+test("what is there and what was there are marks, each once", () => {
+  const marks = marksOf(job());
+  assert.ok(marks.every((mark, at) => at === 0 || mark.atNs >= marks[at - 1].atNs));
+  const there = marks.filter((mark) => mark.look === "complete");
+  assert.deepEqual(there.map((mark) => `${mark.lane} ${mark.number}`), ["durable 80", "durable 88", "memory 89", "memory 90"]);
+  assert.equal(marks.filter((mark) => mark.lane === "memory").length, 90);
+  assert.equal(marks.filter((mark) => mark.lane === "durable").length, 11);
+  const near = nearest(marks, there[3].atNs + 5e9, "memory");
+  assert.equal(near?.number, 90);
+  assert.match(markWords(near!, NOW), /^Checkpoint 90 in memory, .*: complete$/);
+  assert.equal(nearest(marks, NOW, "shared"), null);
+});
+
+test("the sentence about a job says the worst", () => {
+  assert.equal(verdictOf(job(), NOW).severity, "good");
+  assert.match(verdictOf(job(), NOW).sentence, /^A durable checkpoint from 60 s ago \(bound 5 min\), one in memory from 0.7 s ago\.$/);
+  const late = verdictOf(job(), NOW + 900e9);
+  assert.equal(late.severity, "serious");
+  assert.match(late.sentence, /older than its bound of 5 min/);
+  assert.equal(verdictOf(job({ is_running: false }), NOW + 900e9).severity, "good", "a job that is over takes no newer ones");
+  const none = job({ durable_realtime_ns: null, generations: [] });
+  assert.match(verdictOf(none, NOW).sentence, /No durable checkpoint/);
+  assert.equal(durableSince(none), none.state?.began_realtime_ns);
+  const [broken] = makeCheckpoints("small", NOW).jobs;
+  assert.match(verdictOf(broken, NOW).sentence, /newest checkpoint in SSD, number 16, is damaged/);
+});
+
+test("the strip keeps a thousand generations in a few short paths", () => {
+  const large = makeJob("large", 1199, 30, NOW);
+  const marks = marksOf(large);
+  const strip: Strip = { width: 1000, left: 64, right: 10, fromNs: marks[0].atNs, toNs: NOW };
+  const path = lanePath(strip, marks, "memory", "gone", 0);
+  assert.ok(path.length < 30_000, `${path.length} characters`);
+  assert.equal((path.match(/M/g) ?? []).length <= 927, true, "no more marks than pixels");
+  assert.ok(Math.abs(timeOf(strip, xOf(strip, NOW - 5e9)) - (NOW - 5e9)) < 1e3);
+  assert.equal(lanePath({ ...strip, fromNs: NOW, toNs: NOW + 1 }, marks, "memory", "gone", 0), "", "what is outside is not drawn");
+  const corners = agesOf(large, NOW);
+  const full = ageScale(corners, 300);
+  assert.ok(full > 300 && !agePath(strip, corners, full, 100).includes("NaN"));
+  assert.equal(ageScale([], null), 1);
+});
+
+test("the command names every directory as a shell needs it", () => {
+  assert.equal(verifyCommand(["/dev/shm/a", "/scratch/it's here"]), "surefoot checkpoint verify /dev/shm/a '/scratch/it'\\''s here'");
+});
+
+test("the view lives in the address beside the filters", () => {
+  assert.equal(parseView("?view=checkpoints&cpu=1"), "checkpoints");
+  assert.equal(parseView("?view=nonsense"), "lost-time");
+  assert.equal(withView("", "checkpoints"), "?view=checkpoints");
+  assert.equal(withView("?cpu=1", "checkpoints"), "?view=checkpoints&cpu=1");
+  assert.equal(withView("?cpu=1", "lost-time"), "?cpu=1");
+});
+
+test("times of today have no date", () => {
+  assert.equal(moment(NOW, NOW), "22:13:20");
+  assert.equal(moment(NOW - 86_400e9, NOW), "2023-11-13 22:13:20");
+  assert.equal(day(NOW), "2023-11-14");
+  assert.equal(moment(NaN, NOW), "–");
+});
