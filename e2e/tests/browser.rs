@@ -201,7 +201,7 @@ fn drive(running: Running, mode: &str, folder: &Path) -> Vec<String> {
 }
 
 /// Runs a script of e2e/browser against the page of this run, which ends with it; returns what the script said.
-fn run_script(script: &str, mut running: Running, mode: &str, folder: &Path) -> String {
+pub fn run_script(script: &str, mut running: Running, mode: &str, folder: &Path) -> String {
     let line = running.line_where(|line| line.contains("http://127.0.0.1:"));
     let port: String =
         line.split("http://127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
@@ -240,7 +240,7 @@ fn has_flags(commands: &[String]) {
 }
 
 /// Runs a command as somebody who pastes it into a shell would.
-fn in_a_shell(command: &str, folder: &Path) -> Output {
+pub fn in_a_shell(command: &str, folder: &Path) -> Output {
     let mut path = vec![binary().parent().unwrap().to_owned()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let mut shell = Command::new("sh");
@@ -256,7 +256,7 @@ fn top() -> PathBuf {
 }
 
 /// What the browser needs and this machine lacks, if anything.
-fn missing() -> Option<String> {
+pub fn missing() -> Option<String> {
     let version = Command::new("node").arg("--version").output().map(|said| said.stdout).unwrap_or_default();
     let version = String::from_utf8_lossy(&version);
     let major = version.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());

@@ -6,6 +6,7 @@
 
 mod browser;
 mod checkpoint;
+mod checkpoint_page;
 mod checkpoint_bench;
 mod cost;
 mod ecc;

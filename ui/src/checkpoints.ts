@@ -165,7 +165,8 @@ export function eventWords(event: JournalEvent): { what: string; why: string } {
     case "not_durable":
       return { what: event.tier === "shared" ? "It did not get to the shared directory." : "It did not become durable.", why: ended(event.why) };
     case "restart":
-      return { what: event.generation === null ? "The job asked for a checkpoint and got none." : "The job restarted from it.", why: ended(event.report) };
+      if (event.generation !== null) return { what: "The job restarted from it.", why: ended(event.report) };
+      return { what: isFailure(event) ? "The job asked for its newest checkpoint in vain." : "The job began anew.", why: ended(event.report) };
     default:
       return { what: "Something that this page does not know.", why: "" };
   }
@@ -178,6 +179,7 @@ export function generationOf(event: JournalEvent): number | null {
 
 /** Whether an event is a failure that somebody should see. */
 export function isFailure(event: JournalEvent): boolean {
+  // There was nothing to come back to: that is how every job begins.
   if (event.event === "decision") return event.failure !== undefined && event.failure !== "";
   return event.event === "not_durable" || (event.event === "restart" && event.generation === null && !event.report.startsWith("there was no"));
 }
