@@ -36,6 +36,10 @@ have() {
     rt-tests) command -v cyclictest && command -v oslat ;;
     openmpi) command -v mpicc && command -v mpirun ;;
     qemu) command -v qemu-system-x86_64 ;;
+    # The distribution's Python is asked as well: its packages are not those of another one that the shell finds first.
+    python3-numpy | python3-torch | python3-mpi4py)
+        python3 -c "import ${1#python3-}" || /usr/bin/python3 -c "import ${1#python3-}"
+        ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -339,7 +343,8 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox
+install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox \
+    python3-numpy python3-torch python3-mpi4py
 unpack_guest_kernel
 install_node
 [ "$level" = bench ] || exit 0

@@ -26,6 +26,7 @@ from ._errors import (
     NothingIntactError,
     OptionError,
     OtherRankError,
+    OtherRanksError,
     SaveFailed,
     ShapeError,
     StorageError,
@@ -33,6 +34,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._groups import Group
+from ._resized import Resized
 
 __all__ = [
     "ArgumentError",
@@ -47,6 +49,8 @@ __all__ = [
     "NothingIntactError",
     "OptionError",
     "OtherRankError",
+    "OtherRanksError",
+    "Resized",
     "Restored",
     "SaveFailed",
     "Saved",

@@ -13,6 +13,7 @@ import importlib
 import json
 import mmap
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -240,7 +241,16 @@ def _hold_tensor(thing: Any, where: str) -> Memory:
     nbytes = thing.numel() * thing.element_size()
     layout = Layout("torch", str(thing.dtype).replace("torch.", "", 1), tuple(thing.shape))
     # The tensor may be given another storage; this one must live until that is noticed.
-    return Memory(thing, thing.data_ptr() if nbytes else 0, nbytes, layout, thing.untyped_storage())
+    return Memory(thing, thing.data_ptr() if nbytes else 0, nbytes, layout, _storage_of(thing))
+
+
+def _storage_of(tensor: Any) -> Any:
+    # PyTorch before 2.0 has it with a type, and warns of that.
+    if hasattr(tensor, "untyped_storage"):
+        return tensor.untyped_storage()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tensor.storage()
 
 
 def _made_tensor(raw: bytearray, layout: Layout) -> Any:
@@ -248,6 +258,6 @@ def _made_tensor(raw: bytearray, layout: Layout) -> Any:
     dtype: Optional[Any] = getattr(torch, layout.dtype, None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"{layout.dtype!r} is no type of PyTorch")
-    if _count(layout.shape) * dtype.itemsize != len(raw):
+    if _count(layout.shape) * torch.empty((), dtype=dtype).element_size() != len(raw):
         raise ValueError(f"{len(raw)} bytes are not {layout}")
     return torch.frombuffer(raw, dtype=dtype).reshape(layout.shape) if raw else torch.empty(layout.shape, dtype=dtype)

@@ -22,12 +22,14 @@ from ._errors import (
     NothingIntactError,
     OptionError,
     OtherRankError,
+    OtherRanksError,
     SaveFailed,
     SurefootError,
     UnsupportedError,
 )
 from ._groups import Calls, Group, group_of
 from ._index import PREFIX, Contents, Found
+from ._resized import Resized
 from ._state import Flat, adopt
 
 PathText = Union[str, "os.PathLike[str]"]
@@ -39,10 +41,17 @@ _PLACES = ("nowhere", "memory", "both", "durable")
 SETTINGS = {
     "memory_slots": "memory.slots",
     "memory_protection": "memory.protection",
+    "memory_threads": "memory.threads",
     "durable_keep": "durable.keep",
     "durable_queue_depth": "durable.queue_depth",
     "durable_protection": "durable.protection",
     "durable_limit_bytes_per_s": "durable.limit_bytes_per_s",
+    "shared_keep": "shared.keep",
+    "shared_queue_depth": "shared.queue_depth",
+    "shared_protection": "shared.protection",
+    "shared_limit_bytes_per_s": "shared.limit_bytes_per_s",
+    "shared_staleness_max_s": "shared.staleness_max_s",
+    "shared_every": "shared.every",
     "endurance_rated_bytes": "endurance.rated_bytes",
     "endurance_written_bytes": "endurance.written_bytes",
     "endurance_remaining_years": "endurance.remaining_years",
@@ -128,6 +137,7 @@ class Checkpoint:
         self._strict = strict
         self._group: Optional[Group] = group_of(group)
         self._calls = Calls(self._group) if self._group is not None and self._group.size > 1 else None
+        self._opened_count = 0
         self._protected: dict[str, Memory] = {}
         self._state: Any = None
         self._has_state = False
@@ -314,6 +324,68 @@ class Checkpoint:
             error = caught
         self._together(error)
         return Restored(told.generation, told.taken_realtime_ns, self._report, state)
+
+    def restart_resized(self) -> Optional[Restored]:
+        """As `restart`, for protected arrays and files, from the newest checkpoint of any number of ranks.
+
+        Where there were more or fewer ranks, arrays are found by their names: the parts that the old ranks saved under
+        a name, in the order of the ranks, are one array of which each rank here gets as much as it protects, if that is
+        all of it; what all of them had, with the same content, everybody gets. A routed file of old rank r comes to
+        rank r mod the number of ranks, and from ranks that are no more as `NAME.rank-00007`. Anything else is refused
+        by name. Shapes and types are not looked at: bytes go where bytes were. States are left alone; `open_resized`
+        has them.
+        """
+        with self._lock:
+            error: Optional[Exception] = None
+            try:
+                # Lengths and places, as they are now.
+                self._announce(Contents(self._renewed(), None))
+            except (SurefootError, MemoryError) as caught:
+                error = caught
+            self._together(error)
+            try:
+                restored = self._bring_back(None, False)
+                return restored and Restored(restored.generation, restored.taken_realtime_ns, restored.report)
+            except OtherRanksError:
+                pass
+            told = _library.CRestored()
+            self._report = ()
+            self._call("surefoot_checkpoint_restart_resized", PREFIX.encode(), ctypes.byref(told))
+            self._report = self._lines("surefoot_checkpoint_report")
+            return Restored(told.generation, told.taken_realtime_ns, self._report)
+
+    def open_resized(self) -> Optional[Resized]:
+        """Opens the newest intact checkpoint of any number of ranks, to read arrays and states of any of them; None
+        where there is no checkpoint. Nothing is filled. It stays open until the next call of this or
+        `restart_resized`."""
+        with self._lock:
+            return self._open_resized()
+
+    def _open_resized(self) -> Optional[Resized]:
+        told = _library.CResized()
+        self._report = ()
+        self._opened_count += 1
+        if self._call("surefoot_checkpoint_open_resized", ctypes.byref(told)) == _library.NOTHING:
+            return None
+        self._report = self._lines("surefoot_checkpoint_report")
+        entries = []
+        for number in range(told.entry_count):
+            entry = _library.CEntry()
+            self._call("surefoot_checkpoint_resized_entry", number, ctypes.byref(entry))
+            entries.append((int(entry.rank), (entry.name or b"").decode("utf-8", "replace"), int(entry.bytes)))
+        number = self._opened_count
+
+        def read(pieces: list[tuple[int, str, int, Memory]], error: Optional[Exception]) -> None:
+            with self._lock:
+                if error is None and number != self._opened_count:
+                    error = ArgumentError("another checkpoint was opened since; this one is closed")
+                self._together(error)
+                made = (_library.CPiece * len(pieces))(
+                    *((rank, name.encode(), offset, memory.nbytes, memory.address) for rank, name, offset, memory in pieces)
+                )
+                self._call("surefoot_checkpoint_read_resized", made, len(pieces))
+
+        return Resized(told.generation, told.taken_realtime_ns, told.ranks, self._report, tuple(entries), read)
 
     def scrub(self) -> tuple[str, ...]:
         """Checks and repairs what this rank keeps; a line for each copy. Not collective."""

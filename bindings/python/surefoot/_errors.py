@@ -72,6 +72,13 @@ class InternalError(SurefootError):
     status = -10
 
 
+class OtherRanksError(SurefootError):
+    """The newest checkpoint was saved by another number of ranks: `restart_resized` goes on from it. Nothing was
+    touched."""
+
+    status = -11
+
+
 class LibraryError(SurefootError, ImportError):
     """The shared library is not there, or is not the right one."""
 
@@ -102,6 +109,7 @@ _KINDS = (
     NoRoomError,
     BusyError,
     InternalError,
+    OtherRanksError,
 )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from . import _buffers
 from ._buffers import Layout, Memory
@@ -148,6 +148,32 @@ class Found:
         for at, (path, _) in enumerate(index.arrays):
             _copy(self._placed[f"{_STATE}{at}"], by_path[path])
         return state
+
+
+def index_of(names: list[str]) -> Optional[str]:
+    """The name of the index among those of a rank's regions."""
+    return next((name for name in names if name.startswith(_INDEX)), None)
+
+
+def state_of(text: bytes, lengths: dict[str, int], read: Callable[[dict[str, Memory]], None]) -> Any:
+    """The state that an index describes, made anew; None where it has none. `lengths` are those of the regions that
+    there are, and `read` fills those of the state's arrays."""
+    index = _Index(text)
+    if not index.has_state:
+        read({})
+        return None
+    names = [f"{_STATE}{at}" for at in range(len(index.arrays))]
+    if not all(name in lengths for name in names):
+        raise DamagedError("the checkpoint's index names arrays that are not there")
+    memories = {name: _buffers.new_memory(lengths[name]) for name in names}
+    read(memories)
+    try:
+        arrays = [_buffers.made(memories[name], layout) for name, (_, layout) in zip(names, index.arrays)]
+        return built(index.tree, arrays)
+    except (ValueError, KeyError, RecursionError) as error:
+        if isinstance(error, SurefootError):
+            raise
+        raise DamagedError(f"the checkpoint's state cannot be understood: {error}") from None
 
 
 class _Index:

@@ -62,6 +62,35 @@ class CPlacer(ctypes.Structure):
     _fields_ = [("context", c_void_p), ("place", PLACE)]
 
 
+class CResized(ctypes.Structure):
+    """surefoot_resized."""
+
+    _fields_ = [
+        ("generation", c_uint64),
+        ("taken_realtime_ns", c_uint64),
+        ("ranks", c_uint32),
+        ("entry_count", c_size_t),
+    ]
+
+
+class CEntry(ctypes.Structure):
+    """surefoot_entry."""
+
+    _fields_ = [("rank", c_uint32), ("name", c_char_p), ("bytes", c_size_t)]
+
+
+class CPiece(ctypes.Structure):
+    """surefoot_piece."""
+
+    _fields_ = [
+        ("rank", c_uint32),
+        ("name", c_char_p),
+        ("offset", c_size_t),
+        ("bytes", c_size_t),
+        ("start", c_void_p),
+    ]
+
+
 # Result and arguments of each function. A handle is a number that is never an address, so void * holds it.
 _FUNCTIONS = {
     "surefoot_config_new": (c_void_p, [c_char_p]),
@@ -74,6 +103,10 @@ _FUNCTIONS = {
     "surefoot_checkpoint_need": (c_int, [c_void_p, POINTER(c_int)]),
     "surefoot_checkpoint_save": (c_int, [c_void_p, POINTER(CSaved)]),
     "surefoot_checkpoint_restart_into": (c_int, [c_void_p, POINTER(CPlacer), POINTER(CRestored)]),
+    "surefoot_checkpoint_restart_resized": (c_int, [c_void_p, c_char_p, POINTER(CRestored)]),
+    "surefoot_checkpoint_open_resized": (c_int, [c_void_p, POINTER(CResized)]),
+    "surefoot_checkpoint_resized_entry": (c_int, [c_void_p, c_size_t, POINTER(CEntry)]),
+    "surefoot_checkpoint_read_resized": (c_int, [c_void_p, POINTER(CPiece), c_size_t]),
     "surefoot_checkpoint_scrub": (c_int, [c_void_p]),
     "surefoot_checkpoint_finish": (c_int, [c_void_p]),
     "surefoot_checkpoint_close": (c_int, [c_void_p]),

@@ -27,6 +27,7 @@ class Jobs(Tiers):
             "memory": self.memory,
             "memory.slots": 4,
             "memory.protection": "checked",
+            "memory.threads": 2,
             "durable": self.ssd,
             "durable.keep": 3,
             "durable.queue_depth": 8,
@@ -51,7 +52,7 @@ class Jobs(Tiers):
             self.open(partner=False).close()
         with self.assertRaisesRegex(surefoot.OptionError, "0.*is not possible: complete checkpoints"):
             self.open(durable=self.ssd, durable_keep=0)
-        with self.assertRaisesRegex(surefoot.OptionError, "name a memory or a durable directory"):
+        with self.assertRaisesRegex(surefoot.OptionError, "name a memory, a durable or a shared directory"):
             self.open(memory=None)
 
     def test_names_that_cannot_be_one_are_refused(self) -> None:

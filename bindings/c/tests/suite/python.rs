@@ -1,6 +1,7 @@
 //! The Python package over this library: its own tests, run by the Python that is here.
 //!
-//! `SUREFOOT_PYTHON` names another one, such as that of an environment with NumPy, PyTorch and mpi4py.
+//! That is the first one with NumPy, PyTorch and mpi4py of the shell's and the distribution's. `SUREFOOT_PYTHON` names
+//! another one, such as that of an environment with newer versions.
 
 use super::build::{bindings, libraries};
 use std::process::Command;
@@ -9,10 +10,26 @@ use surefoot_testkit::not_run::not_run;
 /// The oldest Python that the package supports.
 const PYTHON_MIN: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
 
+/// What all of the tests need.
+const PACKAGES: &str = "import numpy, torch, mpi4py";
+
+/// The Python that runs the tests.
+fn python() -> String {
+    std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| {
+        let candidates = ["python3", "/usr/bin/python3"];
+        let complete = candidates.into_iter().find(|python| succeeds(python, PACKAGES));
+        complete.unwrap_or(candidates[0]).to_owned()
+    })
+}
+
+fn succeeds(python: &str, program: &str) -> bool {
+    Command::new(python).args(["-c", program]).output().is_ok_and(|output| output.status.success())
+}
+
 /// Runs a class of tests: all of them pass, or none runs on this machine, for the reason that they give.
 fn passes(test: &str, class: &str) {
-    let python = std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| "python3".into());
-    if !Command::new(&python).args(["-c", PYTHON_MIN]).status().is_ok_and(|status| status.success()) {
+    let python = python();
+    if !succeeds(&python, PYTHON_MIN) {
         return not_run(test, &format!("{python} is not there, or older than 3.9; install python3"));
     }
     let output = Command::new(&python)
@@ -51,6 +68,11 @@ fn python_jobs() {
 #[test]
 fn python_states() {
     passes("python_states", "test_state.States");
+}
+
+#[test]
+fn python_other_numbers_of_ranks() {
+    passes("python_other_numbers_of_ranks", "test_resized.Resized");
 }
 
 #[test]
