@@ -32,6 +32,7 @@ const COMPLETE: &[&str] = &[
     "yosys",
     "qemu-system-x86_64",
     "busybox",
+    "python3",
     "mpicc",
     "mpirun",
     "npm",
