@@ -44,6 +44,10 @@ enum surefoot_status {
 	SUREFOOT_STATUS_BUSY = -9,
 	/* A fault of this library; please report it. The handle can only be closed. */
 	SUREFOOT_STATUS_INTERNAL = -10,
+	/* The newest checkpoint was saved by another number of ranks: surefoot_checkpoint_restart_resized goes on from it.
+	 * Nothing was touched.
+	 */
+	SUREFOOT_STATUS_OTHER_RANKS = -11,
 };
 
 /* How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
@@ -209,8 +213,9 @@ int surefoot_checkpoint_save(surefoot_checkpoint *handle, struct surefoot_saved 
 /* Fills the regions and files from the newest checkpoint that all ranks can prove intact: from memory first, repaired
  * where it is bad, else from the durable tier, else from an older one. Collective.
  *
- * Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all; then nothing was touched.
- * surefoot_checkpoint_report says what was read, repaired or refused.
+ * Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all, and SUREFOOT_STATUS_OTHER_RANKS when the
+ * newest was saved by another number of ranks; then nothing was touched. surefoot_checkpoint_report says what was read,
+ * repaired or refused.
  *
  * Rules:
  * out is NULL or has room for a surefoot_restored.
@@ -262,6 +267,85 @@ const char *surefoot_checkpoint_notice(surefoot_checkpoint *handle);
  * failure in this thread. Never NULL; empty when nothing failed.
  */
 const char *surefoot_error_text(surefoot_checkpoint *handle);
+
+/* A checkpoint of any number of ranks that is open for reading. */
+struct surefoot_resized {
+	/* Its number. */
+	uint64_t generation;
+	/* When it was taken, CLOCK_REALTIME nanoseconds. */
+	uint64_t taken_realtime_ns;
+	/* How many ranks saved it. */
+	uint32_t ranks;
+	/* How many entries it has: regions and files of all those ranks. */
+	size_t entry_count;
+};
+
+/* A region or a file of one of the ranks that saved. */
+struct surefoot_entry {
+	/* The rank. */
+	uint32_t rank;
+	/* The region's name; of a routed file file: and its name. */
+	const char *name;
+	/* Its length. */
+	size_t bytes;
+};
+
+/* A piece of an entry, and room for it. */
+struct surefoot_piece {
+	/* The rank that saved it. */
+	uint32_t rank;
+	/* The entry's name. */
+	const char *name;
+	/* From where in it. */
+	size_t offset;
+	/* How many bytes are wanted. */
+	size_t bytes;
+	/* Room for them. */
+	void *start;
+};
+
+/* As surefoot_checkpoint_restart, from the newest checkpoint of any number of ranks. Collective.
+ *
+ * Where there were more or fewer, regions are found by their names: the parts that the old ranks saved under a name, in
+ * the order of the ranks, are one array of which each rank here gets as much as it registered, if that is all of it;
+ * what all of them had, of one length and the same content, everybody gets. A routed file of old rank r comes to rank
+ * r mod the number of ranks, and from ranks that are no more as NAME.rank-00007. Anything else is refused by name.
+ *
+ * left_out is NULL, or what the names of regions begin with that are not brought back where the numbers differ.
+ *
+ * Rules:
+ * left_out is NULL or a text that ends in a NUL. out is NULL or has room for a surefoot_restored.
+ */
+int surefoot_checkpoint_restart_resized(surefoot_checkpoint *handle, const char *left_out, struct surefoot_restored *out);
+
+/* Opens the newest checkpoint of any number of ranks whose parts all prove intact, for a program that reads them itself.
+ * Collective. It stays open until the next call of this or surefoot_checkpoint_close. Regions and files are left alone.
+ *
+ * Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all. surefoot_checkpoint_report says what this rank
+ * met.
+ *
+ * Rules:
+ * out is NULL or has room for a surefoot_resized.
+ */
+int surefoot_checkpoint_open_resized(surefoot_checkpoint *handle, struct surefoot_resized *out);
+
+/* Tells an entry of what surefoot_checkpoint_open_resized opened, by its number from 0. Not collective. The name is the
+ * handle's, and stays as long as the checkpoint is open.
+ *
+ * Rules:
+ * out has room for a surefoot_entry, or is NULL, which is refused.
+ */
+int surefoot_checkpoint_resized_entry(surefoot_checkpoint *handle, size_t number, struct surefoot_entry *out);
+
+/* Reads pieces of what surefoot_checkpoint_open_resized opened, checked and repaired, wherever they are. Collective:
+ * every rank passes the pieces that it wants, or none. When it fails, it fails on all ranks, and no piece holds anything
+ * useful.
+ *
+ * Rules:
+ * pieces has count of them, or is NULL with a count of 0; each has a name that ends in a NUL, and room for its bytes
+ * that no other piece has and nothing else uses until this call returns.
+ */
+int surefoot_checkpoint_read_resized(surefoot_checkpoint *handle, const struct surefoot_piece *pieces, size_t count);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@ module surefoot_checkpoint
 
   integer(c_int), parameter :: surefoot_status_ok = 0
   integer(c_int), parameter :: surefoot_status_nothing = 1
+  integer(c_int), parameter :: surefoot_status_other_ranks = -11
 
   type, bind(c) :: surefoot_saved
     integer(c_int64_t) :: generation
@@ -86,6 +87,14 @@ module surefoot_checkpoint
     function surefoot_checkpoint_restart(job, restored) bind(c) result(status)
       import :: c_ptr, c_int, surefoot_restored
       type(c_ptr), value :: job
+      type(surefoot_restored), intent(inout) :: restored
+      integer(c_int) :: status
+    end function
+
+    ! left_out: c_null_ptr, or what names begin with that are left out where the numbers of ranks differ.
+    function surefoot_checkpoint_restart_resized(job, left_out, restored) bind(c) result(status)
+      import :: c_ptr, c_int, surefoot_restored
+      type(c_ptr), value :: job, left_out
       type(surefoot_restored), intent(inout) :: restored
       integer(c_int) :: status
     end function

@@ -2,6 +2,7 @@
 
 use crate::group::{SurefootGroup, group};
 use crate::handle::Table;
+use crate::resized::Opened;
 use crate::status::{Failure, SurefootStatus, border, last_text, to_c};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -88,10 +89,11 @@ pub struct SurefootPlacer {
 unsafe impl Send for SurefootPlacer {}
 
 /// What an open handle stands for.
-struct Job {
-    checkpointer: Checkpointer,
+pub(crate) struct Job {
+    pub(crate) checkpointer: Checkpointer,
     reasons: CString,
-    report: CString,
+    pub(crate) report: CString,
+    pub(crate) resized: Option<Opened>,
     notices: VecDeque<String>,
     notice: CString,
     error: CString,
@@ -104,7 +106,10 @@ static JOBS: Table<Job> = Table::new("surefoot_checkpoint");
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// Runs a call on an open job, and keeps its failure's text there as well.
-fn on_job(handle: *mut SurefootCheckpoint, work: impl FnOnce(&mut Job) -> Result<SurefootStatus, Failure>) -> c_int {
+pub(crate) fn on_job(
+    handle: *mut SurefootCheckpoint,
+    work: impl FnOnce(&mut Job) -> Result<SurefootStatus, Failure>,
+) -> c_int {
     border(|| {
         JOBS.with(handle.addr(), |job| {
             let done = work(job);
@@ -130,7 +135,7 @@ fn text_of(handle: *mut SurefootCheckpoint, text: impl FnOnce(&mut Job) -> *cons
 ///
 /// # Safety
 /// `text` is NULL or the address of a text that ends in a NUL and is left alone as long as the result is used.
-unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(Failure::argument(format!("the {what} is NULL")));
     }
@@ -143,7 +148,7 @@ unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failur
 ///
 /// # Safety
 /// `out` is NULL or the address of room for the value.
-unsafe fn put<T>(out: *mut T, value: T) {
+pub(crate) unsafe fn put<T>(out: *mut T, value: T) {
     if !out.is_null() {
         // SAFETY: by the caller's promise.
         unsafe { out.write(value) };
@@ -243,6 +248,7 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
             checkpointer: Checkpointer::open(config, self::group(described)?)?,
             reasons: CString::default(),
             report: CString::default(),
+            resized: None,
             notices: VecDeque::new(),
             notice: CString::default(),
             error: CString::default(),
@@ -379,8 +385,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_save(handle: *mut SurefootCheckpoin
 /// Fills the regions and files from the newest checkpoint that all ranks can prove intact: from memory first, repaired
 /// where it is bad, else from the durable tier, else from an older one. Collective.
 ///
-/// Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all; then nothing was touched.
-/// surefoot_checkpoint_report says what was read, repaired or refused.
+/// Returns SUREFOOT_STATUS_NOTHING on all ranks when there is none at all, and SUREFOOT_STATUS_OTHER_RANKS when the
+/// newest was saved by another number of ranks; then nothing was touched. surefoot_checkpoint_report says what was read,
+/// repaired or refused.
 ///
 /// # Safety
 /// `out` is NULL or has room for a surefoot_restored.

@@ -23,8 +23,10 @@
 mod checkpoint;
 mod group;
 mod handle;
+mod resized;
 mod status;
 
 pub use checkpoint::*;
 pub use group::SurefootGroup;
+pub use resized::*;
 pub use status::SurefootStatus;

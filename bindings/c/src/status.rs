@@ -33,6 +33,9 @@ pub enum SurefootStatus {
     Busy = -9,
     /// A fault of this library; please report it. The handle can only be closed.
     Internal = -10,
+    /// The newest checkpoint was saved by another number of ranks: surefoot_checkpoint_restart_resized goes on from it.
+    /// Nothing was touched.
+    OtherRanks = -11,
 }
 
 /// Why a call failed.
@@ -72,6 +75,7 @@ impl Failure {
                 Error::OtherRank { .. } => SurefootStatus::OtherRank,
                 Error::NothingIntact { .. } => SurefootStatus::NothingIntact,
                 Error::NoRoom { .. } => SurefootStatus::NoRoom,
+                Error::OtherRanks { .. } => SurefootStatus::OtherRanks,
                 // An error that is newer than this table.
                 _ => SurefootStatus::Internal,
             },

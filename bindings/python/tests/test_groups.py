@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 import surefoot
 
-from .tiers import PATIENCE_S, Tiers, has
+from .tiers import PATIENCE_S, ROOT, Tiers, has
 
 
 class Table:
@@ -212,3 +212,24 @@ class MpiRanks(Tiers):
                 self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(f"from {number * 5} to {number * 5 + 5} of 3", ran.stdout, ran.stderr)
         self.assertTrue(os.listdir(self.memory))
+
+    def test_another_number_of_ranks_goes_on(self) -> None:
+        options = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        options["TMPDIR"] = str(self.home)
+        said = []
+        for ranks, steps in [(4, 6), (3, 11), (2, 12), (6, 17)]:
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), sys.executable]
+            command += [str(ROOT / "examples" / "resized.py"), str(steps), f"memory={self.memory}", "policy=memory"]
+            ran = subprocess.run(
+                command, env={**self.environment(), **options}, capture_output=True, text=True, timeout=PATIENCE_S
+            )
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            said.append(ran.stdout)
+        self.assertIn("at step 5: rank 0: generation 1 of 4 ranks", said[1])
+        self.assertIn("at step 10: rank 0: generation 2 of 3 ranks", said[2])
+        # Two ranks saved nothing of their own: it goes on from where three left it.
+        self.assertIn("at step 10: rank 0: generation 2 of 3 ranks", said[3])
+        self.memory.joinpath("resized").rename(self.home / "away")
+        command = [sys.executable, str(ROOT / "examples" / "resized.py"), "17", f"memory={self.memory}", "policy=memory"]
+        alone = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertIn(alone.stdout.strip(), said[3])

@@ -67,6 +67,14 @@ class Guide(Examples):
         real = [str(parameter) for parameter in inspect.signature(surefoot.Checkpoint).parameters.values()]
         self.assertEqual([word for word in said if word != "*"], [re.split("[=:]", word)[0] for word in real])
 
+    def test_an_array_that_is_cut_anew_goes_on(self) -> None:
+        expected = self.finished(self.example("resized.py", 12))
+        self.forget_everything()
+        self.finished(self.example("resized.py", 7))
+        lines = self.finished(self.example("resized.py", 12))
+        self.assertRegex(lines[0], "at step 5: rank 0: generation 1 from memory: .* all good")
+        self.assertEqual(lines[1:], expected)
+
     def test_arrays_alone_and_their_file_come_back(self) -> None:
         killed = self.example("regions.py")
         assert killed.stdout is not None

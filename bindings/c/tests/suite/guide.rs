@@ -4,8 +4,13 @@ use super::build::bindings;
 use std::fs;
 use surefoot_checkpoint::config::SETTINGS;
 
-const EXAMPLES: [&str; 4] =
-    ["examples/checkpoint.c", "examples/checkpoint_mpi.c", "examples/conjugate_gradient.c", "examples/stencil.c"];
+const EXAMPLES: [&str; 5] = [
+    "examples/checkpoint.c",
+    "examples/checkpoint_mpi.c",
+    "examples/checkpoint_resized.c",
+    "examples/conjugate_gradient.c",
+    "examples/stencil.c",
+];
 
 fn page(name: &str) -> String {
     fs::read_to_string(bindings().join("../../docs/guide").join(name)).unwrap()

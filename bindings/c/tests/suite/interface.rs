@@ -5,16 +5,16 @@ use std::ptr::{null, null_mut, without_provenance_mut};
 use std::sync::{Condvar, Mutex};
 use surefoot::*;
 
-const OK: c_int = SurefootStatus::Ok as c_int;
-const ARGUMENT: c_int = SurefootStatus::Argument as c_int;
+pub const OK: c_int = SurefootStatus::Ok as c_int;
+pub const ARGUMENT: c_int = SurefootStatus::Argument as c_int;
 
-fn text(at: *const c_char) -> String {
+pub fn text(at: *const c_char) -> String {
     assert!(!at.is_null());
     // SAFETY: the library's texts end in a NUL and are copied before the next call.
     unsafe { CStr::from_ptr(at) }.to_str().unwrap().to_owned()
 }
 
-fn error() -> String {
+pub fn error() -> String {
     text(surefoot_error_text(null_mut()))
 }
 
@@ -22,10 +22,10 @@ fn c(text: &str) -> CString {
     CString::new(text).unwrap()
 }
 
-struct Home(tempfile::TempDir);
+pub struct Home(pub tempfile::TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Home(tempfile::tempdir().unwrap())
     }
 
@@ -42,7 +42,7 @@ impl Home {
         }
     }
 
-    fn open(&self, settings: &[(&str, &str)]) -> *mut SurefootCheckpoint {
+    pub fn open(&self, settings: &[(&str, &str)]) -> *mut SurefootCheckpoint {
         let config = self.config(settings);
         let mut job = null_mut();
         // SAFETY: the handle's address is that of a pointer.
@@ -102,11 +102,15 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
                 surefoot_checkpoint_save(wrong, null_mut()),
                 surefoot_checkpoint_restart(wrong, null_mut()),
                 surefoot_checkpoint_restart_into(wrong, null(), null_mut()),
+                surefoot_checkpoint_restart_resized(wrong, null(), null_mut()),
+                surefoot_checkpoint_open_resized(wrong, null_mut()),
+                surefoot_checkpoint_resized_entry(wrong, 0, null_mut()),
+                surefoot_checkpoint_read_resized(wrong, null(), 0),
                 surefoot_checkpoint_scrub(wrong),
                 surefoot_checkpoint_finish(wrong),
             ]
         };
-        assert_eq!(refused, [ARGUMENT; 11], "{wrong:?}");
+        assert_eq!(refused, [ARGUMENT; 15], "{wrong:?}");
         assert!(out.is_null() && error().contains("surefoot_checkpoint"), "{}", error());
         assert_eq!(surefoot_checkpoint_close(wrong), if wrong.is_null() { OK } else { ARGUMENT });
         assert!(

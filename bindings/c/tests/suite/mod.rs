@@ -5,4 +5,5 @@ mod interface;
 mod mpi;
 mod plain;
 mod python;
+mod resized;
 mod run;

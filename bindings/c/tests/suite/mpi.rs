@@ -73,6 +73,40 @@ fn a_rank_whose_memory_is_gone_comes_back_from_its_partner() {
     assert_eq!(line(&text, "after 50 steps"), line(&whole, "after 50 steps"));
 }
 
+#[test]
+fn a_job_that_is_killed_goes_on_with_other_numbers_of_ranks() {
+    let tiers = Tiers::new();
+    let test = "a_job_that_is_killed_goes_on_with_other_numbers_of_ranks";
+    let Some(program) = mpi(test, "examples/checkpoint_resized.c", &tiers.path("tmp")) else { return };
+    let whole = text_of(mpirun(1, &tiers, &program).arg("160").args(Tiers::new().settings(&["policy=never"])));
+    let settings = tiers.settings(&["policy=memory"]);
+    let mut before = None;
+    for (number, ranks) in [4u32, 3, 2, 6].into_iter().enumerate() {
+        let mut running = Running::start(mpirun(ranks, &tiers, &program).arg("1000000").args(&settings));
+        // Two, so that the slots of the ranks before are written over as well.
+        for _ in 0..2 {
+            running.until(|line| line.ends_with(": saved")).unwrap();
+        }
+        let victim = number as u32 % ranks;
+        let begins = format!("rank {victim} is process ");
+        let process = running.seen.iter().find_map(|line| line.strip_prefix(&begins)).unwrap().parse().unwrap();
+        kill(process, &program);
+        assert!(!running.end(), "a job whose rank was killed ended well");
+        let text = running.seen.join("\n");
+        let restarts = text.lines().filter(|line| line.starts_with("at step ")).collect::<Vec<_>>();
+        if let Some(before) = before {
+            let of = format!(" of {before} ranks: ");
+            assert!(restarts.len() == ranks as usize && restarts.iter().all(|line| line.contains(&of)), "{text}");
+        } else {
+            assert!(restarts.is_empty(), "{text}");
+        }
+        before = Some(ranks);
+    }
+    let text = text_of(mpirun(4, &tiers, &program).arg("160").args(&settings));
+    assert!(text.contains(" of 6 ranks: "), "{text}");
+    assert_eq!(line(&text, "after 160 steps"), line(&whole, "after 160 steps"));
+}
+
 /// Kills one rank of a job soon after a save began; returns whether that save was still under way.
 fn kill_in_a_save(running: &mut Running, program: &Path, rank: u32, delay: Duration) -> Option<bool> {
     let begins = format!("rank {rank} is process ");

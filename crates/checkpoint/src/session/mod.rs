@@ -82,6 +82,8 @@ pub struct Checkpointer {
     /// How many were taken before it came back from a checkpoint of another number of ranks, whose memory is to be given
     /// back.
     resized_at: Option<u64>,
+    /// What the names of regions begin with that a restart with another number of ranks leaves out.
+    left_out: Option<String>,
     began: Instant,
     /// The highest number that any rank has seen.
     number: u64,
@@ -115,6 +117,7 @@ impl Checkpointer {
             files: tiers.files,
             nodes: Nodes::of(&*group, &host)?,
             resized_at: None,
+            left_out: None,
             host,
             began: Instant::now(),
             number: 0,

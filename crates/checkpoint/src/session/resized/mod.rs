@@ -116,6 +116,18 @@ impl Checkpointer {
         restored
     }
 
+    /// As [`Checkpointer::restart_resized`], without the regions whose names begin with this: what a layer above keeps
+    /// for itself. With as many ranks as saved nothing is left out.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::restart_resized`].
+    pub fn restart_resized_without(&mut self, beginning: &str) -> Result<Option<Restored>, Error> {
+        self.left_out = Some(beginning.to_owned());
+        let restored = self.restart_resized();
+        self.left_out = None;
+        restored
+    }
+
     fn restart_of_any_size(&mut self) -> Result<Option<Restored>, Error> {
         self.finish_drains(true)?;
         let (own, mut seen) = self.own_generations()?;
@@ -266,8 +278,11 @@ impl Checkpointer {
             Ok(resized) => resized,
             Err(why) => return Ok(Err(why)),
         };
-        let registered: Vec<Vec<RegionEntry>> = gather(self, &self.regions.entries())?;
-        let plan = place::plan(&resized.parts, &registered, self.group.rank());
+        let is_left_out = |name: &str| self.left_out.as_ref().is_some_and(|beginning| name.starts_with(beginning));
+        let mut own = self.regions.entries();
+        own.retain(|region| !is_left_out(&region.name));
+        let registered: Vec<Vec<RegionEntry>> = gather(self, &own)?;
+        let plan = place::plan(&resized.parts, &registered, self.group.rank(), &is_left_out);
         let plan = plan.map_err(|why| Error::NothingIntact { why });
         let plan = match told_on_all(agreement::all_or_none(&*self.group, plan))? {
             Ok(plan) => plan,

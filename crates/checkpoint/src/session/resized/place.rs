@@ -45,12 +45,18 @@ pub(super) struct Plan {
 /// Where a region lies in the old ranks' payloads: rank, offset and length, in the order of the ranks.
 type Saved<'a> = BTreeMap<&'a str, Vec<(u32, u64, u64)>>;
 
-/// What new rank `own` gets of the parts of all old ranks, by what all new ranks registered.
+/// What new rank `own` gets of the parts of all old ranks, by what all new ranks registered, without what is left out.
 ///
 /// # Errors
 /// What cannot be placed, by name; the same on all ranks.
-pub(super) fn plan(parts: &[Manifest], registered: &[Vec<RegionEntry>], own: u32) -> Result<Plan, String> {
-    let saved = saved(parts);
+pub(super) fn plan(
+    parts: &[Manifest],
+    registered: &[Vec<RegionEntry>],
+    own: u32,
+    is_left_out: &dyn Fn(&str) -> bool,
+) -> Result<Plan, String> {
+    let mut saved = saved(parts);
+    saved.retain(|name, _| !is_left_out(name));
     let mut wanted: BTreeMap<&str, Vec<(u32, u64)>> = BTreeMap::new();
     for (rank, regions) in registered.iter().enumerate() {
         for region in regions {
@@ -194,6 +200,10 @@ mod tests {
         Stretch { part, offset, bytes, name: name.into(), into }
     }
 
+    fn planned(parts: &[Manifest], here: &[Vec<RegionEntry>], own: u32) -> Result<Plan, String> {
+        plan(parts, here, own, &|_| false)
+    }
+
     #[test]
     fn arrays_are_cut_anew_names_are_found_and_what_is_the_same_is_given_to_all() {
         let parts = [
@@ -205,7 +215,7 @@ mod tests {
             entries(&[("step", 8), ("u", 25), ("field[0]", 5), ("field[2]", 7)]),
             entries(&[("field[1]", 6), ("u", 35), ("step", 8)]),
         ];
-        let first = plan(&parts, &here, 0).unwrap();
+        let first = planned(&parts, &here, 0).unwrap();
         let wanted = [
             stretch(0, 18, 5, "field[0]", 0),
             stretch(2, 38, 7, "field[2]", 0),
@@ -215,7 +225,7 @@ mod tests {
         ];
         assert_eq!(first.stretches, wanted);
         assert_eq!(first.same, [("step".to_owned(), vec![0, 20, 0])]);
-        let second = plan(&parts, &here, 1).unwrap();
+        let second = planned(&parts, &here, 1).unwrap();
         let wanted = [
             stretch(1, 28, 6, "field[1]", 0),
             stretch(0, 0, 8, "step", 0),
@@ -228,26 +238,28 @@ mod tests {
     #[test]
     fn what_has_no_place_is_refused_by_name() {
         let parts = [part(0, 2, &[("u", 10), ("v", 4)]), part(1, 2, &[("u", 10), ("v", 5)])];
-        let refused = |here: &[Vec<RegionEntry>]| plan(&parts, here, 0).unwrap_err();
+        let refused = |here: &[Vec<RegionEntry>]| planned(&parts, here, 0).unwrap_err();
         assert!(refused(&[entries(&[("u", 20)])]).contains("\"v\" that no rank registered"));
         assert!(refused(&[entries(&[("u", 20), ("v", 9), ("w", 0)])]).contains("no region \"w\""));
         assert!(refused(&[entries(&[("u", 19), ("v", 9)])]).contains("20 bytes on its 2 ranks there, and 19 on 1"));
         assert!(refused(&[entries(&[("u", 20), ("v", 5)])]).contains("\"v\""), "it has two lengths there");
+        let without = plan(&parts, &[entries(&[("u", 20)])], 0, &|name| name.starts_with('v')).unwrap();
+        assert_eq!(without.stretches.len(), 2);
     }
 
     #[test]
     fn a_file_goes_to_the_rank_that_comes_round_and_keeps_its_name_where_it_can() {
         let parts: Vec<Manifest> = (0..5).map(|rank| part(rank, 5, &[("file:log", 10 + u64::from(rank))])).collect();
         let here = vec![Vec::new(); 2];
-        let names: Vec<Vec<RegionEntry>> = (0..2).map(|own| plan(&parts, &here, own).unwrap().files).collect();
+        let names: Vec<Vec<RegionEntry>> = (0..2).map(|own| planned(&parts, &here, own).unwrap().files).collect();
         assert_eq!(names[0], entries(&[("file:log", 10), ("file:log.rank-00002", 12), ("file:log.rank-00004", 14)]));
         assert_eq!(names[1], entries(&[("file:log", 11), ("file:log.rank-00003", 13)]));
-        assert!(plan(&parts, &vec![Vec::new(); 9], 7).unwrap().files.is_empty());
+        assert!(planned(&parts, &vec![Vec::new(); 9], 7).unwrap().files.is_empty());
         let long = "x".repeat(NAME_BYTES_MAX - PREFIX.len());
         let parts = [part(0, 2, &[]), part(1, 2, &[(&format!("{PREFIX}{long}"), 1)])];
-        assert!(plan(&parts, &[Vec::new()], 0).unwrap_err().contains("of rank 1"));
+        assert!(planned(&parts, &[Vec::new()], 0).unwrap_err().contains("of rank 1"));
         let parts = [part(0, 2, &[("file:a.rank-00001", 1)]), part(1, 2, &[("file:a", 1)])];
-        assert!(plan(&parts, &[Vec::new()], 0).unwrap_err().contains("no name here for the file \"a\""));
+        assert!(planned(&parts, &[Vec::new()], 0).unwrap_err().contains("no name here for the file \"a\""));
     }
 
     proptest! {
@@ -265,7 +277,7 @@ mod tests {
             let here: Vec<Vec<RegionEntry>> = cuts.windows(2).map(|cut| entries(&[("u", cut[1] - cut[0])])).collect();
             let starts: Vec<u64> = old.iter().scan(0, |at, bytes| { *at += bytes; Some(*at - bytes) }).collect();
             for own in 0..here.len() {
-                let got = plan(&parts, &here, own as u32).unwrap();
+                let got = planned(&parts, &here, own as u32).unwrap();
                 // Which byte of the whole array each byte here is.
                 let mut bytes = vec![None; here[own][0].bytes as usize];
                 for stretch in &got.stretches {
