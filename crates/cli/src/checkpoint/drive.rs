@@ -178,6 +178,8 @@ fn state(root: &Root) -> (CapabilityState, String, &'static str) {
     const PUBLISH: &str = "run `surefoot checkpoint drive --write` as root, or enable surefoot-drives.timer";
     let entries = fs::read_dir(root.sys("class/block")).into_iter().flatten().flatten().take(DEVICES_MAX);
     let kinds: Vec<Kind> = entries
+        // Of a drive with several NVMe controllers each path is there as well, hidden.
+        .filter(|entry| !root.read(entry.path().join("hidden")).is_ok_and(|text| text.trim() == "1"))
         .filter(|entry| !entry.path().join("partition").exists())
         .map(|entry| Identity::read(root, &entry.file_name().to_string_lossy()))
         .filter(|drive| drive.size_bytes > 0 && !(drive.kind == Kind::Scsi && drive.is_rotational))

@@ -76,6 +76,9 @@ fn status_says_what_this_process_may_ask() {
     let host = |name: &str, capabilities: &str| {
         HostTree::new()
             .file(format!("sys/class/block/{name}/size"), "1000\n")
+            .file(format!("sys/class/block/{name}/hidden"), "0\n")
+            .file("sys/class/block/nvme0c0n1/size", "1000\n")
+            .file("sys/class/block/nvme0c0n1/hidden", "1\n")
             .file(format!("sys/class/block/{name}/queue/rotational"), "0\n")
             .file(format!("sys/class/block/{name}p1/partition"), "1\n")
             .file("proc/self/status", format!("CapEff:\t{capabilities}\n"))
