@@ -120,7 +120,7 @@ static void read_notices(void)
 			became_durable(durable.taken_s[generation % TAKEN_MAX]);
 			total.ssd_s += took_s;
 		} else {
-			total.failed_count++;
+			total.failed_count += strstr(notice, "did not become durable") != NULL;
 			if (group.rank == 0)
 				fprintf(stderr, "%s\n", notice);
 		}

@@ -3,7 +3,8 @@
 //! All are at full size: seconds through the scale; shares and bytes per second as they are.
 
 use super::Spread;
-use super::paper::{Measured, Saver, Setup, Went};
+use super::paper::{Saver, Setup};
+use super::printed::{Measured, Went};
 use crate::controller::YEAR_S;
 use crate::simulate::{Kind, POWER};
 
@@ -204,7 +205,7 @@ pub fn share_of_plain(cells: &[Cell], saver: Saver) -> Option<Spread> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::measure::paper::tests::printed;
+    use crate::measure::printed::tests::printed;
 
     fn setup() -> Setup {
         Setup { iterations: 4, scale: 0.02, ranks: 2, ..Setup::default() }

@@ -2,6 +2,7 @@
 
 pub mod figures;
 pub mod paper;
+pub mod printed;
 pub mod tiers;
 
 /// The middle of some numbers, and how far they spread.
