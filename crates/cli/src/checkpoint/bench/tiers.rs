@@ -64,42 +64,52 @@ fn measure(directory: &Path, bytes: usize, rounds: usize) -> anyhow::Result<Vec<
             let _ = write!(io::stderr(), "\r{}: round {round} of {rounds}   ", directory.display());
         }
     };
-    let rows: Vec<(&'static str, Spread, Option<(&'static str, Spread)>)>;
     let tier = if is_in_memory(own.path())? { "memory" } else { "durable" };
-    if tier == "memory" {
+    let rows = if tier == "memory" {
         let found = tiers::memory(own.path(), bytes, rounds, &mut step)?;
-        rows = vec![
-            ("copy", found.copy_s, None),
-            ("fresh_file", found.fresh_file_s, None),
-            ("checkpoint", found.save_s, Some(("copy", found.copy_s))),
-            ("read", found.read_s, None),
-            ("restart", found.restart_s, Some(("read", found.read_s))),
-        ];
+        vec![
+            row("copy", found.copy_s, None),
+            row("fresh_file", found.fresh_file_s, None),
+            row("checkpoint", found.save_s, Some(("copy", found.copy_s))),
+            row("read", found.read_s, None),
+            row("restart", found.restart_s, Some(("read", found.read_s))),
+        ]
     } else {
         let found = tiers::durable(own.path(), bytes, rounds, &mut step)?;
-        rows = vec![
-            ("plain_write_and_fsync", found.plain_s, None),
-            ("checkpoint", found.save_s, Some(("plain_write_and_fsync", found.plain_s))),
-            ("restart", found.restart_s, None),
-        ];
-    }
+        vec![
+            row("plain_write_and_fsync", found.plain_s, None),
+            row("checkpoint", found.save_s, Some(("plain_write_and_fsync", found.plain_s))),
+            row("restart", found.restart_s, None),
+        ]
+    };
     if is_shown {
         let _ = write!(io::stderr(), "\r{:60}\r", "");
     }
-    let line = |(measure, spread, against): (&'static str, Spread, Option<(&'static str, Spread)>)| TierLine {
+    let line = |row: Row| TierLine {
         directory,
         tier,
-        measure,
+        measure: row.measure,
         size_bytes: bytes,
-        median_s: spread.median,
-        lower_quartile_s: spread.lower,
-        upper_quartile_s: spread.upper,
-        bytes_per_s: bytes as f64 / spread.median,
-        against: against.map(|(name, _)| name),
-        ratio: against.map(|(_, other)| spread.median / other.median),
-        round_count: spread.count,
+        median_s: row.seconds.median,
+        lower_quartile_s: row.seconds.lower,
+        upper_quartile_s: row.seconds.upper,
+        bytes_per_s: bytes as f64 / row.seconds.median,
+        against: row.against.map(|(name, _)| name),
+        ratio: row.against.map(|(_, other)| row.seconds.median / other.median),
+        round_count: row.seconds.count,
     };
     Ok(rows.into_iter().map(line).collect())
+}
+
+/// What was measured, and what it stands beside.
+struct Row {
+    measure: &'static str,
+    seconds: Spread,
+    against: Option<(&'static str, Spread)>,
+}
+
+fn row(measure: &'static str, seconds: Spread, against: Option<(&'static str, Spread)>) -> Row {
+    Row { measure, seconds, against }
 }
 
 /// Whether a directory is on a file system that is in memory: by the type of the mount that it is on, as
