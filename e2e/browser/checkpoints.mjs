@@ -140,16 +140,17 @@ const CHECKS = {
       const wide = await page.evaluate(() => [document.documentElement].filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.scrollWidth} > ${one.clientWidth}`));
       assert.deepEqual(wide, [], `${width} px`);
     }
-    await page.screenshot({ path: join(folder, `${mode}-400.png`), fullPage: true });
-    await page.setViewportSize({ width: 1150, height: 900 });
     const fewer = part("decisions").getByRole("button", { name: /^Show the last/ });
     if ((await fewer.count()) > 0) await fewer.click();
+    await page.screenshot({ path: join(folder, `${mode}-400.png`), fullPage: true });
+    await page.setViewportSize({ width: 1150, height: 900 });
     await page.mouse.move(0, 0);
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
+    await page.evaluate(() => new Promise((resolve) => (scrollTo(0, 0), requestAnimationFrame(resolve))));
     const box = await part("job").boundingBox();
-    const end = await part("decisions").boundingBox();
+    const end = await part("decisions").locator("li").nth(7).boundingBox();
     assert.ok(box && end);
-    await page.screenshot({ path: join(folder, "picture.png"), fullPage: true, clip: { x: box.x - 8, y: box.y - 8, width: box.width + 16, height: end.y - box.y + 250 } });
+    const clip = { x: box.x - 8, y: box.y - 8, width: box.width + 16, height: end.y + end.height - box.y + 8 };
+    await page.screenshot({ path: join(folder, "picture.png"), fullPage: true, clip });
     await page.setViewportSize({ width: 1400, height: 1000 });
   },
   async "a paused page, and another one, ask for no checkpoints"({ page, part }) {

@@ -77,6 +77,8 @@ impl Program {
                 job.checkpoint().unwrap();
                 let next = Instant::now() + every;
                 while Instant::now() < next && !ends.load(Ordering::Relaxed) {
+                    // As a program asks in each of its steps; so it is noticed soon when a copy is durable.
+                    job.need_checkpoint().unwrap();
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 if ends.load(Ordering::Relaxed) || step == u8::MAX {

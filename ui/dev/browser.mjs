@@ -276,6 +276,46 @@ await on("a thousand raisers with ten thousand frames open and zoom fast enough"
   assert.ok(moved < 200, "moving the pointer draws nothing anew");
 });
 
+await on("a thousand checkpoints with their decisions open and move on fast enough", { scenario: "large", query: "?view=checkpoints" }, async ({ page, part }) => {
+  await part("jobs").getByRole("button", { name: "cfd/wing" }).click();
+  await part("generations").getByRole("button", { name: /^Show all/ }).click();
+  await part("decisions").getByRole("button", { name: /^Show/ }).click();
+  assert.ok((await part("generations").locator("tbody tr").count()) > 1000);
+  // A second of the clock, an answer of the server, and the pointer on the strip.
+  await page.evaluate(() => {
+    const seen = /** @type {any} */ (globalThis);
+    seen.longest = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (seen.longest = Math.max(seen.longest, entry.duration)))).observe({ type: "longtask" });
+  });
+  const box = await part("strip").locator("svg[role=img]").boundingBox();
+  assert.ok(box);
+  for (let at = 0; at < 60; at += 1) await page.mouse.move(box.x + 64 + ((box.width - 80) * at) / 60, box.y + 10);
+  await page.waitForTimeout(7000);
+  const longest = await page.evaluate(() => /** @type {any} */ (globalThis).longest);
+  console.log(`        longest task with a thousand checkpoints and 400 decisions: ${Math.round(longest)} ms`);
+});
+
+await on("where no directory of checkpoints is named the page says how to", { scenario: "quiet", query: "?view=checkpoints" }, async ({ part }) => {
+  await part("checkpoints-none").getByText("Nobody said where checkpoints lie").waitFor();
+  assert.match(await part("watch-command").innerText(), /^surefoot watch --checkpoints/);
+});
+
+await on("directories without a job say so", { scenario: "reduced", query: "?view=checkpoints" }, async ({ part }) => {
+  await part("jobs-none").getByText("No job has saved anything").waitFor();
+});
+
+await on("a job in trouble comes first, and what it says stays words", { query: "?view=checkpoints", faultsExpected: true }, async ({ page, part, server }) => {
+  assert.equal(await part("job").getAttribute("data-job"), "training", "it runs, and its durable copy is too old");
+  await part("jobs").getByRole("button", { name: "broken" }).click();
+  assert.match(await part("decisions").innerText(), /Something that this page does not know/);
+  assert.equal(await page.locator("img").count(), 0);
+  server.control.broken = true;
+  await part("checkpoints-problem").waitFor();
+  assert.match(await part("checkpoints-problem").innerText(), /What is shown is the last that came/);
+  server.control.broken = false;
+  await part("checkpoints-problem").waitFor({ state: "detached", timeout: 20_000 });
+});
+
 await on("pause asks nothing of the server, resume catches up", {}, async ({ page, part, server }) => {
   await part("ledger").waitFor();
   await part("pause").click();

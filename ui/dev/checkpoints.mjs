@@ -107,6 +107,11 @@ export function makeCheckpoints(scenario, nowNs) {
   if (scenario === "reduced") return { ...known, looked_realtime_ns: nowNs };
   const drive = { name: "nvme0n1", model: "a drive", notes: [], percent_used: { value: 12, source: "nvme_health_log" }, written_bytes: { value: 1.7e15, source: "nvme_health_log" }, rated_bytes: { value: 14.6e15, source: "rating_table" } };
   const first = makeJob("cfd/wing", scenario === "large" ? 1199 : 90, 30, nowNs);
+  if (scenario === "large") {
+    const [, , durable] = first.generations;
+    const older = (/** @type {number} */ at) => ({ ...durable, number: 1000 - at, nonce: at.toString(16).padStart(16, "0"), taken_realtime_ns: nowNs - (at + 40) * 30e9 });
+    first.generations.push(...Array.from({ length: 1000 }, (_, at) => older(at)));
+  }
   const late = makeJob("training", 3, 30, nowNs - 3600e9);
   const hostile = makeJob("broken", 20, 30, nowNs);
   hostile.is_running = false;

@@ -63,6 +63,11 @@ function Running({ job }: { job: Job }) {
   );
 }
 
+/** Within a sentence; names in capitals stay. */
+function lowered(words: string): string {
+  return words.charAt(0).toLowerCase() + words.slice(1);
+}
+
 function facts(job: Job, nowNs: number): [string, string, string][] {
   const known: [string, string, string][] = [];
   const boundS = job.state?.staleness_max_s ?? null;
@@ -78,7 +83,7 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
   }
   const session = job.state;
   if (!session) return known;
-  const decided = Object.entries(session.decided).map(([place, times]) => `${count(times)} ${placeWords(place).toLowerCase()}`);
+  const decided = Object.entries(session.decided).map(([place, times]) => `${count(times)} ${lowered(placeWords(place))}`);
   known.push(["Decisions", count(Object.values(session.decided).reduce((sum, times) => sum + times, 0)), decided.join("; ")]);
   known.push(["Time in checkpoints", share(session.checkpoint_s, session.session_s), `of ${seconds(session.session_s)} of this session`]);
   const rate = session.session_s > 0 ? session.durable_bytes / session.session_s : 0;
