@@ -11,10 +11,12 @@ use surefoot_checkpoint::{Alone, Checkpointer, Policy};
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::Root;
 
-/// A memory and a durable tier, and a job's state.
+/// Length of a job's state.
+const STATE_BYTES: usize = 50_000;
+
+/// A memory and a durable tier.
 struct Job {
     home: tempfile::TempDir,
-    state: Vec<u8>,
 }
 
 impl Job {
@@ -23,14 +25,14 @@ impl Job {
         for tier in ["memory", "ssd"] {
             fs::create_dir(home.path().join(tier)).unwrap();
         }
-        Job { home, state: vec![7; 50_000] }
+        Job { home }
     }
 
     fn path(&self, below: &str) -> PathBuf {
         self.home.path().join(below)
     }
 
-    fn open(&mut self, name: &str, policy: Policy) -> Checkpointer {
+    fn open(&self, name: &str, policy: Policy) -> Checkpointer {
         let ssd = self.path("ssd");
         let mut config = surefoot_checkpoint::Config::new(name, self.path("memory"), Some(ssd));
         config.policy = policy;
@@ -40,13 +42,12 @@ impl Job {
             config.set(&format!("endurance.{name}"), value).unwrap();
         }
         let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
-        // SAFETY: the state outlives every session of these tests, and is left alone during their calls.
-        unsafe { job.protect("state", self.state.as_mut_ptr(), self.state.len()).unwrap() };
+        fs::write(job.route_file("state").unwrap(), vec![7; STATE_BYTES]).unwrap();
         job
     }
 
     /// A session with four checkpoints, of which the second and the fourth are durable.
-    fn run(&mut self, name: &str) -> Checkpointer {
+    fn run(&self, name: &str) -> Checkpointer {
         let mut job = self.open(name, Policy::Fixed(Fixed::EveryNth(2)));
         job.restart().unwrap();
         for _ in 0..4 {
@@ -86,7 +87,7 @@ fn row(number: u64, tier: &str, state: &str) -> (u64, String, String) {
 
 #[test]
 fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
-    let mut job = Job::new();
+    let job = Job::new();
     let running = job.run("cfd/wing");
     let server = server(&[job.home.path().to_owned()]);
     let answer = look(&server, "the job", |answer| answer["jobs"][0]["is_running"] == true);
@@ -131,7 +132,7 @@ fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
 
 #[test]
 fn what_is_missing_is_said() {
-    let mut job = Job::new();
+    let job = Job::new();
     drop(job.run("wing"));
     let ssd: Vec<PathBuf> = fs::read_dir(job.path("ssd/wing")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let of = |number: &str| ssd.iter().find(|path| path.to_string_lossy().contains(number)).unwrap();
@@ -177,7 +178,7 @@ fn where_no_directory_is_named_it_says_how_to() {
 
 #[test]
 fn drives_are_shown_where_their_wear_is_published() {
-    let mut job = Job::new();
+    let job = Job::new();
     drop(job.run("wing"));
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir_all(tree.path().join("run/surefoot")).unwrap();
@@ -216,7 +217,7 @@ fn drives_are_shown_where_their_wear_is_published() {
 
 #[test]
 fn metrics_and_health_know_the_age_of_the_durable_copy() {
-    let mut job = Job::new();
+    let job = Job::new();
     drop(job.run("wing"));
     let policy = Surefoot { staleness_max_s: 0.001, ..Surefoot::default() };
     let mut running = job.open("bound/to-age", Policy::Surefoot(policy));
@@ -255,7 +256,7 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
 
 #[test]
 fn a_shared_directory_is_told_from_the_ssd_by_what_its_job_says() {
-    let mut job = Job::new();
+    let job = Job::new();
     fs::create_dir(job.path("scratch")).unwrap();
     symlink(job.path("scratch"), job.path("link")).unwrap();
     let mut config = surefoot_checkpoint::Config::new("wing", job.path("memory"), Some(job.path("ssd")));
@@ -263,8 +264,7 @@ fn a_shared_directory_is_told_from_the_ssd_by_what_its_job_says() {
     config.set("shared", job.path("link").to_str().unwrap()).unwrap();
     config.set("shared.every", "1").unwrap();
     let mut running = Checkpointer::open(config, Box::new(Alone)).unwrap();
-    // SAFETY: the state outlives the session, and is left alone during its calls.
-    unsafe { running.protect("state", job.state.as_mut_ptr(), job.state.len()).unwrap() };
+    fs::write(running.route_file("state").unwrap(), vec![7; STATE_BYTES]).unwrap();
     running.checkpoint().unwrap();
     running.finish().unwrap();
     let server = server(&[job.path("memory"), job.path("ssd"), job.path("scratch")]);
