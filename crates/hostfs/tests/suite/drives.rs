@@ -38,7 +38,7 @@ fn emulated_drives_tell_their_wear_to_a_real_kernel() {
         fs::File::create(&path).unwrap().set_len(64 * MIB).unwrap();
         format!("if=none,id={name},format=raw,file={}", path.display())
     };
-    let modules = ["nvme", "ahci", "sd_mod", "crc32c_generic", "ext4"];
+    let modules = ["nvme", "ahci", "sd_mod", "crc32c_generic", "ext4", "loop", "overlay"];
     let mut guest = modules.iter().fold(guest, |guest, module| guest.with_module(module));
     for words in [
         ["-drive", &image("flash"), "-device", "nvme,drive=flash,serial=plain"],
@@ -82,6 +82,28 @@ fn drive<'a>(report: &'a DriveReport, serial: &str) -> &'a DriveWear {
     let found = report.drives.iter().filter(|drive| drive.serial.as_deref() == Some(serial)).collect::<Vec<_>>();
     assert_eq!(found.len(), 1, "{serial}: {report:#?}");
     found[0]
+}
+
+/// A loop device that shows a file on /mnt, and an overlay whose upper directory is there, lead to the drive.
+fn leads_down_from_above(root: &Root, name: &str) {
+    let run = |words: &str| {
+        let mut words = words.split(' ');
+        assert!(Command::new(format!("/bin/{}", words.next().unwrap())).args(words).status().unwrap().success());
+    };
+    fs::File::create("/mnt/image").unwrap().set_len(MIB).unwrap();
+    run("losetup /dev/loop0 /mnt/image");
+    ["/mnt/up", "/mnt/work", "/lower", "/merged"].iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    run("mount -t overlay -o lowerdir=/lower,upperdir=/mnt/up,workdir=/mnt/work overlay /merged");
+    for path in ["/dev/loop0", "/mnt/image", "/merged", "/mnt/up"] {
+        let report = survey(root, &[PathBuf::from(path)], 1).unwrap().unwrap();
+        assert_eq!(report.drives.iter().map(|drive| &*drive.name).collect::<Vec<_>>(), [name], "{path}");
+    }
+    // A job in the overlay sees a number that is no device's; the report of all drives knows it.
+    let number = fs::metadata("/merged").unwrap().dev();
+    assert_eq!(libc::major(number), 0);
+    let all = survey(root, &[], 1).unwrap().unwrap();
+    let number = format!("0:{}", libc::minor(number));
+    assert_eq!(all.beneath(&number).map(|drive| &*drive.name).collect::<Vec<_>>(), [name], "{all:#?}");
 }
 
 /// In the guest: what is written is counted by the drive, and a directory on it leads to it.
@@ -132,6 +154,7 @@ fn inside_a_guest() {
     assert_eq!(beneath.drives.iter().map(|drive| &drive.name).collect::<Vec<_>>(), [&name]);
     assert_eq!(beneath.beneath(&number).count(), 1, "{number}: {beneath:#?}");
     assert!(fs::metadata(format!("/sys/fs/ext4/{name}p1/lifetime_write_kbytes")).is_ok());
+    leads_down_from_above(&root, &name);
     let sata = drive(&after, "SATA1");
     assert_eq!(surefoot_hostfs::drive::Identity::read(&root, &sata.name).kind, Kind::Scsi);
     match smartctl::program() {
