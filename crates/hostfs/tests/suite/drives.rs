@@ -38,7 +38,7 @@ fn emulated_drives_tell_their_wear_to_a_real_kernel() {
         fs::File::create(&path).unwrap().set_len(64 * MIB).unwrap();
         format!("if=none,id={name},format=raw,file={}", path.display())
     };
-    let modules = ["nvme", "ahci", "sd_mod", "crc32c_generic", "ext4", "loop", "overlay"];
+    let modules = ["nvme", "ahci", "sd_mod", "crc32c_generic", "ext4", "loop", "overlay", "dm_mod"];
     let mut guest = modules.iter().fold(guest, |guest, module| guest.with_module(module));
     for words in [
         ["-drive", &image("flash"), "-device", "nvme,drive=flash,serial=plain"],
@@ -50,10 +50,14 @@ fn emulated_drives_tell_their_wear_to_a_real_kernel() {
     ] {
         guest = guest.with_device(&words);
     }
-    if let Some(program) = smartctl::program() {
-        guest = guest.with_file(&program, "/usr/sbin/smartctl");
-        for library in libraries(&program) {
-            guest = guest.with_file(&library, library.to_str().unwrap());
+    for (program, what) in [("/usr/sbin/smartctl", "a SATA drive's own counts"), ("/usr/sbin/dmsetup", "volumes")] {
+        let program = Path::new(program);
+        if !program.is_file() {
+            not_run(&format!("{test}, {what}"), &format!("{} is not installed", program.display()));
+            continue;
+        }
+        for file in libraries(program).into_iter().chain([program.to_owned()]) {
+            guest = guest.with_file(&file, file.to_str().unwrap());
         }
     }
     let arguments = ["drives::inside_", "--ignored", "--nocapture", "--test-threads=1"];
@@ -106,6 +110,27 @@ fn leads_down_from_above(root: &Root, name: &str) {
     assert_eq!(all.beneath(&number).map(|drive| &*drive.name).collect::<Vec<_>>(), [name], "{all:#?}");
 }
 
+/// A volume on a volume, and one that is striped over two drives.
+fn leads_down_from_volumes(root: &Root, nvme: &str, sata: &str) {
+    if !Path::new("/usr/sbin/dmsetup").is_file() {
+        return;
+    }
+    for (volume, table, wanted) in [
+        ("lower", format!("0 20000 linear /dev/{nvme} 0"), vec![nvme]),
+        ("upper", "0 1000 linear /dev/mapper/lower 0".to_owned(), vec![nvme]),
+        ("striped", format!("0 20480 striped 2 128 /dev/{nvme} 40960 /dev/{sata} 0"), vec![nvme, sata]),
+    ] {
+        let mut dmsetup = Command::new("/usr/sbin/dmsetup");
+        dmsetup.env("DM_DISABLE_UDEV", "1").args(["create", volume, "--table", &table]);
+        assert!(dmsetup.status().unwrap().success(), "{volume}");
+        let report = survey(root, &[PathBuf::from(format!("/dev/mapper/{volume}"))], 1).unwrap().unwrap();
+        assert_eq!(report.drives.iter().map(|drive| &*drive.name).collect::<Vec<_>>(), wanted, "{volume}");
+        let number = fs::metadata(format!("/dev/mapper/{volume}")).unwrap().rdev();
+        let number = format!("{}:{}", libc::major(number), libc::minor(number));
+        assert_eq!(survey(root, &[], 1).unwrap().unwrap().beneath(&number).count(), wanted.len(), "{volume}");
+    }
+}
+
 /// In the guest: what is written is counted by the drive, and a directory on it leads to it.
 #[test]
 #[ignore = "runs in a guest, from emulated_drives_tell_their_wear_to_a_real_kernel"]
@@ -155,6 +180,7 @@ fn inside_a_guest() {
     assert_eq!(beneath.beneath(&number).count(), 1, "{number}: {beneath:#?}");
     assert!(fs::metadata(format!("/sys/fs/ext4/{name}p1/lifetime_write_kbytes")).is_ok());
     leads_down_from_above(&root, &name);
+    leads_down_from_volumes(&root, &drive(&after, "twice").name, &drive(&after, "SATA1").name);
     let sata = drive(&after, "SATA1");
     assert_eq!(surefoot_hostfs::drive::Identity::read(&root, &sata.name).kind, Kind::Scsi);
     match smartctl::program() {
