@@ -79,6 +79,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it says no more than that a file is not there.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Error::Storage { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// A storage error of this action on this path; for `map_err`.
     pub fn storage(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

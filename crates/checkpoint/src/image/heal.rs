@@ -50,7 +50,7 @@ pub enum Lost {
     /// Neither copy of the table is what the manifest says, and the pages do not give it either.
     #[error("the checksums are not those of the manifest: it is another checkpoint's image, or too much of it is bad")]
     Table,
-    /// The file is shorter or longer than its geometry.
+    /// The file is shorter than what can be repaired.
     #[error("it has {bytes} bytes instead of {wanted}")]
     Length {
         /// What it has.
@@ -105,8 +105,15 @@ impl<'a> Healer<'a> {
     /// Opens an image whose table has this digest. A file that was cut is read as far as it goes.
     ///
     /// # Errors
-    /// [`Lost`] when no table can be proved.
+    /// [`Lost`] when no table can be proved, or the file is too short for that.
     pub fn open(geometry: Geometry, file: &'a dyn StoredFile, digest: u32) -> Result<Self, Lost> {
+        // Without both tables and more columns than the code repairs nothing can be proved. Seen before any room is taken:
+        // what the geometry says may be a lie of terabytes.
+        let needed = geometry.body_bytes() - geometry.protection().parity_columns() * geometry.column_bytes();
+        let bytes = file.length().unwrap_or(0);
+        if bytes < needed as u64 {
+            return Err(Lost::Length { bytes, wanted: geometry.file_bytes() as u64 });
+        }
         let (read, bad) = (Marks::new(geometry.pages()), Marks::new(geometry.pages()));
         let mut healer = Healer { geometry, file, table: Vec::new(), tally: Tally::default(), read, bad };
         let copies = [0, 1].map(|number| healer.read_table(number));

@@ -360,7 +360,7 @@ impl Tiers {
             memory.map(|memory| Memory::open(&memory.directory, &config.job, rank, memory.slots)).transpose()?;
         let target = |directory: &Path, options: &DurableOptions, kind: Kind| {
             let tier = Durable::open(Arc::new(Disk), directory, &config.job, options.clone());
-            tier.map(|tier| Target::new(tier, kind))
+            tier.and_then(|tier| tier.take(rank)).map(|tier| Target::new(tier, kind))
         };
         let ssd = config.durable.as_ref().map(|durable| target(&durable.directory, &durable.options, Kind::Ssd));
         let shared = config.shared.as_ref().map(|shared| target(&shared.directory, &shared.options, Kind::Shared));

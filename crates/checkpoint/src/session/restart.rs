@@ -91,6 +91,10 @@ impl Checkpointer {
                     if !refused.is_empty() {
                         restored.report = format!("{}; refused before: {}", restored.report, refused.join("; "));
                     }
+                    let unreadable = self.unreadable();
+                    if !unreadable.is_empty() {
+                        restored.report = format!("{}; not readable: {}", restored.report, unreadable.join("; "));
+                    }
                     self.come_back_to(generation);
                     return Ok(Some(restored));
                 }
@@ -98,13 +102,40 @@ impl Checkpointer {
             }
         }
         match (refused.is_empty(), seen) {
-            (true, 0) => Ok(None),
+            (true, 0) => self.expect_nothing_unreadable().map(|()| None),
             (true, seen) => {
-                let why = format!("{seen} generations are there, none of them on all {} ranks", self.group.size());
+                let mut why = format!("{seen} generations are there, none of them on all {} ranks", self.group.size());
+                let unreadable = self.unreadable();
+                if !unreadable.is_empty() {
+                    why = format!("{why}; not readable here: {}", unreadable.join("; "));
+                }
                 Err(Error::NothingIntact { why })
             }
             (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
         }
+    }
+
+    /// Manifests on this rank that are there and cannot be read, such as those of another version of the format.
+    fn unreadable(&self) -> Vec<String> {
+        let mut unreadable: Vec<String> = self.memory.iter().flat_map(|memory| memory.unreadable()).cloned().collect();
+        let rank = self.group.rank();
+        for target in self.targets() {
+            let generations = target.tier.generations().unwrap_or_default();
+            let manifests = generations.iter().map(|stored| target.tier.manifest(stored.generation, rank));
+            let errors = manifests.filter_map(Result::err).filter(|error| !error.is_absence());
+            unreadable.extend(errors.take(CANDIDATES_MAX).map(|error| error.to_string()));
+        }
+        unreadable
+    }
+
+    /// Refuses to begin anew beside checkpoints that cannot be read: they would be written over.
+    fn expect_nothing_unreadable(&self) -> Result<(), Error> {
+        let unreadable = self.unreadable();
+        let own = match unreadable.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NothingIntact { why: unreadable.join("; ") }),
+        };
+        agreement::all_or_none(&*self.group, own)
     }
 
     /// Brings back a generation of as many ranks as there are. The inner error says why it cannot be.
@@ -300,10 +331,11 @@ impl Checkpointer {
     }
 
     fn restore(&mut self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
-        let mut incoming = self.files.incoming(&manifest.regions).map_err(|error| error.to_string())?;
-        let targets = self.regions.targets(manifest, &mut incoming)?;
+        // First, whether the image is one at all: then what the manifest says is true, and room is made for it.
         let geometry = manifest.geometry().map_err(|error| error.to_string())?;
         let mut healer = Healer::open(geometry, file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        let mut incoming = self.files.incoming(&manifest.regions).map_err(|error| error.to_string())?;
+        let targets = self.regions.targets(manifest, &mut incoming)?;
         healer.read(&mut |offset, piece| targets.put(offset, piece)).map_err(|lost| lost.to_string())?;
         incoming.keep().map_err(|error| error.to_string())?;
         Ok(healer.tally())

@@ -4,7 +4,7 @@ mod writer;
 
 pub use writer::Pace;
 
-use super::{create_directories, directory_name, generation_of};
+use super::{create_directories, directory_name, generation_of, lock_patiently};
 use crate::generation::{Commit, GenerationId, Manifest, check_name};
 use crate::image::{COLUMNS_DATA, Geometry, Protection, Source};
 use crate::{Error, Storage, StoredFile};
@@ -38,6 +38,7 @@ pub struct Durable {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
     options: DurableOptions,
+    _lock: Option<Arc<dyn Send + Sync>>,
 }
 
 /// A generation in a durable tier.
@@ -69,7 +70,23 @@ impl Durable {
             return Err(Error::Option { option: "durable", why });
         }
         let directory = create_directories(&*storage, base, Path::new(job))?;
-        Ok(Durable { storage, directory, options })
+        Ok(Durable { storage, directory, options, _lock: None })
+    }
+
+    /// Makes sure that no other process writes as this rank of this job here, for as long as this value or a clone of it
+    /// lives: two would remove each other's checkpoints. Where the file system has no locks, has no room for one or can
+    /// only be read, it is done without.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], of kind `WouldBlock` when another process runs the same rank of the same job here.
+    pub fn take(self, rank: u32) -> Result<Self, Error> {
+        let path = self.directory.join(format!("rank-{rank:05}.lock"));
+        let without = [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP, libc::EROFS, libc::ENOSPC, libc::EDQUOT];
+        match lock_patiently(&*self.storage, &path) {
+            Ok(lock) => Ok(Durable { _lock: Some(Arc::from(lock)), ..self }),
+            Err(error) if error.raw_os_error().is_some_and(|error| without.contains(&error)) => Ok(self),
+            Err(error) => Err(Error::storage("take (is the same job running here?)", &path)(error)),
+        }
     }
 
     /// Where its files are.

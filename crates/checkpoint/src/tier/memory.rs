@@ -1,7 +1,7 @@
 //! Memory: a few slots on a memory file system, taken once and used again and again.
 
 use super::mapping::Mapping;
-use super::{create_directories, limits};
+use super::{create_directories, limits, lock_patiently};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
@@ -52,6 +52,8 @@ struct Slot {
 pub struct Memory {
     directory: PathBuf,
     slots: Vec<Slot>,
+    /// Slots that have manifests of which none can be read, and why.
+    unreadable: Vec<String>,
     threads: usize,
     _lock: Box<dyn Send + Sync>,
 }
@@ -82,16 +84,18 @@ impl Memory {
         let below = Path::new(job).join(name);
         let directory = create_directories(&Disk, base, &below)?;
         let lock_path = directory.join("lock");
-        let lock = Disk.lock(&lock_path).map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
-        let mut memory = Memory { directory, slots: Vec::new(), threads: 1, _lock: lock };
+        let lock = lock_patiently(&Disk, &lock_path)
+            .map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
+        let mut memory = Memory { directory, slots: Vec::new(), unreadable: Vec::new(), threads: 1, _lock: lock };
         // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
         let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
         let count = found.map_or(slots, |last| last + 1);
-        let slot = |number| {
+        for number in 0..count {
             let manifest = memory.read_manifest(SlotId(number));
-            Slot { mapping: None, lost_bytes: None, manifest }
-        };
-        memory.slots = (0..count).map(slot).collect();
+            memory.unreadable.extend(manifest.as_ref().err().cloned());
+            let slot = Slot { mapping: None, lost_bytes: None, manifest: manifest.ok().flatten() };
+            memory.slots.push(slot);
+        }
         Ok(memory)
     }
 
@@ -289,8 +293,22 @@ impl Memory {
         self.directory.join(format!("slot-{}.{kind}", slot.0))
     }
 
-    fn read_manifest(&self, slot: SlotId) -> Option<Manifest> {
-        ["manifest", "copy"].iter().find_map(|kind| Manifest::read(&Disk, &self.path(slot, kind)).ok())
+    /// What was there and could not be read when the tier was opened: a line for each slot.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    /// The manifest of a slot, `None` where there is none, or why what there is cannot be read.
+    fn read_manifest(&self, slot: SlotId) -> Result<Option<Manifest>, String> {
+        let mut why = None;
+        for kind in ["manifest", "copy"] {
+            match Manifest::read(&Disk, &self.path(slot, kind)) {
+                Ok(manifest) => return Ok(Some(manifest)),
+                Err(error) if error.is_absence() => {}
+                Err(error) => why = why.or(Some(error.to_string())),
+            }
+        }
+        why.map_or(Ok(None), Err)
     }
 
     fn is_free(&self, slot: SlotId) -> bool {

@@ -6,7 +6,8 @@
 //!                       slot-0.image            see the module `image`; used again and again
 //!                       slot-0.manifest         there only while the image is whole
 //!                       slot-0.copy             the same manifest once more, because memory may be bad
-//! DURABLE/JOB/0000000012-00c0ffee00c0ffee/      generation: number and nonce
+//! DURABLE/JOB/rank-00003.lock                   held while the rank runs, where the file system has locks
+//!             0000000012-00c0ffee00c0ffee/      generation: number and nonce
 //!                       rank-00003.image
 //!                       rank-00003.manifest     there only when the image is on the disk
 //!                       commit                  by rank 0, when all ranks' are
@@ -27,6 +28,7 @@ use crate::generation::GenerationId;
 use crate::{Error, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Creates the directories of a path below `base`, which must exist; those that are there stay. Their names are durable
 /// when it returns: that one is there does not say that whoever made it came to make it durable.
@@ -45,6 +47,22 @@ pub(crate) fn create_directories(storage: &dyn Storage, base: &Path, below: &Pat
         storage.sync_directory(&parent).map_err(Error::storage("sync", &parent))?;
     }
     Ok(path)
+}
+
+/// How often a lock that another process has is asked for again, and how long after the time before.
+const LOCK_ATTEMPTS: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes a lock, and waits a second for one that is held: a process that was killed keeps its own until the last of its
+/// memory is given back, and a child that it was just starting shares it until that runs a program of its own.
+pub(crate) fn lock_patiently(storage: &dyn Storage, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+    for _ in 1..LOCK_ATTEMPTS {
+        match storage.lock(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOCK_PAUSE),
+            taken => return taken,
+        }
+    }
+    storage.lock(path)
 }
 
 /// The name of a generation's directory.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
-use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::tier::DurableOptions;
 use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy, Restored};
 
@@ -91,7 +91,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    pub fn open(config: Config, group: ThreadGroup) -> Result<Self, Error> {
+    pub fn open(config: Config, group: impl Group + 'static) -> Result<Self, Error> {
         let rank = group.rank();
         let mut state = state(rank, 0);
         let mut job = Checkpointer::open(config, Box::new(group))?;

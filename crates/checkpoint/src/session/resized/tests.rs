@@ -86,8 +86,9 @@ fn every_node_s_drive_gets_the_mark_and_keeps_no_more_than_it_is_to() {
         }
     });
     for host in ["a", "b"] {
-        let generations: Vec<_> = std::fs::read_dir(home.path().join(format!("ssd-{host}/drives"))).unwrap().collect();
-        let marks = generations.iter().filter(|found| found.as_ref().unwrap().path().join("commit").exists()).count();
+        let found = std::fs::read_dir(home.path().join(format!("ssd-{host}/drives"))).unwrap();
+        let generations: Vec<_> = found.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+        let marks = generations.iter().filter(|path| path.join("commit").exists()).count();
         assert_eq!((generations.len(), marks), (2, 2), "{host}");
     }
 }
