@@ -44,6 +44,15 @@ pub struct SharedConfig {
     pub rule: Shared,
 }
 
+/// Parity between ranks, instead of a partner's whole copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParityConfig {
+    /// The most ranks of a group that give data to a stripe, 1 to 16; a group has that many and `parity` more, or fewer.
+    pub data: u32,
+    /// Ranks of a group that may be lost, 1 to 3.
+    pub parity: u32,
+}
+
 /// Settings of a job; the same on all ranks.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -57,6 +66,8 @@ pub struct Config {
     pub shared: Option<SharedConfig>,
     /// Whether each rank's checkpoint in memory is also kept by another rank, on another node where there is one.
     pub partner: bool,
+    /// Whether ranks keep parity of each other's checkpoints in memory; not together with `partner`.
+    pub parity: Option<ParityConfig>,
     /// What decides where a checkpoint goes.
     pub policy: Policy,
     /// The host's health, as the daemon publishes it; no file says nothing.
@@ -83,6 +94,7 @@ impl Config {
             }),
             shared: None,
             partner: false,
+            parity: None,
             policy: Policy::Surefoot(Surefoot::default()),
             health_file: PathBuf::from("/run/surefoot/health.json"),
             drive_file: Some(PathBuf::from(DriveReport::FILE)),
@@ -97,6 +109,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("memory.protection", "shard, chip or checked"),
     ("memory.threads", "threads of a rank that copy, 1 to 16; auto for its share of the cores, up to 4"),
     ("partner", "yes or no: whether another rank keeps a copy in its memory, too"),
+    ("parity", "K+M: of K+M ranks that keep parity of each other in memory M may be lost, such as 4+1; or `none`"),
     ("durable", "directory on the SSD; `none` for no such tier"),
     ("durable.keep", "complete checkpoints that are kept there, at least 1"),
     ("durable.queue_depth", "writes under way at once, 1 to 64"),
@@ -187,6 +200,13 @@ impl Config {
                 }
             }
             "partner" => self.partner = ["no", "yes"].iter().position(|word| *word == value)? == 1,
+            "parity" if value == "none" => self.parity = None,
+            "parity" => {
+                let (data, parity) = value.split_once('+')?;
+                let data = data.parse().ok().filter(|data| (1..=16).contains(data))?;
+                let parity = parity.parse().ok().filter(|parity| (1..=3).contains(parity))?;
+                self.parity = Some(ParityConfig { data, parity });
+            }
             "policy" => self.policy = policy(value)?,
             "health_file" => self.health_file = directory(value)?,
             "drive_file" if value == "none" => self.drive_file = None,
@@ -303,6 +323,7 @@ mod tests {
             ("memory.threads", "2"),
             ("memory.protection", "checked"),
             ("partner", "yes"),
+            ("parity", "4+1"),
             ("durable", "/ssd"),
             ("durable.keep", "3"),
             ("durable.queue_depth", "8"),

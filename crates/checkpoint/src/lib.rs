@@ -24,7 +24,7 @@ pub mod simulate;
 pub mod storage;
 pub mod tier;
 
-pub use config::{Config, DurableConfig, MemoryConfig, SharedConfig};
+pub use config::{Config, DurableConfig, MemoryConfig, ParityConfig, SharedConfig};
 pub use controller::{Controller, Decision, Place, Policy, Situation};
 pub use error::Error;
 pub use generation::{GenerationId, Manifest};

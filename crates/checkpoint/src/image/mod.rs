@@ -21,6 +21,7 @@ mod fill;
 mod fused;
 mod geometry;
 mod heal;
+mod seal;
 mod source;
 mod stream;
 mod table;
@@ -30,4 +31,5 @@ pub use geometry::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, Protectio
 pub use heal::{Healer, Lost, Tally};
 pub use source::Source;
 
+pub(crate) use seal::seal;
 pub(crate) use table::{crc32c, digest, store};

@@ -7,6 +7,7 @@ mod drive;
 mod facts;
 mod files;
 pub mod journal;
+mod parity;
 mod partner;
 mod regions;
 mod resized;
@@ -29,6 +30,7 @@ use drive::{DriveFacts, DriveFile};
 use facts::{Facts, Known, SharedFacts};
 use files::Files;
 use journal::Journal;
+use parity::Parity;
 use partner::Partner;
 use regions::Regions;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,7 @@ pub struct Checkpointer {
     /// Checkpoints that went to the SSD since the last that the shared directory was to get.
     unshared_count: u64,
     partner: Option<Partner>,
+    parity: Option<Parity>,
     host: String,
     nodes: Nodes,
     /// How many were taken before it came back from a checkpoint of another number of ranks, whose memory is to be given
@@ -137,11 +140,13 @@ impl Checkpointer {
             to_share: None,
             unshared_count: 0,
             partner: None,
+            parity: None,
         };
         let threads = job.config.memory.as_ref().and_then(|memory| memory.threads);
         let threads = threads.unwrap_or_else(|| threads_here(job.nodes.ranks_here));
         job.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
         job.partner = job.find_partner()?;
+        job.parity = job.find_parity()?;
         let newest = job.newest_number();
         let newest = agreement::all_or_none(&*job.group, newest)?;
         job.number = agreement::most(&*job.group, newest)?;
@@ -158,6 +163,33 @@ impl Checkpointer {
         let store = Memory::open_for_partner(&memory.directory, job, rank, memory.slots.max(2));
         let store = agreement::all_or_none(&*self.group, store)?;
         Partner::new(&*self.group, &self.host, store).map(Some)
+    }
+
+    /// Finds out which ranks share parity, if that is wished.
+    fn find_parity(&mut self) -> Result<Option<Parity>, Error> {
+        let Some(wished) = self.config.parity else { return Ok(None) };
+        let refuse = |why: &str| Err(Error::Option { option: "parity", why: why.to_owned() });
+        if self.config.partner {
+            return refuse("a partner keeps a whole copy already: ask for one of the two");
+        }
+        if !(1..=parity::DATA_MAX).contains(&wished.data) || !(1..=parity::PARITY_MAX).contains(&wished.parity) {
+            return refuse("1 to 16 ranks give data, and 1 to 3 may be lost");
+        }
+        let Some(memory) = &self.config.memory else {
+            return refuse("it is of checkpoints in memory, and there is none");
+        };
+        let store =
+            Memory::open_for_parity(&memory.directory, &self.config.job, self.group.rank(), memory.slots.max(2));
+        let store = agreement::all_or_none(&*self.group, store)?;
+        let parity = Parity::new(&*self.group, &self.host, store, wished.data, wished.parity)?;
+        if let Some(most) = parity.crowded(&*self.group, &self.host)? {
+            self.note(format!(
+                "{most} of the ranks that share parity are on one node, and {} may be lost: start more nodes with fewer \
+                 ranks each, or ask for less data to a stripe",
+                wished.parity
+            ));
+        }
+        Ok(Some(parity))
     }
 
     /// Registers memory to be saved and restored under a name; the same name again moves it.

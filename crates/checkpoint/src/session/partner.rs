@@ -113,6 +113,12 @@ fn exchange(group: &dyn Group, to: (u32, &[u8]), from: (u32, &mut [u8])) -> Resu
 /// An image that came from another rank.
 pub(super) struct Received(Mutex<Vec<u8>>);
 
+impl Received {
+    pub(super) fn new(image: Vec<u8>) -> Self {
+        Received(Mutex::new(image))
+    }
+}
+
 impl StoredFile for Received {
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.lock().map_err(|_| io::ErrorKind::Other)?.len() as u64)

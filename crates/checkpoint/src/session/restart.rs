@@ -1,12 +1,13 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
 
+use super::parity::Parity;
 use super::partner::Partner;
 use super::resized::{Key, Reach};
 use super::target::Kind;
 use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
-use crate::tier::{Durable, SlotId};
+use crate::tier::{Durable, SlotId, SlotImage};
 use crate::{Disk, Error, Group, Storage, StoredFile};
 use std::collections::BTreeSet;
 
@@ -142,6 +143,7 @@ impl Checkpointer {
     fn bring_back_own(&mut self, generation: GenerationId) -> Result<Result<Restored, String>, Error> {
         let attempt = self.bring_back(generation);
         let attempt = self.or_from_partner(generation, attempt)?;
+        let attempt = self.or_from_parity(generation, attempt)?;
         match agreement::all_or_none(&*self.group, attempt) {
             Ok((manifest, report)) => {
                 let taken_realtime_ns = manifest.taken_realtime_ns;
@@ -162,7 +164,9 @@ impl Checkpointer {
     /// Generations of as many ranks as there are that every rank has, newest first, and how many there are on any.
     pub(super) fn own_generations(&self) -> Result<(Vec<GenerationId>, usize), Error> {
         let own = agreement::all_or_none(&*self.group, self.candidates())?;
-        common(&*self.group, &own, self.partner.as_ref())
+        let mut held: Vec<(u32, Vec<GenerationId>)> = self.partner.iter().map(Partner::held).collect();
+        held.extend(self.parity.iter().flat_map(Parity::held));
+        common(&*self.group, &own, &held)
     }
 
     /// Refuses to go on from an older checkpoint, or from none, where a newer one of another number of ranks is: it would
@@ -211,7 +215,8 @@ impl Checkpointer {
     fn forget_newer(&mut self, restored: GenerationId) {
         let own = self.memory.as_mut().map(|memory| memory.forget_newer(restored));
         let held = self.partner.as_mut().map(|partner| partner.forget_newer(restored));
-        for failed in [own, held].into_iter().flatten().filter_map(Result::err) {
+        let shares = self.parity.as_mut().map(|parity| parity.forget_newer(restored));
+        for failed in [own, held, shares].into_iter().flatten().filter_map(Result::err) {
             self.note(format!("what is newer than generation {} stays in memory: {failed}", restored.number));
         }
     }
@@ -259,6 +264,47 @@ impl Checkpointer {
             }
             Err(why) => Err(Error::NothingIntact { why: format!("{refused}, its partner's: {why}") }),
         })
+    }
+
+    /// Has what ranks could not bring back themselves rebuilt from the others' images and parity.
+    fn or_from_parity(&mut self, generation: GenerationId, own: Attempt) -> Result<Attempt, Error> {
+        if self.parity.is_none() {
+            return Ok(own);
+        }
+        let needing = agreement::sum(&*self.group, u64::from(own.is_err()))?;
+        if needing == 0 {
+            return Ok(own);
+        }
+        let image = if own.is_ok() { self.whole_in_memory(generation) } else { None };
+        let Some(parity) = &mut self.parity else { return Ok(own) };
+        let rebuilt = parity.give_back(&*self.group, generation, own.is_err(), image.as_ref())?;
+        let (Err(refused), Some(rebuilt)) = (&own, rebuilt) else { return Ok(own) };
+        let rank = self.group.rank();
+        let restored = rebuilt.and_then(|(manifest, image)| {
+            if manifest.generation != generation || !self.is_ours(&manifest) {
+                return Err("it is of something else".into());
+            }
+            self.restore(&manifest, &image).map(|tally| (manifest, tally))
+        });
+        Ok(match restored {
+            Ok((manifest, tally)) => {
+                let number = generation.number;
+                let report = format!("rank {rank}: generation {number} rebuilt from parity: {}", describe(&tally));
+                Ok((manifest, format!("{report}; refused: {refused}")))
+            }
+            Err(why) => Err(Error::NothingIntact { why: format!("{refused}; rebuilt from parity: {why}") }),
+        })
+    }
+
+    /// This rank's image of a generation, if memory has it and it is whole, or can be made whole.
+    fn whole_in_memory(&mut self, generation: GenerationId) -> Option<SlotImage> {
+        let is_it = |(_, manifest): &(SlotId, &Manifest)| manifest.generation == generation && self.is_ours(manifest);
+        let found = self.memory.iter().flat_map(|memory| memory.manifests()).find(is_it);
+        let (slot, manifest) = found.map(|(slot, manifest)| (slot, manifest.clone()))?;
+        let memory = self.memory.as_mut()?;
+        let file = Disk.open_file(&memory.image_path(slot), true).ok()?;
+        Healer::open(manifest.geometry().ok()?, &*file, manifest.table_crc32c).ok()?.scrub().ok()?;
+        memory.image(slot).ok()
     }
 
     /// The generations that this rank has in any tier.
@@ -326,8 +372,8 @@ impl Checkpointer {
                 Err(why) => refused.push(format!("{place}: {why}")),
             }
         }
-        let why = format!("rank {}: {}", self.group.rank(), refused.join(", "));
-        Err(Error::NothingIntact { why })
+        let why = if refused.is_empty() { "it has nothing of it".to_owned() } else { refused.join(", ") };
+        Err(Error::NothingIntact { why: format!("rank {}: {why}", self.group.rank()) })
     }
 
     fn restore(&mut self, manifest: &Manifest, file: &dyn StoredFile) -> Result<Tally, String> {
@@ -346,21 +392,20 @@ impl Checkpointer {
 fn common(
     group: &dyn Group,
     own: &BTreeSet<GenerationId>,
-    partner: Option<&Partner>,
+    held: &[(u32, Vec<GenerationId>)],
 ) -> Result<(Vec<GenerationId>, usize), Error> {
     let newest: Vec<GenerationId> = own.iter().rev().take(CANDIDATES_MAX).copied().collect();
-    let held = partner.map(Partner::held);
     let unreadable = |error: serde_json::Error| Error::Group { why: error.to_string() };
     let text = serde_json::to_vec(&(newest, held)).map_err(unreadable)?;
     let mut of_ranks: Vec<BTreeSet<GenerationId>> = Vec::new();
-    let mut of_partners = Vec::new();
+    let mut of_others = Vec::new();
     for text in group.gather_all(&text)? {
-        let (own, held): (BTreeSet<GenerationId>, Option<(u32, Vec<GenerationId>)>) =
+        let (own, held): (BTreeSet<GenerationId>, Vec<(u32, Vec<GenerationId>)>) =
             serde_json::from_slice(&text).map_err(unreadable)?;
         of_ranks.push(own);
-        of_partners.extend(held);
+        of_others.extend(held);
     }
-    for (owner, generations) in of_partners {
+    for (owner, generations) in of_others {
         if let Some(of_rank) = of_ranks.get_mut(owner as usize) {
             of_rank.extend(generations);
         }

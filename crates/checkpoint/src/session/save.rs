@@ -168,20 +168,30 @@ impl Checkpointer {
         }
     }
 
-    /// Gives the new checkpoint to the partner as well. That it fails is a notice: the checkpoint itself is taken.
+    /// Gives the new checkpoint to the partner as well, or has the ranks compute parity of it. That it fails is a notice:
+    /// the checkpoint itself is taken.
     fn hand_over(&mut self, slot: SlotId) -> Result<(), Error> {
-        let (Some(partner), Some(memory)) = (&mut self.partner, &mut self.memory) else { return Ok(()) };
-        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
-        let (image, manifest) = match (memory.image(slot), manifest) {
-            (Ok(image), Some(manifest)) => (image, manifest),
-            (Err(error), _) => return Err(error),
-            (_, None) => return Err(Error::Option { option: "slot", why: "the checkpoint is gone".into() }),
-        };
-        match partner.hand_over(&*self.group, &manifest, image.bytes()) {
+        if self.partner.is_none() && self.parity.is_none() {
+            return Ok(());
+        }
+        let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
+        let generation = generation.map(|(_, manifest)| manifest.generation);
+        let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
+        let kept =
+            agreement::all_or_none(&*self.group, content).and_then(|content| match (content, &mut self.parity) {
+                (Content::Slot(manifest, image), Some(parity)) => parity.build(&*self.group, &manifest, image.bytes()),
+                (Content::Slot(manifest, image), None) => match &mut self.partner {
+                    Some(partner) => partner.hand_over(&*self.group, &manifest, image.bytes()),
+                    None => Ok(()),
+                },
+                (Content::Part(_), _) => Ok(()),
+            });
+        match kept {
             Ok(()) => Ok(()),
             Err(Error::Group { why }) => Err(Error::Group { why }),
             Err(error) => {
-                self.note(format!("generation {} has no copy at a partner: {error}", manifest.generation.number));
+                let what = if self.parity.is_some() { "no parity" } else { "no copy at a partner" };
+                self.note(format!("generation {} has {what}: {error}", self.number));
                 Ok(())
             }
         }

@@ -76,6 +76,14 @@ impl Memory {
         Memory::open_named(base, job, &format!("partner-{rank:05}"), slots)
     }
 
+    /// Opens or creates the slots in which a rank keeps its share of the parity of several.
+    ///
+    /// # Errors
+    /// As [`Memory::open`].
+    pub fn open_for_parity(base: &Path, job: &str, rank: u32, slots: usize) -> Result<Self, Error> {
+        Memory::open_named(base, job, &format!("parity-{rank:05}"), slots)
+    }
+
     fn open_named(base: &Path, job: &str, name: &str, slots: usize) -> Result<Self, Error> {
         if !(2..=SLOTS_MAX).contains(&slots) {
             return Err(Error::Option { option: "slots", why: format!("{slots} is outside 2 to {SLOTS_MAX}") });
@@ -184,7 +192,8 @@ impl Memory {
         let Some(mapping) = self.slots[slot.0].mapping.as_mut().and_then(Arc::get_mut) else {
             return Err(Error::Option { option: "slots", why: "the slot is being read".into() });
         };
-        manifest.table_crc32c = fill_together(&geometry, source, &mut mapping.bytes_mut()[..bytes], self.threads, step)?;
+        manifest.table_crc32c =
+            fill_together(&geometry, source, &mut mapping.bytes_mut()[..bytes], self.threads, step)?;
         self.write_manifest(slot, manifest)?;
         Ok(slot)
     }

@@ -3,6 +3,7 @@ mod faulty;
 mod image;
 mod inspect;
 mod kill;
+mod parity;
 mod poison;
 mod reliability;
 mod resized;

@@ -1,0 +1,157 @@
+//! Parity between ranks: any M of a group's members may be lost with all that they held, at a cost in memory of M/K
+//! instead of the whole copy that a partner keeps.
+//!
+//! Which ranks share parity, and how it is spread over them, is in the module `layout`. What a rank holds lies in slots
+//! of its own, as images without parity of their own: a bad page there becomes a bad page of what is rebuilt from it,
+//! which that image's own code repairs.
+//!
+//! Two phases: all members compute, and only when all have, each writes the manifest that makes its share count. The
+//! shares of the generation before are in another slot. So a kill at any point leaves one of the two whole.
+
+mod build;
+mod layout;
+mod rebuild;
+
+pub(super) use layout::{DATA_MAX, PARITY_MAX};
+
+use super::agreement;
+use crate::generation::{GenerationId, Manifest};
+use crate::image::Healer;
+use crate::tier::{Memory, SlotId};
+use crate::{Disk, Error, Group, Storage};
+use layout::Layout;
+use serde::{Deserialize, Serialize};
+
+/// Bytes that go between two ranks at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// The regions of what is held: rows of parity one after the other, and what they are of.
+const ROWS: &str = "parity";
+const MEMBERS: &str = "members";
+
+/// Parity between the ranks of one group.
+pub(super) struct Parity {
+    store: Memory,
+    rows: u32,
+    /// The groups of all ranks, as they lie on machines now. What was saved before says itself which ranks shared it.
+    groups: Vec<Vec<u32>>,
+}
+
+/// What some rows of parity are of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Members {
+    /// Rows of parity.
+    rows: u32,
+    /// Bytes of a chunk, and of a row.
+    chunk_bytes: u64,
+    /// The manifests of the members' images, in the order of the members.
+    manifests: Vec<Manifest>,
+}
+
+impl Members {
+    fn ranks(&self) -> Vec<u32> {
+        self.manifests.iter().map(|manifest| manifest.rank).collect()
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { members: self.manifests.len() as u32, parity: self.rows }
+    }
+
+    /// Refuses what no rank would have written, so that nothing that follows runs astray.
+    fn check(&self, generation: GenerationId) -> Result<(), String> {
+        let count = self.manifests.len() as u32;
+        if !(1..=PARITY_MAX).contains(&self.rows) || count <= self.rows || count > DATA_MAX + self.rows {
+            return Err(format!("{} members with {} rows of parity are not possible", count, self.rows));
+        }
+        let mut longest = 0;
+        for manifest in &self.manifests {
+            if manifest.generation != generation {
+                return Err("its members are of several generations".into());
+            }
+            longest = longest.max(manifest.geometry().map_err(|error| error.to_string())?.file_bytes() as u64);
+        }
+        let mut ranks = self.ranks();
+        ranks.sort_unstable();
+        ranks.dedup();
+        if ranks.len() as u32 != count || self.chunk_bytes != self.layout().chunk_bytes(longest) {
+            return Err("its members do not fit together".into());
+        }
+        Ok(())
+    }
+}
+
+impl Parity {
+    /// Puts the ranks into groups.
+    ///
+    /// # Errors
+    /// [`Error::Option`] on all ranks when there are not enough of them.
+    pub(super) fn new(group: &dyn Group, host: &str, store: Memory, data: u32, rows: u32) -> Result<Self, Error> {
+        let hosts = group.gather_all(host.as_bytes())?;
+        let groups = layout::groups(&hosts, data, rows).map_err(|why| Error::Option { option: "parity", why })?;
+        Ok(Parity { store, rows, groups })
+    }
+
+    /// The most members of this rank's group that run on one machine, where that is more than may be lost and there
+    /// are other machines.
+    pub(super) fn crowded(&self, group: &dyn Group, host: &str) -> Result<Option<usize>, Error> {
+        let hosts = group.gather_all(host.as_bytes())?;
+        let Some((members, _)) = self.own(group.rank()) else { return Ok(None) };
+        let together = |host: &Vec<u8>| members.iter().filter(|&&rank| hosts.get(rank as usize) == Some(host)).count();
+        let most = hosts.iter().map(together).max().unwrap_or(0);
+        let are_several = hosts.iter().any(|other| *other != hosts[0]);
+        Ok((are_several && most > self.rows as usize).then_some(most))
+    }
+
+    /// The group of a rank, and its number there.
+    fn own(&self, rank: u32) -> Option<(&[u32], u32)> {
+        let find = |members: &'_ Vec<u32>| members.iter().position(|&member| member == rank);
+        let members = self.groups.iter().find(|members| find(members).is_some())?;
+        Some((members, find(members)? as u32))
+    }
+
+    /// Generations of each rank that may be rebuilt from what this rank and others hold.
+    pub(super) fn held(&self) -> Vec<(u32, Vec<GenerationId>)> {
+        let mut held: Vec<(u32, Vec<GenerationId>)> = Vec::new();
+        for (slot, manifest) in self.store.manifests() {
+            for rank in self.members(slot, manifest).map(|members| members.ranks()).unwrap_or_default() {
+                match held.iter_mut().find(|(known, _)| *known == rank) {
+                    Some((_, generations)) => generations.push(manifest.generation),
+                    None => held.push((rank, vec![manifest.generation])),
+                }
+            }
+        }
+        held
+    }
+
+    /// Forgets what is held of newer generations than the one that all ranks came back to.
+    pub(super) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
+        self.store.forget_newer(restored)
+    }
+
+    /// What the rows in a slot are of.
+    fn members(&self, slot: SlotId, manifest: &Manifest) -> Result<Members, String> {
+        let [rows, told] = &manifest.regions[..] else { return Err("it is no parity".into()) };
+        if rows.name != ROWS || told.name != MEMBERS {
+            return Err("it is no parity".into());
+        }
+        let geometry = manifest.geometry().map_err(|error| error.to_string())?;
+        let file = Disk.open_file(&self.store.image_path(slot), false).map_err(|error| error.to_string())?;
+        let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+        let mut text = Vec::new();
+        let range = rows.bytes..rows.bytes + told.bytes;
+        healer.read_range(range, &mut |_, piece| text.extend_from_slice(piece)).map_err(|lost| lost.to_string())?;
+        let members: Members = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        members.check(manifest.generation)?;
+        let is_fit = rows.bytes == u64::from(members.rows).saturating_mul(members.chunk_bytes)
+            && members.ranks().contains(&manifest.rank);
+        if is_fit { Ok(members) } else { Err("its rows do not fit its members".into()) }
+    }
+}
+
+/// The part of a chunk of an image that is one piece: from where in the image, and how long. Beyond the image's end
+/// there are zeros, which are not sent.
+fn piece_of_chunk(image_bytes: u64, chunk_bytes: u64, chunk: u32, at: u64) -> std::ops::Range<usize> {
+    let start = (u64::from(chunk) * chunk_bytes + at).min(image_bytes);
+    let end = (start + PIECE_BYTES.min(chunk_bytes.saturating_sub(at))).min(image_bytes);
+    start as usize..end as usize
+}
