@@ -56,6 +56,37 @@ fn saver() {
     traced::end();
 }
 
+#[test]
+#[ignore = "runs in a child process, which its parent kills"]
+fn restarter() {
+    let place = std::env::var(PLACE).unwrap();
+    let tiers = Tiers::at(std::env::var_os(HOME).unwrap().into());
+    traced::begin();
+    let said = Rank::open(config(&tiers, &place), thread_group(1, None).remove(0)).map(|mut rank| restart(&mut rank));
+    traced::end();
+    match said {
+        Ok((found, Ok(Some(restored)))) => println!("at {found}: {}", restored.report),
+        Ok((_, Ok(None))) => println!("nothing"),
+        Ok((_, Err(error))) => println!("refused: {error}"),
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
+/// Restarts, and returns the step whose bytes came back, 0 for none.
+fn restart(rank: &mut Rank) -> (u64, Result<Option<Restored>, String>) {
+    rank.state.fill(0xAA);
+    let said = rank.job.restart().map_err(|error| error.to_string());
+    // What the program looks at itself is not to fail.
+    traced::end();
+    if !said.as_ref().is_ok_and(Option::is_some) {
+        return (0, said);
+    }
+    let found = (1..=STEPS).find(|&step| rank.is_at(step)).unwrap_or_else(|| panic!("wrong data: {said:?}"));
+    let file = rank.job.route_file("output").unwrap();
+    assert!(fs::read(file).unwrap() == state(7, found), "the file of step {found} is another's");
+    (found, said)
+}
+
 fn save(rank: &mut Rank, step: u64) -> Result<(), String> {
     let file = rank.job.route_file("output").map_err(|error| error.to_string())?;
     fs::write(&file, state(7, step)).map_err(|error| error.to_string())?;
@@ -75,27 +106,31 @@ pub struct Met {
     pub said: Result<Option<Restored>, String>,
 }
 
-/// Runs the program with this fate, and then restarts what it left.
+/// One of the two programs.
+fn program(name: &str, tiers: &Tiers, place: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&*format!("suite::kill::{name}"), "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(HOME, tiers.home.path()).env(PLACE, place).env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// Saves undisturbed, and runs a restart with this fate; `reported` is the last step, `found` what a restart after that
+/// one comes to.
+pub fn run_restart(place: &str, at: Option<u64>, fate: Fate) -> Met {
+    let tiers = Tiers::new();
+    assert!(program("saver", &tiers, place).output().unwrap().status.success());
+    let ended = trace(&mut program("restarter", &tiers, place), at, fate);
+    let (found, said) = job(1, &config(&tiers, place), |mut rank| restart(&mut rank)).remove(0);
+    Met { ended, reported: STEPS, found, said }
+}
+
+/// Runs the saving program with this fate, and then restarts what it left.
 pub fn run(place: &str, at: Option<u64>, fate: Fate) -> Met {
     let tiers = Tiers::new();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["suite::kill::saver", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
-    command.env(HOME, tiers.home.path()).env(PLACE, place).env("RUST_BACKTRACE", "0");
-    let ended = trace(&mut command, at, fate);
+    let ended = trace(&mut program("saver", &tiers, place), at, fate);
     let steps = ended.said.lines().filter_map(|line| line.split_once("saved ")?.1.parse().ok());
     let reported = steps.max().unwrap_or(0);
-    let (found, said) = job(1, &config(&tiers, place), |mut rank| {
-        rank.state.fill(0xAA);
-        let said = rank.job.restart().map_err(|error| error.to_string());
-        let found = (1..=STEPS).find(|&step| rank.is_at(step)).unwrap_or(0);
-        if found > 0 {
-            let file = rank.job.route_file("output").unwrap();
-            assert!(fs::read(file).unwrap() == state(7, found), "the file of step {found} is another's");
-        }
-        assert_eq!(found > 0, said.as_ref().is_ok_and(Option::is_some), "wrong data: {said:?}");
-        (found, said)
-    })
-    .remove(0);
+    let (found, said) = job(1, &config(&tiers, place), |mut rank| restart(&mut rank)).remove(0);
     Met { ended, reported, found, said }
 }
 
@@ -108,13 +143,16 @@ pub fn can_trace() -> Result<(), String> {
     ended.map(drop).map_err(|_| "a process may not be traced here".into())
 }
 
+/// A run of one of the two programs: place, point and fate.
+pub type Running = fn(&str, Option<u64>, Fate) -> Met;
+
 /// How many points a program passes that nothing befalls.
-pub fn points(place: &str, fate: Fate) -> u64 {
-    static POINTS: Mutex<BTreeMap<(String, bool), u64>> = Mutex::new(BTreeMap::new());
-    let key = (place.to_owned(), fate == Fate::Kill);
+pub fn points(name: &'static str, running: Running, place: &'static str, fate: Fate) -> u64 {
+    static POINTS: Mutex<BTreeMap<(&str, &str, Fate), u64>> = Mutex::new(BTreeMap::new());
+    let key = (name, place, fate);
     let known = POINTS.lock().unwrap().get(&key).copied();
     known.unwrap_or_else(|| {
-        let points = run(place, None, fate).ended.points;
+        let points = running(place, None, fate).ended.points;
         POINTS.lock().unwrap().insert(key, points);
         points
     })

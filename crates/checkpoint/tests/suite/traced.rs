@@ -17,18 +17,20 @@ const AT_ENTRY: u8 = 1;
 const AT_EXIT: u8 = 2;
 
 /// What befalls the program at one point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// SIGKILL.
     Kill,
     /// The call is not made, and returns this error.
     Error(i32),
+    /// As [`Fate::Error`], at calls of one name only.
+    ErrorOf(&'static str, i32),
 }
 
 /// How it ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Points that it passed: for [`Fate::Error`] calls that concern files and can fail.
+    /// Points that it passed: for errors, calls that concern files and can fail.
     pub points: u64,
     /// The exit code, or none when a signal ended it.
     pub code: Option<i32>,
@@ -171,6 +173,7 @@ impl Tracer {
         let is_point = match self.fate {
             Fate::Kill => true,
             Fate::Error(_) => name.is_some(),
+            Fate::ErrorOf(only, _) => name == Some(only),
         };
         if !self.counts || !is_point {
             return;
@@ -182,7 +185,7 @@ impl Tracer {
             match self.fate {
                 // SAFETY: it ends a process that this thread has started and not yet waited for.
                 Fate::Kill => drop(unsafe { libc::kill(self.process, libc::SIGKILL) }),
-                Fate::Error(error) => {
+                Fate::Error(error) | Fate::ErrorOf(_, error) => {
                     registers(thread, |registers| registers.orig_rax = u64::MAX);
                     self.refused.insert(thread, error);
                 }

@@ -1,7 +1,7 @@
 //! Real processes that are killed, or told that a system call failed, at a place that the seed chooses.
 
 use super::super::image::payload;
-use super::super::kill::{PLACES, can_trace, points, run};
+use super::super::kill::{PLACES, can_trace, points, run, run_restart};
 use super::super::traced::Fate;
 use super::{Outcome, Row, Seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +10,39 @@ use surefoot_checkpoint::image::{Healer, Protection, Source};
 use surefoot_checkpoint::tier::Memory;
 use surefoot_checkpoint::{Disk, Storage};
 
-fn traced(place: &str, fate: Fate, seed: &mut Seed) -> Result<Outcome, String> {
+fn saving(place: &'static str, fate: Fate, seed: &mut Seed) -> Result<Outcome, String> {
     can_trace()?;
-    let at = seed.below(points(place, fate));
+    let at = seed.below(points("saving", run, place, fate));
     let met = run(place, Some(at), fate);
     assert!(met.found >= met.reported, "lost at {at}: {:?}, {:?}", met.ended, met.said);
     assert!(fate == Fate::Kill || met.ended.code == Some(0), "it ended at {at}: {:?}", met.ended);
     Ok(if met.ended.said.contains("failed ") { Outcome::Refused } else { Outcome::Whole })
+}
+
+fn restarting(place: &'static str, fate: Fate, seed: &mut Seed) -> Result<Outcome, String> {
+    can_trace()?;
+    let at = seed.below(points("restarting", run_restart, place, fate));
+    let met = run_restart(place, Some(at), fate);
+    // Whatever befell one restart, the next finds all that there was.
+    assert_eq!(met.found, met.reported, "lost at {at}: {:?}, {:?}", met.ended, met.said);
+    if fate == Fate::Kill {
+        return Ok(Outcome::Whole);
+    }
+    assert_eq!(met.ended.code, Some(0), "it ended at {at}: {:?}", met.ended);
+    let line = met.ended.said.lines().find_map(|line| {
+        let words = ["at ", "refused: ", "nothing"];
+        words.iter().find_map(|word| line.find(word).map(|start| &line[start..]))
+    });
+    let line = line.unwrap_or_else(|| panic!("it said nothing at {at}: {:?}", met.ended));
+    let newest = format!("at {}: ", met.reported);
+    Ok(match () {
+        () if line.starts_with("nothing") => panic!("it saw nothing of what was there, at {at}: {:?}", met.ended),
+        () if line.starts_with("refused: ") => Outcome::Refused,
+        () if !line.starts_with(&newest) => Outcome::Older,
+        () if line.contains("refused: ") || place == "both" && line.contains("from the SSD") => Outcome::Elsewhere,
+        () if line.contains(" repaired") => Outcome::Repaired,
+        () => Outcome::Whole,
+    })
 }
 
 /// Stops a save in memory after some rows of the copy, and looks for the one before it.
@@ -62,14 +88,25 @@ fn stopped_in_the_copy(seed: &mut Seed) -> Outcome {
 }
 
 pub fn rows() -> Vec<Row> {
-    let faults = [
-        ("SIGKILL at a system call", Fate::Kill, &[Outcome::Whole][..]),
-        ("EIO at a system call", Fate::Error(libc::EIO), &[Outcome::Whole, Outcome::Refused]),
-        ("ENOSPC at a system call", Fate::Error(libc::ENOSPC), &[Outcome::Whole, Outcome::Refused]),
+    use Outcome::{Elsewhere, Older, Refused, Repaired, Whole};
+    let saves = [
+        ("SIGKILL at a system call of a save", Fate::Kill, &[Whole][..]),
+        ("EIO at a system call of a save", Fate::Error(libc::EIO), &[Whole, Refused]),
+        ("ENOSPC at a system call of a save", Fate::Error(libc::ENOSPC), &[Whole, Refused]),
+        ("EIO at an fsync of a save", Fate::ErrorOf("fsync", libc::EIO), &[Whole, Refused]),
+    ];
+    let any: &'static [Outcome] = &[Whole, Repaired, Elsewhere, Older, Refused];
+    let restarts = [
+        ("SIGKILL at a system call of a restart", Fate::Kill, &[Whole][..]),
+        ("EIO at a system call of a restart", Fate::Error(libc::EIO), any),
+        ("EIO at a read of a restart", Fate::ErrorOf("pread64", libc::EIO), any),
     ];
     let row = |&(fault, fate, allowed): &(&'static str, Fate, &'static [Outcome])| {
-        PLACES.map(|(place, tier)| Row::where_possible(fault, tier, allowed, move |seed| traced(place, fate, seed)))
+        PLACES.map(|(place, tier)| Row::where_possible(fault, tier, allowed, move |seed| saving(place, fate, seed)))
     };
-    let copy = Row::new("stopped in the middle of the copy", "memory", &[Outcome::Whole], stopped_in_the_copy);
-    faults.iter().flat_map(row).chain([copy]).collect()
+    let restart = |&(fault, fate, allowed): &(&'static str, Fate, &'static [Outcome])| {
+        PLACES.map(|(place, tier)| Row::where_possible(fault, tier, allowed, move |seed| restarting(place, fate, seed)))
+    };
+    let copy = Row::new("stopped in the middle of the copy", "memory", &[Whole], stopped_in_the_copy);
+    saves.iter().flat_map(row).chain(restarts.iter().flat_map(restart)).chain([copy]).collect()
 }
