@@ -107,6 +107,34 @@ fn a_job_that_is_killed_goes_on_with_other_numbers_of_ranks() {
     assert_eq!(line(&text, "after 160 steps"), line(&whole, "after 160 steps"));
 }
 
+#[test]
+fn a_killed_rank_whose_memory_is_gone_is_rebuilt_from_parity() {
+    let tiers = Tiers::new();
+    let test = "a_killed_rank_whose_memory_is_gone_is_rebuilt_from_parity";
+    let Some(program) = mpi(test, "examples/checkpoint_resized.c", &tiers.path("tmp")) else { return };
+    let whole = text_of(mpirun(4, &tiers, &program).arg("200").args(Tiers::new().settings(&["policy=never"])));
+    let settings = tiers.settings(&["policy=memory", "parity=4+1"]);
+    for lost in [2, 0] {
+        let mut running = Running::start(mpirun(4, &tiers, &program).arg("1000000").args(&settings));
+        for _ in 0..2 {
+            running.until(|line| line.ends_with(": saved")).unwrap();
+        }
+        let begins = format!("rank {lost} is process ");
+        let process = running.seen.iter().find_map(|line| line.strip_prefix(&begins)).unwrap().parse().unwrap();
+        kill(process, &program);
+        assert!(!running.end(), "a job whose rank was killed ended well");
+        for name in [format!("rank-{lost:05}"), format!("parity-{lost:05}")] {
+            fs::remove_dir_all(tiers.path("memory/rod").join(name)).unwrap();
+        }
+    }
+    let text = text_of(mpirun(4, &tiers, &program).arg("200").args(&settings));
+    let said = text.lines().filter(|line| line.starts_with("at step ")).collect::<Vec<_>>();
+    let of = |rank: u32| said.iter().find(|line| line.contains(&format!(": rank {rank}: "))).unwrap();
+    assert!(of(0).contains("rebuilt from parity") && of(0).contains("all good"), "{text}");
+    assert!((1..4).all(|rank| of(rank).contains("from memory")), "{text}");
+    assert_eq!(line(&text, "after 200 steps"), line(&whole, "after 200 steps"));
+}
+
 /// Kills one rank of a job soon after a save began; returns whether that save was still under way.
 fn kill_in_a_save(running: &mut Running, program: &Path, rank: u32, delay: Duration) -> Option<bool> {
     let begins = format!("rank {rank} is process ");

@@ -6,6 +6,8 @@
 //!                       slot-0.image            see the module `image`; used again and again
 //!                       slot-0.manifest         there only while the image is whole
 //!                       slot-0.copy             the same manifest once more, because memory may be bad
+//! MEMORY/JOB/partner-00003/                     as rank-00003: what rank 3 keeps for another rank
+//! MEMORY/JOB/parity-00003/                      as rank-00003: what rank 3 keeps of the parity of its group
 //! DURABLE/JOB/rank-00003.lock                   held while the rank runs, where the file system has locks
 //!             0000000012-00c0ffee00c0ffee/      generation: number and nonce
 //!                       rank-00003.image
