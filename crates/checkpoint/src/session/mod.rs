@@ -88,6 +88,8 @@ pub struct Checkpointer {
     /// What the names of regions begin with that a restart with another number of ranks leaves out.
     left_out: Option<String>,
     began: Instant,
+    /// What it came back to and has not saved after: until then nothing newer is forgotten.
+    came_back_to: Option<GenerationId>,
     /// The highest number that any rank has seen.
     number: u64,
     taken_count: u64,
@@ -123,6 +125,7 @@ impl Checkpointer {
             left_out: None,
             host,
             began: Instant::now(),
+            came_back_to: None,
             number: 0,
             taken_count: 0,
             checkpoint_s: 0.0,

@@ -156,7 +156,7 @@ impl Checkpointer {
 
     /// What follows from here on is newer than this generation.
     pub(super) fn come_back_to(&mut self, generation: GenerationId) {
-        self.forget_newer(generation);
+        self.came_back_to = Some(generation);
         self.number = self.number.max(generation.number);
         self.last_any_s = self.now_s();
     }
@@ -212,7 +212,11 @@ impl Checkpointer {
 
     /// Forgets what is newer in memory than the generation that all ranks came back to: the parts of a save that was
     /// killed, or was refused. Otherwise the next save would keep them as the newest, and write over the restored one.
-    fn forget_newer(&mut self, restored: GenerationId) {
+    ///
+    /// Not before that save: what was refused for a reason that passes, such as a lack of room, is there for the next
+    /// restart.
+    pub(super) fn forget_what_was_refused(&mut self) {
+        let Some(restored) = self.came_back_to.take() else { return };
         let own = self.memory.as_mut().map(|memory| memory.forget_newer(restored));
         let held = self.partner.as_mut().map(|partner| partner.forget_newer(restored));
         let shares = self.parity.as_mut().map(|parity| parity.forget_newer(restored));

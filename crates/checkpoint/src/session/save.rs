@@ -41,6 +41,7 @@ impl Checkpointer {
             return Ok(Saved { generation: None, decision, payload_bytes, visible_s: begun.elapsed().as_secs_f64() });
         }
         let contents = agreement::all_or_none(&*self.group, self.files.contents())?;
+        self.forget_what_was_refused();
         let manifest = self.new_manifest(&contents)?;
         let payload_bytes = manifest.payload_bytes;
         let generation = manifest.generation;
