@@ -83,7 +83,10 @@ enum surefoot_place {
 	SUREFOOT_PLACE_SKIPPED = 0,
 	/* Into memory: it survives the end of the process. */
 	SUREFOOT_PLACE_MEMORY = 1,
-	/* Into memory, and from there to the durable tier, in the background. */
+	/* Into memory, and from there to the durable tier, in the background: it survives the end of the process now, and
+	 * the loss of power only after surefoot_checkpoint_finish, or a later save that finds it written, has marked it as
+	 * complete. surefoot_checkpoint_notice says when that was, or why it was not.
+	 */
 	SUREFOOT_PLACE_BOTH = 2,
 	/* To the durable tier: it survives the loss of power. */
 	SUREFOOT_PLACE_DURABLE = 3,
@@ -202,8 +205,9 @@ int surefoot_checkpoint_need(surefoot_checkpoint *handle, int *is_needed);
 
 /* Takes a checkpoint of all regions and files, where the policy says. Collective; it succeeds on all ranks or on none.
  *
- * When it returns 0, every rank's part is where out says; the way to the durable tier ends later, see
- * surefoot_checkpoint_finish. When it fails, the program and its former checkpoints are as before: go on computing.
+ * When it returns 0, every rank's part is where out says. Of SUREFOOT_PLACE_BOTH that is memory; the copy on the durable
+ * tier counts after surefoot_checkpoint_finish, or a later call that finds it written. When it fails, the program and
+ * its former checkpoints are as before: go on computing.
  *
  * Rules:
  * out is NULL or has room for a surefoot_saved.
@@ -242,8 +246,8 @@ int surefoot_checkpoint_scrub(surefoot_checkpoint *handle);
 int surefoot_checkpoint_finish(surefoot_checkpoint *handle);
 
 /* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
- * may be called after any failure; without surefoot_checkpoint_finish before, that write does not count. NULL is left
- * alone.
+ * may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
+ * must not be counted on. NULL is left alone.
  */
 int surefoot_checkpoint_close(surefoot_checkpoint *handle);
 

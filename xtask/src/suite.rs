@@ -80,8 +80,9 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
 /// The reliability of checkpoints at full size; prints what each kind of fault came to.
 pub fn soak(workspace: &Workspace) -> ExitCode {
     let mut command = workspace.cargo();
-    command.args(["test", "--locked", "--package", "surefoot-checkpoint", "--test", "tests", "seeded"]);
-    command.args(["--", "--nocapture"]).env("SUREFOOT_SOAK", "10000");
+    command.args(["test", "--release", "--locked", "--package", "surefoot-checkpoint", "--test", "tests", "--"]);
+    command.args(["suite::reliability::", "suite::kill::", "suite::poison::", "--nocapture"]);
+    command.env("SUREFOOT_SOAK", "10000");
     exit_of(command)
 }
 

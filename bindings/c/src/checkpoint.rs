@@ -30,7 +30,9 @@ pub enum SurefootPlace {
     Skipped = 0,
     /// Into memory: it survives the end of the process.
     Memory = 1,
-    /// Into memory, and from there to the durable tier, in the background.
+    /// Into memory, and from there to the durable tier, in the background: it survives the end of the process now, and
+    /// the loss of power only after surefoot_checkpoint_finish, or a later save that finds it written, has marked it as
+    /// complete. surefoot_checkpoint_notice says when that was, or why it was not.
     Both = 2,
     /// To the durable tier: it survives the loss of power.
     Durable = 3,
@@ -360,8 +362,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_need(handle: *mut SurefootCheckpoin
 
 /// Takes a checkpoint of all regions and files, where the policy says. Collective; it succeeds on all ranks or on none.
 ///
-/// When it returns 0, every rank's part is where `out` says; the way to the durable tier ends later, see
-/// surefoot_checkpoint_finish. When it fails, the program and its former checkpoints are as before: go on computing.
+/// When it returns 0, every rank's part is where `out` says. Of SUREFOOT_PLACE_BOTH that is memory; the copy on the durable
+/// tier counts after surefoot_checkpoint_finish, or a later call that finds it written. When it fails, the program and
+/// its former checkpoints are as before: go on computing.
 ///
 /// # Safety
 /// `out` is NULL or has room for a surefoot_saved.
@@ -480,8 +483,8 @@ pub extern "C" fn surefoot_checkpoint_finish(handle: *mut SurefootCheckpoint) ->
 }
 
 /// Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
-/// may be called after any failure; without surefoot_checkpoint_finish before, that write does not count. NULL is left
-/// alone.
+/// may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
+/// must not be counted on. NULL is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn surefoot_checkpoint_close(handle: *mut SurefootCheckpoint) -> c_int {
     border(|| {
