@@ -41,7 +41,14 @@ const CHECKS = {
     assert.equal(await part("timeline").count(), 0);
     await page.goBack();
     await part("timeline").waitFor();
-    await page.goto(`${address}?view=checkpoints`);
+    await page.goForward();
+    await part("directories").waitFor();
+    // What one person sees another can open.
+    const other = await browser.newContext();
+    const linked = await other.newPage();
+    await linked.goto(page.url());
+    await linked.getByTestId("directories").waitFor();
+    await other.close();
     await until(async () => (await jobOf(stage, "cfd/wing"))?.events.length > 6, "a few decisions");
     await part("jobs").getByRole("button", { name: "cfd/wing" }).click();
   },

@@ -6,8 +6,8 @@
 
 mod browser;
 mod checkpoint;
-mod checkpoint_page;
 mod checkpoint_bench;
+mod checkpoint_page;
 mod cost;
 mod ecc;
 mod ecc_hardware;
