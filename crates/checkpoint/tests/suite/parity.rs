@@ -3,10 +3,11 @@
 use super::image::payload;
 use super::session::{Tiers, files, flip};
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_checkpoint::controller::Fixed;
-use surefoot_checkpoint::group::thread_group;
-use surefoot_checkpoint::{Checkpointer, Config, Group, Policy};
+use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Policy};
 
 /// What a rank computes after so many steps: of another length on each, and nothing at all on some.
 fn state(rank: u32, step: u64) -> Vec<u8> {
@@ -38,7 +39,7 @@ impl Member {
 }
 
 fn run<T: Send>(ranks: u32, config: &Config, run: impl Fn(Member) -> T + Sync) -> Vec<T> {
-    let member = |group: surefoot_checkpoint::group::ThreadGroup| {
+    let member = |group: ThreadGroup| {
         let rank = group.rank();
         let mut state = state(rank, 0);
         let mut job = Checkpointer::open(config.clone(), Box::new(group)).unwrap();
@@ -234,6 +235,95 @@ fn a_kill_at_any_point_leaves_this_generation_or_the_former_one() {
             });
         }
     }
+}
+
+/// A rank that dies at a word: from then on it says nothing more.
+struct Dying {
+    group: ThreadGroup,
+    words_left: AtomicU64,
+}
+
+impl Dying {
+    fn speak(&self) -> Result<&ThreadGroup, Error> {
+        let is_alive = |left: u64| left.checked_sub(1);
+        match self.words_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_alive) {
+            Ok(_) => Ok(&self.group),
+            Err(_) => Err(Error::Group { why: "this rank is dead".into() }),
+        }
+    }
+}
+
+impl Group for Dying {
+    fn rank(&self) -> u32 {
+        self.group.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: u32) -> Result<(), Error> {
+        self.speak()?.broadcast(bytes, root)
+    }
+
+    fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.speak()?.gather_all(own)
+    }
+
+    fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
+        self.speak()?.exchange(to, send, from, receive)
+    }
+}
+
+/// Saves once more, and one rank dies at this word of its own; whether the save came to its end on all ranks.
+fn save_and_die(ranks: u32, config: &Config, dying: u32, word: u64, step: u64) -> bool {
+    let save = |group: ThreadGroup| {
+        let rank = group.rank();
+        let words_left = AtomicU64::new(if rank == dying { word } else { u64::MAX });
+        let mut state = state(rank, step);
+        let job = Checkpointer::open(config.clone(), Box::new(Dying { group, words_left }));
+        let saved = job.and_then(|mut job| {
+            // SAFETY: the state lives longer than the job, and is left alone during calls.
+            unsafe { job.protect("state", state.as_mut_ptr(), state.len())? };
+            job.checkpoint().map(drop)
+        });
+        saved.is_ok()
+    };
+    std::thread::scope(|scope| {
+        let save = &save;
+        let group = thread_group(ranks, Some(Duration::from_secs(10)));
+        let threads: Vec<_> = group.into_iter().map(|group| scope.spawn(move || save(group))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).fold(true, |all, one| all && one)
+    })
+}
+
+#[test]
+fn a_rank_that_dies_at_any_word_of_a_save_takes_no_more_than_that_save_with_it() {
+    let tiers = Tiers::new();
+    let mut config = config(&tiers, "2+1");
+    if let Some(memory) = &mut config.memory {
+        memory.slots = 2;
+    }
+    let mut words = 0;
+    loop {
+        let _ = fs::remove_dir_all(tiers.home.path().join("memory/job"));
+        save(3, &config, 1..=2);
+        let dying = words as u32 % 3;
+        let is_saved = save_and_die(3, &config, dying, words, 3);
+        // The node of another rank is lost as well: the former generation has parity, and so has this one when all ranks
+        // were told that it was saved.
+        let lost = (dying + 1) % 3;
+        lose(&tiers, lost);
+        for (rank, back) in restart(3, &config, 3).into_iter().enumerate() {
+            let (step, report) = back.unwrap_or_else(|error| panic!("word {words}, rank {rank}: {error}"));
+            assert!(step == 3 || (step == 2 && !is_saved), "word {words}: {report}");
+        }
+        if is_saved {
+            break;
+        }
+        words += 1;
+    }
+    assert!(words > 20, "a save has {words} words");
 }
 
 #[test]

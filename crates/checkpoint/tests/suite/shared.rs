@@ -1,13 +1,19 @@
 //! The third tier: a directory that all nodes see.
 
+use super::durable;
+use super::faulty::Faulty;
 use super::session::{Rank, Tiers, files, flip, job, restarted};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::generation::Commit;
+use surefoot_checkpoint::image::Protection;
 use surefoot_checkpoint::inspect::{State, Wanted, restore, survey, verify};
 use surefoot_checkpoint::tier::{Durable, DurableOptions};
 use surefoot_checkpoint::{Config, Disk, Place, Policy};
+use surefoot_testkit::storage::{FaultyDisk, Plan};
 
 /// A job with a third tier, which gets a copy of every checkpoint.
 fn config(tiers: &Tiers, policy: Policy) -> Config {
@@ -204,6 +210,48 @@ fn a_part_is_copied_byte_by_byte_or_not_at_all() {
     shared.write_copy(&part).unwrap();
     assert!(fs::read(&images(&tiers)[0]).unwrap() == fs::read(&image).unwrap());
     assert_eq!(shared.manifest(generation, 0).unwrap(), part.manifest);
+}
+
+/// Copies generations from one disk to another; returns the number of the last that was reported as copied.
+fn copy(from: &FaultyDisk, to: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>) -> u64 {
+    let open = |disk: &FaultyDisk| {
+        let options = DurableOptions { queue_depth: 1, ..DurableOptions::default() };
+        Durable::open(Arc::new(Faulty(disk.clone())), Path::new("/ssd"), "job", options)
+    };
+    let (Ok(source), Ok(target)) = (open(from), open(to)) else { return 0 };
+    let stored = source.generations().unwrap();
+    let mut reported = 0;
+    for number in numbers {
+        let generation = stored.iter().find(|stored| stored.generation.number == number).unwrap().generation;
+        let part = source.part(generation, 0).unwrap();
+        if target.write_copy(&part).and_then(|_| target.commit(Commit { generation, ranks: 1 })).is_ok() {
+            reported = number;
+            let _ = target.prune();
+        }
+    }
+    reported
+}
+
+#[test]
+fn a_copy_that_is_killed_or_loses_power_or_fails_at_any_operation_loses_nothing_that_was_reported() {
+    let source = durable::disk();
+    durable::save(&source, 1..=2, Protection::Checked);
+    let whole = durable::disk();
+    assert_eq!(copy(&source, &whole, 1..=2), 2);
+    assert_eq!(durable::newest(&whole, Protection::Checked), 2);
+    for at in 0..whole.operations() {
+        let plan = |kill_at: Option<u64>, failures: BTreeMap<u64, i32>| Plan { kill_at, failures, ..Plan::default() };
+        for plan in [plan(Some(at), BTreeMap::new()), plan(None, BTreeMap::from([(at, 5)]))] {
+            let disk = durable::disk().restarted(plan);
+            let reported = copy(&source, &disk, 1..=2);
+            let found = durable::newest(&disk.restarted(Plan::default()), Protection::Checked);
+            assert!(found >= reported, "stopped at {at}: {reported} reported, {found} found");
+            for seed in 0..4 {
+                let found = durable::newest(&disk.after_power_loss(seed, Plan::default()), Protection::Checked);
+                assert!(found >= reported, "power lost at {at}, seed {seed}: {reported} reported, {found} found");
+            }
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@
 mod build;
 mod layout;
 mod rebuild;
+#[cfg(test)]
+mod tests;
 
 pub(super) use layout::{DATA_MAX, PARITY_MAX};
 
