@@ -126,6 +126,21 @@ fn a_cut_end_and_a_bad_stretch_are_repaired() {
 }
 
 #[test]
+fn an_image_that_is_too_short_for_what_its_manifest_says_takes_no_room() {
+    let saved = saved(100_000, Protection::Shard);
+    // A table of 16 TiB would be twenty gigabytes.
+    let lie = Saved { geometry: Geometry::new(1 << 44, Protection::Shard).unwrap(), ..saved };
+    assert!(matches!(lie.restore(), Err(Lost::Length { .. })));
+    let cut = self::saved(3_000_000, Protection::Checked);
+    let body = cut.geometry.body_bytes();
+    cut.change(|bytes| bytes.truncate(body - 1));
+    assert_eq!(
+        cut.restore().unwrap_err(),
+        Lost::Length { bytes: body as u64 - 1, wanted: cut.geometry.file_bytes() as u64 }
+    );
+}
+
+#[test]
 fn bad_tables_are_found_out_by_the_pages() {
     let saved = saved(400_000, Protection::Shard);
     let (body, table) = (saved.geometry.body_bytes(), saved.geometry.table_bytes());

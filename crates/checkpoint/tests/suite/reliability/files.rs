@@ -337,7 +337,7 @@ const DAMAGES: &[(&str, Damage, &[(Tier, &[Outcome])])] = &[
         "all manifests of another version",
         |down, _| {
             for before in 0..if down.tier.is_on_ssd() { 2 } else { STEPS as usize } {
-                for path in down.part(0, before).manifests {
+                for path in [0, 1].into_iter().flat_map(|rank| down.part(rank, before).manifests) {
                     change(&path, |bytes| bytes[6..8].copy_from_slice(b"02"));
                 }
             }
