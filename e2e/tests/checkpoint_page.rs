@@ -110,7 +110,7 @@ fn the_page_shows_a_running_job_s_checkpoints_in_a_browser() {
     let picture = std::env::var_os("SUREFOOT_PICTURE").map(PathBuf::from);
     tiers.with_damage();
     let program = match &picture {
-        Some(_) => Program::start(&tiers, 16 << 20, 15.0, Duration::from_millis(1_500)),
+        Some(_) => Program::start(&tiers, 2 << 20, 15.0, Duration::from_millis(1_500)),
         None => Program::start(&tiers, 2 << 20, 5.0, Duration::from_millis(700)),
     };
     if picture.is_some() {
