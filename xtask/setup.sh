@@ -84,6 +84,8 @@ package_for() {
     pacman:qemu) echo qemu-system-x86 ;;
     zypper:qemu) echo qemu-x86 ;;
     apk:qemu) echo qemu-system-x86_64 ;;
+    *:smartctl) echo smartmontools ;;
+    dnf:dmsetup | zypper:dmsetup | apk:dmsetup | pacman:dmsetup) echo device-mapper ;;
     apt:openmpi) echo libopenmpi-dev openmpi-bin ;;
     dnf:openmpi) echo openmpi-devel ;;
     zypper:openmpi) echo openmpi4-devel ;;
@@ -343,7 +345,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox \
+install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox smartctl dmsetup \
     python3-numpy python3-torch python3-mpi4py
 unpack_guest_kernel
 install_node

@@ -32,6 +32,8 @@ const COMPLETE: &[&str] = &[
     "yosys",
     "qemu-system-x86_64",
     "busybox",
+    "smartctl",
+    "dmsetup",
     "python3",
     "mpicc",
     "mpirun",
