@@ -93,30 +93,30 @@ unsafe fn row<R: Register, const RUN: usize, const PROTECTS: bool>(
         let mut remainders = [R::zero(); COLUMNS_DATA + COLUMNS_PARITY];
         let mut at = 0;
         while at < PAGE_BYTES {
-            let mut parity = [[R::zero(); RUN]; COLUMNS_PARITY];
+            let mut parity = [[R::zero(); COLUMNS_PARITY]; RUN];
             // Horner's scheme: the last column first.
             for column in (0..COLUMNS_DATA).rev() {
                 let (from, to) = (sources[column].add(at), targets[column].add(at));
                 let mut remainder = remainders[column];
-                for step in 0..RUN {
+                for (step, parity) in parity.iter_mut().enumerate() {
                     let bytes = R::load(from.add(step * R::BYTES));
                     _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(step * R::BYTES + AHEAD_BYTES).cast());
                     bytes.stream(to.add(step * R::BYTES));
                     remainder = remainder.take_in(bytes);
                     if PROTECTS {
-                        parity[0][step] = parity[0][step].add(bytes);
-                        parity[1][step] = parity[1][step].times_alpha(1).add(bytes);
-                        parity[2][step] = parity[2][step].times_alpha(2).add(bytes);
+                        parity[0] = parity[0].add(bytes);
+                        parity[1] = parity[1].times_alpha(1).add(bytes);
+                        parity[2] = parity[2].times_alpha(2).add(bytes);
                     }
                 }
                 remainders[column] = remainder;
             }
             if PROTECTS {
-                for (number, run) in parity.iter().enumerate() {
+                for number in 0..COLUMNS_PARITY {
                     let column = COLUMNS_DATA + number;
-                    for (step, bytes) in run.iter().enumerate() {
-                        bytes.stream(targets[column].add(at + step * R::BYTES));
-                        remainders[column] = remainders[column].take_in(*bytes);
+                    for (step, parity) in parity.iter().enumerate() {
+                        parity[number].stream(targets[column].add(at + step * R::BYTES));
+                        remainders[column] = remainders[column].take_in(parity[number]);
                     }
                 }
             }
