@@ -91,7 +91,10 @@ fn save(rank: &mut Rank, step: u64) -> Result<(), String> {
     let file = rank.job.route_file("output").map_err(|error| error.to_string())?;
     fs::write(&file, state(7, step)).map_err(|error| error.to_string())?;
     rank.compute(step);
-    rank.job.checkpoint().map_err(|error| error.to_string())?;
+    let saved = rank.job.checkpoint().map_err(|error| error.to_string())?;
+    if saved.generation.is_none() {
+        return Err(format!("none was taken: {}", saved.decision.reasons.join("; ")));
+    }
     rank.job.finish().map_err(|error| error.to_string())
 }
 
@@ -108,7 +111,8 @@ pub struct Met {
 
 /// One of the two programs.
 fn program(name: &str, tiers: &Tiers, place: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // This very program, even when another build has put a new one in its place.
+    let mut command = Command::new("/proc/self/exe");
     command.args([&*format!("suite::kill::{name}"), "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command.env(HOME, tiers.home.path()).env(PLACE, place).env("RUST_BACKTRACE", "0");
     command

@@ -277,11 +277,15 @@ fn saves_of_the_new_job_that_are_killed_leave_the_old_job_s_checkpoint() {
             memory.slots = 2;
         }
         save(4, &config, 1..=2);
-        // Twice, so that the slots of the first killed save are those of the second.
-        for _ in 0..2 {
+        // Several times, so that the slots of one killed save are those of the next; and both ways to come back.
+        for time in 0..4 {
             run(new, &config, |mut part| {
-                part.job.restart_resized().unwrap().unwrap();
-                part.expect(2);
+                if time < 2 {
+                    part.job.restart_resized().unwrap().unwrap();
+                    part.expect(2);
+                } else {
+                    assert_eq!(part.job.open_resized().unwrap().unwrap().generation.number, 2);
+                }
                 part.save(3);
             });
             kill_in_save(&tiers, 1);

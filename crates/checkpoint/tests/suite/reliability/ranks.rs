@@ -121,6 +121,26 @@ fn run(tier: &'static str, config: &dyn Fn(&Tiers) -> Config, seed: &mut Seed) -
     Outcome::Whole
 }
 
+/// One of the ranks is not there when the others restart; when it is, all come back.
+fn absent() -> Outcome {
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    assert_eq!(saved(&config, 0, u64::MAX).0, STEPS);
+    let mut groups = thread_group(RANKS, Some(Duration::from_millis(200)));
+    drop(groups.remove(1));
+    std::thread::scope(|scope| {
+        for group in groups {
+            scope.spawn(|| {
+                let error = Rank::open(config.clone(), group).err().expect("a rank is missing").to_string();
+                assert!(error.contains("rank"), "not clear: {error}");
+            });
+        }
+    });
+    let back = restarted(RANKS, &config, STEPS);
+    assert!(back.iter().all(|(step, _)| *step == Some(STEPS)), "{back:?}");
+    Outcome::Refused
+}
+
 pub fn rows() -> Vec<Row> {
     let always = || Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
     let tiers: [(&'static str, bool, fn() -> Policy); 4] = [
@@ -134,5 +154,7 @@ pub fn rows() -> Vec<Row> {
         let allowed = &[Outcome::Whole, Outcome::Refused];
         Row::new("a rank killed while they agree", tier, allowed, move |seed| run(tier, &config, seed))
     };
-    tiers.map(row).into()
+    let absent =
+        Row::new("a rank that does not start", "memory and SSD", &[Outcome::Refused], |_| absent()).at_most(10);
+    tiers.map(row).into_iter().chain([absent]).collect()
 }
