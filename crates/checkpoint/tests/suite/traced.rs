@@ -95,7 +95,8 @@ struct Info {
     rest: [u64; 2],
 }
 
-/// Runs a program to its end, with `fate` at the point of this number; `None` for none, to count them.
+/// Runs a program to its end, as the system calls below wait for it, with `fate` at the point of this number; `None` for none, to count them.
+#[allow(clippy::zombie_processes)]
 pub fn trace(command: &mut Command, at: Option<u64>, fate: Fate) -> Ended {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // SAFETY: between fork and exec it makes one system call.

@@ -234,8 +234,11 @@ fn garble(seed: &mut Seed, part: &Part) {
 
 type Damage = fn(&Down, &mut Seed);
 
+/// What may come of a damage in a tier.
+type Allowed = (Tier, &'static [Outcome]);
+
 /// What is done to the files of rank 0's newest checkpoint, and what may come of it in each tier.
-const DAMAGES: &[(&str, Damage, &[(Tier, &[Outcome])])] = &[
+const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
     ("nothing", |_, _| (), &[(Tier::Memory, &[Whole]), (Tier::Checked, &[Whole]), (Tier::Both, &[Whole])]),
     (
         "1 to 3 flipped bits",
@@ -413,7 +416,7 @@ pub fn rows() -> Vec<Row> {
             down.restart()
         })
     };
-    let tiers = |&(fault, damage, tiers): &'static (&'static str, Damage, &'static [(Tier, &'static [Outcome])])| {
+    let tiers = |&(fault, damage, tiers): &'static (&'static str, Damage, &'static [Allowed])| {
         tiers.iter().map(move |&(tier, allowed)| row(fault, damage, tier, allowed))
     };
     DAMAGES.iter().flat_map(tiers).collect()

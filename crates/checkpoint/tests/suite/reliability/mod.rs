@@ -208,7 +208,7 @@ fn table(rows: &[Row], came: &[Came]) -> String {
         let wrong = if came.failed.is_some() { "FAILED" } else { "0" };
         text += &format!("| {} | {} | {runs} | {} | {wrong} |\n", row.fault, row.tier, cells.join(" | "));
     }
-    for (row, came) in rows.iter().zip(&came[..]) {
+    for (row, came) in rows.iter().zip(came) {
         if let Some(why) = &came.not_run {
             text += &format!("not run: {}, {}: {why}\n", row.fault, row.tier);
         }

@@ -141,15 +141,18 @@ fn absent() -> Outcome {
     Outcome::Refused
 }
 
+/// What a tier is called, whether there are partners, and the policy.
+type Kept = (&'static str, bool, fn() -> Policy);
+
 pub fn rows() -> Vec<Row> {
     let always = || Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
-    let tiers: [(&'static str, bool, fn() -> Policy); 4] = [
+    let tiers: [Kept; 4] = [
         ("memory", false, || Policy::Fixed(Fixed::Memory)),
         ("SSD", false, || Policy::Fixed(Fixed::Durable)),
         ("memory and SSD", false, always),
         ("memory and partner", true, || Policy::Fixed(Fixed::Memory)),
     ];
-    let row = |(tier, partner, policy): (&'static str, bool, fn() -> Policy)| {
+    let row = |(tier, partner, policy): Kept| {
         let config = move |tiers: &Tiers| Config { partner, ..tiers.config(policy()) };
         let allowed = &[Outcome::Whole, Outcome::Refused];
         Row::new("a rank killed while they agree", tier, allowed, move |seed| run(tier, &config, seed))
