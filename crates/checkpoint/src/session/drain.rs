@@ -14,9 +14,13 @@ pub(super) struct Drain {
     generation: GenerationId,
     began: Instant,
     took: Option<Duration>,
-    thread: Option<JoinHandle<(Result<u64, Error>, Duration)>>,
+    thread: Option<JoinHandle<Ended>>,
     written: Option<Result<u64, Error>>,
+    free_bytes: Option<u64>,
 }
+
+/// What a writing thread came to: bytes written, how long it took, and what could still be written afterwards.
+type Ended = (Result<u64, Error>, Duration, Option<u64>);
 
 /// What is written.
 pub(super) enum Content {
@@ -52,13 +56,16 @@ impl Drain {
             let written = theirs.write(&tier);
             // The slot is free from here on, not from when somebody asks.
             drop(theirs);
-            (written, began.elapsed())
+            (written, began.elapsed(), tier.free_bytes().ok())
         };
         match std::thread::Builder::new().name("checkpoint-drain".into()).spawn(write) {
-            Ok(thread) => Drain { generation, began, took: None, thread: Some(thread), written: None },
+            Ok(thread) => {
+                Drain { generation, began, took: None, thread: Some(thread), written: None, free_bytes: None }
+            }
             Err(_) => {
                 let written = content.write(durable);
-                Drain { generation, began, took: Some(began.elapsed()), thread: None, written: Some(written) }
+                let (took, free_bytes) = (Some(began.elapsed()), durable.free_bytes().ok());
+                Drain { generation, began, took, thread: None, written: Some(written), free_bytes }
             }
         }
     }
@@ -72,6 +79,11 @@ impl Drain {
         self.began.saturating_duration_since(origin).as_secs_f64()
     }
 
+    /// What could be written there when it ended.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        self.free_bytes
+    }
+
     pub(super) fn took_s(&self) -> f64 {
         self.took.unwrap_or_default().as_secs_f64()
     }
@@ -82,9 +94,11 @@ impl Drain {
         if (is_over || waits)
             && let Some(thread) = self.thread.take()
         {
-            let (written, took) = thread.join().unwrap_or_else(|_| {
-                (Err(Error::Option { option: "durable", why: "the writing thread ended early".into() }), Duration::ZERO)
+            let (written, took, free_bytes) = thread.join().unwrap_or_else(|_| {
+                let why = "the writing thread ended early".into();
+                (Err(Error::Option { option: "durable", why }), Duration::ZERO, None)
             });
+            self.free_bytes = free_bytes;
             self.written = Some(written);
             self.took = Some(took);
         }

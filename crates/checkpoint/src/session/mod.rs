@@ -325,6 +325,8 @@ impl Checkpointer {
         });
         let (memory_needed_bytes, memory_available_bytes) = memory_needed.unwrap_or((u64::MAX, 0));
         let bytes_for = |target: &Target| target.tier.bytes_for(payload_bytes).unwrap_or(u64::MAX);
+        // Of all ranks, as far as one knows: the others' parts are about as long.
+        let all_bytes = |target: &Target| bytes_for(target).saturating_mul(u64::from(self.group.size()));
         let durable = self.durable.as_ref();
         Facts {
             host: self.host.clone(),
@@ -335,11 +337,11 @@ impl Checkpointer {
             memory_needed_bytes,
             memory_available_bytes: memory_available_bytes.min(memory_available_bytes_here()),
             has_memory: self.memory.is_some(),
-            durable_available_bytes: durable.and_then(|durable| durable.tier.free_bytes().ok()),
+            durable_available_bytes: durable.and_then(|durable| durable.free_bytes(all_bytes(durable))),
             is_durable_shared: durable.is_some_and(|durable| durable.kind == Kind::Shared),
             shared: self.shared.as_ref().map(|shared| SharedFacts {
                 size_bytes: bytes_for(shared),
-                available_bytes: shared.tier.free_bytes().unwrap_or(0),
+                available_bytes: shared.free_bytes(all_bytes(shared)).unwrap_or(0),
                 drain_s: shared.drain_s.unwrap_or(0.0),
                 is_draining: shared.drain.is_some() || self.to_share.is_some(),
             }),

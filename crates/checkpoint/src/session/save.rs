@@ -255,6 +255,7 @@ impl Checkpointer {
                 return Ok(());
             }
         };
+        target.saw_free_bytes(drain.free_bytes());
         let (kind, generation) = (target.kind, drain.generation());
         let committed = outcome
             .and_then(|bytes| drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| bytes));

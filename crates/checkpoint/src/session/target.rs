@@ -2,6 +2,11 @@
 
 use super::drain::Drain;
 use crate::tier::Durable;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How long a shared directory that seemed to be full is left alone.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A durable tier of this rank.
 pub(super) struct Target {
@@ -14,6 +19,8 @@ pub(super) struct Target {
     pub(super) drain_s: Option<f64>,
     /// When the newest one there was taken, seconds since the session began.
     pub(super) last_s: f64,
+    /// What could be written there when it was last looked at, and when that was.
+    free: Cell<(Option<u64>, Instant)>,
 }
 
 /// What sort of directory it is.
@@ -36,7 +43,27 @@ pub(super) enum Which {
 
 impl Target {
     pub(super) fn new(tier: Durable, kind: Kind) -> Self {
-        Target { tier, kind, drain: None, bytes: 0, drain_s: None, last_s: 0.0 }
+        let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
+        Target { tier, kind, drain: None, bytes: 0, drain_s: None, last_s: 0.0, free }
+    }
+
+    /// Bytes that can still be written, for one who needs so many; `None` where it cannot be said.
+    ///
+    /// A shared file system that is away for a while holds up whoever looks at it, and the program is to go on: it is
+    /// looked at by the thread that writes to it, and by this one only when there seemed to be too little room, now and
+    /// then.
+    pub(super) fn free_bytes(&self, needed_bytes: u64) -> Option<u64> {
+        let (known, seen) = self.free.get();
+        let is_enough = known.is_some_and(|known| known >= needed_bytes);
+        if self.kind == Kind::Ssd || (!is_enough && seen.elapsed() >= LOOK_AGAIN) {
+            self.free.set((self.tier.free_bytes().ok(), Instant::now()));
+        }
+        self.free.get().0
+    }
+
+    /// Takes note of what the thread that wrote to it saw.
+    pub(super) fn saw_free_bytes(&self, free_bytes: Option<u64>) {
+        self.free.set((free_bytes, Instant::now()));
     }
 }
 

@@ -218,7 +218,8 @@ impl Checkpointer {
 
     /// Has every part of a generation proved by a rank that reaches it; says why where one cannot be.
     fn prove(&self, reach: &Reach, key: Key) -> Result<Result<Resized, String>, Error> {
-        let all = self.told(reach)?;
+        let mut all = self.told(reach)?;
+        all.iter_mut().for_each(|told| told.retain(|(of, _)| *of == key));
         let hosts = self.group.gather_all(self.host.as_bytes())?;
         let mut parts: BTreeMap<u32, (Manifest, u32)> = BTreeMap::new();
         let (mut mine, mut report) = (BTreeMap::new(), Vec::new());
