@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// `MADV_POPULATE_READ` of Linux 5.14: brings all pages in, and says so where one cannot be read.
+/// `MADV_POPULATE_READ` of Linux 5.14: brings all pages in, and fails where one cannot be read (`madvise(2)`).
 const MADV_POPULATE_READ: libc::c_int = 22;
 
 /// A whole file in memory, shared with whoever opens it next. All its pages are there and can be read from the start, so
@@ -15,6 +15,15 @@ const MADV_POPULATE_READ: libc::c_int = 22;
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+}
+
+/// What is known of the pages of a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// All of them can be read.
+    Whole,
+    /// The kernel, before Linux 5.14, cannot say.
+    Unknown,
 }
 
 // SAFETY: the mapping is plain memory that lives as long as the value; who may write to it when is the slot's matter.
@@ -31,33 +40,38 @@ impl Mapping {
         if file.metadata()?.len() < bytes as u64 || bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is shorter than its mapping"));
         }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the file is open and long enough.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        let mapping = match NonNull::new(start.cast::<u8>()) {
-            Some(start) if start.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Mapping { start, bytes },
-            _ => return Err(io::Error::last_os_error()),
-        };
-        mapping.check()?;
-        Ok(mapping)
+        let mapping = Mapping::map(file, bytes, 0)?;
+        match mapping.check()? {
+            Checked::Whole => Ok(mapping),
+            Checked::Unknown => {
+                drop(mapping);
+                Mapping::map(file, bytes, libc::MAP_POPULATE)
+            }
+        }
     }
 
-    /// Whether every page can be read. A kernel before 5.14 cannot say; there the pages are only asked for.
+    fn map(file: &File, bytes: usize, flags: libc::c_int) -> io::Result<Self> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | flags);
+        // SAFETY: a new mapping at an address of the kernel's choice; the file is open and long enough.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_raw_fd(), 0) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Ok(Mapping { start, bytes }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Brings all pages in, and finds out whether each can be read.
     ///
     /// # Errors
     /// With `EHWPOISON` when the kernel has given up a page.
-    pub(super) fn check(&self) -> io::Result<()> {
-        let advise = |advice: libc::c_int| {
-            // SAFETY: the range is that of the mapping, whose content neither piece of advice changes.
-            match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        match advise(MADV_POPULATE_READ) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => advise(libc::MADV_WILLNEED),
-            checked => checked,
+    pub(super) fn check(&self) -> io::Result<Checked> {
+        // SAFETY: the range is that of the mapping, whose content the advice does not change.
+        match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, MADV_POPULATE_READ) } {
+            0 => Ok(Checked::Whole),
+            _ => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::EINVAL) => Ok(Checked::Unknown),
+                error => Err(error),
+            },
         }
     }
 
