@@ -315,7 +315,8 @@ fn save_and_die(ranks: u32, config: &Config, dying: u32, word: u64, step: u64) -
         let save = &save;
         let group = thread_group(ranks, Some(Duration::from_secs(10)));
         let threads: Vec<_> = group.into_iter().map(|group| scope.spawn(move || save(group))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).fold(true, |all, one| all && one)
+        let saved: Vec<bool> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        saved.iter().all(|saved| *saved)
     })
 }
 

@@ -8,6 +8,9 @@ use crate::tier::SlotId;
 use crate::{Error, Group};
 use surefoot_ecc::{Batch, Code};
 
+/// Bytes of each symbol that are encoded at once: those of all symbols stay in the cache.
+const COLUMNS_AT_ONCE: usize = 16 << 10;
+
 impl Parity {
     /// Computes and keeps this rank's share of the parity of a generation that all ranks have in memory. All ranks call
     /// it, with their own image; it counts on all or on none.
@@ -92,7 +95,7 @@ impl Parity {
                     continue;
                 }
                 parity.iter_mut().for_each(|place| place.resize(bytes, 0));
-                if let Err(error) = Batch::new(Code::Rs19_16).encode(&exchange.buffers, &mut parity) {
+                if let Err(error) = encode(&exchange.buffers, &mut parity) {
                     failed.get_or_insert(Error::Option { option: "parity", why: error.to_string() });
                 }
                 let start = (u64::from(row) * members.chunk_bytes + at) as usize;
@@ -104,6 +107,23 @@ impl Parity {
     }
 }
 
+/// Computes the three rows of parity of some symbols; those that the code has beyond them are zeros.
+fn encode(symbols: &[Vec<u8>], parity: &mut [Vec<u8>]) -> Result<(), surefoot_ecc::Error> {
+    let batch = Batch::new(Code::Rs19_16);
+    let zeros = [0u8; COLUMNS_AT_ONCE];
+    let bytes = parity.first().map_or(0, Vec::len);
+    for start in (0..bytes).step_by(COLUMNS_AT_ONCE) {
+        let end = bytes.min(start + COLUMNS_AT_ONCE);
+        let data: [&[u8]; DATA_MAX as usize] = std::array::from_fn(|symbol| match symbols.get(symbol) {
+            Some(symbol) => &symbol[start..end],
+            None => &zeros[..end - start],
+        });
+        let mut rows: Vec<&mut [u8]> = parity.iter_mut().map(|row| &mut row[start..end]).collect();
+        batch.encode(&data, &mut rows)?;
+    }
+    Ok(())
+}
+
 /// One member's side of the exchange of chunks.
 struct Exchange<'a> {
     group: &'a dyn Group,
@@ -111,7 +131,7 @@ struct Exchange<'a> {
     ranks: &'a [u32],
     own: u32,
     image: &'a [u8],
-    /// A piece of each symbol of a stripe; those of no member are zeros.
+    /// A piece of each symbol of a stripe.
     buffers: Vec<Vec<u8>>,
 }
 
@@ -121,11 +141,8 @@ impl Exchange<'_> {
     fn collect(&mut self, row: u32, at: u64, largest: u32) -> Result<(), Error> {
         let (layout, own) = (self.members.layout(), self.own);
         let bytes = self.members.chunk_bytes.saturating_sub(at).min(PIECE_BYTES) as usize;
-        self.buffers.resize(DATA_MAX as usize, Vec::new());
-        for buffer in &mut self.buffers {
-            buffer.clear();
-            buffer.resize(bytes, 0);
-        }
+        self.buffers.resize(layout.data() as usize, Vec::new());
+        self.buffers.iter_mut().for_each(|buffer| buffer.resize(bytes, 0));
         let rank = self.group.rank();
         for distance in 1..largest {
             if distance >= layout.members {
@@ -138,11 +155,17 @@ impl Exchange<'_> {
                 Role::Data(chunk) => self.range(own, chunk, at),
                 Role::Parity(_) => 0..0,
             };
-            let (received, symbol) = match layout.role(from, layout.stripe_of_row(own, row)) {
-                Role::Data(chunk) => (self.range(from, chunk, at).len(), chunk as usize),
-                Role::Parity(_) => (0, 0),
+            let mut none = [];
+            let place = match layout.role(from, layout.stripe_of_row(own, row)) {
+                Role::Data(chunk) => {
+                    let received = self.range(from, chunk, at).len();
+                    let (place, rest) = self.buffers[chunk as usize].split_at_mut(received);
+                    // Beyond the end of a shorter image there are zeros, not what was here before.
+                    rest.fill(0);
+                    place
+                }
+                Role::Parity(_) => &mut none,
             };
-            let place = &mut self.buffers[symbol][..received];
             self.group.exchange(self.ranks[to as usize], &self.image[sent], self.ranks[from as usize], place)?;
         }
         Ok(())
