@@ -137,6 +137,32 @@ fn every_single_member_of_every_group_size_can_be_rebuilt() {
 }
 
 #[test]
+fn every_choice_of_members_that_may_be_lost_can_be() {
+    for (ranks, parity, count) in [(5u32, "3+2", 2), (6, "3+3", 3)] {
+        let tiers = Tiers::new();
+        let config = config(&tiers, parity);
+        save(ranks, &config, 1..=1);
+        let job = tiers.home.path().join("memory/job");
+        for choice in 0..1u32 << ranks {
+            let lost: Vec<u32> = (0..ranks).filter(|rank| choice >> rank & 1 == 1).collect();
+            if lost.len() != count {
+                continue;
+            }
+            let names: Vec<String> =
+                lost.iter().flat_map(|rank| ["rank", "parity"].map(|name| format!("{name}-{rank:05}"))).collect();
+            for name in &names {
+                fs::rename(job.join(name), job.join(format!("away-{name}"))).unwrap();
+            }
+            expect_rebuilt(&restart(ranks, &config, 1), 1, &lost);
+            for name in &names {
+                fs::remove_dir_all(job.join(name)).unwrap();
+                fs::rename(job.join(format!("away-{name}")), job.join(name)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn each_group_may_lose_as_many_and_the_memory_is_a_share_of_the_image() {
     let tiers = Tiers::new();
     let config = config(&tiers, "4+1");
