@@ -51,13 +51,19 @@ pub struct Situation {
     pub taken_count: u64,
     /// Seconds since the last checkpoint; since the start without one.
     pub since_any_s: f64,
-    /// Seconds since the last checkpoint that became durable; since the start without one.
+    /// Seconds since the newest checkpoint that is durable was taken; since the start without one.
     pub since_durable_s: f64,
+    /// The same of the newest that is durable or on its way to be.
+    pub since_written_s: f64,
+    /// Seconds from one call to the next, the longest of the last few: how late a decision may be put off to, and how
+    /// long what is written may wait until it is marked as complete.
+    pub step_s: f64,
     /// Visible seconds of a checkpoint in memory, measured; the maximum over ranks.
     pub memory_cost_s: f64,
     /// Visible seconds that a durable checkpoint adds, measured; the maximum over ranks.
     pub durable_cost_s: f64,
-    /// Seconds until a durable checkpoint is written in the background, measured; 0 where it is written at once.
+    /// Seconds from taking a durable checkpoint until it is written in the background, measured; 0 where it is written
+    /// at once.
     pub drain_s: f64,
     /// Whether a former durable checkpoint is still being written.
     pub is_draining: bool,
@@ -217,6 +223,8 @@ pub(crate) mod tests {
             taken_count: 3,
             since_any_s: 10.0,
             since_durable_s: 100.0,
+            since_written_s: 100.0,
+            step_s: 5.0,
             memory_cost_s: 0.2,
             durable_cost_s: 0.5,
             drain_s: 4.0,

@@ -28,8 +28,8 @@ impl Default for Shared {
 pub struct SharedSituation {
     /// Seconds since the newest copy there was taken; since the start without one.
     pub since_shared_s: f64,
-    /// Seconds since the last checkpoint anywhere; since the start without one.
-    pub since_any_s: f64,
+    /// As [`super::Situation::step_s`].
+    pub step_s: f64,
     /// Seconds from taking a checkpoint until its copy is complete there, measured; the maximum over ranks.
     pub drain_s: f64,
     /// Whether a former copy is still on its way.
@@ -81,9 +81,10 @@ impl Shared {
         }
     }
 
-    /// Whether waiting for another checkpoint of the same interval would make the copy too old.
+    /// Whether waiting for the next call would make the copy too old: a step until then, the way there, and up to
+    /// another step until the call that finds it written and marks it as complete.
     pub fn is_overdue(&self, situation: &SharedSituation) -> bool {
-        situation.since_shared_s + situation.since_any_s + situation.drain_s >= self.staleness_max_s
+        situation.since_shared_s + 2.0 * situation.step_s + situation.drain_s >= self.staleness_max_s
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
     fn calm() -> SharedSituation {
         SharedSituation {
             since_shared_s: 100.0,
-            since_any_s: 10.0,
+            step_s: 10.0,
             drain_s: 5.0,
             is_draining: false,
             fits: true,

@@ -76,7 +76,7 @@ impl Surefoot {
             return Decision::new(Place::Memory, budget.text);
         }
         let wished_s = self.durable_interval_s(situation);
-        if situation.since_durable_s + 1e-9 < wished_s {
+        if situation.since_written_s + 1e-9 < wished_s {
             return Decision::new(
                 Place::Memory,
                 format!(
@@ -100,15 +100,14 @@ impl Surefoot {
         interval::optimal_s(situation.durable_cost_s, self.hard_failures_per_s).max(situation.drain_s)
     }
 
-    /// When the next checkpoint has to be taken so that the durable copy keeps its bound.
+    /// When the next checkpoint has to be taken so that the durable copy keeps its bound, seconds after the last one.
     fn latest_s(&self, situation: &Situation) -> f64 {
-        (self.staleness_max_s - situation.since_durable_s - situation.drain_s).max(0.0) + situation.since_any_s
+        (self.staleness_max_s - age_if_put_off_s(situation)).max(0.0) + situation.since_any_s
     }
 
-    /// Whether waiting for another checkpoint of the same interval would make the durable copy too old.
+    /// Whether waiting for the next call would make the durable copy too old.
     fn is_overdue(&self, situation: &Situation) -> bool {
-        let next_s = situation.since_durable_s + situation.since_any_s + situation.drain_s;
-        next_s >= self.staleness_max_s
+        age_if_put_off_s(situation) >= self.staleness_max_s
     }
 
     fn budget(&self, bucket: &mut Bucket, situation: &Situation) -> Budget {
@@ -130,6 +129,12 @@ impl Surefoot {
             ),
         }
     }
+}
+
+/// How old the durable copy gets when the decision is put off to the next call: a step until then, the way to the SSD,
+/// and up to another step until the call that finds it written and marks it as complete.
+fn age_if_put_off_s(situation: &Situation) -> f64 {
+    situation.since_written_s + 2.0 * situation.step_s + situation.drain_s
 }
 
 /// What the drive's wear is known from, to follow a sentence.
@@ -162,6 +167,7 @@ mod tests {
                 size_bytes,
                 since_any_s: 5.0,
                 since_durable_s: now_s - durable_s,
+                since_written_s: now_s - durable_s,
                 drive: drive(rated_bytes),
                 ..calm()
             };
@@ -198,7 +204,7 @@ mod tests {
         assert_eq!(early.place, Place::Skip, "{early:?}");
         let due = controller.is_due(&Situation { since_any_s: wished_s, ..calm() });
         assert_eq!(due.place, Place::Memory, "{due:?}");
-        let old = controller.is_due(&Situation { since_any_s: 20.0, since_durable_s: 3_580.0, ..calm() });
+        let old = controller.is_due(&Situation { since_any_s: 20.0, since_written_s: 3_590.0, ..calm() });
         assert_eq!(old.place, Place::Both, "{old:?}");
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Known {
     pub taken_count: u64,
     pub since_any_s: f64,
     pub since_durable_s: f64,
+    pub since_written_s: f64,
+    pub step_s: f64,
     pub since_shared_s: f64,
     pub unshared_count: u64,
     /// The policy's share of the drive's rating.
@@ -97,7 +99,7 @@ fn shared_situation(all: &[Facts], known: Known) -> Option<SharedSituation> {
     let needed = sum(shared.iter().map(|facts| facts.size_bytes));
     Some(SharedSituation {
         since_shared_s: known.since_shared_s,
-        since_any_s: known.since_any_s,
+        step_s: known.step_s,
         drain_s: shared.iter().map(|facts| facts.drain_s).fold(0.0, f64::max),
         is_draining: shared.iter().any(|facts| facts.is_draining),
         fits: shared.iter().all(|facts| needed <= facts.available_bytes),
@@ -143,6 +145,8 @@ fn situation(all: &[Facts], known: Known) -> Situation {
         taken_count: known.taken_count,
         since_any_s: known.since_any_s,
         since_durable_s: known.since_durable_s,
+        since_written_s: known.since_written_s,
+        step_s: known.step_s,
         memory_cost_s: most(|facts| facts.memory_cost_s),
         durable_cost_s: most(|facts| facts.durable_cost_s),
         drain_s: most(|facts| facts.drain_s),
@@ -224,6 +228,8 @@ mod tests {
             taken_count: 1,
             since_any_s: 1.0,
             since_durable_s: 1.0,
+            since_written_s: 1.0,
+            step_s: 1.0,
             since_shared_s: 9.0,
             unshared_count: 4,
             granted_share: 1.0,

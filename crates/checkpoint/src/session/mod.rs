@@ -97,6 +97,7 @@ pub struct Checkpointer {
     memory_cost_s: Option<f64>,
     durable_cost_s: Option<f64>,
     last_any_s: f64,
+    calls: clock::Calls,
     notices: Vec<String>,
     journal: Journal,
     drive_file: DriveFile,
@@ -132,6 +133,7 @@ impl Checkpointer {
             memory_cost_s: None,
             durable_cost_s: None,
             last_any_s: 0.0,
+            calls: clock::Calls::default(),
             notices: Vec::new(),
             journal: Journal::new(&config, group.rank()),
             drive_file: DriveFile::of(&config),
@@ -229,7 +231,9 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Group`].
     pub fn need_checkpoint(&mut self) -> Result<Decision, Error> {
+        let begun = Instant::now();
         self.finish_drains(false)?;
+        self.checkpoint_s += begun.elapsed().as_secs_f64();
         let (situation, shared) = self.situation()?;
         let mut decision = self.controller.is_due(&situation);
         if let (Place::Skip, Policy::Surefoot(_), Some(shared)) = (decision.place, self.controller.policy(), shared) {
@@ -273,7 +277,10 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Group`]; that it could not be written is a notice.
     pub fn finish(&mut self) -> Result<(), Error> {
-        self.finish_drains(true)
+        let begun = Instant::now();
+        let finished = self.finish_drains(true);
+        self.checkpoint_s += begun.elapsed().as_secs_f64();
+        finished
     }
 
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
@@ -294,13 +301,17 @@ impl Checkpointer {
     fn situation(&mut self) -> Result<(Situation, Option<SharedSituation>), Error> {
         let drive = self.look_at_drive();
         let now_s = self.now_s();
+        let step_s = self.calls.step_s(now_s);
         // The clocks of ranks differ by little, but decisions must not: rank 0's counts.
         let since = |last_s: f64| agreement::of_root(&*self.group, now_s - last_s);
         let since_last = |target: &Option<Target>| since(target.as_ref().map_or(0.0, |target| target.last_s));
+        let written_s = self.durable.as_ref().map_or(0.0, |durable| durable.last_written_s(self.began));
         let known = Known {
             taken_count: self.taken_count,
             since_any_s: since(self.last_any_s)?,
             since_durable_s: since_last(&self.durable)?,
+            since_written_s: since(written_s)?,
+            step_s: agreement::of_root(&*self.group, step_s)?,
             since_shared_s: since_last(&self.shared)?,
             unshared_count: self.unshared_count,
             granted_share: drive::granted_share(&self.config.policy),

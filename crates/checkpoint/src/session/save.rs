@@ -46,8 +46,8 @@ impl Checkpointer {
         let payload_bytes = manifest.payload_bytes;
         let generation = manifest.generation;
         match decision.place {
-            Place::Durable => self.save_durable(&manifest, &contents, situation)?,
-            _ => self.save_in_memory(manifest, &contents, decision.place == Place::Both)?,
+            Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
+            _ => self.save_in_memory(manifest, &contents, (decision.place == Place::Both).then_some(begun))?,
         }
         self.unshared_count = self.unshared_count.saturating_add(u64::from(decision.place.is_durable()));
         if is_shared {
@@ -101,7 +101,8 @@ impl Checkpointer {
         })
     }
 
-    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents, drains: bool) -> Result<(), Error> {
+    /// Saves in memory on all ranks; what was begun to be taken at `drains` goes on to the durable tier.
+    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents, drains: Option<Instant>) -> Result<(), Error> {
         let saved = self.save_own_in_memory(manifest, files);
         let slot = match agreement::all_or_none(&*self.group, saved) {
             Ok(slot) => slot,
@@ -111,13 +112,13 @@ impl Checkpointer {
             }
         };
         self.hand_over(slot)?;
-        if drains {
+        if let Some(begun) = drains {
             let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
             let generation = generation.map(|(_, manifest)| manifest.generation);
             let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
             let content = agreement::all_or_none(&*self.group, content)?;
             if let Some(durable) = &mut self.durable {
-                durable.drain = Some(Drain::start(&durable.tier, content, Instant::now()));
+                durable.drain = Some(Drain::start(&durable.tier, content, begun));
             }
         }
         Ok(())
@@ -214,7 +215,13 @@ impl Checkpointer {
         }
     }
 
-    fn save_durable(&mut self, manifest: &Manifest, files: &Contents, situation: &Situation) -> Result<(), Error> {
+    fn save_durable(
+        &mut self,
+        manifest: &Manifest,
+        files: &Contents,
+        situation: &Situation,
+        begun: Instant,
+    ) -> Result<(), Error> {
         let Some(durable) = &mut self.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
@@ -228,7 +235,7 @@ impl Checkpointer {
         };
         drain::commit(&*self.group, &durable.tier, durable.kind, manifest.generation, self.nodes)?;
         durable.bytes += bytes;
-        durable.last_s = self.began.elapsed().as_secs_f64();
+        durable.last_s = begun.saturating_duration_since(self.began).as_secs_f64();
         self.controller.written(situation.size_bytes);
         Ok(())
     }
@@ -247,7 +254,6 @@ impl Checkpointer {
         };
         let Some(target) = target else { return Ok(()) };
         let Some(mut drain) = target.drain.take() else { return Ok(()) };
-        let begun = Instant::now();
         let outcome = match drain.outcome(&*self.group, waits)? {
             Some(outcome) => outcome,
             None => {
@@ -270,7 +276,6 @@ impl Checkpointer {
                 self.note(not_there(kind, generation, &error));
             }
         }
-        self.checkpoint_s += begun.elapsed().as_secs_f64();
         if which == Which::Durable { self.share(false) } else { Ok(()) }
     }
 

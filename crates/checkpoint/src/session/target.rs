@@ -47,6 +47,11 @@ impl Target {
         Target { tier, kind, drain: None, bytes: 0, drain_s: None, last_s: 0.0, free }
     }
 
+    /// When the newest one was taken that is there or on its way, seconds since the session began.
+    pub(super) fn last_written_s(&self, session_began: Instant) -> f64 {
+        self.drain.as_ref().map_or(self.last_s, |drain| drain.began_s(session_began))
+    }
+
     /// Bytes that can still be written, for one who needs so many; `None` where it cannot be said.
     ///
     /// A shared file system that is away for a while holds up whoever looks at it, and the program is to go on: it is
