@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """An array that is cut among however many ranks there are.
 
-    mpirun -np 4 python3 resized.py 100 policy=memory
-    mpirun -np 3 python3 resized.py 200 policy=memory
+mpirun -np 4 python3 resized.py 100 policy=memory
+mpirun -np 3 python3 resized.py 200 policy=memory
 """
 
 import array

@@ -380,9 +380,11 @@ class Checkpoint:
                 if error is None and number != self._opened_count:
                     error = ArgumentError("another checkpoint was opened since; this one is closed")
                 self._together(error)
-                made = (_library.CPiece * len(pieces))(
-                    *((rank, name.encode(), offset, memory.nbytes, memory.address) for rank, name, offset, memory in pieces)
-                )
+                wanted = [
+                    _library.CPiece(rank, name.encode(), offset, memory.nbytes, memory.address)
+                    for rank, name, offset, memory in pieces
+                ]
+                made = (_library.CPiece * len(wanted))(*wanted)
                 self._call("surefoot_checkpoint_read_resized", made, len(pieces))
 
         return Resized(told.generation, told.taken_realtime_ns, told.ranks, self._report, tuple(entries), read)

@@ -230,6 +230,12 @@ class MpiRanks(Tiers):
         # Two ranks saved nothing of their own: it goes on from where three left it.
         self.assertIn("at step 10: rank 0: generation 2 of 3 ranks", said[3])
         self.memory.joinpath("resized").rename(self.home / "away")
-        command = [sys.executable, str(ROOT / "examples" / "resized.py"), "17", f"memory={self.memory}", "policy=memory"]
+        command = [
+            sys.executable,
+            str(ROOT / "examples" / "resized.py"),
+            "17",
+            f"memory={self.memory}",
+            "policy=memory",
+        ]
         alone = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertIn(alone.stdout.strip(), said[3])
