@@ -11,7 +11,12 @@ use std::process::ExitCode;
 const HEADER: &str = "bindings/c/surefoot_checkpoint.h";
 
 /// What it is made from, in this order.
-const SOURCES: &[&str] = &["bindings/c/src/status.rs", "bindings/c/src/group.rs", "bindings/c/src/checkpoint.rs", "bindings/c/src/resized.rs"];
+const SOURCES: &[&str] = &[
+    "bindings/c/src/status.rs",
+    "bindings/c/src/group.rs",
+    "bindings/c/src/checkpoint.rs",
+    "bindings/c/src/resized.rs",
+];
 
 const BEGIN: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
