@@ -103,6 +103,11 @@ impl Durable {
         let mut generations: Vec<Stored> = names
             .iter()
             .filter_map(|name| generation_of(name))
+            // What is behind a link is not ours to remove, nor to count on.
+            .filter(|&generation| {
+                let directory = self.directory.join(directory_name(generation));
+                self.storage.expect_own_directory(&directory).is_ok()
+            })
             .map(|generation| {
                 let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
                 let committed = commit.ok().filter(|commit| commit.generation == generation);
