@@ -47,7 +47,7 @@ pub struct Figures {
     pub memory_checkpoint_s: Option<f64>,
     /// The fastest write to the SSD for which the program waited, bytes per second of the node.
     pub ssd_write_bytes_per_s_max: Option<f64>,
-    /// Checkpoints that failed, over all ranks.
+    /// Checkpoints that failed. One fails on all ranks or on none, so it counts once.
     pub failed_count: u64,
 }
 
@@ -84,7 +84,7 @@ impl Figures {
             energy_net_joule: net,
             memory_checkpoint_s: Spread::of(seconds_at(Went::Memory)).map(|spread| at_full_size(spread.median)),
             ssd_write_bytes_per_s_max: (run.ssd_count > 0).then(|| node_bytes / fastest_s.max(f64::MIN_POSITIVE)),
-            failed_count: measured.ranks.iter().map(|rank| rank.failed_count).sum(),
+            failed_count: measured.ranks.iter().map(|rank| rank.failed_count).max().unwrap_or(0),
         }
     }
 }
@@ -235,6 +235,12 @@ mod tests {
         // 0.4 s at 50 W and 0.2 s at 79 W, of 37 W idle, in four iterations of a fiftieth.
         near(found.energy_gross_joule, (0.4 * 50.0 + 0.2 * 79.0) * 50.0 / 4.0);
         near(found.energy_net_joule, (0.4 * 13.0 + 0.2 * 42.0) * 50.0 / 4.0);
+    }
+
+    #[test]
+    fn a_checkpoint_that_failed_on_all_ranks_counts_once() {
+        let text = printed().replace("\"failed_count\":0", "\"failed_count\":1");
+        assert_eq!(Figures::of(&setup(), &Measured::read(&text).unwrap(), None).failed_count, 1);
     }
 
     #[test]

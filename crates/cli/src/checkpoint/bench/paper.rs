@@ -222,11 +222,7 @@ impl Bench {
                 cells.push(Cell { saver, node_bytes: self.setup.node_bytes(size_mb * 1e6), rounds });
             }
         }
-        let failed: u64 = runs.iter().map(|(.., figures)| figures.failed_count).sum();
-        let mut notes = Vec::new();
-        if failed > 0 {
-            notes.push(format!("{failed} checkpoints failed, and the runs went on without them"));
-        }
+        let notes = cells.iter().zip(self.savers.iter().flat_map(|_| &self.sizes_mb)).filter_map(failures).collect();
         Results {
             setup: self.setup,
             sizes_mb: self.sizes_mb.clone(),
@@ -237,6 +233,14 @@ impl Bench {
             notes,
         }
     }
+}
+
+/// Which checkpoints failed: a row of the table that some are missing from is to be read with care.
+fn failures((cell, size_mb): (&Cell, &f64)) -> Option<String> {
+    let failed: u64 = cell.rounds.iter().map(|run| run.failed_count).sum();
+    let name = cell.saver.name();
+    (failed > 0)
+        .then(|| format!("{name} with {size_mb} MB: {failed} checkpoints failed in all rounds, and count as skipped"))
 }
 
 /// A line on standard error, where that is a terminal.
