@@ -24,7 +24,7 @@ use crate::controller::{Controller, Decision, Place, Policy, SharedSituation, Sh
 use crate::generation::{GenerationId, check_name};
 use crate::image::{Geometry, Protection};
 use crate::storage::Disk;
-use crate::tier::{Durable, DurableOptions, Memory, memory_available_bytes};
+use crate::tier::{Durable, DurableOptions, Memory, Room};
 use crate::{Error, Group};
 use drive::{DriveFacts, DriveFile};
 use facts::{Facts, Known, SharedFacts};
@@ -326,15 +326,11 @@ impl Checkpointer {
 
     fn facts(&self, now_s: f64, drive: DriveFacts) -> Facts {
         let payload_bytes = self.regions.bytes() + self.files.bytes();
-        let memory_needed = self.memory.as_ref().and_then(|memory| {
+        let room = self.memory.as_ref().and_then(|memory| {
             let geometry = self.geometry(payload_bytes).ok()?;
-            match memory.room(&geometry, Path::new("/")) {
-                Ok(()) => Some((0, u64::MAX)),
-                Err(Error::NoRoom { needed_bytes, available_bytes, .. }) => Some((needed_bytes, available_bytes)),
-                Err(_) => None,
-            }
+            memory.room(&geometry, Path::new("/")).ok()
         });
-        let (memory_needed_bytes, memory_available_bytes) = memory_needed.unwrap_or((u64::MAX, 0));
+        let room = room.unwrap_or(Room { needed_bytes: u64::MAX, available_bytes: 0 });
         let bytes_for = |target: &Target| target.tier.bytes_for(payload_bytes).unwrap_or(u64::MAX);
         // Of all ranks, as far as one knows: the others' parts are about as long.
         let all_bytes = |target: &Target| bytes_for(target).saturating_mul(u64::from(self.group.size()));
@@ -345,8 +341,8 @@ impl Checkpointer {
             checkpoint_s: self.checkpoint_s,
             size_bytes: durable.map_or(payload_bytes, bytes_for),
             durable_bytes: durable.map_or(0, |durable| durable.bytes),
-            memory_needed_bytes,
-            memory_available_bytes: memory_available_bytes.min(memory_available_bytes_here()),
+            memory_needed_bytes: room.needed_bytes,
+            memory_available_bytes: room.available_bytes,
             has_memory: self.memory.is_some(),
             durable_available_bytes: durable.and_then(|durable| durable.free_bytes(all_bytes(durable))),
             is_durable_shared: durable.is_some_and(|durable| durable.kind == Kind::Shared),
@@ -467,8 +463,4 @@ impl Nodes {
 fn threads_here(ranks_here: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / ranks_here.max(1)).clamp(1, 4)
-}
-
-fn memory_available_bytes_here() -> u64 {
-    memory_available_bytes(Path::new("/")).unwrap_or(u64::MAX)
 }

@@ -31,6 +31,15 @@ impl SlotImage {
     }
 }
 
+/// What an image takes of the memory file system. Ranks of one node share what is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that are still to be taken; 0 where the slot has been used before.
+    pub needed_bytes: u64,
+    /// Bytes that can be taken; 0 when every slot is being read or holds the only checkpoint.
+    pub available_bytes: u64,
+}
+
 /// Room for an image that comes from elsewhere.
 pub struct Receiving<'a>(&'a mut [u8]);
 
@@ -127,30 +136,16 @@ impl Memory {
         self.path(slot, "image")
     }
 
-    /// Whether there is, or can be made, a slot for an image of this geometry. `root` is `/` but in tests.
+    /// What the next image of this geometry takes beyond what its slot has. `root` is `/` but in tests.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] when not, with what there is.
-    pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<(), Error> {
-        let Some(slot) = self.next_slot() else {
-            return Err(Error::NoRoom {
-                path: self.directory.clone(),
-                needed_bytes: geometry.file_bytes() as u64,
-                available_bytes: 0,
-            });
-        };
-        let has = self.slot_bytes(slot);
-        let needed_bytes = (geometry.file_bytes() as u64).saturating_sub(has);
-        if needed_bytes == 0 {
-            return Ok(());
-        }
+    /// [`Error::Storage`] when the file system does not say what it has.
+    pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<Room, Error> {
+        let image_bytes = geometry.file_bytes() as u64;
+        let Some(slot) = self.next_slot() else { return Ok(Room { needed_bytes: image_bytes, available_bytes: 0 }) };
         let free = Disk.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
         let limit = limits::memory_available_bytes(root).unwrap_or(u64::MAX);
-        let available_bytes = free.min(limit);
-        if needed_bytes > available_bytes {
-            return Err(Error::NoRoom { path: self.directory.clone(), needed_bytes, available_bytes });
-        }
-        Ok(())
+        Ok(Room { needed_bytes: image_bytes.saturating_sub(self.slot_bytes(slot)), available_bytes: free.min(limit) })
     }
 
     /// Makes all slots ready for images of this geometry, so that no checkpoint has to wait for memory.

@@ -24,7 +24,7 @@ pub(crate) mod node;
 pub use durable::{Durable, DurableOptions, Pace, StoredPart};
 pub use limits::memory_available_bytes;
 pub(crate) use mapping::FileBytes;
-pub use memory::{Memory, SLOTS_MAX, SlotId, SlotImage};
+pub use memory::{Memory, Room, SLOTS_MAX, SlotId, SlotImage};
 
 use crate::generation::GenerationId;
 use crate::{Error, Storage};

@@ -91,6 +91,30 @@ fn full_memory(has_ssd: bool, seed: &mut Seed) -> Result<Outcome, String> {
     })
 }
 
+#[test]
+fn ranks_of_one_node_that_fit_alone_but_not_together_are_not_sent_into_memory() {
+    // The image of one rank is 388 KiB.
+    for (kibibytes, expected) in [(600, Place::Durable), (900, Place::Memory)] {
+        let places = apart(|| {
+            let tiers = Tiers::new();
+            let memory = fs::canonicalize(tiers.home.path().join("memory")).unwrap();
+            mount(None, &memory, 0, &format!("size={kibibytes}k,mode=0700"))?;
+            Ok(job(2, &tiers.config(memory_only()), |mut rank| {
+                rank.compute(1);
+                let saved = rank.job.checkpoint().unwrap();
+                (saved.decision.place, saved.decision.reasons.join("; "))
+            }))
+        });
+        let places = match places {
+            Ok(places) => places,
+            Err(why) => {
+                return not_run("ranks_of_one_node_that_fit_alone_but_not_together_are_not_sent_into_memory", &why);
+            }
+        };
+        assert!(places.iter().all(|(place, _)| *place == expected), "{kibibytes} KiB: {places:?}");
+    }
+}
+
 /// Docker's /dev/shm, and a state of which one image fits, and no second.
 fn small_shm(has_ssd: bool) -> Result<Outcome, String> {
     apart(|| {
