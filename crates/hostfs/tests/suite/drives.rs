@@ -133,7 +133,7 @@ fn leads_down_from_volumes(root: &Root, nvme: &str, sata: &str) {
 
 /// In the guest: what is written is counted by the drive, and a directory on it leads to it.
 #[test]
-#[ignore = "runs in a guest, from emulated_drives_tell_their_wear_to_a_real_kernel"]
+#[ignore = "runs in a child process, in a guest"]
 fn inside_a_guest() {
     let root = Root::host();
     let all = || survey(&root, &[], 1).unwrap().unwrap();
