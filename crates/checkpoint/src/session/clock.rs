@@ -29,19 +29,21 @@ pub(super) fn host() -> String {
 const GAPS: usize = 8;
 
 /// How often a session is asked: one that polls before it saves asks twice in a row, so the longest of a few gaps counts.
+/// What comes before the first call is no gap: a program may need long to start, and does so once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Calls {
-    last_s: f64,
+    last_s: Option<f64>,
     gaps_s: [f64; GAPS],
     count: usize,
 }
 
 impl Calls {
-    /// Takes note of a call; returns the longest of the last gaps.
+    /// Takes note of a call; returns the longest of the last gaps, 0 at the first call.
     pub(super) fn step_s(&mut self, now_s: f64) -> f64 {
-        self.gaps_s[self.count % GAPS] = now_s - self.last_s;
-        self.count += 1;
-        self.last_s = now_s;
+        if let Some(last_s) = self.last_s.replace(now_s) {
+            self.gaps_s[self.count % GAPS] = now_s - last_s;
+            self.count += 1;
+        }
         self.gaps_s.iter().copied().fold(0.0, f64::max)
     }
 }
@@ -53,11 +55,12 @@ mod tests {
     #[test]
     fn the_longest_of_the_last_gaps_is_the_step() {
         let mut calls = Calls::default();
-        assert_eq!(calls.step_s(30.0), 30.0, "the time until the first call is a gap, too");
+        assert_eq!(calls.step_s(1_800.0), 0.0, "a long start is no step");
+        assert_eq!(calls.step_s(1_830.0), 30.0);
         for call in 1..8 {
-            assert_eq!(calls.step_s(30.0 + f64::from(call)), 30.0);
+            assert_eq!(calls.step_s(1_830.0 + f64::from(call)), 30.0);
         }
-        assert_eq!(calls.step_s(38.0), 1.0);
-        assert_eq!(calls.step_s(38.0), 1.0, "polling and then saving at once is one step");
+        assert_eq!(calls.step_s(1_838.0), 1.0);
+        assert_eq!(calls.step_s(1_838.0), 1.0, "polling and then saving at once is one step");
     }
 }
