@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use surefoot_checkpoint::generation::{RegionEntry, check_name};
-use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Manifest, Place};
+use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Manifest, Place, Restored};
 
 /// The settings of a job. Belongs to who made it; several threads may each use their own.
 #[repr(C)]
@@ -155,6 +155,20 @@ pub(crate) unsafe fn put<T>(out: *mut T, value: T) {
         // SAFETY: by the caller's promise.
         unsafe { out.write(value) };
     }
+}
+
+/// Keeps the report of what came back, and tells which it was.
+///
+/// # Safety
+/// As [`put`].
+pub(crate) unsafe fn tell(job: &mut Job, restored: Option<Restored>, out: *mut SurefootRestored) -> SurefootStatus {
+    let Some(restored) = restored else { return SurefootStatus::Nothing };
+    job.report = to_c(&restored.report);
+    let told =
+        SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
+    // SAFETY: by the caller's promise.
+    unsafe { put(out, told) };
+    SurefootStatus::Ok
 }
 
 fn reasons_of(decision: &Decision) -> CString {
@@ -401,13 +415,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart(
 ) -> c_int {
     on_job(handle, |job| {
         job.report = CString::default();
-        let Some(restored) = job.checkpointer.restart()? else { return Ok(SurefootStatus::Nothing) };
-        job.report = to_c(&restored.report);
-        let told =
-            SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
+        let restored = job.checkpointer.restart()?;
         // SAFETY: by the caller's promise.
-        unsafe { put(out, told) };
-        Ok(SurefootStatus::Ok)
+        Ok(unsafe { tell(job, restored, out) })
     })
 }
 
@@ -432,15 +442,9 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart_into(
         };
         let place = move |manifest: &Manifest, saved: &[RegionEntry]| placed(placer, manifest, saved);
         // SAFETY: the function names room that is as long as it was asked for, by the caller's promise.
-        let Some(restored) = unsafe { job.checkpointer.restart_into(Box::new(place)) }? else {
-            return Ok(SurefootStatus::Nothing);
-        };
-        job.report = to_c(&restored.report);
-        let told =
-            SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
+        let restored = unsafe { job.checkpointer.restart_into(Box::new(place)) }?;
         // SAFETY: by the caller's promise.
-        unsafe { put(out, told) };
-        Ok(SurefootStatus::Ok)
+        Ok(unsafe { tell(job, restored, out) })
     })
 }
 

@@ -1,6 +1,6 @@
 //! Restarts with another number of ranks than saved.
 
-use crate::checkpoint::{SurefootCheckpoint, SurefootRestored, on_job, put, text_at};
+use crate::checkpoint::{SurefootCheckpoint, SurefootRestored, on_job, put, tell, text_at};
 use crate::status::{Failure, SurefootStatus, to_c};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -84,13 +84,8 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart_resized(
                 job.checkpointer.restart_resized_without(beginning)?
             }
         };
-        let Some(restored) = restored else { return Ok(SurefootStatus::Nothing) };
-        job.report = to_c(&restored.report);
-        let told =
-            SurefootRestored { generation: restored.generation.number, taken_realtime_ns: restored.taken_realtime_ns };
         // SAFETY: by the caller's promise.
-        unsafe { put(out, told) };
-        Ok(SurefootStatus::Ok)
+        Ok(unsafe { tell(job, restored, out) })
     })
 }
 
