@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, thread};
 use surefoot_probes::UserCopy;
 use walk::Registers;
 
@@ -39,8 +39,9 @@ const MAPPINGS_MAX: usize = 4096;
 /// How long mappings are believed: programs load libraries, and process numbers are used again.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The longest that one stack may take; a process that needs more is not unwound again while its mappings are kept.
-const LONGEST: Duration = Duration::from_millis(50);
+/// What the stacks of one process may take of the unwinding thread's own time while its mappings are believed: half of
+/// it. By the clock on the wall a busy machine would pass for a slow process.
+const ALLOWED_NS: u64 = 500_000_000;
 
 /// An executable mapping of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +57,17 @@ struct Mapping {
 struct Process {
     mappings: Vec<Mapping>,
     read_at: Instant,
-    too_slow: bool,
+    /// Of [`ALLOWED_NS`].
+    spent_ns: u64,
+}
+
+/// What a walk found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Unwound {
+    /// Innermost first: where it entered the kernel, then return addresses.
+    pub(crate) frames: Vec<u64>,
+    /// Whether it ended because the process had taken its share of the time.
+    pub(crate) was_cut: bool,
 }
 
 /// Unwinds copied stacks. Keeps what it has read of processes and their files, within limits.
@@ -79,16 +90,21 @@ impl Unwinder {
         }
     }
 
-    /// The addresses of a copied stack, innermost first: where it entered the kernel, then return addresses.
-    pub(crate) fn frames(&mut self, pid: u32, copy: &UserCopy) -> Vec<u64> {
+    /// Walks a copied stack.
+    pub(crate) fn unwind(&mut self, pid: u32, copy: &UserCopy) -> Unwound {
         self.look_at(pid);
-        let start = Instant::now();
-        let mut frames = Vec::new();
+        let start_ns = thread::thread_cpu_ns();
+        let spent_ns = self.processes.get(&pid).map_or(0, |process| process.spent_ns);
+        let mut found = Unwound::default();
         let mut registers = Registers::of(copy);
         let mut is_exact = true;
         while let Some(address) = registers.address().filter(|address| *address != 0) {
-            frames.push(address);
-            if frames.len() == FRAMES_MAX || self.processes.get(&pid).is_none_or(|process| process.too_slow) {
+            found.frames.push(address);
+            if found.frames.len() == FRAMES_MAX || !self.processes.contains_key(&pid) {
+                break;
+            }
+            found.was_cut = spent_ns + (thread::thread_cpu_ns() - start_ns) > ALLOWED_NS;
+            if found.was_cut {
                 break;
             }
             // A return address may lie behind its function's end, where a call that never returns is the last thing.
@@ -102,13 +118,11 @@ impl Unwinder {
             };
             let Some(caller) = caller else { break };
             (registers, is_exact) = (caller.registers, caller.interrupted);
-            if start.elapsed() > LONGEST
-                && let Some(process) = self.processes.get_mut(&pid)
-            {
-                process.too_slow = true;
-            }
         }
-        frames
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.spent_ns = spent_ns + (thread::thread_cpu_ns() - start_ns);
+        }
+        found
     }
 
     /// Reads a process's mappings unless they are fresh. Those of one that has ended stay for what is still to be
@@ -117,13 +131,17 @@ impl Unwinder {
         if self.processes.get(&pid).is_some_and(|process| process.read_at.elapsed() < BELIEVED) {
             return;
         }
-        if let Ok(text) = self.root.read(self.root.proc(format!("{pid}/maps"))) {
-            if self.processes.len() >= PROCESSES_MAX {
-                self.processes.clear();
+        let Ok(text) = self.root.read(self.root.proc(format!("{pid}/maps"))) else {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                (process.read_at, process.spent_ns) = (Instant::now(), 0);
             }
-            let mappings = text.lines().filter_map(parse_mapping).take(MAPPINGS_MAX).collect();
-            self.processes.insert(pid, Process { mappings, read_at: Instant::now(), too_slow: false });
+            return;
+        };
+        if self.processes.len() >= PROCESSES_MAX {
+            self.processes.clear();
         }
+        let mappings = text.lines().filter_map(parse_mapping).take(MAPPINGS_MAX).collect();
+        self.processes.insert(pid, Process { mappings, read_at: Instant::now(), spent_ns: 0 });
     }
 
     /// The file that an address lies in, and what to subtract from the address.

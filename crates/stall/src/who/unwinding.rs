@@ -1,7 +1,7 @@
 //! Unwinds copied stacks on a thread of its own: the first stack of a program has its files read, which takes longer than
 //! the rings hold records. What has arrived waits here until its raiser's stack is there, and is counted then.
 
-use super::unwind::Unwinder;
+use super::unwind::{Unwinder, Unwound};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -24,8 +24,8 @@ struct Request {
     copy: Arc<UserCopy>,
 }
 
-/// Frames, and the number of the request.
-type Answer = (u64, Vec<u64>);
+/// What was found, and the number of the request.
+type Answer = (u64, Unwound);
 
 /// The thread that unwinds, as seen from the one that asks, and what waits for it.
 pub(crate) struct Unwinding<T> {
@@ -51,8 +51,8 @@ impl<T> Unwinding<T> {
                 if known.len() >= REMEMBERED {
                     known.clear();
                 }
-                let frames: &mut Vec<u64> = known.entry(record).or_insert_with(|| unwinder.frames(pid, &copy));
-                if answer.send((number, frames.clone())).is_err() {
+                let found: &mut Unwound = known.entry(record).or_insert_with(|| unwinder.unwind(pid, &copy));
+                if answer.send((number, found.clone())).is_err() {
                     return;
                 }
             }
@@ -86,8 +86,9 @@ impl<T> Unwinding<T> {
         let mut done = Vec::new();
         while let Some((number, ..)) = self.waiting.front() {
             match self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((answered, frames)) => {
+                Ok((answered, Unwound { frames, was_cut })) => {
                     debug_assert_eq!(answered, *number, "requests are answered in their order");
+                    self.not_unwound += u64::from(was_cut);
                     done.extend(
                         self.waiting.pop_front().map(|(_, raised, arrival)| (completed(raised, frames), arrival)),
                     );
@@ -109,7 +110,7 @@ impl<T> Unwinding<T> {
         self.waiting.drain(..).map(|(_, raised, arrival)| (raised, arrival)).collect()
     }
 
-    /// Arrivals that were given back with a stack that should have been unwound.
+    /// Arrivals that were given back with a stack that should have been unwound, or unwound further.
     pub(crate) fn not_unwound(&self) -> u64 {
         self.not_unwound
     }

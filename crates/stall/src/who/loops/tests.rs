@@ -266,11 +266,14 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
         waiting.iter().any(|gap| gap.0 <= span.0 + slack_ns && span.1 <= gap.1 + slack_ns)
     };
     assert!(on_tape.len() > 20, "{} interruptions, {} gaps", on_tape.len(), waiting.len());
-    let held = on_tape.iter().filter(|span| holds(span, 1_000)).count();
-    // Now and then the kernel's side misses the switch back to the loop; the tape then has an interruption too many.
+    let held: Vec<(u64, u64)> = on_tape.iter().copied().filter(|span| holds(span, 1_000)).collect();
+    // A kernel may not report every switch: one of a Firecracker guest has none away from the threads of its agent, in
+    // its own trace (events/sched/sched_switch) neither. Then the tape has the agent run on while the loop does, up to
+    // the next switch: an interruption that was none, over many gaps that have no causes.
     assert!(
-        held * 100 >= on_tape.len() * 97,
-        "{held} of {} interruptions lie in {} gaps",
+        held.len() * 100 >= on_tape.len() * 97,
+        "{} of {} interruptions lie in {} gaps",
+        held.len(),
         on_tape.len(),
         waiting.len()
     );
@@ -293,7 +296,7 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
     assert!(placed * 100 >= report.loop_gaps.len() * 95, "{placed} of {}", report.loop_gaps.len());
     // A gap without an interruption on the tape is the hypervisor's or the processor's, and stays unexplained.
     let touched =
-        |gap: &LoopGap| on_tape.iter().any(|span| span.0 < gap.start_ns + gap.duration_ns && gap.start_ns < span.1);
+        |gap: &LoopGap| held.iter().any(|span| span.0 < gap.start_ns + gap.duration_ns && gap.start_ns < span.1);
     let (with, without): (Vec<&LoopGap>, Vec<&LoopGap>) = report.loop_gaps.iter().partition(|gap| touched(gap));
     let named = with.iter().filter(|gap| !gap.parts.is_empty()).count();
     assert!(
