@@ -2,7 +2,9 @@
 /*
  * A process with a thread that polls on core 1 and others on core 0 that unmap memory, four functions deep.
  *
- *   deep TIMES PAUSE_US THREADS
+ *   deep TIMES PAUSE_US THREADS [stay]
+ *
+ * With "stay" it says so when it is done, and ends when its standard input does.
  *
  * To be compiled with -O2 -fomit-frame-pointer: a walk along frame pointers finds none of the four. Each function does
  * something after its call, so that the call is none that the compiler could turn into a jump. Every other request is
@@ -111,7 +113,7 @@ int main(int count, char **words)
 	pthread_t poller, raisers[64];
 	long threads, thread;
 
-	if (count != 4)
+	if (count != 4 && count != 5)
 		return 2;
 	times = atol(words[1]);
 	pause_us = atol(words[2]);
@@ -126,5 +128,11 @@ int main(int count, char **words)
 		pthread_join(raisers[thread], NULL);
 	atomic_store(&stop, 1);
 	pthread_join(poller, NULL);
+	if (count == 5) {
+		puts("done");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+	}
 	return 0;
 }
