@@ -1,7 +1,9 @@
 //! Directories that outlive the machine's power: the SSD of a node, or a shared file system.
 
+mod bands;
 mod writer;
 
+use writer::Fill;
 pub use writer::Pace;
 
 use super::{create_directories, directory_name, generation_of, lock_patiently};
@@ -20,7 +22,8 @@ pub struct DurableOptions {
     pub keep: usize,
     /// Writes under way at once.
     pub queue_depth: usize,
-    /// What protects a checkpoint there. Without parity, a sixth less is written; drives have codes of their own.
+    /// What protects a checkpoint there, whatever protects it in memory. Without parity, a sixth less is written; drives
+    /// have codes of their own.
     pub protection: Protection,
     /// The most bytes per second of this rank; `None` for as fast as it goes.
     pub limit_bytes_per_s: Option<u64>,
@@ -173,7 +176,7 @@ impl Durable {
         Ok(StoredPart { manifest, image: self.image(generation, rank, false)?, path })
     }
 
-    /// What protects what it writes from an image in memory.
+    /// What protects what it writes.
     pub fn protection(&self) -> Protection {
         self.options.protection
     }
@@ -210,7 +213,8 @@ impl Durable {
     /// the bytes written. When it fails nothing of it counts, and what can be removed is removed.
     ///
     /// # Errors
-    /// [`Error::Storage`] with the first failure. Nothing is tried twice.
+    /// [`Error::Storage`] with the first failure. Nothing is tried twice. [`Error::Damaged`] when parity is to be computed
+    /// that the image does not have, and a page of it is not what was saved.
     pub fn write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
         let written = self.try_write(manifest, image);
         if written.is_err() {
@@ -219,8 +223,7 @@ impl Durable {
         written
     }
 
-    /// As [`Durable::write`], straight from the program's memory: for when the memory tier cannot be used. It is checked
-    /// by its checksums, without parity.
+    /// As [`Durable::write`], straight from the program's memory: for when the memory tier is not used.
     ///
     /// # Errors
     /// As [`Durable::write`].
@@ -232,8 +235,9 @@ impl Durable {
         written
     }
 
-    /// As [`Durable::write`], page by page from another durable tier, with the protection that it has there. Pages that are
-    /// not what was written there are found, and nothing of the copy counts then.
+    /// As [`Durable::write`], page by page from another durable tier, with the protection that it has there, or with parity
+    /// that is computed on the way where it has none and this tier's is wished. Pages that are not what was written there
+    /// are found, and nothing of the copy counts then.
     ///
     /// # Errors
     /// As [`Durable::write`]; [`Error::Damaged`] when what was read is not what the manifest says.
@@ -246,45 +250,44 @@ impl Durable {
     }
 
     fn try_write_copy(&self, part: &StoredPart) -> Result<u64, Error> {
-        let geometry = part.manifest.geometry()?;
-        let (directory, file, path) = self.begin(&part.manifest)?;
-        let pace = Pace::new(self.options.limit_bytes_per_s);
-        let fill = |offset: u64, piece: &mut [u8]| {
+        let pages = part.manifest.geometry()?.pages();
+        let read = |offset: u64, piece: &mut [u8]| {
             let named = |error: io::Error| {
                 io::Error::new(error.kind(), format!("{} cannot be read: {error}", part.path.display()))
             };
             part.image.read_at(piece, offset).map_err(named)
         };
-        let table = writer::write_pages(&*file, &fill, &geometry, self.options.queue_depth, &pace)
-            .map_err(Error::storage("write", &path))?;
-        if crate::image::crc32c(&table[..geometry.pages() * 4]) != part.manifest.table_crc32c {
-            let why = "some of its pages are not what was written; it is not copied".to_owned();
-            return Err(Error::Damaged { path: part.path.clone(), why });
+        // The columns of data come first, in a table without parity and in one with it.
+        let prove = |table: &[u8]| match crate::image::crc32c(&table[..pages * 4]) == part.manifest.table_crc32c {
+            true => Ok(()),
+            false => Err(changed(&part.path, "some of its pages are not what was written; it is not copied")),
+        };
+        match part.manifest.protection {
+            Protection::Checked => {
+                let manifest = Manifest { protection: self.options.protection, ..part.manifest.clone() };
+                self.write_pages(manifest, Given::Data(&read), &prove)
+            }
+            Protection::Shard | Protection::Chip => {
+                self.write_pages(part.manifest.clone(), Given::DataAndParity(&read), &prove)
+            }
         }
-        writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;
-        self.finish(&part.manifest, &directory, file, &path)?;
-        Ok(geometry.file_bytes() as u64)
     }
 
     fn try_write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
-        let manifest = Manifest { protection: Protection::Checked, ..manifest.clone() };
-        let geometry = manifest.geometry()?;
-        let (directory, file, path) = self.begin(&manifest)?;
-        let pace = Pace::new(self.options.limit_bytes_per_s);
-        let fill = |offset: u64, piece: &mut [u8]| {
+        let manifest = Manifest { protection: self.options.protection, ..manifest.clone() };
+        let copy = |offset: u64, piece: &mut [u8]| {
             source.copy_to(offset, piece);
             Ok(())
         };
-        let table = writer::write_pages(&*file, &fill, &geometry, self.options.queue_depth, &pace)
-            .map_err(Error::storage("write", &path))?;
-        let manifest = Manifest { table_crc32c: crate::image::crc32c(&table[..geometry.pages() * 4]), ..manifest };
-        writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;
-        self.finish(&manifest, &directory, file, &path)?;
-        Ok(geometry.file_bytes() as u64)
+        self.write_pages(manifest, Given::Data(&copy), &|_| Ok(()))
     }
 
     fn try_write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
-        let parts = Parts::of(manifest, image, self.options.protection)?;
+        let wanted = self.options.protection;
+        if wanted != Protection::Checked && wanted != manifest.protection {
+            return self.write_with_other_parity(manifest, image);
+        }
+        let parts = Parts::of(manifest, image, wanted)?;
         let (directory, file, path) = self.begin(&parts.manifest)?;
         let pace = Pace::new(self.options.limit_bytes_per_s);
         writer::write_all(&*file, parts.body, 0, self.options.queue_depth, &pace)
@@ -292,6 +295,53 @@ impl Durable {
             .map_err(Error::storage("write", &path))?;
         self.finish(&parts.manifest, &directory, file, &path)?;
         Ok(parts.manifest.geometry()?.file_bytes() as u64)
+    }
+
+    /// Writes the data of an image in memory, with parity that the image does not have. Parity of a page that has gone bad
+    /// would make what is wrong look right, so each page is proved by the image's own checksums.
+    fn write_with_other_parity(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
+        let kept = Parts::of(manifest, image, Protection::Checked)?;
+        let entries = COLUMNS_DATA * manifest.geometry()?.rows() * 4;
+        let copy = |offset: u64, piece: &mut [u8]| {
+            piece.copy_from_slice(&kept.body[offset as usize..][..piece.len()]);
+            Ok(())
+        };
+        let prove = |table: &[u8]| match table[..entries] == kept.table[..entries] {
+            true => Ok(()),
+            false => Err(changed(
+                &self.path(manifest.generation, &format!("rank-{:05}.image", manifest.rank)),
+                "some pages in memory are not what was saved; it is not written",
+            )),
+        };
+        let manifest = Manifest { protection: self.options.protection, ..manifest.clone() };
+        self.write_pages(manifest, Given::Data(&copy), &prove)
+    }
+
+    /// Writes an image page by page. `prove` sees the table of what was written before anything says that it is there; the
+    /// manifest's digest is filled in.
+    fn write_pages(
+        &self,
+        manifest: Manifest,
+        given: Given<'_>,
+        prove: &dyn Fn(&[u8]) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let geometry = manifest.geometry()?;
+        let (directory, file, path) = self.begin(&manifest)?;
+        let (depth, pace) = (self.options.queue_depth, Pace::new(self.options.limit_bytes_per_s));
+        let table = match given {
+            Given::Data(data) if manifest.protection != Protection::Checked => {
+                bands::write_protected(&*file, data, &geometry, depth, &pace)
+            }
+            Given::Data(pages) | Given::DataAndParity(pages) => {
+                writer::write_pages(&*file, pages, &geometry, depth, &pace)
+            }
+        };
+        let table = table.map_err(Error::storage("write", &path))?;
+        prove(&table)?;
+        let manifest = Manifest { table_crc32c: crate::image::crc32c(&table[..geometry.pages() * 4]), ..manifest };
+        writer::write_tables(&*file, &table, geometry.body_bytes() as u64).map_err(Error::storage("write", &path))?;
+        self.finish(&manifest, &directory, file, &path)?;
+        Ok(geometry.file_bytes() as u64)
     }
 
     /// The directory and the new image file of a generation, with its path.
@@ -384,6 +434,18 @@ impl Durable {
     fn path(&self, generation: GenerationId, name: &str) -> PathBuf {
         self.directory.join(directory_name(generation)).join(name)
     }
+}
+
+/// What is known of an image's pages before it is written, by their offset in the image.
+enum Given<'a> {
+    /// Those of data; parity, where there is to be any, is computed from them.
+    Data(&'a Fill<'a>),
+    /// All.
+    DataAndParity(&'a Fill<'a>),
+}
+
+fn changed(path: &Path, why: &str) -> Error {
+    Error::Damaged { path: path.to_owned(), why: why.to_owned() }
 }
 
 /// What is written, and the manifest that says so.

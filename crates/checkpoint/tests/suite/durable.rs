@@ -57,12 +57,30 @@ fn new_image(number: u64) -> (Manifest, Vec<u8>) {
 
 /// Saves generations one after another; returns the number of the last that was reported as written.
 pub fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: Protection) -> u64 {
+    save_by(disk, numbers, protection, |durable, number| {
+        let (manifest, image) = image(number);
+        durable.write(manifest, image)
+    })
+}
+
+/// As [`save`], straight from the program's memory.
+pub fn save_straight(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: Protection) -> u64 {
+    save_by(disk, numbers, protection, |durable, number| {
+        durable.write_source(&image(number).0, &Source::new(vec![content(number)]))
+    })
+}
+
+fn save_by(
+    disk: &FaultyDisk,
+    numbers: std::ops::RangeInclusive<u64>,
+    protection: Protection,
+    write: impl Fn(&Durable, u64) -> Result<u64, Error>,
+) -> u64 {
     let mut reported = 0;
     let Ok(durable) = open(disk, protection) else { return 0 };
     for number in numbers {
-        let (manifest, image) = image(number);
-        let commit = Commit { generation: manifest.generation, ranks: 1 };
-        if durable.write(manifest, image).and_then(|_| durable.commit(commit)).is_ok() {
+        let commit = Commit { generation: image(number).0.generation, ranks: 1 };
+        if write(&durable, number).and_then(|_| durable.commit(commit)).is_ok() {
             reported = number;
             let _ = durable.prune();
         }
@@ -102,48 +120,63 @@ fn what_was_written_is_there_and_the_oldest_goes_last() {
     }
 }
 
+/// From an image in memory, and straight from the program's memory with parity that is computed on the way.
+const WAYS: [(&str, Save, Protection); 2] =
+    [("image", save, Protection::Checked), ("straight", save_straight, Protection::Shard)];
+
+/// Saves some generations to a disk, and says the number of the last that was reported as written.
+pub type Save = fn(&FaultyDisk, std::ops::RangeInclusive<u64>, Protection) -> u64;
+
 #[test]
 fn a_process_killed_at_any_operation_loses_nothing_that_was_reported() {
-    let whole = disk();
-    let reported = save(&whole, 1..=3, Protection::Checked);
-    assert_eq!(reported, 3);
-    let operations = whole.operations();
-    assert!(operations > 40, "{operations}");
-    for kill_at in 0..operations {
-        let disk = disk().restarted(Plan { kill_at: Some(kill_at), ..Plan::default() });
-        let reported = save(&disk, 1..=3, Protection::Checked);
-        let found = newest(&disk.restarted(Plan::default()), Protection::Checked);
-        assert!(found >= reported, "killed at {kill_at}: {reported} reported, {found} found");
+    for (way, save, protection) in WAYS {
+        let whole = disk();
+        let reported = save(&whole, 1..=3, protection);
+        assert_eq!(reported, 3);
+        let operations = whole.operations();
+        assert!(operations > 40, "{operations}");
+        for kill_at in 0..operations {
+            let disk = disk().restarted(Plan { kill_at: Some(kill_at), ..Plan::default() });
+            let reported = save(&disk, 1..=3, protection);
+            let found = newest(&disk.restarted(Plan::default()), protection);
+            assert!(found >= reported, "{way}, killed at {kill_at}: {reported} reported, {found} found");
+        }
     }
 }
 
 #[test]
 fn power_lost_at_any_operation_loses_nothing_that_was_reported() {
-    let whole = disk();
-    save(&whole, 1..=3, Protection::Checked);
-    for kill_at in 0..whole.operations() {
-        let disk = disk().restarted(Plan { kill_at: Some(kill_at), ..Plan::default() });
-        let reported = save(&disk, 1..=3, Protection::Checked);
-        for seed in 0..12 {
-            let found = newest(&disk.after_power_loss(seed, Plan::default()), Protection::Checked);
-            assert!(found >= reported, "power lost at {kill_at}, seed {seed}: {reported} reported, {found} found");
+    for (way, save, protection) in WAYS {
+        let whole = disk();
+        save(&whole, 1..=3, protection);
+        for kill_at in 0..whole.operations() {
+            let disk = disk().restarted(Plan { kill_at: Some(kill_at), ..Plan::default() });
+            let reported = save(&disk, 1..=3, protection);
+            for seed in 0..12 {
+                let found = newest(&disk.after_power_loss(seed, Plan::default()), protection);
+                let what = format!("{way}, power lost at {kill_at}, seed {seed}");
+                assert!(found >= reported, "{what}: {reported} reported, {found} found");
+            }
         }
     }
 }
 
 #[test]
 fn any_operation_may_fail_with_any_error_and_nothing_reported_is_lost() {
-    let whole = disk();
-    save(&whole, 1..=3, Protection::Checked);
-    for error in [5, 28, 30] {
-        for at in 0..whole.operations() {
-            let failures = BTreeMap::from([(at, error)]);
-            let disk = disk().restarted(Plan { failures, ..Plan::default() });
-            let reported = save(&disk, 1..=3, Protection::Checked);
-            let found = newest(&disk.restarted(Plan::default()), Protection::Checked);
-            assert!(found >= reported, "error {error} at {at}: {reported} reported, {found} found");
-            let found = newest(&disk.after_power_loss(at, Plan::default()), Protection::Checked);
-            assert!(found >= reported, "error {error} at {at}, then power lost: {reported} reported, {found} found");
+    for (way, save, protection) in WAYS {
+        let whole = disk();
+        save(&whole, 1..=3, protection);
+        for error in [5, 28, 30] {
+            for at in 0..whole.operations() {
+                let failures = BTreeMap::from([(at, error)]);
+                let disk = disk().restarted(Plan { failures, ..Plan::default() });
+                let reported = save(&disk, 1..=3, protection);
+                let what = format!("{way}, error {error} at {at}");
+                let found = newest(&disk.restarted(Plan::default()), protection);
+                assert!(found >= reported, "{what}: {reported} reported, {found} found");
+                let found = newest(&disk.after_power_loss(at, Plan::default()), protection);
+                assert!(found >= reported, "{what}, then power lost: {reported} reported, {found} found");
+            }
         }
     }
 }
@@ -167,8 +200,84 @@ fn a_full_disk_says_so_and_is_left_as_it_was() {
 }
 
 #[test]
+fn what_is_written_is_the_image_that_was_asked_for_wherever_it_comes_from() {
+    // Of less than a page, of a row, of a band of 64 rows and a byte more, and of several bands.
+    for bytes in [0, 1, 65_536, 4 << 20, (4 << 20) + 1, 9_000_000] {
+        let whole = payload(bytes, 5);
+        let (left, right) = whole.split_at(bytes / 3);
+        let source = Source::new(vec![left, right]);
+        let of = |protection| Manifest {
+            protection,
+            payload_bytes: bytes as u64,
+            regions: vec![RegionEntry { name: "state".into(), bytes: bytes as u64 }],
+            ..image(1).0.clone()
+        };
+        let filled = |protection| {
+            let geometry = of(protection).geometry().unwrap();
+            let mut image = vec![0; geometry.file_bytes()];
+            let table_crc32c = fill(&geometry, &source, &mut image, &mut |_| {}).unwrap();
+            (Manifest { table_crc32c, ..of(protection) }, image)
+        };
+        for wanted in [Protection::Checked, Protection::Shard] {
+            let is_as_asked = |what: &str, write: &dyn Fn(&Durable) -> Result<u64, Error>| {
+                let disk = disk();
+                // With several threads, which take the bands in any order.
+                let options = DurableOptions { queue_depth: 4, protection: wanted, ..DurableOptions::default() };
+                let durable = Durable::open(Arc::new(Faulty(disk)), Path::new(BASE), "job", options).unwrap();
+                let written = write(&durable).unwrap();
+                let (manifest, image) = filled(wanted);
+                let file = durable.image(manifest.generation, 0, false).unwrap();
+                let mut back = vec![0; file.length().unwrap() as usize];
+                file.read_at(&mut back, 0).unwrap();
+                assert!(back == image, "{what}, {bytes} bytes, {wanted:?}");
+                assert_eq!(written, image.len() as u64);
+                assert_eq!(written, durable.bytes_for(bytes as u64).unwrap());
+                assert_eq!(durable.manifest(manifest.generation, 0).unwrap(), manifest);
+                durable
+            };
+            for had in [Protection::Checked, Protection::Shard, Protection::Chip] {
+                let (manifest, image) = filled(had);
+                is_as_asked("from an image", &|durable| durable.write(&manifest, &image));
+            }
+            let plain = Manifest { table_crc32c: 0, ..of(Protection::Chip) };
+            is_as_asked("straight", &|durable| durable.write_source(&plain, &source));
+            let (manifest, image) = filled(Protection::Checked);
+            let other = open(&disk(), Protection::Checked).unwrap();
+            other.write(&manifest, &image).unwrap();
+            let part = other.part(manifest.generation, 0).unwrap();
+            is_as_asked("copied", &|durable| durable.write_copy(&part));
+        }
+    }
+}
+
+#[test]
+fn no_parity_is_made_of_pages_that_went_bad_before() {
+    let (manifest, image) = image(1);
+    let geometry = Geometry::new(manifest.payload_bytes, Protection::Checked).unwrap();
+    let plain = Manifest { protection: Protection::Checked, ..manifest.clone() };
+    let mut bad = vec![0; geometry.file_bytes()];
+    let table_crc32c = fill(&geometry, &Source::new(vec![content(1)]), &mut bad, &mut |_| {}).unwrap();
+    let plain = Manifest { table_crc32c, ..plain };
+    bad[66_000] ^= 4;
+    let disk = disk();
+    let durable = open(&disk, Protection::Shard).unwrap();
+    let before = disk.files();
+    let error = durable.write(&plain, &bad).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("in memory"), "{error}");
+    assert_eq!(disk.files(), before, "nothing of it is left");
+    // As it has its parity already, the bad page is written with it, and repaired when it is read.
+    let mut bad = image.clone();
+    bad[66_000] ^= 4;
+    durable.write(manifest, &bad).unwrap();
+    assert_eq!(newest(&disk, Protection::Shard), 1);
+}
+
+#[test]
 fn with_parity_a_bad_page_on_the_disk_is_repaired_and_without_the_older_one_is_taken() {
-    for (protection, wanted) in [(Protection::Shard, 2), (Protection::Checked, 1)] {
+    let (shard, checked) = (Protection::Shard, Protection::Checked);
+    let ways: [(Save, Protection, u64); 4] =
+        [(save, shard, 2), (save, checked, 1), (save_straight, shard, 2), (save_straight, checked, 1)];
+    for (save, protection, wanted) in ways {
         let disk = disk();
         save(&disk, 1..=2, protection);
         let newest_image = disk.files().into_iter().rfind(|path| path.extension().is_some_and(|kind| kind == "image"));

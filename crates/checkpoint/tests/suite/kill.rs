@@ -22,20 +22,24 @@ const PLACE: &str = "SUREFOOT_TEST_PLACE";
 const STEPS: u64 = 3;
 
 /// Where the program saves, and the name of that in tables.
-pub const PLACES: [(&str, &str); 3] = [("memory", "memory"), ("durable", "SSD"), ("both", "memory and SSD")];
+pub const PLACES: [(&str, &str); 4] =
+    [("memory", "memory"), ("durable", "SSD"), ("straight", "SSD with parity, straight"), ("both", "memory and SSD")];
 
 fn config(tiers: &Tiers, place: &str) -> Config {
     let always = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
     let policy = match place {
         "memory" => Policy::Fixed(Fixed::Memory),
-        "durable" => Policy::Fixed(Fixed::Durable),
+        "durable" | "straight" => Policy::Fixed(Fixed::Durable),
         _ => always,
     };
     let mut config = tiers.config(policy);
     match (&mut config.memory, place) {
         (Some(memory), "memory") => memory.slots = 2,
-        (memory, "durable") => *memory = None,
+        (memory, "durable" | "straight") => *memory = None,
         _ => {}
+    }
+    if place == "straight" {
+        config.set("durable.protection", "shard").unwrap();
     }
     config
 }

@@ -196,6 +196,34 @@ fn what_is_in_memory_becomes_durable_and_survives_the_loss_of_memory() {
 }
 
 #[test]
+fn bad_pages_on_the_ssd_are_repaired_where_that_was_asked_for_whatever_memory_has() {
+    for (policy, memory_protection) in [("durable", "shard"), ("surefoot", "checked"), ("surefoot", "chip")] {
+        let tiers = Tiers::new();
+        let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
+        config.set("policy", policy).unwrap();
+        config.set("durable.protection", "shard").unwrap();
+        config.set("memory.protection", memory_protection).unwrap();
+        if policy == "surefoot" {
+            config.set("staleness_max_s", "0.001").unwrap();
+        }
+        job(2, &config, |mut rank| {
+            assert!(rank.save(1).is_durable());
+            rank.job.finish().unwrap();
+        });
+        fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
+        for image in tiers.durable_files("image") {
+            // One of each of three columns, in the same row: five rows are what a rank has.
+            [0, 5, 10].into_iter().for_each(|page| flip(&image, page * 4096 + 77));
+        }
+        for (step, restored) in restarted(2, &config, 1) {
+            let report = restored.unwrap().unwrap().report;
+            assert_eq!(step, Some(1));
+            assert!(report.contains("from the SSD") && report.contains("3 repaired"), "{policy}: {report}");
+        }
+    }
+}
+
+#[test]
 fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
     let tiers = Tiers::new();
     let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));

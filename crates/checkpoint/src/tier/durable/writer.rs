@@ -94,10 +94,10 @@ pub(super) fn write_pages(
 }
 
 /// Something that handles a piece by its number; each thread has its own.
-type Handle<'a> = Box<dyn FnMut(usize) -> io::Result<()> + 'a>;
+pub(super) type Handle<'a> = Box<dyn FnMut(usize) -> io::Result<()> + 'a>;
 
 /// Handles pieces 0 to `count` - 1, some at once, until one fails.
-fn in_pieces<'a>(count: usize, at_once: usize, handle: &(dyn Fn() -> Handle<'a> + Sync)) -> io::Result<()> {
+pub(super) fn in_pieces<'a>(count: usize, at_once: usize, handle: &(dyn Fn() -> Handle<'a> + Sync)) -> io::Result<()> {
     let (next, failed, error) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
         let mut handle = handle();

@@ -24,6 +24,8 @@ enum Tier {
     Checked,
     /// With parity, from a copy in memory that is lost.
     Shard,
+    /// With parity, straight from the program's memory.
+    Straight,
     /// In memory and on the SSD, without parity there.
     Both,
     /// In memory, with a copy at a partner.
@@ -36,6 +38,7 @@ impl Tier {
             Tier::Memory => "memory",
             Tier::Checked => "SSD",
             Tier::Shard => "SSD with parity",
+            Tier::Straight => "SSD with parity, straight",
             Tier::Both => "memory and SSD",
             Tier::Partner => "memory and partner",
         }
@@ -44,18 +47,18 @@ impl Tier {
     fn config(self, tiers: &Tiers) -> Config {
         let mut config = tiers.config(match self {
             Tier::Memory | Tier::Partner => Policy::Fixed(Fixed::Memory),
-            Tier::Checked => Policy::Fixed(Fixed::Durable),
+            Tier::Checked | Tier::Straight => Policy::Fixed(Fixed::Durable),
             Tier::Both | Tier::Shard => Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }),
         });
         config.partner = self == Tier::Partner;
-        if let (Some(durable), Tier::Shard) = (&mut config.durable, self) {
+        if let (Some(durable), Tier::Shard | Tier::Straight) = (&mut config.durable, self) {
             durable.options.protection = Protection::Shard;
         }
         config
     }
 
     fn is_on_ssd(self) -> bool {
-        matches!(self, Tier::Checked | Tier::Shard)
+        matches!(self, Tier::Checked | Tier::Shard | Tier::Straight)
     }
 }
 
@@ -250,6 +253,7 @@ const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
             (Tier::Memory, &[Whole, Repaired]),
             (Tier::Checked, &[Whole, Repaired, Older]),
             (Tier::Shard, &[Whole, Repaired]),
+            (Tier::Straight, &[Whole, Repaired]),
             (Tier::Both, &[Whole, Repaired]),
         ],
     ),
@@ -264,13 +268,24 @@ const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
             let count = 1 + seed.below(3);
             zero_pages(seed, &down.newest().image, if down.tier == Tier::Checked { 14 } else { 19 }, count);
         },
-        &[(Tier::Memory, &[Whole, Repaired]), (Tier::Checked, &[Older]), (Tier::Shard, &[Whole, Repaired])],
+        &[
+            (Tier::Memory, &[Whole, Repaired]),
+            (Tier::Checked, &[Older]),
+            (Tier::Shard, &[Whole, Repaired]),
+            (Tier::Straight, &[Whole, Repaired]),
+        ],
     ),
     (
         "4 zeroed pages of a row",
         // The last columns of the payload are zero where there is none of it.
         |down, seed| zero_pages(seed, &down.newest().image, 14, 4),
-        &[(Tier::Memory, &[Older]), (Tier::Shard, &[Older]), (Tier::Both, &[Elsewhere]), (Tier::Partner, &[Elsewhere])],
+        &[
+            (Tier::Memory, &[Older]),
+            (Tier::Shard, &[Older]),
+            (Tier::Straight, &[Older]),
+            (Tier::Both, &[Elsewhere]),
+            (Tier::Partner, &[Elsewhere]),
+        ],
     ),
     (
         "image cut short",
@@ -278,6 +293,7 @@ const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
         &[
             (Tier::Memory, &[Repaired, Older]),
             (Tier::Checked, &[Repaired, Older]),
+            (Tier::Straight, &[Repaired, Older]),
             (Tier::Both, &[Repaired, Elsewhere]),
             (Tier::Partner, &[Repaired, Elsewhere]),
         ],
