@@ -117,6 +117,9 @@ export interface Checkpoints {
 
 export const TIER_WORDS: Record<Tier, string> = { memory: "memory", durable: "SSD", shared: "shared" };
 
+/** Within a sentence, after what is there. */
+export const TIER_PLACES: Record<Tier, string> = { memory: "in memory", durable: "on the SSD", shared: "in the shared directory" };
+
 export const STATE_WORDS: Record<GenerationState, string> = {
   complete: "complete",
   partial: "part is here",
@@ -199,7 +202,7 @@ export function verdictOf(job: Job, nowNs: number): Verdict {
   const newest = (tiers: (tier: Tier) => boolean) => job.generations.find((one) => tiers(one.tier) && one.state !== "unfinished");
   const broken = [newest((tier) => tier === "memory"), newest((tier) => tier !== "memory")].find((one) => one?.state === "damaged");
   if (broken) {
-    return { severity: "serious", sentence: `The newest checkpoint in ${TIER_WORDS[broken.tier]}, number ${broken.number}, is damaged; a restart takes an older one.` };
+    return { severity: "serious", sentence: `The newest checkpoint ${TIER_PLACES[broken.tier]}, number ${broken.number}, is damaged; a restart takes an older one.` };
   }
   const memory = job.memory_realtime_ns === null ? "none in memory" : `one in memory from ${age(nowNs - job.memory_realtime_ns)} ago`;
   const boundS = job.state?.staleness_max_s ?? null;

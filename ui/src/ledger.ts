@@ -166,7 +166,7 @@ export function filterGaps(
 
 /** What watching cost over these windows: times and counts summed, memory at its largest. */
 export function sumCost(blocks: readonly Block[]): SelfCost {
-  const sum: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 };
+  const sum: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 };
   const probes = new Map<string, SelfCost["probes"][number]>();
   for (const { cost } of blocks) {
     for (const probe of cost.probes) {
@@ -183,6 +183,7 @@ export function sumCost(blocks: readonly Block[]): SelfCost {
     sum.map_bytes = Math.max(sum.map_bytes, cost.map_bytes);
     sum.dropped += cost.dropped;
     sum.torn += cost.torn;
+    sum.unreported = (sum.unreported ?? 0) + (cost.unreported ?? 0);
     sum.self_interrupts += cost.self_interrupts;
   }
   sum.probes = [...probes.values()].sort((a, b) => b.total_ns - a.total_ns);

@@ -74,6 +74,8 @@ export interface SelfCost {
   map_bytes: number;
   dropped: number;
   torn: number;
+  /** Absent in recordings of older versions. */
+  unreported?: number;
   self_interrupts: number;
 }
 

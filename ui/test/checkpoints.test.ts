@@ -80,7 +80,7 @@ test("the sentence about a job says the worst", () => {
   assert.match(verdictOf(none, NOW).sentence, /No durable checkpoint/);
   assert.equal(durableSince(none), none.state?.began_realtime_ns);
   const [broken] = makeCheckpoints("small", NOW).jobs;
-  assert.match(verdictOf(broken, NOW).sentence, /newest checkpoint in SSD, number 16, is damaged/);
+  assert.match(verdictOf(broken, NOW).sentence, /newest checkpoint on the SSD, number 16, is damaged/);
 });
 
 test("the strip keeps a thousand generations in a few short paths", () => {

@@ -231,7 +231,12 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let mut probes: Vec<&ProbeCost> = cost.probes.iter().filter(|probe| probe.count > 0).collect();
     probes.sort_by_key(|probe| std::cmp::Reverse(probe.total_ns));
     let each: Vec<String> = probes.iter().take(PROBES_SHOWN).map(|probe| one_probe(probe)).collect();
-    text += &format!("Probes: {runs} runs took {}, {missed} missed: {}", duration(cost.probes_ns()), each.join(", "));
+    let unreported = match cost.unreported {
+        0 => String::new(),
+        count => format!(", {count} ends of contexts not reported by the kernel"),
+    };
+    let took = duration(cost.probes_ns());
+    text += &format!("Probes: {runs} runs took {took}, {missed} missed{unreported}: {}", each.join(", "));
     text += &match probes.len().saturating_sub(PROBES_SHOWN) {
         0 => "\n".to_owned(),
         more => format!(", and {more} more\n"),

@@ -179,6 +179,7 @@ impl Scrape {
         let places = [
             ("kernel", dropped.kernel),
             ("torn", dropped.torn),
+            ("unreported", dropped.unreported),
             ("queue", dropped.queue),
             ("history", dropped.history),
             ("live", dropped.live),

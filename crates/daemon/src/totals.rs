@@ -61,6 +61,7 @@ pub(crate) struct Totals {
     pub(crate) map_bytes: u64,
     pub(crate) kernel_dropped: u64,
     pub(crate) torn: u64,
+    pub(crate) unreported: u64,
     pub(crate) self_interrupts: u64,
 }
 
@@ -120,6 +121,7 @@ impl Totals {
         self.map_bytes = cost.map_bytes;
         add(&mut self.kernel_dropped, cost.dropped);
         add(&mut self.torn, cost.torn);
+        add(&mut self.unreported, cost.unreported);
         add(&mut self.self_interrupts, cost.self_interrupts);
     }
 

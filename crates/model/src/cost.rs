@@ -28,6 +28,10 @@ pub struct SelfCost {
     pub dropped: u64,
     /// Snapshots of a core that could not be read consistently and were skipped.
     pub torn: u64,
+    /// Ends of contexts on watched cores that the kernel did not report: exits of interrupts, and switches. The next
+    /// event there, or the next tick, shows them; until then the time counts for what ran before.
+    #[serde(default)]
+    pub unreported: u64,
     /// Inter-processor interrupts that this process raised on watched cores.
     pub self_interrupts: u64,
 }

@@ -194,6 +194,7 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     sum.map_bytes = sum.map_bytes.max(cost.map_bytes);
     sum.dropped = sum.dropped.saturating_add(cost.dropped);
     sum.torn = sum.torn.saturating_add(cost.torn);
+    sum.unreported = sum.unreported.saturating_add(cost.unreported);
     sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
 }
 

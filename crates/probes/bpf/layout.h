@@ -103,7 +103,7 @@ struct slot {
 	u64 timer_entry_ns;
 	u64 tape_turns; /* turns ever written */
 	u64 late_records;
-	u64 heals;     /* contexts closed because their exit never came */
+	u64 heals;     /* contexts closed because their end was not reported */
 	u64 owner_seen_ns;
 	u64 shadowed;  /* interrupts that landed inside an update */
 	u64 self_interrupts; /* that this process raised on this core */

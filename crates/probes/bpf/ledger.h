@@ -215,6 +215,24 @@ static __always_inline void first_base_of_current(struct slot *slot)
 	set_first_base(slot, pid ? CAUSE_WORK : CAUSE_IDLE, pid);
 }
 
+/*
+ * Not every switch is reported: a program that would recurse is skipped, and the kernel of some guests has none to tell
+ * for the threads of its agent. The tick finds who runs instead, if it did not interrupt a context above the base; what
+ * went before has been charged to whoever was switched away from.
+ */
+static __always_inline void heal_base(struct slot *slot, u64 now)
+{
+	if (slot->depth || slot->frames[0].cause == CAUSE_UNKNOWN || slot->base_pid == (u32)bpf_get_current_pid_tgid())
+		return;
+	charge(slot, now);
+	count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
+	slot->frames[0].cause = CAUSE_UNKNOWN;
+	slot->frames[0].own_ns = 0;
+	first_base_of_current(slot);
+	slot->heals++;
+	write_turn(slot, now, slot->frames[0].cause);
+}
+
 /* Closes contexts of this level and above, which lost their exit. */
 static __always_inline void heal(struct slot *slot, u32 level)
 {
@@ -345,6 +363,8 @@ static __always_inline int on_entry(u32 program, u32 cause, u32 level)
 		return 0;
 	}
 	begin(slot);
+	if (cause == CAUSE_LOCAL_TIMER)
+		heal_base(slot, now);
 	push(slot, now, cause, level);
 	if (cause == CAUSE_LOCAL_TIMER)
 		slot->timer_entry_ns = now;

@@ -156,7 +156,7 @@ pub struct Slot {
     pub tape_turns: u64,
     /// Late timers ever recorded.
     pub late_records: u64,
-    /// Contexts closed because their exit never came.
+    /// Contexts closed because the kernel did not report their end: an exit, or a switch away.
     pub heals: u64,
     pub(crate) owner_seen_ns: u64,
     /// Interrupts that landed inside an update.

@@ -339,3 +339,57 @@ fn monotonic_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::time::{Duration, Instant};
+    use surefoot_testkit::not_run::not_run;
+
+    /// Runs on this core only, from now on.
+    fn pin_to(cpu: CpuId) {
+        // SAFETY: a set of cores is made of integers, and is read for as long as it is.
+        let failed = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu.0 as usize, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &set)
+        };
+        assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// What the ledger believes to run is made wrong, as it is after a switch that nobody reported.
+    #[test]
+    fn the_tick_finds_who_runs_after_a_switch_that_was_not_reported() {
+        let probes = match Probes::attach(&Options::default()) {
+            Ok(probes) => probes,
+            Err(error) => {
+                return not_run("the_tick_finds_who_runs_after_a_switch_that_was_not_reported", &error.to_string());
+            }
+        };
+        const LOCAL_TIMER: u16 = 3;
+        let (cpu, nobody) = (CpuId(0), i32::MAX as u32);
+        // SAFETY: takes no argument.
+        let own = unsafe { libc::gettid() } as u32;
+        pin_to(cpu);
+        let mut from = probes.tape_end(cpu);
+        let mut turns = Vec::new();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        // The base again at the very time of the tick. A real switch may come before, and mends it in its own way.
+        let is_mended = |pair: &[Turn]| {
+            let tick = (pair[1].cause, pair[1].depth) == (LOCAL_TIMER, 1);
+            tick && pair[0].at_ns == pair[1].at_ns && (pair[0].depth, pair[0].pid) == (0, own)
+        };
+        while !turns.windows(2).any(is_mended) {
+            assert!(Instant::now() < give_up, "nothing was mended on a tape of {} turns", turns.len());
+            probes.maps.slots.disturb(0, offset_of!(Slot, base_pid), nobody);
+            let until = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            from = probes.read_tape(cpu, from, &mut turns).0;
+        }
+        assert!(probes.snapshot(cpu).unwrap().slot.heals > 0);
+    }
+}

@@ -97,6 +97,14 @@ impl<T> Mapped<T> {
         }
     }
 
+    /// Overwrites half a word of an entry that programs write, to see what they make of it.
+    #[cfg(test)]
+    pub(crate) fn disturb(&self, index: usize, offset_bytes: usize, value: u32) {
+        assert!(offset_bytes + 4 <= size_of::<T>() && offset_bytes.is_multiple_of(4), "it lies within the entry");
+        // SAFETY: it lies within the entry and is aligned, as just asserted.
+        unsafe { self.at(index).cast::<u8>().add(offset_bytes).cast::<u32>().write_volatile(value) }
+    }
+
     /// Reads one 64-bit word of an entry by its byte offset.
     pub(crate) fn word(&self, index: usize, offset_bytes: usize) -> u64 {
         assert!(offset_bytes + 8 <= size_of::<T>() && offset_bytes.is_multiple_of(8), "a word lies within the entry");

@@ -9,6 +9,7 @@ import {
   placeWords,
   seconds,
   STATE_WORDS,
+  TIER_PLACES,
   TIER_WORDS,
   verdictOf,
   type CheckpointDirectory,
@@ -77,9 +78,9 @@ function facts(job: Job, nowNs: number): [string, string, string][] {
     job.durable_realtime_ns === null ? "none" : `${age(nowNs - job.durable_realtime_ns)} old`,
     boundS === null ? "without a bound" : `may get ${seconds(boundS)} old`,
   ]);
-  for (const [tier, words] of Object.entries(TIER_WORDS)) {
-    const stored = job.stored_bytes[tier as keyof typeof TIER_WORDS];
-    if (stored !== undefined) known.push([`Bytes in ${words}`, bytes(stored), "of the checkpoints that are there"]);
+  for (const [tier, place] of Object.entries(TIER_PLACES)) {
+    const stored = job.stored_bytes[tier as keyof typeof TIER_PLACES];
+    if (stored !== undefined) known.push([`Bytes ${place}`, bytes(stored), "of the checkpoints that are there"]);
   }
   const session = job.state;
   if (!session) return known;

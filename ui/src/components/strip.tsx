@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { agesOf, cornersFrom, markWords, marksOf, nearest, seconds, TIER_WORDS, type Job, type Mark, type Tier } from "../checkpoints.ts";
+import { agesOf, cornersFrom, markWords, marksOf, nearest, seconds, TIER_PLACES, TIER_WORDS, type Job, type Mark, type Tier } from "../checkpoints.ts";
 import { age, clock, day } from "../format.ts";
 import { agePath, ageScale, AGES_PX, ageY, AXIS_PX, LANE_PX, lanePath, SPANS_S, timeOf, xOf, type Strip } from "../strip.ts";
 import { ticks } from "../timeline.ts";
@@ -128,7 +128,7 @@ export function JobStrip({ job, nowNs }: { job: Job; nowNs: number }) {
             width={width.value}
             height={bottom + AXIS_PX}
             role="img"
-            aria-label={`Checkpoints over time: ${lanes.map((lane) => `${marks.filter((mark) => mark.lane === lane && mark.look !== "gone").length} in ${TIER_WORDS[lane]}`).join(", ")}. Age of the durable copy below${boundS === null ? "" : `, its bound is ${seconds(boundS)}`}.`}
+            aria-label={`Checkpoints over time: ${lanes.map((lane) => `${marks.filter((mark) => mark.lane === lane && mark.look !== "gone").length} ${TIER_PLACES[lane]}`).join(", ")}. Age of the durable copy below${boundS === null ? "" : `, its bound is ${seconds(boundS)}`}.`}
             onPointerMove={point}
             onPointerLeave={() => (said.value = "")}
           >

@@ -64,6 +64,7 @@ export function Cost() {
     ["Own process", share(cost.process_cpu_ns, spanNs), "of one core"],
     ["Interrupts it caused", count(cost.self_interrupts), "on watched cores"],
     ["Events dropped", count(cost.dropped), `${count(missed)} probe runs skipped, ${count(cost.torn)} torn reads`],
+    ["Ends not reported", count(cost.unreported ?? 0), "by the kernel; the next event shows them"],
     ["Memory", bytes(cost.resident_bytes), `and ${bytes(cost.map_bytes)} of eBPF maps`],
   ];
   for (const [name, value] of Object.entries(state.meta.value?.dropped ?? {})) {

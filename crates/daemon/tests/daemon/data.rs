@@ -75,6 +75,7 @@ pub fn window(end_ns: u64, cores: Vec<CoreLedger>) -> Window {
             map_bytes: 1 << 20,
             dropped: 5,
             torn: 1,
+            unreported: 3,
             self_interrupts: 0,
         },
     }

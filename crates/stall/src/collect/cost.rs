@@ -2,6 +2,7 @@
 
 use surefoot_hostfs::{Root, thread};
 use surefoot_model::{CpuId, ProbeCost, SelfCost};
+use surefoot_probes::layout::Slot;
 use surefoot_probes::{Probes, Runs, Snapshot};
 
 /// Remembers the last reading.
@@ -9,6 +10,7 @@ use surefoot_probes::{Probes, Runs, Snapshot};
 pub(crate) struct OwnCost {
     runs: Vec<Runs>,
     self_interrupts: u64,
+    unreported: u64,
     process_cpu_ns: u64,
 }
 
@@ -20,7 +22,7 @@ impl OwnCost {
         cost
     }
 
-    /// What it cost since the last call: in the programs on all cores, in interrupts on the watched ones, in this
+    /// What it cost since the last call: in the programs on all cores, in interrupts and lost ends on the watched ones, in this
     /// process.
     pub(crate) fn since(&mut self, probes: Option<&Probes>, watched: &[CpuId], root: &Root) -> SelfCost {
         let process_cpu_ns = thread::cpu_ns();
@@ -49,10 +51,13 @@ impl OwnCost {
             }
         }
         self.runs = runs;
-        let on_watched = snapshots.iter().filter(|(cpu, _)| watched.contains(cpu));
-        let self_interrupts = on_watched.map(|(_, snapshot)| snapshot.slot.self_interrupts).sum();
+        let on_watched = |of: fn(&Slot) -> u64| {
+            snapshots.iter().filter(|(cpu, _)| watched.contains(cpu)).map(|(_, at)| of(&at.slot)).sum()
+        };
+        let (self_interrupts, unreported) = (on_watched(|slot| slot.self_interrupts), on_watched(|slot| slot.heals));
         cost.self_interrupts = u64::saturating_sub(self_interrupts, self.self_interrupts);
-        self.self_interrupts = self_interrupts;
+        cost.unreported = u64::saturating_sub(unreported, self.unreported);
+        (self.self_interrupts, self.unreported) = (self_interrupts, unreported);
         cost
     }
 }

@@ -94,14 +94,15 @@ fn cost() -> impl Strategy<Value = SelfCost> {
         total_ns,
         missed,
     });
-    (vec(probe, 0..3), number(), number(), number(), number(), number(), number()).prop_map(
-        |(probes, process_cpu_ns, resident_bytes, map_bytes, dropped, torn, self_interrupts)| SelfCost {
+    (vec(probe, 0..3), number(), number(), number(), number(), number(), number(), number()).prop_map(
+        |(probes, process_cpu_ns, resident_bytes, map_bytes, dropped, torn, unreported, self_interrupts)| SelfCost {
             probes,
             process_cpu_ns,
             resident_bytes,
             map_bytes,
             dropped,
             torn,
+            unreported,
             self_interrupts,
         },
     )
