@@ -1,0 +1,151 @@
+//! Reads a journal, which anybody may have written.
+
+use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER_NAME, REASONS_MAX};
+use crate::Error;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The journal of a job as it is read back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// Lines that could be read, oldest first.
+    pub entries: Vec<Entry>,
+    /// Lines that could not.
+    pub skipped_count: u64,
+    /// Lines before those, left out because there are more than were asked for.
+    pub left_out_count: u64,
+}
+
+/// Reads the journal in a job's directory: the newest `entries_max` lines. `None` when there is no journal.
+///
+/// # Errors
+/// [`Error::Storage`] when a file is there and cannot be read, or is no regular file.
+pub fn read(job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
+    let (older, newer) = open_both(job_directory)?;
+    if older.is_none() && newer.is_none() {
+        return Ok(None);
+    }
+    let mut history = History::default();
+    for (file, name) in [(older, OLDER_NAME), (newer, JOURNAL_NAME)] {
+        let Some(file) = file else { continue };
+        let path = job_directory.join(name);
+        read_lines(file, &mut history).map_err(Error::storage("read", &path))?;
+    }
+    let left_out = history.entries.len().saturating_sub(entries_max);
+    history.entries.drain(..left_out);
+    history.left_out_count = left_out as u64;
+    Ok(Some(history))
+}
+
+/// Both files as of one moment: when one is renamed meanwhile, it would be both.
+fn open_both(job_directory: &Path) -> Result<(Option<File>, Option<File>), Error> {
+    let mut both = (None, None);
+    for _ in 0..3 {
+        let newer = open_to_read(&job_directory.join(JOURNAL_NAME))?;
+        let older = open_to_read(&job_directory.join(OLDER_NAME))?;
+        let inode = |file: &Option<File>| file.as_ref().and_then(|file| file.metadata().ok()).map(|found| found.ino());
+        let is_renamed = newer.is_some() && inode(&newer) == inode(&older);
+        both = (older, newer);
+        if !is_renamed {
+            return Ok(both);
+        }
+    }
+    both.1 = None;
+    Ok(both)
+}
+
+fn open_to_read(path: &Path) -> Result<Option<File>, Error> {
+    let failed = Error::storage("open", path);
+    let mut options = OpenOptions::new();
+    match options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
+        Ok(file) => match file.metadata() {
+            Ok(found) if found.is_file() => Ok(Some(file)),
+            Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))),
+            Err(error) => Err(failed(error)),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn read_lines(mut file: File, history: &mut History) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(JOURNAL_BYTES_MAX);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
+    // What does not end in a line feed is still being written, or was cut; the next session begins with a line feed.
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+    let mut lines = bytes[..whole].split(|&byte| byte == b'\n');
+    if from > 0 {
+        // A file longer than we make them begins somewhere in a line.
+        history.skipped_count += u64::from(lines.next().is_some());
+    }
+    for line in lines.filter(|line| !line.is_empty()) {
+        match parse(line) {
+            Some(entry) => history.entries.push(entry),
+            None => history.skipped_count += 1,
+        }
+    }
+    Ok(())
+}
+
+fn parse(line: &[u8]) -> Option<Entry> {
+    let entry: Entry = (line.len() <= LINE_BYTES_MAX).then(|| serde_json::from_slice(line).ok()).flatten()?;
+    let is_ours = match &entry.event {
+        Event::Decision(decided) => decided.reasons.len() <= REASONS_MAX && decided.decided.len() <= REASONS_MAX,
+        _ => true,
+    };
+    is_ours.then_some(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Decided;
+    use super::super::tests::{decision, journal, numbers, tier};
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn hostile_lines_are_skipped_and_counted() {
+        let tier = tier();
+        let directory = tier.path().join("job");
+        let path = directory.join(JOURNAL_NAME);
+        journal(tier.path()).append(decision(1));
+        let good = fs::read(&path).unwrap();
+        let many = serde_json::to_string(&Entry {
+            realtime_ns: 1,
+            lost_count: 0,
+            event: Event::Decision(Box::new(Decided { reasons: vec![String::new(); 100], ..Decided::default() })),
+        });
+        let long = format!("{{\"realtime_ns\":1,\"event\":\"restart\",\"report\":\"{}\"}}", "x".repeat(5_000));
+        let hostile = [
+            "{}",
+            "null",
+            "{\"realtime_ns\":1,\"event\":\"unheard_of\"}",
+            "{\"realtime_ns\":-1,\"event\":\"opened\",\"job\":\"j\",\"ranks\":1,\"policy\":\"x\"}",
+            "{\"realtime_ns\":1,\"event\":\"durable\",\"tier\":\"shared\",\"generation\":1,\"age_s\":1e999,\"took_s\":1,\"bytes\":1}",
+            &"[".repeat(4_000),
+            &many.unwrap(),
+            &long,
+            "\u{feff}\u{202e}",
+        ];
+        let mut text = good.clone();
+        for line in hostile {
+            text.extend(line.as_bytes());
+            text.push(b'\n');
+        }
+        text.extend(b"\xFF\xFE\x00\n\n\n");
+        text.extend(&good);
+        fs::write(&path, &text).unwrap();
+        let found = read(&directory, 100).unwrap().unwrap();
+        assert_eq!((numbers(&found), found.skipped_count), (vec![1, 1], hostile.len() as u64 + 1));
+        // A file that is longer than any of ours is read from its end.
+        fs::write(&path, [vec![b'z'; 3 << 20], b"\n".to_vec(), good].concat()).unwrap();
+        let found = read(&directory, 100).unwrap().unwrap();
+        assert_eq!((numbers(&found), found.skipped_count), (vec![1], 1));
+    }
+}

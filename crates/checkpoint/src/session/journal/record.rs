@@ -1,0 +1,169 @@
+//! What a session writes down.
+
+use super::{Decided, Event, REASONS_MAX};
+use crate::Error;
+use crate::controller::{Decision, Policy, Situation};
+use crate::generation::GenerationId;
+use crate::session::drain::Drain;
+use crate::session::target::Kind;
+use crate::session::{Checkpointer, Restored, Saved};
+use std::fs;
+
+/// Characters of one sentence that are kept.
+const SENTENCE_CHARACTERS_MAX: usize = 300;
+
+impl Checkpointer {
+    /// Lines of the journal that could not be written: what the page then does not know. No checkpoint depends on it.
+    pub fn journal_lost_count(&self) -> u64 {
+        self.journal.lost_count()
+    }
+
+    pub(in super::super) fn record_opening(&mut self) {
+        let policy = match self.controller.policy() {
+            Policy::Surefoot(_) => "surefoot",
+            Policy::Paper(_) => "paper",
+            Policy::Fixed(_) => "fixed",
+        };
+        let shared = self.config.shared.as_ref().map(|shared| &shared.directory);
+        // As the kernel calls it, whatever links lead there.
+        let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let opened = |is_repeated: bool| Event::Opened {
+            job: self.config.job.clone(),
+            ranks: self.group.size(),
+            policy: policy.to_owned(),
+            shared: shared.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            is_repeated,
+        };
+        let (first, repeated) = (opened(false), opened(true));
+        self.journal.append(first);
+        self.journal.opening = Some(repeated);
+    }
+
+    /// Writes down a decision whose checkpoint was taken, or failed.
+    pub(in super::super) fn record_decision(
+        &mut self,
+        decision: &Decision,
+        situation: &Situation,
+        taken: &Result<Saved, Error>,
+    ) {
+        if self.journal.directory.is_none() {
+            return;
+        }
+        let place = decision.place.label().to_lowercase().replace(' ', "_");
+        let count = self.journal.decided.entry(place.clone()).or_default();
+        *count = count.saturating_add(1);
+        let (staleness_max_s, granted_share) = match self.controller.policy() {
+            Policy::Surefoot(policy) => (Some(policy.staleness_max_s), policy.granted_share),
+            Policy::Paper(_) | Policy::Fixed(_) => (None, 1.0),
+        };
+        let drive = situation.drive.as_ref();
+        let saved = taken.as_ref().ok();
+        let decided = Decided {
+            place,
+            generation: saved.and_then(|saved| saved.generation).map(|generation: GenerationId| generation.number),
+            reasons: sentences(&decision.reasons),
+            failure: taken.as_ref().err().map(|error| sentence(&error.to_string())).unwrap_or_default(),
+            payload_bytes: saved.map_or(0, |saved| saved.payload_bytes),
+            node_bytes: situation.size_bytes as u64,
+            visible_s: saved.map_or(0.0, |saved| saved.visible_s),
+            durable_age_s: plain(situation.since_durable_s).unwrap_or(0.0),
+            staleness_max_s: staleness_max_s.and_then(plain),
+            durable_bytes: situation.durable_bytes as u64,
+            session_s: plain(situation.now_s).unwrap_or(0.0),
+            checkpoint_s: plain(situation.checkpoint_s).unwrap_or(0.0),
+            budget_bytes_per_s: drive.and_then(|drive| plain(drive.bearable_bytes_per_s(granted_share))),
+            endurance_left_bytes: drive
+                .and_then(|drive| plain((granted_share * drive.rated_bytes - drive.written_bytes).max(0.0))),
+            decided: self.journal.decided.clone(),
+        };
+        self.journal.append(Event::Decision(Box::new(decided)));
+    }
+
+    /// Writes down that a checkpoint came to a durable tier; bytes of all ranks.
+    pub(in super::super) fn record_drain(&mut self, kind: Kind, drain: &Drain, bytes: u64) {
+        let (generation, took_s) = (drain.generation().number, drain.took_s());
+        let age_s = (self.now_s() - drain.began_s(self.began)).max(0.0);
+        self.journal.append(Event::Durable { tier: word(kind), generation, age_s, took_s, bytes });
+    }
+
+    /// Writes down that one did not.
+    pub(in super::super) fn record_failed_drain(&mut self, kind: Kind, generation: GenerationId, error: &Error) {
+        let why = sentence(&error.to_string());
+        self.journal.append(Event::NotDurable { tier: word(kind), generation: generation.number, why });
+    }
+
+    pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
+        let (generation, report) = match restored {
+            Ok(Some(restored)) => (Some(restored.generation.number), sentence(&restored.report)),
+            Ok(None) => (None, "there was no checkpoint".to_owned()),
+            Err(error) => (None, sentence(&error.to_string())),
+        };
+        self.journal.append(Event::Restart { generation, report });
+    }
+}
+
+fn word(kind: Kind) -> String {
+    match kind {
+        Kind::Ssd => "durable".to_owned(),
+        Kind::Shared => "shared".to_owned(),
+    }
+}
+
+/// JSON has no infinity.
+fn plain(number: f64) -> Option<f64> {
+    number.is_finite().then_some(number)
+}
+
+fn sentences(reasons: &[String]) -> Vec<String> {
+    reasons.iter().take(REASONS_MAX).map(|reason| sentence(reason)).collect()
+}
+
+fn sentence(text: &str) -> String {
+    text.chars().take(SENTENCE_CHARACTERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{JOURNAL_NAME, read};
+    use super::*;
+    use crate::controller::Surefoot;
+    use crate::{Alone, Config, Place};
+
+    #[test]
+    fn a_session_tells_what_it_decides_and_a_journal_that_fails_stops_no_save() {
+        let tier = tempfile::tempdir().unwrap();
+        for name in ["memory", "ssd"] {
+            fs::create_dir(tier.path().join(name)).unwrap();
+        }
+        let mut config = Config::new("a/job", tier.path().join("memory"), Some(tier.path().join("ssd")));
+        config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.001, ..Surefoot::default() });
+        let directory = tier.path().join("memory/a/job");
+        let mut state = vec![1u8; 10_000];
+        let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+        // SAFETY: `state` outlives `job`, and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        job.restart().unwrap();
+        let first = job.checkpoint().unwrap();
+        job.finish().unwrap();
+        let found = read(&directory, 100).unwrap().unwrap();
+        let words: Vec<String> = found
+            .entries
+            .iter()
+            .map(|entry| serde_json::to_value(entry).unwrap()["event"].as_str().unwrap().to_owned())
+            .collect();
+        let Event::Decision(decided) = &found.entries[2].event else { panic!("{found:#?}") };
+        assert_eq!((decided.generation, decided.payload_bytes), (Some(1), 10_000));
+        assert!(decided.reasons == first.decision.reasons && !decided.reasons.is_empty());
+        assert_eq!(first.decision.place, Place::Both);
+        assert_eq!(words, ["opened", "restart", "decision", "durable"]);
+        let Event::Durable { generation, bytes, age_s, .. } = found.entries[3].event else { panic!("{found:#?}") };
+        assert!(generation == 1 && bytes >= 10_000 && age_s >= 0.0);
+        // The journal's place is taken by something else: the save goes on, and what was lost is counted.
+        fs::remove_file(directory.join(JOURNAL_NAME)).unwrap();
+        job.journal.file = None;
+        fs::create_dir(directory.join(JOURNAL_NAME)).unwrap();
+        assert!(job.checkpoint().unwrap().generation.is_some());
+        assert!(job.journal_lost_count() > 0);
+    }
+}
