@@ -3,8 +3,14 @@
 //! Each iteration computes for a while and then takes a checkpoint of a fixed size, as in MEMSYS'16 (Abeyratne et al.,
 //! section 4). Copies in memory and writes to the SSD take their size over a fixed speed; the program waits for both, but
 //! for the policies named *surefoot*, whose SSD copy is written in the background.
+//!
+//! Only the time is made up. What is known at each decision is remembered by the code that a session remembers it by, and
+//! as late: a cost when it was met once, a copy on the SSD at the first call that finds it written
+//! (`session::rehearsed` holds one against the other).
 
-use crate::controller::{Controller, Drive, Fixed, Paper, PaperRules, Place, Policy, Situation, Surefoot, YEAR_S};
+use crate::controller::{
+    Controller, Copies, Course, Decision, Drive, Fixed, Paper, PaperRules, Place, Policy, Situation, Surefoot, YEAR_S,
+};
 
 /// The machine and the program.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -182,22 +188,18 @@ pub fn run(kind: Kind, size_bytes: f64, settings: &Settings) -> Run {
     state.finish()
 }
 
-struct Stepping<'a> {
+/// A run, up to some moment.
+pub(crate) struct Stepping<'a> {
     kind: Kind,
     size_bytes: f64,
     settings: &'a Settings,
     controller: Controller,
+    course: Course,
+    copies: Copies,
+    on_its_way: Option<OnItsWay>,
     iterations: u64,
     now_s: f64,
-    checkpoint_s: f64,
-    durable_bytes: f64,
-    taken: u64,
-    durable: u64,
-    last_any_s: f64,
-    /// When the newest durable copy was taken, and since when it is on the drive.
-    last_durable_s: f64,
-    drain_ends_s: f64,
-    draining_from_s: Option<f64>,
+    durable_count: u64,
     staleness_s: f64,
     memory_work_s: f64,
     durable_work_s: f64,
@@ -205,23 +207,31 @@ struct Stepping<'a> {
     last_quarter: (f64, f64),
 }
 
+/// A write in the background.
+#[derive(Debug, Clone, Copy)]
+struct OnItsWay {
+    taken_s: f64,
+    ends_s: f64,
+}
+
 impl<'a> Stepping<'a> {
     fn new(kind: Kind, size_bytes: f64, settings: &'a Settings) -> Self {
+        Stepping::by(kind.policy(settings), kind, size_bytes, settings)
+    }
+
+    /// With a policy of one's own in the place of that kind's.
+    pub(crate) fn by(policy: Policy, kind: Kind, size_bytes: f64, settings: &'a Settings) -> Self {
         Stepping {
             kind,
             size_bytes,
             settings,
-            controller: Controller::new(kind.policy(settings)),
+            controller: Controller::new(policy),
+            course: Course::default(),
+            copies: Copies::default(),
+            on_its_way: None,
             iterations: 0,
             now_s: 0.0,
-            checkpoint_s: 0.0,
-            durable_bytes: 0.0,
-            taken: 0,
-            durable: 0,
-            last_any_s: 0.0,
-            last_durable_s: 0.0,
-            drain_ends_s: 0.0,
-            draining_from_s: None,
+            durable_count: 0,
             staleness_s: 0.0,
             memory_work_s: 0.0,
             durable_work_s: 0.0,
@@ -238,109 +248,127 @@ impl<'a> Stepping<'a> {
         self.size_bytes / self.settings.durable_bytes_per_s
     }
 
-    fn situation(&self) -> Situation {
-        let drains = self.kind.is_ours();
+    /// What is known at a call that comes at this time; each counts as one.
+    pub(crate) fn situation(&mut self, now_s: f64) -> Situation {
+        self.now_s = now_s;
+        let step_s = self.course.called(now_s);
+        let on_its_way_s = self.on_its_way.map(|on_its_way| on_its_way.taken_s);
+        let durable_bytes = self.copies.bytes as f64;
         Situation {
-            now_s: self.now_s,
-            checkpoint_s: self.checkpoint_s,
+            now_s,
+            checkpoint_s: self.course.checkpoint_s,
             size_bytes: self.size_bytes,
-            durable_bytes: self.durable_bytes,
-            taken_count: self.taken,
-            since_any_s: self.now_s - self.last_any_s,
-            since_durable_s: self.now_s - self.last_durable_s,
-            since_written_s: self.now_s - self.draining_from_s.unwrap_or(self.last_durable_s),
-            step_s: self.settings.compute_s + self.memory_s(),
-            memory_cost_s: self.memory_s(),
-            durable_cost_s: if drains { self.settings.waiting_share } else { 1.0 } * self.write_s(),
-            drain_s: if drains { self.write_s() } else { 0.0 },
-            is_draining: self.draining_from_s.is_some(),
+            durable_bytes,
+            taken_count: self.course.taken_count,
+            since_any_s: now_s - self.course.last_any_s,
+            since_durable_s: now_s - self.copies.last_s,
+            since_written_s: now_s - self.copies.last_written_s(on_its_way_s),
+            step_s,
+            memory_cost_s: self.course.memory_cost_s(),
+            durable_cost_s: self.course.durable_cost_s(),
+            drain_s: self.copies.drain_s(),
+            is_draining: self.on_its_way.is_some(),
             fits_memory: self.kind != Kind::SizeLimited || self.size_bytes <= self.settings.memory_limit_bytes,
             fits_durable: true,
             memory_suspect: String::new(),
+            // As the drive's own counts would say it, read anew before each decision.
             drive: Some(Drive {
-                written_bytes: self.settings.drive.written_bytes + self.durable_bytes,
-                remaining_s: self.settings.drive.remaining_s - self.now_s,
+                written_bytes: self.settings.drive.written_bytes + durable_bytes,
+                remaining_s: self.settings.drive.remaining_s - now_s,
                 ..self.settings.drive
             }),
             drive_said: String::new(),
         }
     }
 
-    fn step(&mut self) {
-        if self.iterations == self.settings.iterations / 4 * 3 {
-            self.last_quarter = (self.now_s, self.durable_bytes);
-        }
-        self.iterations += 1;
-        self.now_s += self.settings.compute_s;
-        self.settle();
-        let situation = self.situation();
-        let place = if self.kind == Kind::SurefootWhenDue && self.controller.is_due(&situation).place == Place::Skip {
-            Place::Skip
-        } else {
-            self.controller.decide(&situation).place
-        };
-        let taken_s = self.now_s;
-        if place == Place::Both && self.draining_from_s.is_some() {
-            // One at a time: the program waits for the former.
-            self.pass(self.drain_ends_s - self.now_s);
-            self.settle();
-        }
-        match place {
-            Place::Skip => return,
-            Place::Memory => self.copy_in_memory(),
-            Place::Durable => {
-                self.pass(self.write_s());
-                self.wrote();
-                self.durable_at(taken_s);
-            }
-            Place::Both => {
-                self.copy_in_memory();
-                self.pass(self.settings.waiting_share * self.write_s());
-                self.wrote();
-                self.draining_from_s = Some(taken_s);
-                self.drain_ends_s = self.now_s + (1.0 - self.settings.waiting_share) * self.write_s();
-            }
-        }
-        self.taken += 1;
-        self.last_any_s = self.now_s;
+    /// Whether a checkpoint pays.
+    pub(crate) fn is_due(&mut self, situation: &Situation) -> Decision {
+        self.controller.is_due(situation)
     }
 
-    fn copy_in_memory(&mut self) {
-        self.memory_work_s += self.memory_s();
-        self.pass(self.memory_s());
+    /// Where the checkpoint goes that is taken now.
+    pub(crate) fn decide(&mut self, situation: &Situation) -> Decision {
+        self.controller.decide(situation)
     }
 
-    fn wrote(&mut self) {
-        self.durable += 1;
-        self.durable_bytes += self.size_bytes;
-        self.durable_work_s += self.write_s();
+    /// Takes note of a background write that a call has found to be on the SSD, so long after it was taken.
+    pub(crate) fn arrived(&mut self, took_s: f64) {
+        let Some(on_its_way) = self.on_its_way.take() else { return };
+        self.staleness_s = self.staleness_s.max(self.now_s - self.copies.last_s);
+        self.copies.arrived(on_its_way.taken_s, took_s, self.size_bytes as u64);
         self.controller.written(self.size_bytes);
     }
 
-    /// Time that the program waits.
-    fn pass(&mut self, seconds: f64) {
-        let seconds = seconds.max(0.0);
-        self.now_s += seconds;
-        self.checkpoint_s += seconds;
+    /// Takes note of a checkpoint: when its call began and ended, when its write to the SSD will, and for how long the
+    /// program waited for it, and for the call in all.
+    pub(crate) fn took(
+        &mut self,
+        place: Place,
+        [taken_s, ended_s, written_s]: [f64; 3],
+        [visible_s, waited_s]: [f64; 2],
+    ) {
+        self.now_s = ended_s;
+        self.course.checkpoint_s += waited_s;
+        match place {
+            Place::Skip => return,
+            Place::Memory => {}
+            Place::Both => self.on_its_way = Some(OnItsWay { taken_s, ends_s: written_s }),
+            Place::Durable => {
+                self.staleness_s = self.staleness_s.max(ended_s - self.copies.last_s);
+                self.copies.written(taken_s, self.size_bytes as u64);
+                self.controller.written(self.size_bytes);
+            }
+        }
+        self.durable_count += u64::from(place.is_durable());
+        self.course.took(place, visible_s, ended_s);
     }
 
-    /// Notes a background write that has ended.
+    /// One iteration, by the times that the settings say.
+    fn step(&mut self) {
+        if self.iterations == self.settings.iterations / 4 * 3 {
+            self.last_quarter = (self.now_s, self.written_bytes());
+        }
+        self.iterations += 1;
+        let called_s = self.now_s + self.settings.compute_s;
+        self.now_s = called_s;
+        self.settle();
+        if self.kind == Kind::SurefootWhenDue {
+            let situation = self.situation(called_s);
+            if self.is_due(&situation).place == Place::Skip {
+                return;
+            }
+        }
+        let situation = self.situation(called_s);
+        let place = self.decide(&situation).place;
+        if let Some(on_its_way) = self.on_its_way.filter(|_| place.is_durable()) {
+            // One at a time: the program waits for the former.
+            self.now_s = self.now_s.max(on_its_way.ends_s);
+            self.arrived(on_its_way.ends_s - on_its_way.taken_s);
+        }
+        let copy_s = if matches!(place, Place::Memory | Place::Both) { self.memory_s() } else { 0.0 };
+        let write_s = if place.is_durable() { self.write_s() } else { 0.0 };
+        let waited_share = if place == Place::Both { self.settings.waiting_share } else { 1.0 };
+        let ended_s = self.now_s + copy_s + waited_share * write_s;
+        let written_s = self.now_s + copy_s + write_s;
+        self.memory_work_s += copy_s;
+        self.durable_work_s += write_s;
+        self.took(place, [called_s, ended_s, written_s], [ended_s - called_s; 2]);
+    }
+
+    /// Notes a background write that has ended by now.
     fn settle(&mut self) {
-        if let Some(from_s) = self.draining_from_s.filter(|_| self.now_s + 1e-9 >= self.drain_ends_s) {
-            self.staleness_s = self.staleness_s.max(self.drain_ends_s - self.last_durable_s);
-            self.last_durable_s = from_s;
-            self.draining_from_s = None;
+        if let Some(on_its_way) = self.on_its_way.filter(|on_its_way| self.now_s + 1e-9 >= on_its_way.ends_s) {
+            self.arrived(on_its_way.ends_s - on_its_way.taken_s);
         }
     }
 
-    fn durable_at(&mut self, taken_s: f64) {
-        self.staleness_s = self.staleness_s.max(self.now_s - self.last_durable_s);
-        self.last_durable_s = taken_s;
+    fn written_bytes(&self) -> f64 {
+        self.durable_count as f64 * self.size_bytes
     }
 
     fn drive_years(&self) -> Option<f64> {
         let (began_s, before_bytes) = self.last_quarter;
-        let rate = (self.durable_bytes - before_bytes) / (self.now_s - began_s).max(f64::MIN_POSITIVE);
+        let rate = (self.written_bytes() - before_bytes) / (self.now_s - began_s).max(f64::MIN_POSITIVE);
         let left_bytes = (self.settings.drive.rated_bytes - self.settings.drive.written_bytes).max(0.0);
         (rate > 0.0).then(|| left_bytes / rate / YEAR_S)
     }
@@ -349,7 +377,8 @@ impl<'a> Stepping<'a> {
         self.settle();
         let iterations = self.iterations.max(1) as f64;
         let work_s = iterations * self.settings.compute_s;
-        let rate = self.durable_bytes / self.now_s.max(f64::MIN_POSITIVE);
+        let rate = self.written_bytes() / self.now_s.max(f64::MIN_POSITIVE);
+        let (taken, durable) = (self.course.taken_count, self.durable_count);
         let every = |count: u64| (count > 0).then(|| self.now_s / count as f64);
         let [durable_watt, memory_watt, idle_watt] = POWER;
         let energy = |idle: f64| {
@@ -359,12 +388,12 @@ impl<'a> Stepping<'a> {
             kind: self.kind,
             size_bytes: self.size_bytes,
             slowdown: self.now_s / work_s,
-            taken_count: self.taken,
-            durable_share: self.durable as f64 / iterations,
-            skipped_share: 1.0 - self.taken as f64 / iterations,
-            interval_s: every(self.taken),
-            durable_interval_s: every(self.durable),
-            staleness_s: (self.durable > 0).then(|| self.staleness_s.max(self.now_s - self.last_durable_s)),
+            taken_count: taken,
+            durable_share: durable as f64 / iterations,
+            skipped_share: 1.0 - taken as f64 / iterations,
+            interval_s: every(taken),
+            durable_interval_s: every(durable),
+            staleness_s: (durable > 0).then(|| self.staleness_s.max(self.now_s - self.copies.last_s)),
             durable_bytes_per_s: rate,
             drive_years: self.drive_years(),
             energy_gross_joule: energy(0.0),

@@ -6,6 +6,7 @@
 //! drive's real wear and age instead and bounds the age of the durable copy.
 
 mod budget;
+mod course;
 mod drive;
 mod fixed;
 pub mod interval;
@@ -14,6 +15,7 @@ mod shared;
 mod surefoot;
 
 pub use budget::Bucket;
+pub(crate) use course::{Copies, Course};
 pub use drive::{Endurance, of_drives, of_wear};
 pub use fixed::Fixed;
 pub use paper::{Paper, PaperRules};
@@ -58,12 +60,13 @@ pub struct Situation {
     /// Seconds from one call to the next, the longest of the last few: how late a decision may be put off to, and how
     /// long what is written may wait until it is marked as complete.
     pub step_s: f64,
-    /// Visible seconds of a checkpoint in memory, measured; the maximum over ranks.
+    /// Visible seconds of a checkpoint in memory, measured, 0 before there was one; the maximum over ranks.
     pub memory_cost_s: f64,
-    /// Visible seconds that a durable checkpoint adds, measured; the maximum over ranks.
+    /// Visible seconds of a durable checkpoint, the copy in memory and whatever it waits for included, measured, 0 before
+    /// there was one; the maximum over ranks.
     pub durable_cost_s: f64,
-    /// Seconds from taking a durable checkpoint until it is written in the background, measured; 0 where it is written
-    /// at once.
+    /// Seconds from taking a durable checkpoint until it is written in the background, measured; 0 before there was one,
+    /// and where it is written at once.
     pub drain_s: f64,
     /// Whether a former durable checkpoint is still being written.
     pub is_draining: bool,

@@ -10,6 +10,8 @@ pub mod journal;
 mod parity;
 mod partner;
 mod regions;
+#[cfg(test)]
+mod rehearsed;
 mod resized;
 mod restart;
 mod save;
@@ -20,7 +22,7 @@ pub use restart::Restored;
 pub use save::Saved;
 
 use crate::config::Config;
-use crate::controller::{Controller, Decision, Place, Policy, SharedSituation, Sharing, Situation};
+use crate::controller::{Controller, Course, Decision, Place, Policy, SharedSituation, Sharing, Situation};
 use crate::generation::{GenerationId, check_name};
 use crate::image::{Geometry, Protection};
 use crate::storage::Disk;
@@ -92,15 +94,13 @@ pub struct Checkpointer {
     came_back_to: Option<GenerationId>,
     /// The highest number that any rank has seen.
     number: u64,
-    taken_count: u64,
-    checkpoint_s: f64,
-    memory_cost_s: Option<f64>,
-    durable_cost_s: Option<f64>,
-    last_any_s: f64,
-    calls: clock::Calls,
+    course: Course,
     notices: Vec<String>,
     journal: Journal,
     drive_file: DriveFile,
+    /// What was known at each decision.
+    #[cfg(test)]
+    asked: Vec<Situation>,
 }
 
 impl Checkpointer {
@@ -128,15 +128,12 @@ impl Checkpointer {
             began: Instant::now(),
             came_back_to: None,
             number: 0,
-            taken_count: 0,
-            checkpoint_s: 0.0,
-            memory_cost_s: None,
-            durable_cost_s: None,
-            last_any_s: 0.0,
-            calls: clock::Calls::default(),
+            course: Course::default(),
             notices: Vec::new(),
             journal: Journal::new(&config, group.rank()),
             drive_file: DriveFile::of(&config),
+            #[cfg(test)]
+            asked: Vec::new(),
             group,
             config,
             memory: tiers.memory,
@@ -233,7 +230,7 @@ impl Checkpointer {
     pub fn need_checkpoint(&mut self) -> Result<Decision, Error> {
         let begun = Instant::now();
         self.finish_drains(false)?;
-        self.checkpoint_s += begun.elapsed().as_secs_f64();
+        self.course.checkpoint_s += begun.elapsed().as_secs_f64();
         let (situation, shared) = self.situation()?;
         let mut decision = self.controller.is_due(&situation);
         if let (Place::Skip, Policy::Surefoot(_), Some(shared)) = (decision.place, self.controller.policy(), shared) {
@@ -266,7 +263,7 @@ impl Checkpointer {
             self.finish_drain(Which::Durable, true)?;
         }
         let taken = self.take(decision.clone(), is_shared, &situation, begun);
-        self.checkpoint_s += begun.elapsed().as_secs_f64();
+        self.course.checkpoint_s += begun.elapsed().as_secs_f64();
         self.record_decision(&decision, &situation, &taken);
         taken
     }
@@ -279,7 +276,7 @@ impl Checkpointer {
     pub fn finish(&mut self) -> Result<(), Error> {
         let begun = Instant::now();
         let finished = self.finish_drains(true);
-        self.checkpoint_s += begun.elapsed().as_secs_f64();
+        self.course.checkpoint_s += begun.elapsed().as_secs_f64();
         finished
     }
 
@@ -301,14 +298,14 @@ impl Checkpointer {
     fn situation(&mut self) -> Result<(Situation, Option<SharedSituation>), Error> {
         let drive = self.look_at_drive();
         let now_s = self.now_s();
-        let step_s = self.calls.step_s(now_s);
+        let step_s = self.course.called(now_s);
         // The clocks of ranks differ by little, but decisions must not: rank 0's counts.
         let since = |last_s: f64| agreement::of_root(&*self.group, now_s - last_s);
-        let since_last = |target: &Option<Target>| since(target.as_ref().map_or(0.0, |target| target.last_s));
+        let since_last = |target: &Option<Target>| since(target.as_ref().map_or(0.0, |target| target.copies.last_s));
         let written_s = self.durable.as_ref().map_or(0.0, |durable| durable.last_written_s(self.began));
         let known = Known {
-            taken_count: self.taken_count,
-            since_any_s: since(self.last_any_s)?,
+            taken_count: self.course.taken_count,
+            since_any_s: since(self.course.last_any_s)?,
             since_durable_s: since_last(&self.durable)?,
             since_written_s: since(written_s)?,
             step_s: agreement::of_root(&*self.group, step_s)?,
@@ -316,7 +313,10 @@ impl Checkpointer {
             unshared_count: self.unshared_count,
             granted_share: drive::granted_share(&self.config.policy),
         };
-        facts::together(&*self.group, &self.facts(now_s, drive), known)
+        let together = facts::together(&*self.group, &self.facts(now_s, drive), known)?;
+        #[cfg(test)]
+        self.asked.push(together.0.clone());
+        Ok(together)
     }
 
     /// Whether a checkpoint is copied to the shared directory, and why.
@@ -338,9 +338,9 @@ impl Checkpointer {
         Facts {
             host: self.host.clone(),
             now_s,
-            checkpoint_s: self.checkpoint_s,
+            checkpoint_s: self.course.checkpoint_s,
             size_bytes: durable.map_or(payload_bytes, bytes_for),
-            durable_bytes: durable.map_or(0, |durable| durable.bytes),
+            durable_bytes: durable.map_or(0, |durable| durable.copies.bytes),
             memory_needed_bytes: room.needed_bytes,
             memory_available_bytes: room.available_bytes,
             has_memory: self.memory.is_some(),
@@ -349,12 +349,12 @@ impl Checkpointer {
             shared: self.shared.as_ref().map(|shared| SharedFacts {
                 size_bytes: bytes_for(shared),
                 available_bytes: shared.free_bytes(all_bytes(shared)).unwrap_or(0),
-                drain_s: shared.drain_s.unwrap_or(0.0),
+                drain_s: shared.copies.drain_s(),
                 is_draining: shared.drain.is_some() || self.to_share.is_some(),
             }),
-            memory_cost_s: self.memory_cost_s.unwrap_or(0.0),
-            durable_cost_s: self.durable_cost_s.unwrap_or(0.0),
-            drain_s: durable.and_then(|durable| durable.drain_s).unwrap_or(0.0),
+            memory_cost_s: self.course.memory_cost_s(),
+            durable_cost_s: self.course.durable_cost_s(),
+            drain_s: durable.map_or(0.0, |durable| durable.copies.drain_s()),
             is_draining: durable.is_some_and(|durable| durable.drain.is_some()),
             memory_suspect: facts::memory_suspect(&self.config.health_file),
             drive,

@@ -158,7 +158,7 @@ impl Checkpointer {
     pub(super) fn come_back_to(&mut self, generation: GenerationId) {
         self.came_back_to = Some(generation);
         self.number = self.number.max(generation.number);
-        self.last_any_s = self.now_s();
+        self.course.last_any_s = self.now_s();
     }
 
     /// Generations of as many ranks as there are that every rank has, newest first, and how many there are on any.

@@ -2,7 +2,7 @@
 
 use super::drain::{self, Content, Drain};
 use super::files::Contents;
-use super::target::{Kind, Target, Which};
+use super::target::{Kind, Which};
 use super::{Checkpointer, agreement, clock};
 use crate::Error;
 use crate::controller::{Decision, Place, Situation};
@@ -10,9 +10,6 @@ use crate::generation::{GenerationId, Manifest};
 use crate::image::Protection;
 use crate::tier::{SlotId, node};
 use std::time::Instant;
-
-/// How much a new measurement counts against those before it.
-const NEWEST_SHARE: f64 = 0.3;
 
 /// A checkpoint that was taken, or the decision to take none.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,21 +53,15 @@ impl Checkpointer {
             self.share(decision.place == Place::Both)?;
         }
         let visible_s = begun.elapsed().as_secs_f64();
-        let cost = match decision.place {
-            Place::Memory => &mut self.memory_cost_s,
-            _ => &mut self.durable_cost_s,
-        };
-        blend(cost, visible_s);
-        self.taken_count += 1;
+        self.course.took(decision.place, visible_s, self.now_s());
         self.release_memory(generation);
-        self.last_any_s = self.now_s();
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
     /// After a restart with fewer ranks, gives back the memory of those that are no more, when two newer checkpoints are
     /// complete.
     fn release_memory(&mut self, complete: GenerationId) {
-        let is_due = self.resized_at.is_some_and(|count| self.taken_count >= count + 2);
+        let is_due = self.resized_at.is_some_and(|count| self.course.taken_count >= count + 2);
         let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
         self.resized_at = None;
         if self.nodes.is_first_here {
@@ -234,8 +225,7 @@ impl Checkpointer {
             }
         };
         drain::commit(&*self.group, &durable.tier, durable.kind, manifest.generation, self.nodes)?;
-        durable.bytes += bytes;
-        durable.last_s = begun.saturating_duration_since(self.began).as_secs_f64();
+        durable.copies.written(begun.saturating_duration_since(self.began).as_secs_f64(), bytes);
         self.controller.written(situation.size_bytes);
         Ok(())
     }
@@ -267,7 +257,7 @@ impl Checkpointer {
             .and_then(|bytes| drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| bytes));
         match committed {
             Ok(bytes) => {
-                arrived(target, &drain, bytes, self.began);
+                target.copies.arrived(drain.began_s(self.began), drain.took_s(), bytes);
                 self.note_arrival(which, &drain, bytes)?;
             }
             Err(error) => {
@@ -299,13 +289,6 @@ impl Checkpointer {
     }
 }
 
-/// Counts what a durable tier got.
-fn arrived(target: &mut Target, drain: &Drain, bytes: u64, session_began: Instant) {
-    target.bytes += bytes;
-    target.last_s = drain.began_s(session_began);
-    blend(&mut target.drain_s, drain.took_s());
-}
-
 fn not_there(kind: Kind, generation: GenerationId, error: &Error) -> String {
     let number = generation.number;
     match kind {
@@ -316,9 +299,4 @@ fn not_there(kind: Kind, generation: GenerationId, error: &Error) -> String {
 
 fn gone() -> Error {
     Error::Option { option: "slot", why: "the checkpoint is gone".into() }
-}
-
-/// Blends a measurement into an average that forgets.
-fn blend(average: &mut Option<f64>, newest: f64) {
-    *average = Some(average.map_or(newest, |old| old + NEWEST_SHARE * (newest - old)));
 }

@@ -1,6 +1,7 @@
 //! A durable tier as a session sees it: what it is called, and what is on its way to it.
 
 use super::drain::Drain;
+use crate::controller::Copies;
 use crate::tier::Durable;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -13,12 +14,8 @@ pub(super) struct Target {
     pub(super) tier: Durable,
     pub(super) kind: Kind,
     pub(super) drain: Option<Drain>,
-    /// Bytes that it took from this rank so far.
-    pub(super) bytes: u64,
-    /// Seconds from taking a checkpoint until it was written there, measured.
-    pub(super) drain_s: Option<f64>,
-    /// When the newest one there was taken, seconds since the session began.
-    pub(super) last_s: f64,
+    /// What it got from this rank so far.
+    pub(super) copies: Copies,
     /// What could be written there when it was last looked at, and when that was.
     free: Cell<(Option<u64>, Instant)>,
 }
@@ -44,12 +41,12 @@ pub(super) enum Which {
 impl Target {
     pub(super) fn new(tier: Durable, kind: Kind) -> Self {
         let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
-        Target { tier, kind, drain: None, bytes: 0, drain_s: None, last_s: 0.0, free }
+        Target { tier, kind, drain: None, copies: Copies::default(), free }
     }
 
     /// When the newest one was taken that is there or on its way, seconds since the session began.
     pub(super) fn last_written_s(&self, session_began: Instant) -> f64 {
-        self.drain.as_ref().map_or(self.last_s, |drain| drain.began_s(session_began))
+        self.copies.last_written_s(self.drain.as_ref().map(|drain| drain.began_s(session_began)))
     }
 
     /// Bytes that can still be written, for one who needs so many; `None` where it cannot be said.

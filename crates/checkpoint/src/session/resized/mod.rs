@@ -157,7 +157,7 @@ impl Checkpointer {
                 Ok(resized) => {
                     self.come_back_to(key.generation);
                     if key.ranks != self.group.size() {
-                        self.resized_at = Some(self.taken_count);
+                        self.resized_at = Some(self.course.taken_count);
                     }
                     return Ok(Some(resized));
                 }
@@ -291,7 +291,7 @@ impl Checkpointer {
         };
         match told_on_all(self.fill(&resized, &plan))? {
             Ok(()) => {
-                self.resized_at = Some(self.taken_count);
+                self.resized_at = Some(self.course.taken_count);
                 let Resized { generation, taken_realtime_ns, report, .. } = resized;
                 Ok(Ok(Restored { generation, taken_realtime_ns, report }))
             }
