@@ -161,10 +161,10 @@ impl Controller {
         &self.policy
     }
 
-    /// Whether a checkpoint is worth its time now. A program that takes one whenever it likes need not ask.
+    /// Whether a checkpoint is worth its time now, and where it would go. A program that takes one whenever it likes need not ask.
     pub fn is_due(&mut self, situation: &Situation) -> Decision {
         match &self.policy {
-            Policy::Surefoot(policy) => policy.is_due(&mut self.bucket, situation),
+            Policy::Surefoot(policy) => within_reach(policy.is_due(&mut self.bucket, situation), situation),
             Policy::Paper(_) | Policy::Fixed(_) => self.decide(situation),
         }
     }
@@ -253,5 +253,16 @@ pub(crate) mod tests {
         let mut durable = Controller::new(Policy::Fixed(Fixed::Durable));
         assert_eq!(durable.decide(&calm()).place, Place::Durable);
         assert_eq!(durable.decide(&Situation { fits_durable: false, ..calm() }).place, Place::Memory);
+        // Who only asks is told the same.
+        let mut ours = Controller::new(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+        for (situation, place) in [
+            (calm(), Place::Both),
+            (Situation { fits_durable: false, ..calm() }, Place::Memory),
+            (Situation { fits_memory: false, ..calm() }, Place::Durable),
+            (nowhere, Place::Skip),
+        ] {
+            assert_eq!(ours.is_due(&situation).place, place);
+            assert_eq!(ours.decide(&situation).place, place);
+        }
     }
 }

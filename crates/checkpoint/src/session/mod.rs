@@ -241,7 +241,9 @@ impl Checkpointer {
                 decision.reasons.insert(0, sharing.reason);
             }
         }
-        agreement::on_place(&*self.group, decision)
+        let decision = agreement::on_place(&*self.group, decision)?;
+        self.record_answer(&decision, &situation);
+        Ok(decision)
     }
 
     /// Takes a checkpoint of all regions, where the policy says. When it returns `Ok`, every rank's part is where the

@@ -8,6 +8,7 @@
 //!
 //! A reader takes every line for hostile: what is too long, cut or something else is skipped and counted.
 
+mod answers;
 mod read;
 mod record;
 mod write;
@@ -67,6 +68,8 @@ pub enum Event {
     },
     /// It was decided where a checkpoint goes, and it went there or failed.
     Decision(Box<Decided>),
+    /// The job asked whether a checkpoint pays, and the answer is another than the last that was written.
+    Asked(Box<Answered>),
     /// A checkpoint that was written in the background is durable.
     Durable {
         /// `durable` on the node's own drive, `shared` in the shared directory.
@@ -96,6 +99,22 @@ pub enum Event {
         /// What rank 0 met, or why nothing came back.
         report: String,
     },
+}
+
+/// An answer to whether a checkpoint pays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Where one would go that were taken then, as in [`Decided`]; `skip` when none pays.
+    pub place: String,
+    /// Why, the deciding reason first.
+    pub reasons: Vec<String>,
+    /// How often the job asked since the last such line, this time included. The answers between were the same but for
+    /// their numbers, or changed too often to be written each time.
+    pub asked_count: u64,
+    /// Age of the newest durable copy; of the session where it has none.
+    pub durable_age_s: f64,
+    /// Seconds since the session began.
+    pub session_s: f64,
 }
 
 /// A decision, with what was known and what it cost.
@@ -202,6 +221,7 @@ mod tests {
             Event::NotDurable { tier: "shared".into(), generation: 2, why: "no room; \"quoted\"\n\u{0}".into() },
             Event::Restart { generation: Some(1), report: "rank 0: all good".into() },
             Event::Restart { generation: None, report: String::new() },
+            Event::Asked(Box::new(Answered { place: "skip".into(), asked_count: u64::MAX, ..Answered::default() })),
         ];
         let directory = tier.path().join("job");
         assert_eq!(read(&directory, 10).unwrap(), None, "nothing there is not an empty journal");
@@ -213,8 +233,8 @@ mod tests {
         assert_eq!(found.entries.iter().map(|entry| entry.event.clone()).collect::<Vec<_>>(), events);
         assert!(found.entries.is_sorted_by_key(|entry| entry.realtime_ns) && found.skipped_count == 0);
         let newest = read(&directory, 2).unwrap().unwrap();
-        assert_eq!((newest.entries.len(), newest.left_out_count), (2, 4));
-        assert_eq!(newest.entries[1].event, events[5]);
+        assert_eq!((newest.entries.len(), newest.left_out_count), (2, 5));
+        assert_eq!(newest.entries[1].event, events[6]);
         let mode = fs::metadata(directory.join(JOURNAL_NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "private, as the checkpoints are");
     }

@@ -96,6 +96,7 @@ fn parse(line: &[u8]) -> Option<Entry> {
     let entry: Entry = (line.len() <= LINE_BYTES_MAX).then(|| serde_json::from_slice(line).ok()).flatten()?;
     let is_ours = match &entry.event {
         Event::Decision(decided) => decided.reasons.len() <= REASONS_MAX && decided.decided.len() <= REASONS_MAX,
+        Event::Asked(answered) => answered.reasons.len() <= REASONS_MAX,
         _ => true,
     };
     is_ours.then_some(entry)
@@ -104,8 +105,8 @@ fn parse(line: &[u8]) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::Decided;
     use super::super::tests::{decision, journal, numbers, tier};
+    use super::super::{Answered, Decided};
     use super::*;
     use std::fs;
 
@@ -121,6 +122,11 @@ mod tests {
             lost_count: 0,
             event: Event::Decision(Box::new(Decided { reasons: vec![String::new(); 100], ..Decided::default() })),
         });
+        let many_told = serde_json::to_string(&Entry {
+            realtime_ns: 1,
+            lost_count: 0,
+            event: Event::Asked(Box::new(Answered { reasons: vec![String::new(); 100], ..Answered::default() })),
+        });
         let long = format!("{{\"realtime_ns\":1,\"event\":\"restart\",\"report\":\"{}\"}}", "x".repeat(5_000));
         let hostile = [
             "{}",
@@ -130,6 +136,7 @@ mod tests {
             "{\"realtime_ns\":1,\"event\":\"durable\",\"tier\":\"shared\",\"generation\":1,\"age_s\":1e999,\"took_s\":1,\"bytes\":1}",
             &"[".repeat(4_000),
             &many.unwrap(),
+            &many_told.unwrap(),
             &long,
             "\u{feff}\u{202e}",
         ];

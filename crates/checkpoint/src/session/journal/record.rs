@@ -1,8 +1,8 @@
 //! What a session writes down.
 
-use super::{Decided, Event, REASONS_MAX};
+use super::{Answered, Decided, Event, REASONS_MAX};
 use crate::Error;
-use crate::controller::{Decision, Policy, Situation};
+use crate::controller::{Decision, Place, Policy, Situation};
 use crate::generation::GenerationId;
 use crate::session::drain::Drain;
 use crate::session::target::Kind;
@@ -49,7 +49,8 @@ impl Checkpointer {
         if self.journal.directory.is_none() {
             return;
         }
-        let place = decision.place.label().to_lowercase().replace(' ', "_");
+        let place = place_word(decision.place);
+        self.journal.answers.decided();
         let count = self.journal.decided.entry(place.clone()).or_default();
         *count = count.saturating_add(1);
         let (staleness_max_s, granted_share) = match self.controller.policy() {
@@ -79,6 +80,21 @@ impl Checkpointer {
         self.journal.append(Event::Decision(Box::new(decided)));
     }
 
+    /// Writes down what the job was told when it asked, if that is another answer than the last time.
+    pub(in super::super) fn record_answer(&mut self, decision: &Decision, situation: &Situation) {
+        if self.journal.directory.is_none() {
+            return;
+        }
+        let Some(asked_count) = self.journal.answers.note(decision, situation.now_s) else { return };
+        self.journal.append(Event::Asked(Box::new(Answered {
+            place: place_word(decision.place),
+            reasons: sentences(&decision.reasons),
+            asked_count,
+            durable_age_s: plain(situation.since_durable_s).unwrap_or(0.0),
+            session_s: plain(situation.now_s).unwrap_or(0.0),
+        })));
+    }
+
     /// Writes down that a checkpoint came to a durable tier; bytes of all ranks.
     pub(in super::super) fn record_drain(&mut self, kind: Kind, drain: &Drain, bytes: u64) {
         let (generation, took_s) = (drain.generation().number, drain.took_s());
@@ -100,6 +116,10 @@ impl Checkpointer {
         };
         self.journal.append(Event::Restart { generation, report });
     }
+}
+
+fn place_word(place: Place) -> String {
+    place.label().to_lowercase().replace(' ', "_")
 }
 
 fn word(kind: Kind) -> String {
@@ -128,7 +148,7 @@ mod tests {
     use super::super::{JOURNAL_NAME, read};
     use super::*;
     use crate::controller::Surefoot;
-    use crate::{Alone, Config, Place};
+    use crate::{Alone, Config};
 
     #[test]
     fn a_session_tells_what_it_decides_and_a_journal_that_fails_stops_no_save() {
@@ -165,5 +185,38 @@ mod tests {
         fs::create_dir(directory.join(JOURNAL_NAME)).unwrap();
         assert!(job.checkpoint().unwrap().generation.is_some());
         assert!(job.journal_lost_count() > 0);
+    }
+
+    #[test]
+    fn what_the_job_is_told_can_be_looked_up_and_asking_often_fills_no_disk() {
+        let tier = tempfile::tempdir().unwrap();
+        let mut config = Config::new("job", tier.path(), None);
+        config.policy = Policy::Surefoot(Surefoot { soft_failures_per_s: 1e-12, ..Surefoot::default() });
+        let directory = tier.path().join("job");
+        let mut state = vec![1u8; 10_000];
+        let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+        // SAFETY: `state` outlives `job`, and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let first = job.need_checkpoint().unwrap();
+        assert_eq!(first.place, Place::Memory, "what was never measured costs nothing: {first:?}");
+        job.checkpoint().unwrap();
+        let told: Vec<Decision> = (0..3_000).map(|_| job.need_checkpoint().unwrap()).collect();
+        assert!(told.iter().all(|told| told.place == Place::Skip), "{told:?}");
+        job.checkpoint().unwrap();
+        let found = read(&directory, usize::MAX).unwrap().unwrap();
+        let events: Vec<&Event> = found.entries.iter().skip(1).map(|entry| &entry.event).collect();
+        let [Event::Asked(due), Event::Decision(_), Event::Asked(skip), Event::Decision(_)] = events[..] else {
+            panic!("{events:#?}")
+        };
+        assert_eq!((due.place.as_str(), &due.reasons, due.asked_count), ("memory", &first.reasons, 1));
+        assert_eq!((skip.place.as_str(), &skip.reasons, skip.asked_count), ("skip", &told[0].reasons, 1));
+        // The next other answer says how often it was asked since.
+        let other = Decision { place: Place::Both, reasons: vec!["another reason".into()] };
+        let situation = job.asked.pop().unwrap();
+        job.record_answer(&other, &situation);
+        let found = read(&directory, usize::MAX).unwrap().unwrap();
+        let Event::Asked(last) = &found.entries.last().unwrap().event else { panic!("{found:#?}") };
+        assert_eq!((last.place.as_str(), last.asked_count), ("memory_and_ssd", 3_000));
+        assert_eq!(last.session_s, situation.now_s);
     }
 }

@@ -1,5 +1,6 @@
 //! Appends lines to the journal, and puts a new file in its place when it is full.
 
+use super::answers::Answers;
 use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER_NAME};
 use crate::Config;
 use crate::session::clock;
@@ -18,6 +19,7 @@ pub(in super::super) struct Journal {
     is_torn: bool,
     lost_count: u64,
     pub(super) decided: BTreeMap<String, u64>,
+    pub(super) answers: Answers,
     /// What a new file begins with.
     pub(super) opening: Option<Event>,
 }
@@ -38,6 +40,7 @@ impl Journal {
             is_torn: true,
             lost_count: 0,
             decided: BTreeMap::new(),
+            answers: Answers::default(),
             opening: None,
         }
     }
