@@ -14,7 +14,7 @@ The arrays stay where they are and are copied once, into the checkpoint. A faile
 program, unless asked for.
 """
 
-from ._checkpoint import Checkpoint, Restored, Saved
+from ._checkpoint import Checkpoint
 from ._errors import (
     ArgumentError,
     BusyError,
@@ -35,6 +35,7 @@ from ._errors import (
 )
 from ._groups import Group
 from ._resized import Resized
+from ._told import Restored, Saved
 
 __all__ = [
     "ArgumentError",

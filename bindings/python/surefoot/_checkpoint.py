@@ -8,10 +8,9 @@ import os
 import threading
 import warnings
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from . import _buffers, _library
 from ._buffers import Memory
@@ -30,68 +29,9 @@ from ._errors import (
 from ._groups import Calls, Group, group_of
 from ._index import PREFIX, Contents, Found
 from ._resized import Resized
+from ._settings import PathText, Value, encoded, words_of
 from ._state import Flat, adopt
-
-PathText = Union[str, "os.PathLike[str]"]
-Value = Union[str, int, float, "os.PathLike[str]"]
-
-_PLACES = ("nowhere", "memory", "both", "durable")
-
-# Keywords of settings whose name has a point, which a keyword cannot have.
-SETTINGS = {
-    "memory_slots": "memory.slots",
-    "memory_protection": "memory.protection",
-    "memory_threads": "memory.threads",
-    "durable_keep": "durable.keep",
-    "durable_queue_depth": "durable.queue_depth",
-    "durable_protection": "durable.protection",
-    "durable_limit_bytes_per_s": "durable.limit_bytes_per_s",
-    "shared_keep": "shared.keep",
-    "shared_queue_depth": "shared.queue_depth",
-    "shared_protection": "shared.protection",
-    "shared_limit_bytes_per_s": "shared.limit_bytes_per_s",
-    "shared_staleness_max_s": "shared.staleness_max_s",
-    "shared_every": "shared.every",
-    "endurance_rated_bytes": "endurance.rated_bytes",
-    "endurance_written_bytes": "endurance.written_bytes",
-    "endurance_remaining_years": "endurance.remaining_years",
-    "endurance_wa_factor": "endurance.wa_factor",
-}
-
-
-@dataclass(frozen=True)
-class Saved:
-    """What a save came to. It is true where a checkpoint was taken."""
-
-    generation: Optional[int]
-    """The number of the checkpoint, None where none was taken."""
-    place: str
-    """Where it is: "memory", "durable", "both" (in memory, and on its way to the durable tier), or "nowhere"."""
-    payload_bytes: int
-    """Bytes of this rank's arrays and files."""
-    visible_s: float
-    """Seconds that the call took."""
-    reasons: tuple[str, ...]
-    """Why it went there, the deciding reason first."""
-    error: Optional[SurefootError] = None
-    """Why it failed."""
-
-    def __bool__(self) -> bool:
-        return self.generation is not None
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A checkpoint that was brought back."""
-
-    generation: int
-    """Its number."""
-    taken_realtime_ns: int
-    """When it was taken, nanoseconds since 1970."""
-    report: tuple[str, ...]
-    """What was read, repaired or refused."""
-    state: Any = None
-    """The state that was saved with it, None where there was none."""
+from ._told import PLACES, Restored, Saved
 
 
 def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> None:
@@ -144,25 +84,19 @@ class Checkpoint:
         # What the library knows, by name; the memory stays alive as long as it is here.
         self._registered: dict[str, Memory] = {}
         self._report: tuple[str, ...] = ()
-        words = {"memory": "none" if memory is None else os.path.abspath(memory)}
-        if durable is not None:
-            words["durable"] = os.path.abspath(durable)
-        if policy is not None:
-            words["policy"] = policy
-        for name, value in settings.items():
-            words[SETTINGS.get(name, name)] = _said(value)
+        words = words_of(memory, durable, policy, settings)
         handle = self._open(job, words)
         self._handle = handle
         kept = {"registered": self._registered, "calls": self._calls}
         self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, kept)
 
     def _open(self, job: str, words: dict[str, str]) -> int:
-        config = self._library.surefoot_config_new(_text(job, "job"))
+        config = self._library.surefoot_config_new(encoded(job, "job"))
         if not config:
             raise _library.last_error(self._library, OptionError.status or 0)
         try:
             for name, value in words.items():
-                self._check(self._library.surefoot_config_set(config, _text(name, "setting"), _text(value, name)))
+                self._check(self._library.surefoot_config_set(config, encoded(name, "setting"), encoded(value, name)))
             handle = ctypes.c_void_p()
             described = ctypes.byref(self._calls.described) if self._calls else None
             self._check(self._library.surefoot_checkpoint_open(config, described, ctypes.byref(handle)))
@@ -215,7 +149,7 @@ class Checkpoint:
         and there again after a restart."""
         with self._lock:
             room = ctypes.create_string_buffer(_library.PATH_BYTES_MAX)
-            self._call("surefoot_checkpoint_route_file", _text(name, "name"), room, len(room))
+            self._call("surefoot_checkpoint_route_file", encoded(name, "name"), room, len(room))
             return Path(os.fsdecode(room.value))
 
     # Taking them and bringing them back
@@ -255,7 +189,7 @@ class Checkpoint:
                     raise
                 warnings.warn(SaveFailed(f"no checkpoint: {caught}"), stacklevel=level)
                 return Saved(None, "nowhere", 0, 0.0, (), caught)
-            place = _PLACES[told.place] if 0 <= told.place < len(_PLACES) else str(told.place)
+            place = PLACES[told.place] if 0 <= told.place < len(PLACES) else str(told.place)
             return Saved(told.generation or None, place, told.payload_bytes, told.visible_s, self._reasons())
 
     def save_state(self, state: Any, strict: Optional[bool] = None) -> Saved:
@@ -528,7 +462,7 @@ class Checkpoint:
         if known is None or (known.address, known.nbytes) != (memory.address, memory.nbytes):
             self._check(
                 self._library.surefoot_checkpoint_protect(
-                    handle, _text(name, "name"), memory.address or None, memory.nbytes
+                    handle, encoded(name, "name"), memory.address or None, memory.nbytes
                 )
             )
         # Only now may the former memory go.
@@ -536,22 +470,5 @@ class Checkpoint:
 
     def _forget(self, handle: int, name: str) -> None:
         if name in self._registered:
-            self._check(self._library.surefoot_checkpoint_release(handle, _text(name, "name")))
+            self._check(self._library.surefoot_checkpoint_release(handle, encoded(name, "name")))
             del self._registered[name]
-
-
-def _said(value: Value) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
-
-
-def _text(text: str, what: str) -> bytes:
-    if not isinstance(text, str):
-        raise ArgumentError(f"the {what} is a {type(text).__name__}, not a text")
-    if "\0" in text:
-        raise ArgumentError(f"the {what} has a NUL in it")
-    try:
-        return os.fsencode(text)
-    except UnicodeEncodeError:
-        raise ArgumentError(f"the {what} has signs that no file name can have") from None

@@ -9,7 +9,7 @@ import shutil
 import warnings
 
 import surefoot
-from surefoot import _checkpoint, _errors
+from surefoot import _errors, _settings, _told
 
 from .tiers import ROOT, Tiers
 
@@ -43,7 +43,7 @@ class Jobs(Tiers):
             "priority": "endurance",
             "health_file": self.home / "health.json",
         }
-        keywords = {name: keyword for keyword, name in _checkpoint.SETTINGS.items()}
+        keywords = {name: keyword for keyword, name in _settings.SETTINGS.items()}
         self.assertLessEqual(set(keywords), set(names), "a keyword for what the library does not have")
         self.assertFalse([name for name in names if "." in name and name not in keywords])
         settings = {keywords.get(name, name): value for name, value in values.items()}
@@ -228,7 +228,7 @@ class Jobs(Tiers):
                 self.assertEqual(type(_errors.error_of(int(number), "")).__name__.lower(), expected)
         places = re.findall(r"SUREFOOT_PLACE_(\w+) = (\d)", header)
         named = [name.lower().replace("skipped", "nowhere") for name, _ in places]
-        self.assertEqual(tuple(named), _checkpoint._PLACES)
+        self.assertEqual(tuple(named), _told.PLACES)
 
     def test_a_library_that_is_not_there_or_is_another_one_is_named(self) -> None:
         program = (
