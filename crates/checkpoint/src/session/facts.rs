@@ -159,6 +159,20 @@ fn situation(all: &[Facts], known: Known) -> Situation {
     }
 }
 
+/// Bytes that all ranks have written together, and those of the node whose ranks have written the most: each node has a
+/// drive of its own.
+pub(super) fn written_together(group: &dyn Group, host: &str, own_bytes: u64) -> Result<(u64, u64), Error> {
+    let all = group.gather_all(&[&own_bytes.to_le_bytes()[..], host.as_bytes()].concat())?;
+    let mut hosts: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for message in &all {
+        let (bytes, host) =
+            message.split_first_chunk().ok_or_else(|| Error::Group { why: "a rank sent no number".into() })?;
+        let of_host = hosts.entry(host).or_default();
+        *of_host = of_host.saturating_add(u64::from_le_bytes(*bytes));
+    }
+    Ok((sum(hosts.values().copied()), hosts.into_values().max().unwrap_or(own_bytes)))
+}
+
 /// Older health says nothing any more.
 const HEALTH_STALE_NS: u64 = 60_000_000_000;
 
@@ -199,6 +213,11 @@ pub(super) fn memory_suspect(path: &Path) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
+    use crate::group::{ThreadGroup, thread_group};
+    use crate::image::{Geometry, Protection};
+    use crate::{Checkpointer, Config};
+    use std::time::Duration;
 
     fn facts(host: &str) -> Facts {
         Facts {
@@ -261,6 +280,54 @@ mod tests {
         assert_eq!(shared_situation(&[beside("a", 200, false), facts("b")], known), None);
         let suspect = Facts { memory_suspect: "errors".into(), ..facts("b") };
         assert_eq!(situation(&[facts("a"), suspect], known).memory_suspect, "b: errors");
+    }
+
+    #[test]
+    fn a_drive_bears_what_its_own_node_writes() {
+        let home = tempfile::tempdir().unwrap();
+        // Room for two and a half checkpoints of a node; a byte per second comes to it.
+        let node_bytes = 2.0 * Geometry::new(100_000, Protection::Checked).unwrap().file_bytes() as f64;
+        let policy = Surefoot {
+            hard_failures_per_s: 1e9,
+            priority: Priority::Endurance,
+            burst_s: 2.5 * node_bytes,
+            ..Surefoot::default()
+        };
+        let durable_count = |group: ThreadGroup| {
+            let host = format!("node {}", group.rank() / 2);
+            let directories = ["memory", "ssd"].map(|name| home.path().join(&host).join(name));
+            directories.iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
+            let [memory, ssd] = directories;
+            let mut config = Config { drive_file: None, ..Config::new("job", memory, Some(ssd)) };
+            config.policy = Policy::Surefoot(policy);
+            config.set("endurance.rated_bytes", &YEAR_S.to_string()).unwrap();
+            config.set("endurance.remaining_years", "1").unwrap();
+            let mut state = vec![1u8; 100_000];
+            let mut job = Checkpointer::open_on(host, config, Box::new(group)).unwrap();
+            // SAFETY: `state` outlives `job`, and is left alone during its calls.
+            unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+            let mut save = || {
+                std::thread::sleep(Duration::from_millis(5));
+                let place = job.checkpoint().unwrap().decision.place;
+                job.finish().unwrap();
+                u32::from(place.is_durable())
+            };
+            // As long as a busy machine takes to the second, and some more in which there is no third.
+            let (mut count, mut calls_left) = (0, 1_000);
+            while count < 2 && calls_left > 0 {
+                count += save();
+                calls_left -= 1;
+            }
+            (0..20).for_each(|_| count += save());
+            count
+        };
+        let counts: Vec<u32> = std::thread::scope(|scope| {
+            let durable_count = &durable_count;
+            let ranks = thread_group(4, Some(Duration::from_secs(60))).into_iter();
+            let threads: Vec<_> = ranks.map(|group| scope.spawn(move || durable_count(group))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(counts, [2; 4]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::drain::{self, Content, Drain};
 use super::files::Contents;
 use super::target::{Kind, Which};
-use super::{Checkpointer, agreement, clock};
+use super::{Checkpointer, agreement, clock, facts};
 use crate::Error;
 use crate::controller::{Decision, Place, Situation};
 use crate::generation::{GenerationId, Manifest};
@@ -272,9 +272,9 @@ impl Checkpointer {
     /// Says that a checkpoint is written on all ranks, and takes it off the drive's budget.
     fn note_arrival(&mut self, which: Which, drain: &Drain, bytes: u64) -> Result<(), Error> {
         let (number, took_s) = (drain.generation().number, drain.took_s());
-        let size_bytes = agreement::sum(&*self.group, bytes)?;
+        let (size_bytes, node_bytes) = facts::written_together(&*self.group, &self.host, bytes)?;
         if which == Which::Durable {
-            self.controller.written(size_bytes as f64);
+            self.controller.written(node_bytes as f64);
         }
         let kind = match which {
             Which::Durable => self.durable.as_ref().map_or(Kind::Ssd, |durable| durable.kind),
