@@ -17,6 +17,14 @@ pub enum Error {
         /// How many there were.
         given: usize,
     },
+    /// A row of parity that the code does not have, or not by itself.
+    #[error("{code} has no row {row} of parity that can be had by itself: encode all of them")]
+    NoSuchRow {
+        /// The code that was asked.
+        code: Code,
+        /// The row, from 0.
+        row: usize,
+    },
     /// The shards of one call are not equally long.
     #[error("shard {shard} has {given} bytes, but shard 0 has {wanted}: all shards of a call must be equally long")]
     UnequalShards {

@@ -107,6 +107,29 @@ impl Batch {
         Ok(())
     }
 
+    /// Computes one row of parity, from 0, of the first data slices; those behind them, up to k, are taken for zeros.
+    ///
+    /// This is the work of one who keeps one row of a shortened code: of the first row it is a plain sum.
+    ///
+    /// # Errors
+    /// The code has no such row, or its rows cannot be had one by one, which is so for RS(36,32); there are none or more
+    /// than k data slices; the slices are not equally long, or they are empty.
+    pub fn encode_row<D: AsRef<[u8]>>(self, row: usize, data: &[D], parity: &mut [u8]) -> Result<(), Error> {
+        if row >= self.code.parity() || self.code == Code::Rs36_32 {
+            return Err(Error::NoSuchRow { code: self.code, row });
+        }
+        let mut shape = Shape::of(self.code);
+        let sources = shape.shared("data slices", data.len().clamp(1, self.code.k()), data)?;
+        let output = shape.exclusive("parity slices", 1, &mut [parity])?[0];
+        let mut outputs = [std::ptr::null_mut(); SYNDROMES_MAX];
+        outputs[row] = output;
+        let symbols = Symbols::of_first(&sources[..data.len()], shape.columns()?);
+        let mut task = Write { symbols, rows: row + 1, matrix: None, outputs };
+        // SAFETY: as in `encode`.
+        unsafe { self.path.run(&mut task) };
+        Ok(())
+    }
+
     /// Checks n slices with the first two syndromes only, up to the first dirty column: this is the fast path, as fast
     /// as memory is read.
     ///

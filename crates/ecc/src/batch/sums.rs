@@ -51,6 +51,20 @@ impl Symbols {
         symbols
     }
 
+    /// Of a shortened code: the first data symbols, behind which all are zeros.
+    pub(super) fn of_first(pointers: &[Option<*const u8>], columns: usize) -> Symbols {
+        let mut symbols = Symbols {
+            horner: [std::ptr::null(); SYMBOLS_MAX],
+            horner_count: pointers.len(),
+            units: [std::ptr::null(); SYNDROMES_MAX],
+            columns,
+        };
+        for (place, pointer) in symbols.horner.iter_mut().zip(pointers.iter().rev()) {
+            *place = pointer.unwrap_or(std::ptr::null());
+        }
+        symbols
+    }
+
     /// The syndromes of the columns from `at` on: one vector per row and lane.
     ///
     /// # Safety
@@ -124,7 +138,7 @@ pub(super) struct Write {
     pub(super) rows: usize,
     /// The outputs are this matrix times the syndromes, or the syndromes.
     pub(super) matrix: Option<Square>,
-    /// As many as rows, each to be written for all columns.
+    /// As many as rows, each to be written for all columns; a null pointer is not written.
     pub(super) outputs: [*mut u8; SYNDROMES_MAX],
 }
 
@@ -134,6 +148,7 @@ impl Task for Write {
         // SAFETY: the caller vouches for the features, and whoever made the task for the pointers.
         unsafe {
             match self.rows {
+                1 => self.columns::<V, 1>(),
                 2 => self.columns::<V, 2>(),
                 3 => self.columns::<V, 3>(),
                 _ => self.columns::<V, 4>(),
@@ -174,7 +189,7 @@ impl Write {
                     *output = place.as_mut_ptr();
                 }
                 self.group::<V, ROWS, 1>(&symbols, &outputs, 0);
-                for (output, place) in self.outputs.iter().zip(&written) {
+                for (output, place) in self.outputs.iter().zip(&written).filter(|(output, _)| !output.is_null()) {
                     std::ptr::copy_nonoverlapping(place.as_ptr(), output.add(at), columns - at);
                 }
             }
@@ -200,7 +215,9 @@ impl Write {
                     column = product(matrix, &column);
                 }
                 for row in 0..ROWS {
-                    column[row].store(outputs[row].add(at + lane * V::BYTES));
+                    if !outputs[row].is_null() {
+                        column[row].store(outputs[row].add(at + lane * V::BYTES));
+                    }
                 }
             }
         }

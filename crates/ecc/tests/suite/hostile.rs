@@ -31,6 +31,22 @@ fn wrong_counts_are_refused() {
 }
 
 #[test]
+fn rows_that_cannot_be_had_by_themselves_are_refused() {
+    let batch = Batch::new(Code::Rs19_16);
+    let mut parity = [0; 8];
+    let refused = batch.encode_row(3, &filled(16, 8), &mut parity).unwrap_err();
+    assert_eq!(refused.to_string(), "RS(19,16) has no row 3 of parity that can be had by itself: encode all of them");
+    assert!(Batch::new(Code::Rs36_32).encode_row(0, &filled(32, 8), &mut parity).is_err());
+    assert_eq!(
+        batch.encode_row(0, &filled(17, 8), &mut parity).unwrap_err().to_string(),
+        "RS(19,16) takes 16 data slices, but 17 were given"
+    );
+    assert!(batch.encode_row::<Vec<u8>>(0, &[], &mut parity).is_err());
+    assert_eq!(batch.encode_row(0, &filled(2, 0), &mut []), Err(Error::EmptyShards));
+    assert!(batch.encode_row(0, &filled(2, 7), &mut parity).is_err());
+}
+
+#[test]
 fn empty_and_unequal_slices_are_refused() {
     for path in paths() {
         let batch = Batch::with_path(Code::Rs18_16, path).unwrap();

@@ -194,3 +194,35 @@ fn the_best_path_is_available_and_used() {
     }
     assert!(Path::Portable.is_available());
 }
+
+/// The scalar reference of a shortened code is the whole one, over zeros.
+#[test]
+fn one_row_of_a_shortened_code_equals_the_scalar_reference() {
+    for code in [Code::Rs18_16, Code::Rs19_16] {
+        for count in 1..=code.k() {
+            let mut random = Random(24 + count as u64);
+            let data: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(600)).collect();
+            let mut expected = vec![vec![0; 600]; code.parity()];
+            for column in 0..600 {
+                let mut word = get(&data, column);
+                word.resize(code.n(), 0);
+                code.encode(&mut word).unwrap();
+                put(&mut expected, column, &word[code.k()..]);
+            }
+            for path in paths() {
+                let batch = Batch::with_path(code, path).unwrap();
+                for (row, expected) in expected.iter().enumerate() {
+                    for length in [1, 15, 16, 63, 64, 65, 127, 128, 129, 257, 600] {
+                        let data = Guarded::of(&data, length, |index| index * 13 + length);
+                        let mut parity = Guarded::of(&[vec![0x77; 600]], length, |index| index * 29 + row);
+                        batch.encode_row(row, &data.slices(), parity.slices_mut()[0]).unwrap();
+                        parity.assert_equal(
+                            std::slice::from_ref(expected),
+                            &format!("{code} {path}: row {row} of {count}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

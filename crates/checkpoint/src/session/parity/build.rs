@@ -1,15 +1,12 @@
 //! Computes the parity of a checkpoint: every member gets the chunks of its stripes in pieces, and keeps its rows.
 
 use super::layout::Role;
-use super::{DATA_MAX, MEMBERS, Members, PARITY_MAX, PIECE_BYTES, Parity, ROWS, agreement, piece_of_chunk};
+use super::{MEMBERS, Members, PIECE_BYTES, Parity, ROWS, agreement, piece_of_chunk};
 use crate::generation::{Manifest, RegionEntry};
 use crate::image::{Protection, seal};
 use crate::tier::SlotId;
 use crate::{Error, Group};
 use surefoot_ecc::{Batch, Code};
-
-/// Bytes of each symbol that are encoded at once: those of all symbols stay in the cache.
-const COLUMNS_AT_ONCE: usize = 16 << 10;
 
 impl Parity {
     /// Computes and keeps this rank's share of the parity of a generation that all ranks have in memory. All ranks call
@@ -86,7 +83,7 @@ impl Parity {
         let mut exchange = Exchange { group, members, ranks: &ranks, own, image, buffers: Vec::new() };
         let mut room = self.store.receiving(slot, held)?;
         let mut failed = None;
-        let mut parity = vec![Vec::new(); PARITY_MAX as usize];
+        let batch = Batch::new(Code::Rs19_16);
         for at in (0..longest).step_by(PIECE_BYTES as usize) {
             for row in 0..rows {
                 exchange.collect(row, at, largest)?;
@@ -94,34 +91,17 @@ impl Parity {
                 if bytes == 0 {
                     continue;
                 }
-                parity.iter_mut().for_each(|place| place.resize(bytes, 0));
-                if let Err(error) = encode(&exchange.buffers, &mut parity) {
+                let start = (u64::from(row) * members.chunk_bytes + at) as usize;
+                let place = &mut room.bytes_mut()[start..start + bytes];
+                // The symbols that the code has beyond those of the group are zeros.
+                if let Err(error) = batch.encode_row(row as usize, &exchange.buffers, place) {
                     failed.get_or_insert(Error::Option { option: "parity", why: error.to_string() });
                 }
-                let start = (u64::from(row) * members.chunk_bytes + at) as usize;
-                room.bytes_mut()[start..start + bytes].copy_from_slice(&parity[row as usize]);
             }
         }
         let sealed = held.geometry().and_then(|geometry| seal(&geometry, room.bytes_mut()));
         Ok(failed.map_or(sealed, Err))
     }
-}
-
-/// Computes the three rows of parity of some symbols; those that the code has beyond them are zeros.
-fn encode(symbols: &[Vec<u8>], parity: &mut [Vec<u8>]) -> Result<(), surefoot_ecc::Error> {
-    let batch = Batch::new(Code::Rs19_16);
-    let zeros = [0u8; COLUMNS_AT_ONCE];
-    let bytes = parity.first().map_or(0, Vec::len);
-    for start in (0..bytes).step_by(COLUMNS_AT_ONCE) {
-        let end = bytes.min(start + COLUMNS_AT_ONCE);
-        let data: [&[u8]; DATA_MAX as usize] = std::array::from_fn(|symbol| match symbols.get(symbol) {
-            Some(symbol) => &symbol[start..end],
-            None => &zeros[..end - start],
-        });
-        let mut rows: Vec<&mut [u8]> = parity.iter_mut().map(|row| &mut row[start..end]).collect();
-        batch.encode(&data, &mut rows)?;
-    }
-    Ok(())
 }
 
 /// One member's side of the exchange of chunks.

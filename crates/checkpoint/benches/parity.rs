@@ -1,0 +1,96 @@
+//! What surviving a lost rank costs: a checkpoint in memory that no other rank knows of, one that a partner has a copy of,
+//! and one that others keep parity of.
+//!
+//! `cargo bench -p surefoot-checkpoint --bench parity -- [MEGABYTES] [ROUNDS]`: megabytes per rank; the ranks are four threads of this
+//! process, which share what cores there are. A directory on a memory file system is taken from SUREFOOT_BENCH_MEMORY,
+//! /dev/shm by default. Rounds take turns; printed are medians over the rounds of the time until the last rank is done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::time::Instant;
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::group::{ThreadGroup, thread_group};
+use surefoot_checkpoint::{Checkpointer, Config, Group, Policy};
+
+const RANKS: u32 = 4;
+
+/// What is compared: a name, the option that it takes, and its value.
+const WAYS: [(&str, Option<(&str, &str)>); 4] = [
+    ("each for itself", None),
+    ("parity 3+1", Some(("parity", "3+1"))),
+    ("parity 2+2", Some(("parity", "2+2"))),
+    ("partner's copy", Some(("partner", "yes"))),
+];
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let megabytes = numbers.first().copied().unwrap_or(64);
+    let rounds = numbers.get(1).copied().unwrap_or(9);
+    let base = std::env::var_os("SUREFOOT_BENCH_MEMORY").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let home = tempfile::tempdir_in(base).expect("a directory for the benchmark");
+    let groups: Vec<Vec<ThreadGroup>> = WAYS.iter().map(|_| thread_group(RANKS, None)).collect();
+    let mut ranks: Vec<Vec<ThreadGroup>> = (0..RANKS).map(|_| Vec::new()).collect();
+    for group in groups {
+        ranks.iter_mut().zip(group).for_each(|(rank, member)| rank.push(member));
+    }
+    let together = Barrier::new(RANKS as usize);
+    let seconds: Vec<Vec<[f64; WAYS.len()]>> = std::thread::scope(|scope| {
+        let (together, home) = (&together, home.path());
+        let run = |members| scope.spawn(move || rank(members, home, megabytes << 20, rounds, together));
+        let threads: Vec<_> = ranks.into_iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rank")).collect()
+    });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{RANKS} ranks of {megabytes} MiB, medians of {rounds} rounds, {cores} cores allowed");
+    let medians: Vec<f64> = (0..WAYS.len()).map(|way| median(&seconds, rounds, way)).collect();
+    for ((name, _), median) in WAYS.iter().zip(&medians) {
+        let speed = (RANKS as usize * (megabytes << 20)) as f64 / median / 1e9;
+        println!("{name:>16} {:8.1} ms {speed:6.2} GB/s  {:.2}", median * 1e3, median / medians[0]);
+    }
+}
+
+/// The median over the rounds of the slowest rank's time.
+fn median(seconds: &[Vec<[f64; WAYS.len()]>], rounds: usize, way: usize) -> f64 {
+    let slowest = |round: usize| seconds.iter().map(|of_rank| of_rank[round][way]).fold(0.0, f64::max);
+    let mut sorted: Vec<f64> = (0..rounds).map(slowest).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[rounds / 2]
+}
+
+/// Seconds of a checkpoint each way, by round; the first round, which touches everything for the first time, is left out.
+fn rank(
+    members: Vec<ThreadGroup>,
+    home: &Path,
+    bytes: usize,
+    rounds: usize,
+    together: &Barrier,
+) -> Vec<[f64; WAYS.len()]> {
+    let number = members.first().map_or(0, Group::rank) as usize;
+    let mut state: Box<[u8]> = (0..bytes).map(|at| ((at * 31 + number) >> 7) as u8).collect();
+    let mut jobs: Vec<Checkpointer> = Vec::new();
+    for (member, (name, option)) in members.into_iter().zip(WAYS) {
+        let mut config = Config::new(name.replace([' ', '\'', '+'], "-"), home, None);
+        config.policy = Policy::Fixed(Fixed::Memory);
+        if let Some((option, value)) = option {
+            config.set(option, value).expect("an option");
+        }
+        let mut job = Checkpointer::open(config, Box::new(member)).expect("the tier");
+        // SAFETY: the box keeps its address, lives as long as the jobs, and is left alone during calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).expect("a region") };
+        jobs.push(job);
+    }
+    let mut measured = Vec::new();
+    for round in 0..rounds + 1 {
+        let mut seconds = [0.0; WAYS.len()];
+        for (job, seconds) in jobs.iter_mut().zip(&mut seconds) {
+            together.wait();
+            let begun = Instant::now();
+            job.checkpoint().expect("a checkpoint");
+            *seconds = begun.elapsed().as_secs_f64();
+        }
+        if round > 0 {
+            measured.push(seconds);
+        }
+    }
+    measured
+}
