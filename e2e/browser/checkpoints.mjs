@@ -107,7 +107,7 @@ const CHECKS = {
   async "damage is said, and its words stay words"({ page, part }) {
     await part("jobs").getByRole("button", { name: "odd:[name]" }).click();
     await until(async () => (await part("job-verdict").getAttribute("data-severity")) === "serious", "a serious word");
-    assert.match(await part("job-verdict").innerText(), /newest checkpoint in SSD, number 4, is damaged/);
+    assert.match(await part("job-verdict").innerText(), /newest checkpoint on the SSD, number 4, is damaged/);
     assert.ok((await part("generations").innerText()).includes("damaged"));
     assert.equal(await page.locator("img").count(), 0);
     await part("jobs").getByRole("button", { name: "cfd/wing" }).click();

@@ -122,15 +122,23 @@ mod tests {
     #[repr(align(64))]
     struct Page([u8; PAGE_BYTES]);
 
-    fn both(seed: u64, sparse: bool, protects: bool) {
+    /// A page that may begin anywhere in a line.
+    #[derive(Clone)]
+    #[repr(align(64))]
+    struct Room([u8; PAGE_BYTES + 64]);
+
+    fn both(seed: u64, sparse: bool, protects: bool, behind: &[usize; COLUMNS_DATA]) {
         let mut state = seed | 1;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let byte = (state >> 33) as u8;
             if sparse && state >> 41 & 63 != 0 { 0 } else { byte }
         };
-        let data: Vec<Vec<u8>> = (0..COLUMNS_DATA).map(|_| (0..PAGE_BYTES).map(|_| next()).collect()).collect();
-        let sources: [&[u8]; COLUMNS_DATA] = std::array::from_fn(|column| data[column].as_slice());
+        let mut rooms = vec![Room([0; PAGE_BYTES + 64]); COLUMNS_DATA];
+        rooms.iter_mut().for_each(|room| room.0.fill_with(&mut next));
+        let sources: [&[u8]; COLUMNS_DATA] =
+            std::array::from_fn(|column| &rooms[column].0[behind[column]..][..PAGE_BYTES]);
+        let data: Vec<Vec<u8>> = sources.iter().map(|source| source.to_vec()).collect();
         let mut parity = vec![vec![0u8; PAGE_BYTES]; COLUMNS_PARITY];
         Batch::new(Code::Rs19_16).encode(&data, &mut parity).unwrap();
         let columns = COLUMNS_DATA + if protects { COLUMNS_PARITY } else { 0 };
@@ -149,8 +157,17 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn a_row_is_what_the_code_and_the_checksum_say(seed: u64, sparse: bool, protects: bool) {
-            both(seed, sparse, protects);
+        fn a_row_is_what_the_code_and_the_checksum_say(
+            seed: u64, sparse: bool, protects: bool, behind in prop::array::uniform16(0usize..64),
+        ) {
+            both(seed, sparse, protects, &behind);
+        }
+    }
+
+    #[test]
+    fn wherever_in_a_line_all_pages_begin() {
+        for behind in 0..64 {
+            both(behind as u64, false, true, &[behind; COLUMNS_DATA]);
         }
     }
 
