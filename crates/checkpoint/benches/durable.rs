@@ -23,6 +23,14 @@ const LIMIT: f64 = 0.8;
 /// Settings of fio that are kept after all were tried.
 const KEPT: usize = 2;
 
+/// Our own ways of writing, and how many of them are held against the limit: with parity there is more to write.
+const OURS: [&str; 3] = [
+    "from the slot, as in the background",
+    "from the program, when memory cannot be used",
+    "from the program, with parity on the disk",
+];
+const HELD: usize = 2;
+
 /// Runs of each setting when all are tried.
 const TRIES: usize = 2;
 
@@ -39,15 +47,16 @@ fn main() -> ExitCode {
     println!("{} MiB, O_DIRECT: {}", bytes >> 20, if takes_direct(home.path()) { "yes" } else { "no" });
     let settings = best_settings(home.path(), bytes);
     let mut ours = Ours::new(home.path(), bytes);
-    let mut speeds: Vec<Vec<f64>> = vec![Vec::new(); 2 + settings.len()];
+    let mut speeds: Vec<Vec<f64>> = vec![Vec::new(); OURS.len() + settings.len()];
     for round in 0..=rounds {
         let mut of_round = vec![0.0; speeds.len()];
         for turn in 0..speeds.len() {
             let who = (turn + round) % speeds.len();
             of_round[who] = match who {
                 0 => ours.drain(),
-                1 => ours.straight(),
-                _ => fio(home.path(), bytes, &settings[who - 2]),
+                1 => ours.straight(false),
+                2 => ours.straight(true),
+                _ => fio(home.path(), bytes, &settings[who - OURS.len()]),
             };
         }
         // The first one touches memory for the first time.
@@ -59,28 +68,27 @@ fn main() -> ExitCode {
 }
 
 fn print(settings: &[Setting], speeds: &[Vec<f64>]) -> ExitCode {
-    let names = ["from the slot, as in the background", "from the program, when memory cannot be used"];
-    let names = names.map(str::to_owned).into_iter().chain(settings.iter().map(Setting::name));
+    let names = OURS.map(str::to_owned).into_iter().chain(settings.iter().map(Setting::name));
     for (name, speeds) in names.zip(speeds) {
         let spread = Spread::of(speeds.iter().map(|speed| speed / 1e6)).expect("a round");
         println!("{name:>46} {:6.0} MB/s ({:.0} to {:.0})", spread.median, spread.lower, spread.upper);
     }
     let mut is_met = true;
-    for (number, name) in ["from the slot / fio", "from the program / fio"].into_iter().enumerate() {
+    for (number, name) in ["from the slot / fio", "from the program / fio", "with parity / fio"].into_iter().enumerate()
+    {
         let ratio = |round: usize| {
-            let fio = speeds[2..].iter().map(|speeds| speeds[round]).fold(0.0, f64::max);
+            let fio = speeds[OURS.len()..].iter().map(|speeds| speeds[round]).fold(0.0, f64::max);
             speeds[number][round] / fio
         };
         let spread = Spread::of((0..speeds[0].len()).map(ratio)).expect("a round");
-        is_met &= spread.median >= LIMIT;
-        println!(
-            "{name:>46} {:6.2} ({:.2} to {:.2}; {} rounds) limit >= {LIMIT}: {}",
-            spread.median,
-            spread.lower,
-            spread.upper,
-            spread.count,
-            if spread.median >= LIMIT { "met" } else { "MISSED" }
-        );
+        is_met &= number >= HELD || spread.median >= LIMIT;
+        let verdict = match spread.median >= LIMIT {
+            _ if number >= HELD => String::new(),
+            true => format!(" limit >= {LIMIT}: met"),
+            false => format!(" limit >= {LIMIT}: MISSED"),
+        };
+        let Spread { median, lower, upper, count, .. } = spread;
+        println!("{name:>46} {median:6.2} ({lower:.2} to {upper:.2}; {count} rounds){verdict}");
     }
     if is_met { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
@@ -159,6 +167,7 @@ struct Ours {
     bytes: usize,
     memory: Memory,
     durable: Durable,
+    with_parity: Durable,
     manifest: Manifest,
     state: Box<[u8]>,
 }
@@ -172,7 +181,9 @@ impl Ours {
         let depth = std::env::var("SUREFOOT_BENCH_DEPTH").ok().and_then(|depth| depth.parse().ok());
         let defaults = DurableOptions::default();
         let options = DurableOptions { keep: 1, queue_depth: depth.unwrap_or(defaults.queue_depth), ..defaults };
-        let durable = Durable::open(std::sync::Arc::new(Disk), home, "bench", options);
+        let durable = Durable::open(std::sync::Arc::new(Disk), home, "bench", options.clone());
+        let options = DurableOptions { protection: Protection::Shard, ..options };
+        let with_parity = Durable::open(std::sync::Arc::new(Disk), home, "parity", options);
         let manifest = Manifest {
             job: "bench".into(),
             generation: GenerationId { number: 0, nonce: 1 },
@@ -184,7 +195,8 @@ impl Ours {
             table_crc32c: 0,
             regions: vec![RegionEntry { name: "state".into(), bytes: bytes as u64 }],
         };
-        Ours { bytes, memory, durable: durable.expect("the durable tier"), manifest, state }
+        let (durable, with_parity) = (durable.expect("the durable tier"), with_parity.expect("the durable tier"));
+        Ours { bytes, memory, durable, with_parity, manifest, state }
     }
 
     /// From an image in memory, as it is written in the background.
@@ -196,23 +208,24 @@ impl Ours {
         let image = self.memory.image(slot).expect("its image");
         let begun = Instant::now();
         self.durable.write(&manifest, image.bytes()).expect("a durable write");
-        self.commit(manifest.generation, begun)
+        self.commit(&self.durable, begun)
     }
 
     /// From the program's memory.
-    fn straight(&mut self) -> f64 {
+    fn straight(&mut self, has_parity: bool) -> f64 {
         self.manifest.generation.number += 1;
         let source = Source::new(vec![&self.state[..]]);
+        let durable = if has_parity { &self.with_parity } else { &self.durable };
         let begun = Instant::now();
-        self.durable.write_source(&self.manifest, &source).expect("a durable write");
-        self.commit(self.manifest.generation, begun)
+        durable.write_source(&self.manifest, &source).expect("a durable write");
+        self.commit(durable, begun)
     }
 
     /// Marks it as complete, and makes room for the next when the clock has stopped. Returns bytes per second.
-    fn commit(&self, generation: GenerationId, begun: Instant) -> f64 {
-        self.durable.commit(Commit { generation, ranks: 1 }).expect("a commit");
+    fn commit(&self, durable: &Durable, begun: Instant) -> f64 {
+        durable.commit(Commit { generation: self.manifest.generation, ranks: 1 }).expect("a commit");
         let speed = self.bytes as f64 / begun.elapsed().as_secs_f64();
-        self.durable.prune().expect("room again");
+        durable.prune().expect("room again");
         speed
     }
 }
