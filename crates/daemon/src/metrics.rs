@@ -169,7 +169,12 @@ impl Scrape {
 
         let help = "Inter-processor interrupts that Surefoot itself raised on watched cores.";
         let mut metric = encoder.encode_descriptor("self_interrupts", help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, f64>(&self.totals.self_interrupts, None)
+        metric.encode_counter::<NoLabelSet, _, f64>(&self.totals.self_interrupts, None)?;
+
+        let help = "Ends of interrupts and switches on watched cores that the kernel did not report; until the next event there \
+                    the time counts for what ran before.";
+        let mut metric = encoder.encode_descriptor("unreported_ends", help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, f64>(&self.totals.unreported, None)
     }
 
     fn health(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
@@ -179,7 +184,6 @@ impl Scrape {
         let places = [
             ("kernel", dropped.kernel),
             ("torn", dropped.torn),
-            ("unreported", dropped.unreported),
             ("queue", dropped.queue),
             ("history", dropped.history),
             ("live", dropped.live),

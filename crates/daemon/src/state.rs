@@ -86,8 +86,6 @@ pub(crate) struct Dropped {
     pub(crate) kernel: u64,
     /// Snapshots of a core that could not be read consistently.
     pub(crate) torn: u64,
-    /// Ends of contexts that the kernel did not report.
-    pub(crate) unreported: u64,
 }
 
 /// Lets a repeated notice through at most once a minute, so that it does not push the others out.
@@ -317,7 +315,6 @@ impl Shared {
             short_gaps: gaps.let_go(),
             kernel: totals.kernel_dropped,
             torn: totals.torn,
-            unreported: totals.unreported,
         }
     }
 
