@@ -56,7 +56,7 @@ const CHECKS = {
     const { part } = stage;
     await until(async () => {
       const job = await jobOf(stage, "cfd/wing");
-      const rows = await part("generations").locator("tbody tr").evaluateAll((/** @type {HTMLElement[]} */ found) => found.map((row) => [...row.children].map((cell) => (/** @type {HTMLElement} */ (cell)).innerText.trim())));
+      const rows = await part("generations").evaluate((/** @type {Element} */ found) => [...found.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => (/** @type {HTMLElement} */ (cell)).innerText.trim())));
       const shown = rows.map((/** @type {string[]} */ cells) => `${cells[0]} ${cells[1]} ${cells[2]} ${cells[4]}`);
       const words = /** @type {Record<string, string>} */ ({ memory: "memory", durable: "SSD", complete: "complete", unfinished: "not finished" });
       const known = job.generations.map((/** @type {any} */ one) => `${one.number} ${words[one.tier]} ${words[one.state]} ${one.ranks_here} of ${one.ranks}`);

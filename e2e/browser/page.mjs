@@ -28,8 +28,10 @@ function steps(/** @type {string} */ text, /** @type {number} */ perUnit) {
 
 /** The ledger beside the timeline, in microseconds; holds it to its sum. @param {Stage} stage */
 async function ledger({ part }) {
-  const rows = await part("ledger").locator("tbody tr, tfoot tr").evaluateAll((/** @type {Element[]} */ found) =>
-    found.map((row) => [row.querySelector("th")?.textContent ?? "", row.querySelector("td")?.textContent ?? ""]),
+  // All rows in one go: `evaluateAll` first finds them and then asks them, and a window may arrive in between.
+  const rows = await part("ledger").evaluate((/** @type {Element} */ found) =>
+    [...found.querySelectorAll("tbody tr, tfoot tr")].map((row) =>
+      [row.querySelector("th")?.textContent ?? "", row.querySelector("td")?.textContent ?? ""]),
   );
   const parts = rows.map((/** @type {string[]} */ [name, ms]) => /** @type {const} */ ([name.trim(), steps(ms, 1000)]));
   const wall = parts.pop();

@@ -43,7 +43,7 @@ fn time_that_another_task_took_is_noted() {
     let directory = directory();
     let mut reader = Reader::open(directory.path()).unwrap();
     let (ready, stop, looked) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-    let (stolen_from, stolen_to) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (stolen_from, stolen_to, turns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let path = directory.path();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -52,6 +52,7 @@ fn time_that_another_task_took_is_noted() {
             ready.store(true, Ordering::Release);
             while !stop.load(Ordering::Relaxed) {
                 gaps.turn();
+                turns.fetch_add(1, Ordering::Release);
             }
             // The file stays until the reader looked.
             while !looked.load(Ordering::Acquire) {
@@ -75,7 +76,11 @@ fn time_that_another_task_took_is_noted() {
             true
         });
         let took_it = took_it.join().unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+        // The turn after the theft notes it. Others may take the core meanwhile, so its end is waited for, not a time.
+        let before = turns.load(Ordering::Acquire);
+        while turns.load(Ordering::Acquire) < before + 2 {
+            std::thread::yield_now();
+        }
         stop.store(true, Ordering::Release);
         let found = reader.poll();
         looked.store(true, Ordering::Release);
