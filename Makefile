@@ -8,6 +8,9 @@ ifeq (,$(findstring /.cargo/bin,$(PATH)))
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 endif
 
+# Some users' PATH lacks the folders of smartctl, dmsetup and other programs for administrators.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
 # What `make run` passes to surefoot, such as ARGS="watch --replay FILE".
 ARGS ?= watch
 

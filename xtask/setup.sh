@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what Surefoot needs and this machine lacks, from the distribution's own packages.
+# Installs what Surefoot needs and this machine lacks, from the distribution's own packages. What these do not have
+# (cargo-deny, reedsolo) comes from crates.io and PyPI into target/tools, where it is in nobody's way.
 #
 #   xtask/setup.sh run      what building and running needs
 #   xtask/setup.sh test     the same, and what the checks and tests need
@@ -13,6 +14,7 @@ set -eu
 cd "$(dirname "$0")/.."
 os_release=${SETUP_OS_RELEASE:-/etc/os-release}
 unavailable_file=${CARGO_TARGET_DIR:-target}/setup-unavailable
+tools=${CARGO_TARGET_DIR:-target}/tools
 
 say() {
     echo "setup: $*"
@@ -38,8 +40,14 @@ have() {
     qemu) command -v qemu-system-x86_64 ;;
     # The distribution's Python is asked as well: its packages are not those of another one that the shell finds first.
     python3-numpy | python3-torch | python3-mpi4py)
-        python3 -c "import ${1#python3-}" || /usr/bin/python3 -c "import ${1#python3-}"
+        # Looked for and not imported, which takes a second for the largest of them.
+        find_module="import importlib.util, sys; sys.exit(not importlib.util.find_spec('${1#python3-}'))"
+        python3 -c "$find_module" || /usr/bin/python3 -c "$find_module"
         ;;
+    # Some distributions leave these two out of Python.
+    python3-venv) python3 -c "import ensurepip, venv" ;;
+    reedsolo) python3 -c "import reedsolo" || "$tools/python/bin/python3" -c "import reedsolo" ;;
+    cargo-deny) command -v cargo-deny || [ -x "$tools/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -90,6 +98,11 @@ package_for() {
     dnf:openmpi) echo openmpi-devel ;;
     zypper:openmpi) echo openmpi4-devel ;;
     apk:openmpi) echo openmpi-dev ;;
+    dnf:gfortran) echo gcc-gfortran ;;
+    pacman:gfortran | zypper:gfortran) echo gcc-fortran ;;
+    apt:python3-venv) echo python3-venv ;;
+    pacman:python3-venv) echo python ;;
+    *:python3-venv) echo python3 ;;
     dnf:shellcheck | zypper:shellcheck) echo ShellCheck ;;
     apt:perf) if [ "$id" = ubuntu ]; then echo linux-tools-generic; else echo linux-perf; fi ;;
     *) echo "$1" ;;
@@ -138,11 +151,16 @@ give_up() {
     exit 3
 }
 
+# Whether there is a way to be root.
+may_be_root() {
+    [ "$(id -u)" -eq 0 ] || { [ -n "${SUDO-sudo}" ] && command -v "${SUDO-sudo}" >/dev/null 2>&1; }
+}
+
 # Sets as_root to what stands before a command that needs root.
 find_root() {
     as_root=
     if [ "$(id -u)" -ne 0 ]; then
-        if [ -z "${SUDO-sudo}" ] || ! command -v "${SUDO-sudo}" >/dev/null 2>&1; then
+        if ! may_be_root; then
             give_up "installing packages needs root, and there is no sudo to use; as root, run:" \
                 "apt-get install $1"
         fi
@@ -191,7 +209,7 @@ install_optional() {
             continue
         fi
         packages=$(packages_for "$thing")
-        if [ "$family" != apt ]; then
+        if [ "$family" != apt ] || ! may_be_root; then
             say "$thing is missing; what needs it will be counted as not run ($(install_command) $packages)"
         elif [ "$thing" = chromium ] && [ "$id" = ubuntu ]; then
             say "Ubuntu has Chromium only as a snap, which tests cannot drive; the browser tests will be counted as not run"
@@ -208,6 +226,39 @@ remember_unavailable() {
     mkdir -p "$(dirname "$unavailable_file")"
     echo "$1" >>"$unavailable_file"
     say "$1 could not be installed; what needs it will be counted as not run"
+}
+
+# What distributions do not have: a function here brings it below target/tools.
+install_below_target() {
+    if have "$1"; then
+        return 0
+    elif grep -qx "$1" "$unavailable_file" 2>/dev/null; then
+        say "$1 could not be installed before; what needs it will be counted as not run (to try again: rm $unavailable_file)"
+    else
+        mkdir -p "$tools"
+        "bring_$(echo "$1" | tr - _)" || true
+        have "$1" || remember_unavailable "$1"
+    fi
+}
+
+# A Reed-Solomon library by somebody else, whose words those of Surefoot are compared with.
+bring_reedsolo() {
+    say "installing reedsolo below $tools with pip"
+    rm -rf "$tools/python"
+    python3 -m venv "$tools/python" &&
+        "$tools/python/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
+            --requirement xtask/python-tools.txt </dev/null
+}
+
+# Without optimisation and debug information it is built in about a minute, and runs for a second.
+bring_cargo_deny() {
+    version=0.20.2
+    say "building cargo-deny $version below $tools with cargo, which takes about a minute"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" \
+        --target-dir "$tools/build" "cargo-deny@$version" </dev/null
+    built=$?
+    rm -rf "$tools/build"
+    return $built
 }
 
 # Node builds and checks the page; the built page is in the repository, so running needs none of it.
@@ -346,7 +397,9 @@ install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
 install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox smartctl dmsetup \
-    python3-numpy python3-torch python3-mpi4py
+    python3-numpy python3-torch python3-mpi4py python3-venv gfortran
+install_below_target reedsolo
+install_below_target cargo-deny
 unpack_guest_kernel
 install_node
 [ "$level" = bench ] || exit 0

@@ -99,7 +99,7 @@ impl Running {
             }
             pause(LOOK_EVERY)?;
         };
-        // A process that was asked to end by SIGINT may die of it.
+        // A process that was asked to end by a signal may die of it.
         if !status.success() && status.code().is_some() {
             bail!("{} ended with {status}: {}", self.name, self.errors());
         }
@@ -111,10 +111,19 @@ impl Running {
         std::fs::read_to_string(&self.output).with_context(|| self.output.display().to_string())
     }
 
-    /// Asks it to end (SIGINT) and returns what it printed.
+    /// Asks it to end and returns what it printed.
     pub fn interrupt(self) -> anyhow::Result<String> {
-        self.signal("INT")?;
+        // Started from a shell's background, the benchmarks ignore SIGINT and their processes inherit that.
+        self.signal(if self.ignores_sigint() { "TERM" } else { "INT" })?;
         self.finish(ENDING_LIMIT)
+    }
+
+    fn ignores_sigint(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        // SIGINT is number 2, and bit 0 is number 1.
+        mask.is_some_and(|mask| mask & 0b10 != 0)
     }
 
     /// Sends it a signal, such as `USR1`.
@@ -187,11 +196,15 @@ mod tests {
     fn a_process_is_interrupted_and_its_output_kept() {
         let scratch = Scratch(std::env::temp_dir().join(format!("surefoot-bench-test-{}", std::process::id())));
         std::fs::create_dir_all(&scratch.0).unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "trap 'echo ended; exit 0' INT; echo started; while :; do sleep 0.05; done"]);
-        let mut running = Running::start(&mut command, &scratch.file("out.txt")).unwrap();
-        running.wait_for("started", Duration::from_secs(20)).unwrap();
-        assert_eq!(running.interrupt().unwrap(), "started\nended\n");
+        // A shell cannot trap a signal that it was started to ignore.
+        for disposition in ["--default-signal=INT", "--ignore-signal=INT"] {
+            let mut command = Command::new("env");
+            command.args([disposition, "sh", "-c"]);
+            command.arg("trap 'echo ended; exit 0' INT TERM; echo started; while :; do sleep 0.05; done");
+            let mut running = Running::start(&mut command, &scratch.file("out.txt")).unwrap();
+            running.wait_for("started", Duration::from_secs(20)).unwrap();
+            assert_eq!(running.interrupt().unwrap(), "started\nended\n", "{disposition}");
+        }
         let mut failing = Command::new("sh");
         failing.args(["-c", "echo why >&2; exit 3"]);
         let error = Running::start(&mut failing, &scratch.file("out.txt")).unwrap().finish(ENDING_LIMIT);

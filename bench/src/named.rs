@@ -71,7 +71,7 @@ fn under_load(bench: &Bench, seconds: u64) -> anyhow::Result<Shares> {
     let load = Running::start(&mut load, &bench.scratch.file("stress.txt"))?;
     pause(Duration::from_secs(1))?;
     let mut probe = Command::new(&bench.surefoot);
-    probe.args(["stall", "probe", "--json", "--threshold", "20us", "--cpus", &bench.cpu.to_string()]);
+    probe.args(["stall", "probe", "--json", "--threshold", "20us", "--cpu", &bench.cpu.to_string()]);
     probe.args(["--duration", &format!("{seconds}s")]);
     let said =
         Running::start(&mut probe, &bench.scratch.file("named.json"))?.finish(Duration::from_secs(seconds + 60))?;
@@ -129,8 +129,8 @@ mod tests {
         };
         let gaps = [
             gap(25_000, 25_000, "traced", "certain"),
-            gap(25_000, 5_000, "host_scheduled", "probable"),
-            gap(25_000, 5_000, "host_unaccounted", "cannot_tell_apart_here"),
+            gap(25_000, 5_000, "hypervisor_scheduled", "probable"),
+            gap(25_000, 5_000, "hypervisor_unaccounted", "cannot_tell_apart_here"),
             gap(25_000, 5_000, "undetermined", "cannot_tell_apart_here"),
             gap(20_000, 5_000, "undetermined", "cannot_tell_apart_here"),
         ];

@@ -88,7 +88,7 @@ fn with_probe(bench: &Bench, seed: u64, count: usize) -> anyhow::Result<Round> {
     let limit = run_limit(seed, count);
     let mut command = Command::new(&bench.surefoot);
     command.args(["stall", "probe", "--json", "--fifo", FINDER_PRIORITY, "--threshold", &format!("{THRESHOLD_NS}ns")]);
-    command.args(["--cpus", &bench.cpu.to_string(), "--duration", &format!("{}s", limit.as_secs())]);
+    command.args(["--cpu", &bench.cpu.to_string(), "--duration", &format!("{}s", limit.as_secs())]);
     let probe = Running::start(&mut command, &bench.scratch.file("probe.json"))?;
     pause(STARTING)?;
     let log = start_injector(bench, seed, count)?.finish(limit)?;
@@ -112,7 +112,7 @@ pub fn parse_probe(text: &str) -> anyhow::Result<(Vec<Gap>, serde_json::Value)> 
     for line in text.lines() {
         if line.starts_with("{\"type\":\"gap\"") {
             gaps.push(serde_json::from_str(line).with_context(|| line.to_owned())?);
-        } else {
+        } else if !line.starts_with("{\"type\":\"stream\"") {
             summary = Some(serde_json::from_str(line).with_context(|| line.to_owned())?);
         }
     }

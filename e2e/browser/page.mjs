@@ -15,6 +15,8 @@ const [address, mode, folder] = process.argv.slice(2);
 assert.ok(mode === "live" || mode === "replay");
 
 const { browser, faults, asked, checks, open, stageOf } = await theatre(address, folder);
+/** The view of lost time without filters. */
+const plain = `${address}?view=lost-time`;
 /** @typedef {import("./stage.mjs").Stage} Stage */
 /** Commands that the page offered. @type {Set<string>} */
 const commands = new Set();
@@ -73,17 +75,17 @@ async function filtersWork(stage) {
     commands.add(line);
     return line;
   };
-  const plain = await command();
+  const before = await command();
   const least = part("filters").locator("input[name=min_us]");
-  assert.equal(await least.inputValue(), String(host.gap_threshold_ns / 1000), "stalls from where they are looked for");
+  assert.equal(await least.inputValue(), String(host.gap_threshold_ns / 1000), "gaps from where they are looked for");
   assert.equal(await page.locator("#looked-for").innerText(), "");
 
   const field = part("filters").locator("input[name=cpus]");
   await field.fill(String(host.cpus[0]));
   await field.press("Enter");
-  await page.waitForURL(`${address}?cpu=${host.cpus[0]}`);
+  await page.waitForURL(`${plain}&cpu=${host.cpus[0]}`);
   await until(async () => (await part("cores").locator("tbody tr").count()) === 1, "one core is left");
-  assert.ok((await command()).includes(`--cpus ${host.cpus[0]}`));
+  assert.ok((await command()).includes(`--cpu ${host.cpus[0]}`));
   assert.equal((await ledger(stage)).wall > 0, true);
 
   const chip = part("filters").locator("button.chip").first();
@@ -100,24 +102,24 @@ async function filtersWork(stage) {
   await least.fill("7.5");
   await least.press("Enter");
   await page.waitForURL(/min_us=7\.5/);
-  assert.match(await page.locator("#looked-for").innerText(), /^stalls are looked for from \d+ us on$/);
+  assert.match(await page.locator("#looked-for").innerText(), /^gaps are looked for from \d+ us on$/);
   assert.ok((await command()).includes("--min-gap 7500ns"));
   await least.fill("5000");
   await least.press("Enter");
   await page.waitForURL(/min_us=5000/);
   assert.ok((await command()).includes("--min-gap 5ms"));
-  const stalls = await part("stalls").innerText();
-  assert.match(stalls, /of 5 ms and more|No stall of 5 ms or more in this range/);
+  const gaps = await part("gaps").innerText();
+  assert.match(gaps, /of 5 ms and more|No gap of 5 ms or more in this range/);
 
   for (let back = 0; back < 4; back += 1) await page.goBack();
-  await page.waitForURL(address);
-  assert.equal(await command(), plain);
+  await page.waitForURL(plain);
+  assert.equal(await command(), before);
   assert.equal(await field.inputValue(), "");
   assert.equal(await part("cores").locator("tbody tr").count(), Math.min(host.cpus.length, 16));
   await page.goForward();
-  await page.waitForURL(/\?cpu=/);
+  await page.waitForURL(/&cpu=/);
   await part("filters").getByRole("button", { name: "Reset" }).click();
-  await page.waitForURL(address);
+  await page.waitForURL(plain);
 }
 
 /** The button gives the command that is shown. @param {Stage} stage */
@@ -154,17 +156,17 @@ async function worksByKey(stage) {
   await tabTo("input[name=cpus]");
   await page.keyboard.type(String(host.cpus[0]));
   await page.keyboard.press("Enter");
-  await page.waitForURL(/\?cpu=\d+$/);
+  await page.waitForURL(/&cpu=\d+$/);
   await page.keyboard.press("Control+A");
   await page.keyboard.press("Delete");
   await page.keyboard.press("Enter");
-  await page.waitForURL(address);
+  await page.waitForURL(plain);
   await tabTo("[data-testid=copy]");
   await tabTo("button.chip");
   await page.keyboard.press("Space");
-  await page.waitForURL(/\?kind=/);
+  await page.waitForURL(/&kind=/);
   await page.keyboard.press("Space");
-  await page.waitForURL(address);
+  await page.waitForURL(plain);
   await tabTo("[data-testid=timeline-canvas]");
   await page.keyboard.press("End");
   await part("ledger").getByText(`Core ${host.cpus[0]}`).waitFor();
@@ -184,7 +186,7 @@ async function worksByKey(stage) {
 async function isReadable({ page, part }) {
   // What is folded must fit and stand out, too.
   await page.locator("#main").evaluate((/** @type {Element} */ main) => {
-    for (const folded of main.querySelectorAll("section:not([data-testid=stalls]) details")) folded.setAttribute("open", "");
+    for (const folded of main.querySelectorAll("section:not([data-testid=gaps]) details")) folded.setAttribute("open", "");
   });
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
@@ -207,7 +209,94 @@ async function isReadable({ page, part }) {
   }
   await page.screenshot({ path: join(folder, `${mode}-500.png`), fullPage: true });
   await page.setViewportSize({ width: 1400, height: 1000 });
-  await part("verdict").waitFor();
+  await part("room-findings").waitFor();
+}
+
+/** What the server found stands in the view and in the overview, word for word. @param {Stage} stage */
+async function findingsAreTold(stage) {
+  const { page, part, api } = stage;
+  const told = async (/** @type {string[]} */ rooms) => {
+    const answer = await api("api/v1/overview");
+    const own = answer.rooms.filter((/** @type {any} */ room) => rooms.length === 0 || rooms.includes(room.room));
+    const above = own.flatMap((/** @type {any} */ room) => room.findings).filter((/** @type {any} */ one) => one.severity !== "ok");
+    return { answer, sentences: above.map((/** @type {any} */ one) => one.sentence).sort() };
+  };
+  const shown = (/** @type {string} */ id) => part(id).locator(".finding-sentence").allInnerTexts();
+  await until(async () => (await part("room-findings").count()) === 1, "what was found of lost time");
+  await until(async () => {
+    const { answer, sentences } = await told(["stall", "watch"]);
+    if (sentences.length > 0) return (await shown("room-findings")).sort().join() === sentences.join();
+    const well = answer.rooms.find((/** @type {any} */ room) => room.room === "stall").findings[0].sentence;
+    return (await part("room-findings").locator(".finding-well").innerText()).endsWith(well);
+  }, "the findings of lost time");
+
+  await part("views").getByRole("link", { name: "Overview" }).click();
+  await page.waitForURL(address);
+  await part("headline").waitFor();
+  await until(async () => {
+    const { answer, sentences } = await told([]);
+    const { headline } = answer;
+    const isTold = (await part("headline").locator("p").innerText()) === headline.sentence && (await part("headline").getAttribute("data-severity")) === headline.severity;
+    return isTold && (await shown("findings")).sort().join() === sentences.join();
+  }, "the headline and every finding");
+  const { answer } = await told([]);
+  const rooms = await part("room").evaluateAll((/** @type {Element[]} */ cards) => cards.map((card) => card.getAttribute("data-room")));
+  assert.deepEqual(rooms, answer.rooms.map((/** @type {any} */ room) => room.room));
+  for (const room of answer.rooms.filter((/** @type {any} */ one) => !one.is_watched)) {
+    const why = page.locator(`[data-room=${room.room}] [data-testid=why]`);
+    assert.equal(await why.innerText(), room.why);
+  }
+  const charts = answer.rooms.filter((/** @type {any} */ room) => room.chart && room.chart.points.length > 0);
+  await until(async () => (await part("chart").locator(".chart-line").count()) === charts.length, "a picture for each chart");
+  for (const line of await part("chart").locator(".chart-line").all()) assert.match(await line.getAttribute("d"), /^M[\d.]+ [\d.]+[^N]*$/);
+  const row = part("findings").locator("[data-testid=finding] button").first();
+  if (answer.rooms.some((/** @type {any} */ room) => room.findings.some((/** @type {any} */ one) => one.severity !== "ok"))) {
+    await row.press("Enter");
+    await page.waitForURL(/\?finding=/);
+    await part("finding-evidence").waitFor();
+    await page.goBack();
+    await until(async () => (await part("finding-evidence").count()) === 0, "Back closes it");
+  } else await part("nothing-found").waitFor();
+  for (const width of [1400, 800, 500]) {
+    await page.setViewportSize({ width, height: 1000 });
+    await page.screenshot({ path: join(folder, `${mode}-overview-${width}.png`), fullPage: true });
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `${width} px`);
+  }
+  await page.setViewportSize({ width: 1400, height: 1000 });
+  assert.deepEqual(await faintText(page), []);
+  await page.goBack();
+  await page.waitForURL(plain);
+  await part("ledger").waitFor();
+}
+
+/** What the history has of the last minutes, or that none is kept. @param {Stage} stage */
+async function pastIsShown({ page, part, api }) {
+  await part("when").getByText("Past").click();
+  await page.waitForURL(/from_s=\d+&to_s=\d+/);
+  const fromS = Math.floor(Date.now() / 1000) - 300;
+  const local = new Date((fromS - new Date().getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 19);
+  await part("past-from").fill(local);
+  await part("past-length").selectOption("300");
+  await part("past-show").click();
+  await page.waitForURL(new RegExp(`from_s=${fromS}&to_s=${fromS + 300}`));
+  const answer = await api(`api/v1/history?from_s=${fromS}&to_s=${fromS + 300}&resolution=second`);
+  if (!Array.isArray(answer.windows)) {
+    // A refusal is what the console calls an error.
+    await part("past-problem").getByText(answer.error).waitFor();
+    for (let at = faults.length - 1; at >= 0; at -= 1) if (faults[at].includes(String(404))) faults.splice(at, 1);
+  } else {
+    assert.ok(answer.windows.length > 0, "the history has the seconds before");
+    await part("ledger").waitFor();
+    const wallNs = answer.windows.flatMap((/** @type {any} */ window) => window.cores).reduce((/** @type {number} */ sum, /** @type {any} */ core) => sum + core.wall_ns, 0);
+    // The history may have gained a window since.
+    await until(async () => (await ledger({ page, part, api })).wall * 1000 >= wallNs - 1000, "the sums of the history");
+    assert.equal(await part("who").count(), 0);
+    assert.match(await part("age").innerText(), /^past\s/);
+  }
+  await part("when").getByText("Live").click();
+  await page.waitForURL(plain);
+  await until(async () => (await part("age").getAttribute("data-state")) === "live", "what is live comes back");
+  await part("ledger").waitFor();
 }
 
 /** The other checks would see a request to elsewhere, and the server's policy refuses it. */
@@ -232,14 +321,8 @@ async function policyHolds() {
 
 /** @type {Record<string, (stage: Stage) => Promise<void>>} */
 const LIVE = {
-  async "the verdict is what the API says"({ page, part }) {
-    const answer = await page.waitForResponse((/** @type {any} */ response) => response.url().includes("/api/v1/snapshot"));
-    const { verdict } = await answer.json();
-    assert.ok(verdict.sentence.length > 10);
-    await until(async () => (await part("verdict").locator("p").innerText()) === verdict.sentence, verdict.sentence);
-    assert.equal(await part("verdict").getAttribute("data-severity"), verdict.severity);
-    assert.ok(await part("verdict").isVisible());
-  },
+  "the findings and the headline are what the API says": findingsAreTold,
+  "the past is shown as far as a history is kept": pastIsShown,
   async "the age counts, and windows arrive by themselves"({ page, part, api }) {
     const times = async () => (await part("ledger").locator("p").first().innerText()) + (await ledger({ page, part, api })).wall;
     const drawn = () => part("timeline-canvas").locator("canvas").first().evaluate((/** @type {HTMLCanvasElement} */ canvas) => canvas.toDataURL());
@@ -284,12 +367,7 @@ const LIVE = {
 
 /** @type {Record<string, (stage: Stage) => Promise<void>>} */
 const REPLAY = {
-  async "the verdict is what the API says"({ part, api }) {
-    const { verdict } = await api("api/v1/snapshot");
-    assert.equal(await part("verdict").locator("p").innerText(), verdict.sentence);
-    assert.equal(await part("verdict").getAttribute("data-severity"), verdict.severity);
-    assert.ok(await part("verdict").isVisible());
-  },
+  "the findings and the headline are what the API says": findingsAreTold,
   async "it says that it is a recording and claims nothing live"({ page, part, api }) {
     const { recording } = await api("api/v1/snapshot");
     assert.ok((await part("age").innerText()).replace(/\s+/g, " ").startsWith(`recording: ${recording} `));
@@ -313,17 +391,17 @@ const REPLAY = {
     assert.ok(Math.abs(wall - sum("wall_ns")) <= 1);
   },
   "each ledger adds up": ledgersAddUp,
-  async "a stall opens to its causes, and what none covers is untraced"({ part, api }) {
+  async "a gap opens to its causes, and what none covers is untraced"({ part, api }) {
     const { gaps } = await api("api/v1/report?range_s=0");
-    assert.ok(gaps.length > 0, "the recording of a troubled host has stalls");
-    const first = part("stalls").locator("li").first();
+    assert.ok(gaps.length > 0, "the recording of a troubled host has gaps");
+    const first = part("gaps").locator("li").first();
     await first.locator("summary").click();
     const inside = first.locator("table.ledger");
     await inside.waitFor();
     assert.ok((await inside.innerText()).includes("untraced"));
-    const evidence = await first.locator(".stall-inside ul").innerText();
+    const evidence = await first.locator(".gap-inside ul").innerText();
     assert.ok(evidence.includes(gaps[0].evidence[0]), evidence);
-    assert.ok(!(await part("stalls").innerText()).includes("unexplained"));
+    assert.ok(!(await part("gaps").innerText()).includes("unexplained"));
     await first.getByRole("button", { name: "Show in the timeline" }).click();
     await part("ledger").getByText(`Core ${gaps[0].cpu}`).waitFor();
     await part("ledger").getByRole("button", { name: "Whole range" }).click();

@@ -26,7 +26,7 @@ const { values } = parseArgs({
     width: { type: "string", default: "1400" },
     height: { type: "string", default: "1000" },
     theme: { type: "string", default: "light" },
-    query: { type: "string", default: "" },
+    query: { type: "string", default: "?view=lost-time" },
   },
 });
 const [width, height] = [Number(values.width), Number(values.height)];
@@ -37,7 +37,7 @@ if (values.theme !== "light" && values.theme !== "dark") throw new Error("the th
 const binary = process.env.SUREFOOT_BIN ?? join(root, "target/debug/surefoot");
 const scratch = mkdtempSync(join(tmpdir(), "surefoot-picture-"));
 const raiser = values.who ? startRaiser() : null;
-const live = ["--cpus", "1", "--who", "1", "--no-history", "--run-directory", scratch];
+const live = ["--cpu", "1", "--who", "1", "--no-history", "--run-directory", scratch];
 const output = values.output ?? join(root, values.who ? "docs/images/who.png" : "docs/images/page.png");
 const surefoot = spawn(binary, ["watch", "--port", "0", ...(values.who ? live : ["--replay", values.recording])], {
   cwd: root,
@@ -55,7 +55,7 @@ try {
     const context = await browser.newContext({ viewport, deviceScaleFactor: 1, colorScheme: values.theme, timezoneId: "UTC" });
     const page = await context.newPage();
     await page.goto(address + values.query);
-    await page.getByTestId("stalls").waitFor();
+    await page.getByTestId("gaps").waitFor();
     if (values.who) await pictureOfWho(page);
     else {
       // The percentiles come with a second answer.
@@ -67,7 +67,7 @@ try {
     await browser.close();
   }
 } finally {
-  surefoot.kill("SIGINT");
+  surefoot.kill("SIGTERM");
   raiser?.kill();
   await ended;
   rmSync(scratch, { recursive: true, force: true });
@@ -89,7 +89,7 @@ async function pictureOfWho(page) {
     null,
     { timeout: 60_000, polling: 500 },
   );
-  await page.goto(`${new URL(page.url()).origin}/?kind=timer,tlb_shootdown`);
+  await page.goto(`${new URL(page.url()).origin}/?view=lost-time&kind=timer,tlb_shootdown`);
   await page.getByTestId("who").getByRole("button", { name: /TLB shootdown/ }).click();
   await page.getByTestId("icicle").locator("[role=treeitem]").first().waitFor();
   // While the page moves on, what stands above this part can push it out of the picture.

@@ -72,7 +72,7 @@ export async function theatre(address, folder) {
       // A stream that the page itself closes ends as aborted.
       if (!request.url().includes("/api/v1/events")) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
     });
-    await page.goto(address);
+    await page.goto(`${address}?view=lost-time`);
     await page.getByTestId("ledger").waitFor();
     return { page, context };
   }

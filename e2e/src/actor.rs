@@ -36,6 +36,9 @@ pub static TRUTH: Program = Program::new("truth", "truth", WITH_FRAME_POINTERS);
 /// A process whose polling thread notes its own gaps while another one unmaps memory.
 pub static POLLING_LOOP: Program = Program::new("polling_loop", "polling-loop", &["-O2"]);
 
+/// Counts the calls of a process after which the kernel frees something through RCU.
+pub static OPENS: Program = Program::new("opens", "opens", &["-O2"]);
+
 impl Program {
     const fn new(source: &'static str, name: &'static str, flags: &'static [&'static str]) -> Self {
         Program { source, name, flags, built: OnceLock::new() }

@@ -55,7 +55,15 @@ fn public_copy() -> tempfile::TempDir {
 /// The command with these words, which blanks separate.
 pub fn surefoot(words: &str) -> Surefoot {
     let arguments = words.split_ascii_whitespace().map(str::to_owned).collect();
-    Surefoot { arguments, as_nobody: false, goes_first: false, hidden: Vec::new(), stdout: None }
+    Surefoot {
+        arguments,
+        as_nobody: false,
+        goes_first: false,
+        signal: None,
+        hidden: Vec::new(),
+        may_mount: true,
+        stdout: None,
+    }
 }
 
 /// A run of the command that is being put together.
@@ -63,8 +71,19 @@ pub struct Surefoot {
     arguments: Vec<String>,
     as_nobody: bool,
     goes_first: bool,
+    signal: Option<(&'static str, Inherited)>,
     hidden: Vec<&'static str>,
+    may_mount: bool,
     stdout: Option<Stdio>,
+}
+
+/// What a signal does to a run before the run itself has a say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inherited {
+    /// As in a shell's foreground: it ends the process.
+    Ends,
+    /// As SIGINT in the background of a shell without job control, and SIGHUP under nohup: nothing.
+    Ignored,
 }
 
 impl Surefoot {
@@ -93,9 +112,21 @@ impl Surefoot {
         self
     }
 
+    /// Starts it with this disposition of a signal, such as `INT`, not with the one that the tests have inherited.
+    pub fn with_signal(mut self, name: &'static str, inherited: Inherited) -> Self {
+        self.signal = Some((name, inherited));
+        self
+    }
+
     /// Covers these folders with empty ones, in a mount namespace of the run's own.
     pub fn hiding(mut self, folders: &[&'static str]) -> Self {
         self.hidden.extend(folders);
+        self
+    }
+
+    /// Takes the privilege to mount away, which then must hide something; root keeps all others.
+    pub fn unable_to_mount(mut self) -> Self {
+        self.may_mount = false;
         self
     }
 
@@ -107,8 +138,18 @@ impl Surefoot {
 
     fn command(&self, copy: Option<&tempfile::TempDir>) -> Command {
         let binary = copy.map_or_else(|| binary().to_path_buf(), |copy| copy.path().join("surefoot"));
-        assert!(!self.goes_first || self.hidden.is_empty(), "one or the other");
-        let mut command = if self.goes_first && machine::has_program("chrt") {
+        assert!(self.may_mount || !self.hidden.is_empty(), "it hides nothing");
+        let wrappers = [self.goes_first, self.signal.is_some(), !self.hidden.is_empty()];
+        assert!(wrappers.into_iter().filter(|wanted| *wanted).count() <= 1, "one of them");
+        let mut command = if let Some((name, inherited)) = self.signal {
+            let option = match inherited {
+                Inherited::Ends => "--default-signal",
+                Inherited::Ignored => "--ignore-signal",
+            };
+            let mut command = Command::new("env");
+            command.arg(format!("{option}={name}")).arg(binary);
+            command
+        } else if self.goes_first && machine::has_program("chrt") {
             let mut command = Command::new("chrt");
             command.args(["--rr", "1"]).arg(binary);
             command
@@ -119,7 +160,8 @@ impl Surefoot {
             for folder in &self.hidden {
                 script += &format!("mount -t tmpfs -o size=64k none {folder}; ");
             }
-            script += "exec \"$0\" \"$@\"";
+            let unable = if self.may_mount { "" } else { "setpriv --bounding-set -sys_admin --inh-caps -sys_admin " };
+            script += &format!("exec {unable}\"$0\" \"$@\"");
             let mut command = Command::new("unshare");
             command.args(["--mount", "sh", "-c", &script]).arg(binary);
             command
@@ -241,7 +283,13 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Sends it a signal, such as `INT`.
+    /// Asks it to end, by SIGTERM: a shell that starts the tests in the background makes them ignore SIGINT, every
+    /// process inherits that, and the command keeps to it.
+    pub fn ask_to_end(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `STOP`.
     pub fn signal(&self, name: &str) {
         machine::signal(self.pid(), name);
     }
@@ -315,10 +363,13 @@ impl Finished {
         says_nothing_twice(first);
     }
 
-    /// Its standard output as JSON lines.
+    /// Its standard output as JSON lines, without the first, which must say of which schema they are.
     pub fn json(&self) -> Vec<serde_json::Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        self.stdout.lines().map(parse).collect()
+        let mut lines = self.stdout.lines().map(parse);
+        let first: serde_json::Value = lines.next().expect("a stream has a first line");
+        assert_eq!((&first["type"], &first["schema"]), (&"stream".into(), &2.into()), "{first}");
+        lines.collect()
     }
 }
 

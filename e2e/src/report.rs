@@ -10,7 +10,7 @@ pub fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 /// A field that must be a whole number of nanoseconds, bytes or events.
 pub fn number(line: &Value, field: &str) -> u64 {
-    line[field].as_u64().unwrap_or_else(|| panic!("{field} is no whole number in {line}"))
+    line[field].as_u64().unwrap_or_else(|| panic!("{field} is not a whole number in {line}"))
 }
 
 /// The names of an object's fields.

@@ -19,7 +19,10 @@ pub fn watch(options: &str) -> Watch {
 
 impl Watch {
     /// Takes over a `watch --json` that was started otherwise; returns once its first window is closed.
-    pub fn over(running: Running) -> Watch {
+    pub fn over(mut running: Running) -> Watch {
+        let first = running.line();
+        let first = first.unwrap_or_else(|| panic!("watch ended early: {}", running.stderr()));
+        assert!(first.starts_with(r#"{"type":"stream","schema":2,"#), "{first}");
         let mut watch = Watch { running, events: Vec::new() };
         watch.until(|event| matches!(event, Event::Window(_)));
         watch
@@ -55,7 +58,7 @@ impl Watch {
     /// Waits until all of what happened is seen, ends the run, and sums it up.
     pub fn stop(mut self) -> Seen {
         self.catch_up();
-        self.running.signal("INT");
+        self.running.ask_to_end();
         self.ended()
     }
 

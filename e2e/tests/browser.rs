@@ -219,7 +219,7 @@ pub fn run_script(script: &str, mut running: Running, mode: &str, folder: &Path)
         assert!(picture.starts_with(b"\x89PNG") && picture.len() > 10_000, "{theme}: {} bytes", picture.len());
     }
     assert!(running.is_running(), "the page ended its server: {}", running.stderr());
-    running.signal("INT");
+    running.ask_to_end();
     running.finish().expect_code(0);
     said.trim().to_owned()
 }
@@ -234,7 +234,7 @@ fn keep_picture(folder: &Path) {
 
 /// Each filter of the page has its option in one of the commands.
 fn has_flags(commands: &[String]) {
-    for flag in ["--cpus", "--kinds", "--min-gap"] {
+    for flag in ["--cpu", "--kinds", "--min-gap"] {
         assert!(commands.iter().any(|command| command.contains(flag)), "no {flag} in {commands:?}");
     }
 }

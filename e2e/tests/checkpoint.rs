@@ -151,7 +151,7 @@ fn directories_that_cannot_be_used_are_refused() {
         (b"SFCKPT99\xFF\xFF\xFF\xFF....and so on".to_vec(), "version \"99\""),
         (b"SFCKPT01\xFF\xFF\xFF\xFF....and so on".to_vec(), "4294967295 bytes"),
         (Vec::new(), "shorter"),
-        (vec![0; 3 << 20], "no manifest"),
+        (vec![0; 3 << 20], "not a manifest"),
     ] {
         fs::write(&manifest, &hostile).unwrap();
         fs::write(&copy, &hostile).unwrap();
@@ -238,7 +238,7 @@ fn files_of_other_programs_are_protected_and_repaired() {
     foreign.harm(|file| file.set_len(3_700_000).unwrap());
     let lost = foreign.run("repair");
     let said = &lost.expect_code(1).stdout;
-    assert!(said.contains("nothing was changed") && said.contains("of row") && said.contains("rows more"), "{lost:#?}");
+    assert!(said.contains("nothing was changed") && said.contains("of row") && said.contains("more rows"), "{lost:#?}");
     assert_eq!(fs::metadata(foreign.path()).unwrap().len(), 3_700_000);
     // A file that was written to on purpose is not taken for a damaged one.
     fs::write(foreign.path(), content(9, bytes)).unwrap();
@@ -263,12 +263,12 @@ fn files_that_cannot_be_protected_are_refused_and_the_others_are_done() {
     mixed.expect_code(2);
     assert!(mixed.stdout.contains("protected by") && mixed.stderr.contains("symbolic link"), "{mixed:#?}");
     assert!(mixed.stderr.contains("/nowhere/at/all"), "{mixed:#?}");
-    checkpoint("protect").arg(foreign.home.path()).run().expect_refusal(2, &["no regular file"]);
-    checkpoint("protect /dev/zero").run().expect_refusal(2, &["/dev/zero", "no regular file"]);
+    checkpoint("protect").arg(foreign.home.path()).run().expect_refusal(2, &["not a regular file"]);
+    checkpoint("protect /dev/zero").run().expect_refusal(2, &["/dev/zero", "not a regular file"]);
     let other = Foreign::new(10);
     other.run("repair").expect_refusal(2, &["model.safetensors.surefoot", "No such file"]);
     fs::write(other.home.path().join("model.safetensors.surefoot"), vec![7; 9000]).unwrap();
-    other.run("repair --check").expect_refusal(2, &["no label of a sidecar"]);
+    other.run("repair --check").expect_refusal(2, &["not a label of a sidecar"]);
     other.run("protect").expect_refusal(2, &["--force"]);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surefoot_e2e::actor;
-use surefoot_e2e::command::surefoot;
+use surefoot_e2e::command::{Inherited, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::watched::{Watch, watch};
 
@@ -28,9 +28,11 @@ fn still_loaded(programs: &BTreeSet<u32>) -> usize {
 fn a_signal_ends_the_watch_and_nothing_stays_behind() {
     let Some(_turn) = turn("a_signal_ends_the_watch_and_nothing_stays_behind", Need::Ebpf) else { return };
     actor::prepare();
-    for (signal, options) in [("INT", "--no-page"), ("TERM", "--port 0 --no-history")] {
+    let page = "--port 0 --no-history";
+    for (signal, options) in [("INT", "--no-page"), ("TERM", page), ("HUP", page)] {
         let run_directory = tempfile::tempdir().unwrap();
         let running = surefoot("watch --json").words(options).arg("--run-directory").arg(run_directory.path());
+        let running = running.with_signal(signal, Inherited::Ends);
         let mut watch = Watch::over(running.start());
         let pid = watch.running().pid();
         let programs = programs_of(pid);
@@ -54,6 +56,47 @@ fn a_signal_ends_the_watch_and_nothing_stays_behind() {
     }
 }
 
+/// A shell script that starts a watch in the background goes on when its user presses Ctrl-C, and so does the watch.
+#[test]
+fn a_watch_whose_parent_ignores_ctrl_c_ignores_it_too() {
+    let Some(_turn) = turn("a_watch_whose_parent_ignores_ctrl_c_ignores_it_too", Need::Nothing) else { return };
+    let words = "watch --json --no-page --interval 200ms --source counters";
+    let mut watch = Watch::over(surefoot(words).with_signal("INT", Inherited::Ignored).start());
+    for _ in 0..2 {
+        watch.running().signal("INT");
+        watch.catch_up();
+    }
+    watch.stop().finished.expect_code(0);
+}
+
+/// Its host must not be taken for healthy by whoever reads the file of a watch that went away with its terminal.
+#[test]
+fn a_closed_terminal_ends_the_watch_unless_nohup_started_it() {
+    let Some(_turn) = turn("a_closed_terminal_ends_the_watch_unless_nohup_started_it", Need::Nothing) else { return };
+    for inherited in [Inherited::Ends, Inherited::Ignored] {
+        let run_directory = tempfile::tempdir().unwrap();
+        let words = "watch --json --port 0 --no-history --interval 200ms --source counters --run-directory";
+        let running = surefoot(words).arg(run_directory.path()).with_signal("HUP", inherited);
+        let mut watch = Watch::over(running.start());
+        let health = run_directory.path().join("health.json");
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !health.exists() {
+            assert!(std::time::Instant::now() < deadline, "no health.json");
+            watch.catch_up();
+        }
+        watch.running().signal("HUP");
+        let seen = if inherited == Inherited::Ends {
+            watch.ended()
+        } else {
+            watch.catch_up();
+            assert!(health.exists(), "it goes on");
+            watch.stop()
+        };
+        seen.finished.expect_code(0);
+        assert!(!health.exists(), "health.json of a watch that has ended");
+    }
+}
+
 #[test]
 fn killed_without_warning_it_leaves_no_program_behind() {
     let Some(_turn) = turn("killed_without_warning_it_leaves_no_program_behind", Need::Ebpf) else { return };
@@ -72,7 +115,7 @@ fn killed_without_warning_it_leaves_no_program_behind() {
 #[test]
 fn a_watched_core_is_hardly_interrupted_by_the_watching() {
     let Some(_turn) = turn("a_watched_core_is_hardly_interrupted_by_the_watching", Need::Ebpf) else { return };
-    let mut watch = watch("--cpus 1");
+    let mut watch = watch("--cpu 1");
     std::thread::sleep(Duration::from_secs(3));
     watch.catch_up();
     let seen = watch.stop();

@@ -16,7 +16,7 @@ fn stdout(command: Surefoot) -> String {
 }
 
 fn cells(options: &str) -> Vec<Value> {
-    stdout(coverage(options).arg("--json")).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    coverage(options).arg("--json").run().expect_code(0).json()
 }
 
 #[test]

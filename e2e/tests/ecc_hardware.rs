@@ -60,7 +60,7 @@ fn what_cannot_be_written_or_is_no_code_is_refused() {
         ("ecc verilog --code RS(19,17)", &["--code", "RS(19,17)", "RS(36,32) or rs36_32"][..]),
         ("ecc verilog --out /nowhere/at/all.v", &["--out", "/nowhere/at/all.v"]),
         ("ecc verilog --directory /nowhere", &["--directory", "/nowhere", "create it first"]),
-        ("ecc verilog --directory /dev/null", &["/dev/null is no directory"]),
+        ("ecc verilog --directory /dev/null", &["/dev/null is not a directory"]),
         ("ecc verilog --out x.v --directory /tmp", &["--out", "--directory"]),
         ("ecc verilog --out /proc --force", &["--out", "/proc"]),
         ("ecc verilog --out /dev/full --force", &["/dev/full", "No space left"]),

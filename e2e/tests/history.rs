@@ -37,7 +37,7 @@ fn a_history_has_one_writer_and_the_second_instance_says_so() {
     let past = http::get(&address, "/api/v1/history");
     assert_eq!(past.status, 200, "{}", past.body);
     for running in [first, second] {
-        running.signal("INT");
+        running.ask_to_end();
         running.finish().expect_code(0);
     }
     assert!(std::fs::metadata(&history).unwrap().len() > 0);
@@ -53,7 +53,7 @@ fn a_history_that_cannot_be_kept_is_told_where_it_is_looked_for() {
     std::fs::write(&text, "no database, and precious").unwrap();
     let (mut running, _) = start(&text, &folder.path().join("run"));
     says(&mut running, &["history is not being written", text.to_str().unwrap()]);
-    running.signal("INT");
+    running.ask_to_end();
     running.finish().expect_code(0);
     assert_eq!(std::fs::read(&text).unwrap(), b"no database, and precious");
     let nowhere = surefoot("watch --port 0 --duration 1s --source counters --history /proc/nothing/history.db").run();
@@ -93,6 +93,6 @@ fn a_full_disk_under_the_history_stops_nothing_and_is_told() {
     says(&mut running, &["history is being written again"]);
     let past = http::get(&address, "/api/v1/history");
     assert_eq!(past.status, 200, "{}", past.body);
-    running.signal("INT");
+    running.ask_to_end();
     running.finish().expect_code(0);
 }

@@ -32,7 +32,7 @@ fn watching(options: &str) -> Running {
 fn who(words: &str) -> (Vec<Value>, Value) {
     let running = watching("--json --no-stacks");
     let truth = POLLING_LOOP.start(words).answer();
-    running.signal("INT");
+    running.ask_to_end();
     let finished = running.finish();
     finished.expect_code(0);
     (finished.json(), truth)
@@ -168,7 +168,7 @@ fn the_text_names_the_loop_and_its_longest_gaps() {
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     let running = watching("--no-stacks");
     let truth = POLLING_LOOP.start("300 200 1 0 2000 1").answer();
-    running.signal("INT");
+    running.ask_to_end();
     let finished = running.finish();
     let text = &finished.expect_code(0).stdout;
     let section = text.split_once("\nGaps that the loops noted themselves\n").expect(text).1;

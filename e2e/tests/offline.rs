@@ -65,9 +65,9 @@ fn a_watch_that_begins_without_a_core_refuses_or_leaves_it_out() {
     const TEST: &str = "a_watch_that_begins_without_a_core_refuses_or_leaves_it_out";
     let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
     let Some(core) = off(TEST) else { return };
-    let refused = surefoot("stall report --duration 1s --cpus 1").run();
+    let refused = surefoot("stall report --duration 1s --cpu 1").run();
     refused.expect_refusal(2, &["core 1", "offline", "the cores online are"]);
-    surefoot("stall probe --duration 1s --cpus 1").run().expect_refusal(2, &["core 1", "offline"]);
+    surefoot("stall probe --duration 1s --cpu 1").run().expect_refusal(2, &["core 1", "offline"]);
     let report = surefoot("stall report --duration 1s --json").run();
     report.expect_code(0);
     let lines = report.json();
@@ -81,7 +81,7 @@ fn a_watch_that_begins_without_a_core_refuses_or_leaves_it_out() {
 fn a_probe_whose_core_goes_offline_says_so_and_ends() {
     const TEST: &str = "a_probe_whose_core_goes_offline_says_so_and_ends";
     let Some(_turn) = turn(TEST, Need::Ebpf) else { return };
-    let probe = surefoot("stall probe --cpus 1 --duration 4s --threshold 500us --json").start();
+    let probe = surefoot("stall probe --cpu 1 --duration 4s --threshold 500us --json").start();
     std::thread::sleep(Duration::from_millis(2500));
     let Some(core) = off(TEST) else { return };
     std::thread::sleep(Duration::from_millis(700));

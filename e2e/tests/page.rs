@@ -32,7 +32,7 @@ fn the_page_answers_on_loopback_only() {
     assert_eq!(http::get(address, "/nowhere").status, 404);
     assert_eq!(http::get(address, "/api/v1/snapshot?cpus=x").status, 400);
 
-    running.signal("INT");
+    running.ask_to_end();
     running.finish().expect_code(0);
 }
 
@@ -49,6 +49,6 @@ fn a_recording_has_a_page_too() {
     let snapshot = http::get(address, "/api/v1/snapshot");
     assert_eq!(snapshot.status, 200, "{}", snapshot.body);
     assert!(snapshot.body.contains("night.surefoot") && snapshot.body.contains("replay"), "{}", snapshot.body);
-    running.signal("INT");
+    running.ask_to_end();
     running.finish().expect_code(0);
 }

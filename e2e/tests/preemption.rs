@@ -43,7 +43,7 @@ fn an_intruder_on_a_named_core_is_named_with_what_it_took() {
     actor::prepare();
     let spinner = actor::start("spinner", "spin 1 60000");
     let _third = actor::start("third", "nap 1 60000");
-    is_preempted_by_the_intruder("--cpus 1", &spinner);
+    is_preempted_by_the_intruder("--cpu 1", &spinner);
 }
 
 #[test]

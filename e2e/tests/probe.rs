@@ -33,11 +33,11 @@ fn planted_stalls_are_found_with_their_length_and_cause() {
     let Some(_turn) = turn("planted_stalls_are_found_with_their_length_and_cause", Need::Ebpf) else { return };
     actor::prepare();
     for source in ["ebpf", "plain"] {
-        let probe = surefoot("stall probe --cpus 1 --duration 30s --threshold 500us --json --source").arg(source);
+        let probe = surefoot("stall probe --cpu 1 --duration 30s --threshold 500us --json --source").arg(source);
         let mut running = probe.start();
         wait_for_the_loop(&mut running, 1);
         let truth = actor::run("planted", "stall 1 20 5000 40");
-        running.signal("INT");
+        running.ask_to_end();
         let finished = running.finish();
         finished.expect_code(0);
         let lines = finished.json();
@@ -103,7 +103,7 @@ fn summary_fits(lines: &[Value], gaps: &[&Value]) {
 #[test]
 fn two_cores_can_be_probed_at_once_and_for_people() {
     let Some(_turn) = turn("two_cores_can_be_probed_at_once_and_for_people", Need::Ebpf) else { return };
-    let finished = surefoot("stall probe --cpus 0-1 --duration 500ms --threshold 20us").run();
+    let finished = surefoot("stall probe --cpu 0-1 --duration 500ms --threshold 20us").run();
     finished.expect_code(0);
     for text in ["of spinning, gaps over 20.0 us", "p99.9", "unexplained"] {
         assert!(finished.stdout.contains(text), "'{text}': {}", finished.stdout);

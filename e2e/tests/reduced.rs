@@ -1,7 +1,7 @@
 //! Where less is allowed: without privilege, BTF or tracefs.
 
 use serde_json::Value;
-use surefoot_e2e::command::{Finished, surefoot};
+use surefoot_e2e::command::{Finished, Surefoot, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::{core_line_sums_up, of_type};
 
@@ -61,7 +61,7 @@ fn nobody_watches_from_counters_and_is_told_what_is_missing() {
 #[test]
 fn nobody_probes_and_asks_for_the_status() {
     let Some(_turn) = turn("nobody_probes_and_asks_for_the_status", Need::Root) else { return };
-    let probe = nobody("stall probe --cpus 0 --duration 500ms --json");
+    let probe = nobody("stall probe --cpu 0 --duration 500ms --json");
     probe.expect_code(0);
     let lines = probe.json();
     claims_nothing(&lines);
@@ -93,13 +93,13 @@ fn nobody_who_insists_on_ebpf_is_refused() {
     for words in [
         "stall report --duration 1s --source ebpf",
         "watch --no-page --duration 1s --source ebpf",
-        "stall probe --cpus 0 --duration 1s --source ebpf",
+        "stall probe --cpu 0 --duration 1s --source ebpf",
     ] {
         nobody(words).expect_refusal(3, &["eBPF is not available", "root", "CAP_BPF"]);
     }
-    // It is mounted; what is missing is the permission to read it, and mounting it again would not help.
+    // Mounted or not, what is missing is the permission.
     nobody("stall report --duration 1s --source plain").expect_refusal(3, &["root"]);
-    nobody("stall probe --cpus 0 --duration 1s --fifo 50").expect_refusal(3, &["real-time", "CAP_SYS_NICE"]);
+    nobody("stall probe --cpu 0 --duration 1s --fifo 50").expect_refusal(3, &["real-time", "CAP_SYS_NICE"]);
 }
 
 #[test]
@@ -128,14 +128,41 @@ fn without_btf_plain_tracepoints_are_used_and_status_says_reduced() {
 }
 
 #[test]
+fn no_visible_tracefs_is_needed() {
+    let Some(_turn) = turn("no_visible_tracefs_is_needed", Need::Ebpf) else { return };
+    let report = surefoot("stall report --duration 1s --json --source plain").hiding(TRACEFS).run();
+    report.expect_code(0);
+    let lines = report.json();
+    assert_eq!(of_type(&lines, "host")[0]["source"], "eBPF (plain tracepoints)");
+    of_type(&lines, "core").into_iter().for_each(core_line_sums_up);
+    let probe = surefoot("stall probe --cpu 0 --duration 500ms --json --source plain").hiding(TRACEFS).run();
+    probe.expect_code(0);
+    let (state, reason) = tracefs_row(surefoot("status --json").hiding(TRACEFS));
+    assert_eq!(state, "works");
+    assert!(reason.contains("detached mount") || reason.contains("private mount namespace"), "{reason}");
+}
+
+/// State and reason of the row of `status` that says where tracefs is.
+fn tracefs_row(status: Surefoot) -> (String, String) {
+    let status = status.run();
+    status.expect_code(0);
+    let lines = status.json();
+    let row = of_type(&lines, "capability").into_iter().find(|row| row["id"] == "stall.tracefs").unwrap();
+    (row["state"].as_str().unwrap().to_owned(), row["reason"].as_str().unwrap().to_owned())
+}
+
+#[test]
 fn without_tracefs_typed_tracepoints_still_work_and_plain_ones_say_why_not() {
     let Some(_turn) = turn("without_tracefs_typed_tracepoints_still_work_and_plain_ones_say_why_not", Need::Ebpf)
     else {
         return;
     };
-    let refused = surefoot("stall report --duration 1s --source plain").hiding(TRACEFS).run();
-    refused.expect_refusal(3, &["tracefs", "mount -t tracefs"]);
-    let report = surefoot("stall report --duration 1s --json").hiding(TRACEFS).run();
+    let without = |words: &str| surefoot(words).hiding(TRACEFS).unable_to_mount();
+    let refused = without("stall report --duration 1s --source plain").run();
+    refused.expect_refusal(3, &["tracefs", "CAP_SYS_ADMIN", "mount -t tracefs"]);
+    let (state, reason) = tracefs_row(without("status --json"));
+    assert!(state == "unsupported" && reason.contains("tracefs is not mounted"), "{state}: {reason}");
+    let report = without("stall report --duration 1s --json").run();
     report.expect_code(0);
     let lines = report.json();
     assert_eq!(of_type(&lines, "host")[0]["source"], "eBPF (BTF)");
@@ -146,12 +173,13 @@ fn without_tracefs_typed_tracepoints_still_work_and_plain_ones_say_why_not() {
 fn without_btf_and_tracefs_the_counters_are_left() {
     let Some(_turn) = turn("without_btf_and_tracefs_the_counters_are_left", Need::Ebpf) else { return };
     let both: Vec<&'static str> = [BTF, TRACEFS].concat();
-    let report = surefoot("stall report --duration 1s --json").hiding(&both).run();
+    let without = |words: &str| surefoot(words).hiding(&both).unable_to_mount();
+    let report = without("stall report --duration 1s --json").run();
     report.expect_code(0);
     let lines = report.json();
     assert_eq!(of_type(&lines, "host")[0]["source"], "kernel counters");
     let why = missing(&lines);
     assert!(why.contains("BTF") || why.contains("tracefs"), "{why}");
     claims_nothing(&lines);
-    surefoot("status").hiding(&both).run().expect_code(0);
+    without("status").run().expect_code(0);
 }

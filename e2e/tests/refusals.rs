@@ -15,29 +15,29 @@ fn refuses(cases: &[(&str, &[&str])]) {
 fn cores_that_are_none_are_refused() {
     let Some(_turn) = turn("cores_that_are_none_are_refused", Need::Nothing) else { return };
     refuses(&[
-        ("stall report --duration 1s --cpus 99", &["core 99", "does not exist", "online"]),
-        ("stall probe --duration 1s --cpus 99", &["core 99", "does not exist", "online"]),
-        ("stall probe --duration 1s --cpus 0,99", &["core 99", "does not exist"]),
-        ("watch --no-page --duration 1s --cpus 99", &["core 99", "does not exist"]),
-        ("stall report --duration 1s --cpus 3-1", &["--cpus", "3-1", "backwards"]),
-        ("stall report --duration 1s --cpus x", &["--cpus", "'x'", "neither a number nor a range"]),
-        ("stall report --duration 1s --cpus 1-", &["--cpus", "'1-'"]),
-        ("stall report --duration 1s --cpus 0-4294967296", &["--cpus", "4294967296"]),
+        ("stall report --duration 1s --cpu 99", &["core 99", "does not exist", "online"]),
+        ("stall probe --duration 1s --cpu 99", &["core 99", "does not exist", "online"]),
+        ("stall probe --duration 1s --cpu 0,99", &["core 99", "does not exist"]),
+        ("watch --no-page --duration 1s --cpu 99", &["core 99", "does not exist"]),
+        ("stall report --duration 1s --cpu 3-1", &["--cpu", "3-1", "backwards"]),
+        ("stall report --duration 1s --cpu x", &["--cpu", "'x'", "neither a number nor a range"]),
+        ("stall report --duration 1s --cpu 1-", &["--cpu", "'1-'"]),
+        ("stall report --duration 1s --cpu 0-4294967296", &["--cpu", "4294967296"]),
         ("stall report --duration 1s --sentinel 99", &["core 99", "does not exist"]),
         ("stall report --duration 1s --sentinel 0:0", &["--sentinel", "1 to 100 %"]),
         ("stall report --duration 1s --sentinel 0:101", &["--sentinel", "101 %", "1 to 100 %"]),
-        ("stall report --duration 1s --sentinel x", &["--sentinel", "'x' is no core"]),
+        ("stall report --duration 1s --sentinel x", &["--sentinel", "'x' is not a core"]),
     ]);
-    surefoot("stall report --duration 1s --cpus").arg("").run().expect_refusal(2, &["--cpus", "no core"]);
+    surefoot("stall report --duration 1s --cpu").arg("").run().expect_refusal(2, &["--cpu", "no core"]);
     surefoot("stall probe --duration 1s").run().expect_code(2);
 }
 
 #[test]
 fn times_that_are_none_are_refused() {
     let Some(_turn) = turn("times_that_are_none_are_refused", Need::Nothing) else { return };
-    for command in ["stall report", "stall probe --cpus 0", "watch --no-page"] {
+    for command in ["stall report", "stall probe --cpu 0", "watch --no-page"] {
         let with = |time: &str| surefoot(command).arg(format!("--duration={time}"));
-        with("0s").run().expect_refusal(2, &["--duration", "no time at all", "such as 10s"]);
+        with("0s").run().expect_refusal(2, &["--duration", "is zero", "such as 10s"]);
         with("-1s").run().expect_refusal(2, &["--duration", "'-1s'", "such as 10s"]);
         with("10").run().expect_refusal(2, &["--duration", "no unit", "such as 10s"]);
         with("").run().expect_refusal(2, &["--duration", "such as 10s"]);
@@ -47,14 +47,14 @@ fn times_that_are_none_are_refused() {
         with("1ns").run().expect_refusal(2, &["duration", "1ns"]);
     }
     refuses(&[
-        ("stall probe --cpus 0 --duration 1s --threshold 0s", &["--threshold", "no time at all"]),
-        ("stall probe --cpus 0 --duration 1s --threshold 1ns", &["threshold", "100 ns to 60 s"]),
-        ("stall probe --cpus 0 --duration 1s --threshold 1000d", &["threshold", "100 ns to 60 s"]),
+        ("stall probe --cpu 0 --duration 1s --threshold 0s", &["--threshold", "is zero"]),
+        ("stall probe --cpu 0 --duration 1s --threshold 1ns", &["threshold", "100 ns to 60 s"]),
+        ("stall probe --cpu 0 --duration 1s --threshold 1000d", &["threshold", "100 ns to 60 s"]),
         ("stall report --duration 1s --min-gap 1ns", &["min-gap", "100 ns to 60 s"]),
         ("watch --no-page --duration 1s --interval 1ms", &["interval", "100 ms to 1 h"]),
         ("watch --no-page --duration 1s --interval 2h", &["interval", "100 ms to 1 h"]),
-        ("stall probe --cpus 0 --duration 1s --fifo 0", &["--fifo"]),
-        ("stall probe --cpus 0 --duration 1s --fifo 100", &["--fifo"]),
+        ("stall probe --cpu 0 --duration 1s --fifo 0", &["--fifo"]),
+        ("stall probe --cpu 0 --duration 1s --fifo 100", &["--fifo"]),
     ]);
 }
 
@@ -72,7 +72,6 @@ fn workloads_and_kinds_that_are_none_are_refused() {
         ("stall report --duration 1s --source nonsense", &["--source", "nonsense"]),
         ("stall nonsense", &["nonsense"]),
         ("watch --port 65536", &["--port"]),
-        ("watch --no-page --history x", &["--no-page", "--history"]),
     ]);
     surefoot("stall report --comm").arg("").run().expect_refusal(2, &["--comm", "1 to 15 bytes"]);
     surefoot("").run().expect_code(2);

@@ -21,4 +21,6 @@ mod probe;
 mod recording;
 mod reduced;
 mod refusals;
+mod rooms;
+mod undisturbed;
 mod who;

@@ -1,14 +1,25 @@
 // @ts-check
 // Made-up checkpoints for development and checks, in the form of api/v1/checkpoints.
 
-/** @typedef {import("../src/checkpoints.ts").Checkpoints} Checkpoints */
-/** @typedef {import("../src/checkpoints.ts").Job} Job */
-/** @typedef {import("../src/checkpoints.ts").JournalEvent} JournalEvent */
+/** @typedef {import("../src/types.ts").Checkpoints} Checkpoints */
+/** @typedef {import("../src/types.ts").Job} Job */
+/** @typedef {import("../src/types.ts").JournalEntry} JournalEvent */
 
 const GIB = 2 ** 30;
 
 /** @type {Checkpoints} */
-const NOTHING = { looked_realtime_ns: null, look_ns: 0, directories: [], jobs: [], jobs_left_out: 0, is_cut: false, problems: [], problems_left_out: 0, drives: null };
+const NOTHING = { schema: 2, version: "0.1.0", looked_realtime_ns: null, look_ns: 0, directories: [], jobs: [], jobs_left_out: 0, is_cut: false, problems: [], problems_left_out: 0, drives: null };
+
+export const WHY_NOT = "No checkpoint directory is configured; start with: surefoot watch --checkpoints DIR";
+
+/**
+ * What a server says of a job.
+ * @param {string} job @param {string} rule @param {import("../src/types.ts").Severity} severity @param {string} sentence @param {number} sinceNs @param {string[]} [evidence]
+ * @returns {import("../src/types.ts").Finding}
+ */
+function finding(job, rule, severity, sentence, sinceNs, evidence = []) {
+  return { key: `checkpoint/${rule}/job/${job}`, room: "checkpoint", subject: { kind: "job", name: job }, severity, certainty: "certain", sentence, evidence, since_realtime_ns: severity === "ok" ? 0 : sinceNs };
+}
 
 /**
  * A job that takes a checkpoint every `everyS` seconds, every eighth of them durable, the last one now.
@@ -40,6 +51,9 @@ export function makeJob(name, checkpoints, everyS, nowNs) {
       durable_age_s: ageS,
       staleness_max_s: 10 * everyS,
       durable_bytes: durableBytes,
+      session_s: number * everyS,
+      checkpoint_s: number * 0.21,
+      decided: { ...decided },
     });
     if (!isDurable || number + 1 > checkpoints) continue;
     const isLost = number % 400 === 0;
@@ -51,7 +65,7 @@ export function makeJob(name, checkpoints, everyS, nowNs) {
       events.push({ event: "durable", tier: "durable", realtime_ns: doneNs, generation: number, age_s: 4, took_s: 3.8, bytes: 8 * GIB });
     }
   }
-  /** @param {number} number @param {"memory" | "durable" | "shared"} tier @returns {import("../src/checkpoints.ts").Generation} */
+  /** @param {number} number @param {"memory" | "durable" | "shared"} tier @returns {import("../src/types.ts").Generation} */
   const generation = (number, tier) => ({
     number,
     nonce: number.toString(16).padStart(16, "0"),
@@ -92,12 +106,13 @@ export function makeJob(name, checkpoints, everyS, nowNs) {
     events,
     events_left_out: 0,
     events_skipped: 0,
+    findings: [finding(name, "fresh", "ok", `A durable checkpoint from ${Math.round((nowNs - durableNs) / 1e9)} s ago (bound ${10 * everyS} s), one in memory from 0.7 s ago.`, nowNs)],
   };
 }
 
 /** @param {import("./sample.mjs").Scenario} scenario @param {number} nowNs @returns {Checkpoints} */
 export function makeCheckpoints(scenario, nowNs) {
-  if (scenario === "quiet") return { ...NOTHING, why: "nobody said where checkpoints lie; start with: surefoot watch --checkpoints DIR" };
+  if (scenario === "quiet") return { ...NOTHING, why: WHY_NOT };
   if (scenario === "replay") return { ...NOTHING, why: "a recording holds no checkpoints; look at those of a running host" };
   const directories = [
     { path: "/dev/shm", tiers: /** @type {["memory"]} */ (["memory"]), file_system: "tmpfs", free_bytes: 44 * GIB, drives: [], problem: null },
@@ -105,7 +120,7 @@ export function makeCheckpoints(scenario, nowNs) {
   ];
   const known = { ...NOTHING, looked_realtime_ns: nowNs - 1e9, directories };
   if (scenario === "reduced") return { ...known, looked_realtime_ns: nowNs };
-  const drive = { name: "nvme0n1", model: "a drive", notes: [], percent_used: { value: 12, source: "nvme_health_log" }, written_bytes: { value: 1.7e15, source: "nvme_health_log" }, rated_bytes: { value: 14.6e15, source: "rating_table" } };
+  const drive = /** @type {import("../src/types.ts").DriveWear} */ ({ device_numbers: ["259:0"], size_bytes: 3.84e12, is_rotational: false, name: "nvme0n1", model: "a drive", notes: [], percent_used: { value: 12, source: "nvme_health_log" }, written_bytes: { value: 1.7e15, source: "nvme_health_log" }, rated_bytes: { value: 14.6e15, source: "rating_table" } });
   const first = makeJob("cfd/wing", scenario === "large" ? 1199 : 90, 30, nowNs);
   if (scenario === "large") {
     const [, , durable] = first.generations;
@@ -113,7 +128,9 @@ export function makeCheckpoints(scenario, nowNs) {
     first.generations.push(...Array.from({ length: 1000 }, (_, at) => older(at)));
   }
   const late = makeJob("training", 3, 30, nowNs - 3600e9);
+  late.findings = [finding("training", "stale", "critical", "The newest durable checkpoint is 61 min old; its bound is 5 min.", nowNs - 3300e9, ["staleness_max_s is 300 in the journal", "the job holds the lock of rank 0"])];
   const hostile = makeJob("broken", 20, 30, nowNs);
+  hostile.findings = [finding("broken", "damaged", "warning", "The newest checkpoint on the SSD, number 16, is damaged; a restart takes an older one.", nowNs - 120e9, ["rank 2: <img src=x onerror=alert(1)>"])];
   hostile.is_running = false;
   hostile.generations[2] = { ...hostile.generations[2], state: "damaged", missing: "rank 2: <img src=x onerror=alert(1)>" };
   hostile.events.push({ event: "restart", realtime_ns: nowNs - 1e9, generation: null, report: "no checkpoint can be restored: \u202etxet <b>bold</b>" });

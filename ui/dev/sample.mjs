@@ -2,9 +2,9 @@
 // Made-up but plausible hosts for developing and testing the page. Never part of what users get.
 // Seeded, so that a failing browser check shows the same page again.
 
-/** @typedef {import("../src/model.ts").Snapshot} Snapshot */
-/** @typedef {import("../src/model.ts").Window} Window */
-/** @typedef {import("../src/model.ts").Gap} Gap */
+/** @typedef {import("../src/types.ts").Snapshot} Snapshot */
+/** @typedef {import("../src/types.ts").Window} Window */
+/** @typedef {import("../src/types.ts").Gap} Gap */
 /** @typedef {"small" | "large" | "quiet" | "reduced" | "replay"} Scenario */
 
 /** @param {number} seed */
@@ -49,7 +49,7 @@ export function makeHost(scenario) {
   /** Longest occurrence of each cause so far. @type {Map<string, number>} */
   const longest = new Map();
 
-  /** @returns {Snapshot["host"]} */
+  /** @returns {import("../src/types.ts").HostDescription} */
   const host = () => ({
     hostname: scenario === "large" ? "trade-17" : "sf-guest",
     kernel: scenario === "large" ? "6.12.48+deb13-amd64" : "6.18.5",
@@ -86,7 +86,7 @@ export function makeHost(scenario) {
       });
       if (cores === 2 && scenario === "small" && at % 61 === 30) {
         const stolen = Math.round(around(24e6));
-        lost.push({ kind: /** @type {any} */ ("host"), name: /** @type {any} */ ("steal"), count: 2, total_ns: stolen, max_ns: stolen, while_idle_ns: 0 });
+        lost.push({ kind: /** @type {any} */ ("hypervisor"), name: /** @type {any} */ ("steal"), count: 2, total_ns: stolen, max_ns: stolen, while_idle_ns: 0 });
         lostNs += stolen;
       }
       lost.sort((a, b) => b.total_ns - a.total_ns);
@@ -126,12 +126,13 @@ export function makeHost(scenario) {
         map_bytes: 3_100_000,
         dropped: 0,
         torn: at % 300 === 0 ? 1 : 0,
+        unreported: 0,
         self_interrupts: 0,
       },
     };
   };
 
-  /** Stalls that belong to a window. @param {number} endNs @returns {Gap[]} */
+  /** Gaps that belong to a window. @param {number} endNs @returns {Gap[]} */
   const gaps = (endNs) => {
     if (scenario === "quiet") return [];
     const many = Math.floor(random() * (cores > 2 ? 6 : 3));
@@ -148,7 +149,7 @@ export function makeHost(scenario) {
           duration_ns,
           causes: [{ kind: "softirq", name: "NET_RX", duration_ns: softirq }],
           unexplained_ns: duration_ns - softirq,
-          verdict: cores === 2 ? "host_unaccounted" : "hardware_this_core",
+          verdict: cores === 2 ? "hypervisor_unaccounted" : "hardware_this_core",
           certainty: cores === 2 ? "probable" : "cannot_tell_apart_here",
           evidence: [
             "traced intervals cover 4.0 % of the gap",
@@ -166,10 +167,10 @@ export function makeHost(scenario) {
         source: random() < 0.5 ? "timer_lateness" : "probe",
         start_ns,
         duration_ns: timer + softirq + unexplained_ns,
-        causes: [
+        causes: /** @type {Gap["causes"]} */ ([
           { kind: "softirq", name: "NET_RX", duration_ns: softirq },
           { kind: "timer", name: "local_timer", duration_ns: timer },
-        ].sort((a, b) => b.duration_ns - a.duration_ns),
+        ]).sort((a, b) => b.duration_ns - a.duration_ns),
         unexplained_ns,
         verdict: "traced",
         certainty: "certain",
@@ -240,26 +241,16 @@ export function whoEndNs(stream) {
   return endNs - (endNs % 5e9);
 }
 
-/** @param {ReturnType<typeof makeStream>} stream @param {number} ageNs @param {URLSearchParams} query @returns {Snapshot} */
+/** @param {ReturnType<typeof makeStream>} stream @param {number} ageNs @param {URLSearchParams} query @returns {Omit<Snapshot, "cost" | "headline" | "schema" | "sequence" | "version">} what the page reads of it */
 export function snapshotOf(stream, ageNs, query) {
   const kept = filterOf(stream, query);
   const { scenario, windows } = stream;
   const newest = windows.length > 0 ? windows[windows.length - 1].end_ns : 86_400e9;
-  const verdicts = /** @type {const} */ ({
-    small: ["notice", "Core 1 lost 2.9 % of the last 60 s; most of it to softirq NET_RX; one stall of 48.2 ms is probably the hypervisor's."],
-    large: ["serious", "Core 81 lost 54.3 ms in one stall that cannot be told apart here: hardware of this core; 6 other cores lost more than 1 %."],
-    quiet: ["good", "No core lost more than 0.3 % of the last 60 s, and no stall above 20 us was found."],
-    reduced: ["notice", "Interrupts are counted but not timed here; no core lost time to the hypervisor."],
-    replay: ["serious", "Core 1 lost 24.4 ms per second to the hypervisor (steal) around the middle of this recording."],
-  });
-  const [severity, sentence] = verdicts[scenario];
   return {
-    version: "0.1.0",
     mode: scenario === "replay" ? "replay" : "live",
     recording: scenario === "replay" ? "recordings/troubled host.sfr" : null,
     now_ns: Math.round(newest + ageNs),
-    age_ns: Math.round(ageNs),
-    verdict: { sentence, severity },
+    age_ns: windows.length > 0 ? Math.round(ageNs) : null,
     host: stream.host,
     capabilities: [
       { id: "stall.ledger", name: "Ledger of lost time", state: scenario === "reduced" ? "reduced" : "works", reason: scenario === "reduced" ? "no eBPF: CAP_BPF is missing" : "tp_btf programs on 26 tracepoints", remedy: scenario === "reduced" ? "run as root: sudo surefoot watch" : "" },
@@ -277,15 +268,14 @@ export function snapshotOf(stream, ageNs, query) {
             { at_ns: newest - 61e9, text: "The history's disk is full; the oldest hour was dropped." },
           ],
     who_end_ns: hasWho(scenario) ? whoEndNs(stream) : null,
-    cost: windows[windows.length - 1]?.cost ?? { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 },
-    dropped: { subscribers: 0, history_writes: scenario === "large" ? 12 : 0 },
+    dropped: { queue: 0, history: scenario === "large" ? 12 : 0, live: 0, oversized: 0, health: 0, short_gaps: 0, findings: 0, kernel: 0, torn: 0, sources: 0 },
   };
 }
 
-/** @param {ReturnType<typeof makeStream>} stream @param {URLSearchParams} query @returns {import("../src/model.ts").Report} */
+/** @param {ReturnType<typeof makeStream>} stream @param {URLSearchParams} query @returns {Pick<import("../src/types.ts").Report, "causes" | "gaps" | "gap_count">} what the page reads of it */
 export function reportOf(stream, query) {
   const kept = filterOf(stream, query);
-  /** @type {Map<string, import("../src/model.ts").ReportCause>} */
+  /** @type {Map<string, import("../src/types.ts").ReportCause>} */
   const causes = new Map();
   for (const window of kept.windows) {
     for (const core of window.cores) {
@@ -325,14 +315,14 @@ const WAKE = ["__resched_curr", "wakeup_preempt", "try_to_wake_up", "futex_wake"
 
 /**
  * Who interrupted such a host. In `large` one interrupt has 1,200 raisers with a stack of their own.
- * @param {Scenario} scenario @param {number} endNs @returns {import("../src/model.ts").WhoReport}
+ * @param {Scenario} scenario @param {number} endNs @returns {import("../src/types.ts").WhoReport}
  */
 export function makeWho(scenario, endNs) {
   const random = randomOf(11);
-  /** @param {Partial<import("../src/model.ts").Raiser>} given @returns {import("../src/model.ts").Raiser} */
+  /** @param {Partial<import("../src/types.ts").Raiser>} given @returns {import("../src/types.ts").Raiser} */
   const raiser = (given) => ({ certainty: "certain", function: "", syscall: "", comm: "(interrupt)", pid: 0, tid: 0, wakee: "", count: 1, kernel_stack: [], user_stack: [], ...given });
   const stats = { comm: "stats", pid: 6370, tid: 6374, function: "flush_tlb_func" };
-  /** @param {number} cpu @param {string} kind @param {string} name @param {string} handler @param {number} each @param {import("../src/model.ts").Raiser[]} raisers @param {Partial<import("../src/model.ts").Interrupt>} [more] */
+  /** @param {number} cpu @param {import("../src/types.ts").CauseKind} kind @param {string} name @param {string} handler @param {number} each @param {import("../src/types.ts").Raiser[]} raisers @param {Partial<import("../src/types.ts").Interrupt>} [more] */
   const interrupt = (cpu, kind, name, handler, each, raisers, more = {}) => {
     const count = raisers.reduce((sum, one) => sum + one.count, more.unknown_raisers ?? 0);
     return { cpu, kind, name, handler, count, total_ns: count * each, p50_ns: each * 0.9, p99_ns: each * 2.4, max_ns: each * 6, share_of_lost_ppm: Math.min(900_000, count * each * 0.02), detail: [], raisers, unknown_raisers: 0, advice: [], ...more };
@@ -377,7 +367,7 @@ export function makeWho(scenario, endNs) {
     ],
     notices: [{ at_ns: endNs - 12e9, text: "process 6392 (stats) ended; its stacks of later records have no names" }],
     missing: scenario === "large" ? ["user stacks of 3 threads end early: their program has no frame pointers"] : [],
-    cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, self_interrupts: 0 },
+    cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 },
   };
 }
 

@@ -7,6 +7,7 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 import { makeCheckpoints } from "./checkpoints.mjs";
+import { makeOverview, makePast } from "./overview.mjs";
 import { hasWho, makeStream, makeWho, reportOf, snapshotOf, whoEndNs } from "./sample.mjs";
 
 const CSP =
@@ -56,16 +57,30 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
       response.on("close", () => listeners.delete(response));
       return;
     }
-    const unknown = [...url.searchParams.keys()].find((name) => !["cpu", "kind", "min_us", "range_s"].includes(name));
-    if (unknown) {
-      response.statusCode = 400;
-      response.end(JSON.stringify({ error: `unknown parameter '${unknown}'` }));
+    const refuse = (/** @type {number} */ status, /** @type {string} */ error) => {
+      response.statusCode = status;
+      response.setHeader("Content-Type", "application/json");
+      response.end(JSON.stringify({ error }));
+    };
+    const isPast = url.pathname === "/api/v1/history";
+    const known = isPast ? ["from_s", "to_s", "resolution"] : ["cpu", "kind", "min_us", "range_s"];
+    const unknown = [...url.searchParams.keys()].find((name) => !known.includes(name));
+    if (unknown) return refuse(400, `unknown parameter '${unknown}'`);
+    if (isPast) {
+      if (scenario === "quiet") return refuse(404, "no history is kept; start with a history file to keep one");
+      const [fromS, toS] = ["from_s", "to_s"].map((name) => Number(url.searchParams.get(name)));
+      const resolution = url.searchParams.get("resolution") === "second" ? "second" : "minute";
+      if ((toS - fromS) / (resolution === "second" ? 1 : 60) > 4000) return refuse(400, "the answer would be longer than 64 MiB; ask for a shorter time between from_s and to_s");
+      response.setHeader("Content-Type", "application/json");
+      response.end(JSON.stringify(makePast(scenario, fromS, toS, resolution, Date.now() / 1000)));
       return;
     }
     const age = (Date.now() - newestAtMs) * 1e6;
     const body =
       url.pathname === "/api/v1/snapshot"
         ? snapshotOf(stream, age, url.searchParams)
+        : url.pathname === "/api/v1/overview"
+        ? makeOverview(stream, age)
         : url.pathname === "/api/v1/report"
           ? reportOf(stream, url.searchParams)
           : url.pathname === "/api/v1/who"

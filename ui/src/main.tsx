@@ -1,72 +1,43 @@
-// The page: wires the parts together and starts the feed.
+// The page: wires the parts and begins to ask.
 
 import { effect } from "@preact/signals";
 import { render } from "preact";
-import { followCheckpoints } from "./checkpoint_feed.ts";
-import { Causes } from "./components/causes.tsx";
-import { Checkpoints } from "./components/checkpoints.tsx";
-import { Cores } from "./components/cores.tsx";
-import { FilterBar } from "./components/filters.tsx";
-import { ConnectionError, Header, Notices, Verdict } from "./components/header.tsx";
-import { LoopGaps } from "./components/loops.tsx";
-import { Stalls } from "./components/stalls.tsx";
-import { Timeline } from "./components/timeline.tsx";
-import { Capabilities, Completeness, Cost } from "./components/trust.tsx";
-import { Who } from "./components/who.tsx";
-import { followFilters, start } from "./feed.ts";
-import { publishColours } from "./palette.ts";
-import { connection, meta, readAddress, theme, view } from "./state.ts";
+import { openAddress } from "./address.ts";
+import { AddressProblems, ConnectionError, Header } from "./components/header.tsx";
+import * as overviewFeed from "./overview/feed.ts";
+import { PAST_NAMES } from "./past.ts";
+import { startPolling } from "./poller.ts";
+import { connection, overview, pastProblems } from "./state.ts";
 import "./styles/base.css";
 import "./styles/layout.css";
 import "./styles/header.css";
-import "./styles/filters.css";
-import "./styles/timeline.css";
+import "./styles/controls.css";
 import "./styles/tables.css";
-import "./styles/trust.css";
-import "./styles/who.css";
-import "./styles/checkpoints.css";
+import "./styles/findings.css";
+import { theme } from "./theme.ts";
+import { listenerOf, questionsOf, shownView, viewProblems, views } from "./view.ts";
+import { VIEWS } from "./views.ts";
 
 function App() {
-  const known = meta.value;
+  const Shown = shownView.value?.component;
   return (
     <>
       <a class="skip" href="#main">
         Skip to the numbers
       </a>
       <Header />
-      <main id="main">
+      <main id="main" tabIndex={-1}>
         <ConnectionError />
-        {known && view.value === "checkpoints" ? (
-          <Checkpoints />
-        ) : known ? (
-          <>
-            <Verdict />
-            <Notices />
-            <FilterBar />
-            <Timeline />
-            <div class="pair">
-              <Causes />
-              <Cores />
-            </div>
-            <Who />
-            <LoopGaps />
-            <Stalls />
-            <div class="pair even">
-              <Cost />
-              <Completeness />
-            </div>
-            <Capabilities />
-          </>
-        ) : (
-          connection.value.phase === "loading" && <p class="boot">Loading the last minutes of this host.</p>
-        )}
+        <AddressProblems />
+        {overview.value && Shown ? <Shown /> : connection.value.phase === "loading" && <p class="boot">Asking what is known of this host.</p>}
       </main>
       <footer class="muted">
-        <span class="untrusted">Surefoot {known?.version ?? ""}</span>
-        <a href="api/v1/snapshot">snapshot</a>
-        <a href="api/v1/report">report</a>
-        <a href="api/v1/who">who</a>
-        <a href="api/v1/checkpoints">checkpoints</a>
+        <span class="untrusted">Surefoot {overview.value?.version ?? ""}</span>
+        {VIEWS.flatMap(({ documents }) => documents).map((name) => (
+          <a key={name} href={`api/v1/${name}`}>
+            {name}
+          </a>
+        ))}
         <a href="metrics">metrics</a>
         <span>This page asks no other server than the one it came from.</span>
       </footer>
@@ -75,17 +46,15 @@ function App() {
 }
 
 effect(() => {
-  const root = document.documentElement;
-  root.dataset.theme = theme.value;
-  publishColours(root, theme.value);
+  document.documentElement.dataset.theme = theme.value;
 });
-addEventListener("popstate", readAddress);
 
 const root = document.getElementById("app");
 if (root) {
+  views.value = VIEWS;
+  const names = ["view", ...PAST_NAMES, "finding", ...VIEWS.flatMap(({ parameters }) => parameters ?? [])];
+  openAddress(names, [viewProblems, pastProblems, ...VIEWS.flatMap(({ problems }) => problems ?? [])]);
   root.replaceChildren();
   render(<App />, root);
-  followFilters();
-  followCheckpoints();
-  void start();
+  startPolling([...overviewFeed.questions, ...VIEWS.flatMap(questionsOf)], [overviewFeed.listener, ...VIEWS.map(listenerOf)]);
 }

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeCheckpoints, makeJob } from "../dev/checkpoints.mjs";
-import { agesOf, cornersFrom, durableSince, eventWords, isFailure, marksOf, markWords, nearest, placeWords, verdictOf, type Job, type JournalEvent } from "../src/checkpoints.ts";
-import { verifyCommand } from "../src/command.ts";
+import { makeJob } from "../dev/checkpoints.mjs";
 import { day, moment } from "../src/format.ts";
-import { agePath, ageScale, lanePath, timeOf, xOf, type Strip } from "../src/strip.ts";
-import { parseView, withView } from "../src/url.ts";
+import { verifyCommand } from "../src/rooms/checkpoint/command.ts";
+import { agesOf, cornersFrom, eventWords, isFailure, marksOf, markWords, nearest, placeWords } from "../src/rooms/checkpoint/journal.ts";
+import { journalsOf } from "../src/rooms/checkpoint/past.ts";
+import { agePath, ageScale, lanePath, timeOf, xOf, type Strip } from "../src/rooms/checkpoint/strip.ts";
+import type { Job, JournalEntry, PastRecord } from "../src/types.ts";
 
 const NOW = 1_700_000_000e9;
 
@@ -20,15 +21,20 @@ test("a decision is told as a sentence with its reasons", () => {
     what: "Into memory, 2.00 GiB in 210 ms.",
     why: "Because the durable copy is 30 s old; every 240 s wastes least.",
   });
-  const failed: JournalEvent = { ...decision, generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
+  const failed: JournalEntry = { ...decision, generation: null, failure: "cannot write /dev/shm/x: No space left on device (os error 28)" };
   assert.equal(eventWords(failed).what, "Into memory, but it could not be saved: cannot write /dev/shm/x: No space left on device (os error 28).");
   assert.ok(isFailure(failed) && !isFailure(decision));
   assert.equal(eventWords({ ...decision, place: "skip", generation: null }).what, "None taken.");
   assert.equal(placeWords("constructor"), "To constructor", "a word of the server is no key of an object's own");
   assert.equal(placeWords("a_new_place"), "To a new place");
   assert.equal(eventWords({ event: "durable", tier: "shared", realtime_ns: 0, generation: 3, age_s: 5, took_s: 4, bytes: 2 ** 30 }).what, "It is in the shared directory: 1.00 GiB written in 4.0 s.");
-  assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as JournalEvent).what, "Something that this page does not know.");
-  const none: JournalEvent = { event: "restart", realtime_ns: 0, generation: null, report: "there was no checkpoint" };
+  assert.equal(eventWords({ event: "unheard_of", realtime_ns: 1 } as unknown as JournalEntry).what, "An event that this page does not know.");
+  const asked: JournalEntry = { event: "asked", realtime_ns: 0, place: "memory", reasons: ["it pays"], asked_count: 7, durable_age_s: 1, session_s: 1 };
+  assert.deepEqual(eventWords(asked), { what: "The job asked whether a checkpoint pays (7 times): into memory.", why: "Because it pays." });
+  assert.equal(eventWords({ ...asked, place: "skip", asked_count: 1 }).what, "The job asked whether a checkpoint pays: none pays.");
+  const none: JournalEntry = { event: "restart", realtime_ns: 0, generation: null, report: "there was no checkpoint" };
+  assert.equal(eventWords(none).what, "The job began without a checkpoint.");
+  assert.equal(eventWords({ ...none, report: "all are lost" }).what, "The job asked for its newest checkpoint; none could be read.");
   assert.ok(!isFailure(none) && isFailure({ ...none, report: "no checkpoint can be restored: all are lost" }));
 });
 
@@ -52,7 +58,7 @@ test("the line of ages rises with time and falls when a copy lands", () => {
   assert.deepEqual(agesOf(job({ events: [], generations: [] }), NOW), [], "nothing is known");
   const stale = agesOf(job({ events: [] }), NOW);
   assert.ok(stale.length >= 2 && stale.at(-1)!.ageS > 0, "copies without a journal still have an age");
-  const failing = job({ events: job().events.map((event): JournalEvent => (event.event === "durable" ? { event: "not_durable", tier: "durable", realtime_ns: event.realtime_ns, generation: event.generation, why: "x" } : event)), generations: [] });
+  const failing = job({ events: job().events.map((event): JournalEntry => (event.event === "durable" ? { event: "not_durable", tier: "durable", realtime_ns: event.realtime_ns, generation: event.generation, why: "x" } : event)), generations: [] });
   assert.ok(agesOf(failing, NOW).at(-1)!.ageS > 2600, "what did not become durable makes nothing younger");
 });
 
@@ -67,20 +73,6 @@ test("what is there and what was there are marks, each once", () => {
   assert.equal(near?.number, 90);
   assert.match(markWords(near!, NOW), /^Checkpoint 90 in memory, .*: complete$/);
   assert.equal(nearest(marks, NOW, "shared"), null);
-});
-
-test("the sentence about a job says the worst", () => {
-  assert.equal(verdictOf(job(), NOW).severity, "good");
-  assert.match(verdictOf(job(), NOW).sentence, /^A durable checkpoint from 60 s ago \(bound 5 min\), one in memory from 0.7 s ago\.$/);
-  const late = verdictOf(job(), NOW + 900e9);
-  assert.equal(late.severity, "serious");
-  assert.match(late.sentence, /older than its bound of 5 min/);
-  assert.equal(verdictOf(job({ is_running: false }), NOW + 900e9).severity, "good", "a job that is over takes no newer ones");
-  const none = job({ durable_realtime_ns: null, generations: [] });
-  assert.match(verdictOf(none, NOW).sentence, /No durable checkpoint/);
-  assert.equal(durableSince(none), none.state?.began_realtime_ns);
-  const [broken] = makeCheckpoints("small", NOW).jobs;
-  assert.match(verdictOf(broken, NOW).sentence, /newest checkpoint on the SSD, number 16, is damaged/);
 });
 
 test("the strip keeps a thousand generations in a few short paths", () => {
@@ -102,12 +94,21 @@ test("the command names every directory as a shell needs it", () => {
   assert.equal(verifyCommand(["/dev/shm/a", "/scratch/it's here"]), "surefoot checkpoint verify /dev/shm/a '/scratch/it'\\''s here'");
 });
 
-test("the view lives in the address beside the filters", () => {
-  assert.equal(parseView("?view=checkpoints&cpu=1"), "checkpoints");
-  assert.equal(parseView("?view=nonsense"), "lost-time");
-  assert.equal(withView("", "checkpoints"), "?view=checkpoints");
-  assert.equal(withView("?cpu=1", "checkpoints"), "?view=checkpoints&cpu=1");
-  assert.equal(withView("?cpu=1", "lost-time"), "?cpu=1");
+test("the history's records give each job its journal, and other records are counted", () => {
+  const subject = { kind: "job", name: "b" } as const;
+  const record = (change: Partial<PastRecord>): PastRecord => ({ room: "checkpoint", kind: "journal", subject, at_realtime_ns: 5, body: { event: "restart", generation: null, report: "" }, ...change });
+  const { jobs, others } = journalsOf([
+    record({ at_realtime_ns: 9 }),
+    record({ subject: { kind: "job", name: "a" } }),
+    record({ body: { event: "restart", generation: 3, report: "", realtime_ns: 2 } }),
+    record({ room: "stall" }),
+    record({ body: null }),
+    record({ body: { seen: "gone" } }),
+    record({ body: { seen: "journal", job: "b", entries: [{ event: "restart", generation: null, report: "", realtime_ns: 4 }, 7] } }),
+    record({ subject: { kind: "drive", name: "nvme0n1" } }),
+  ]);
+  assert.deepEqual(jobs.map(({ name, entries }) => [name, ...entries.map((entry) => entry.realtime_ns)]), [["a", 5], ["b", 2, 4, 9]], "by name and time");
+  assert.equal(others, 3);
 });
 
 test("times of today have no date", () => {

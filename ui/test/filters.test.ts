@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { commandLine, shellWord } from "../src/command.ts";
+import { queryOf, type Given } from "../src/address.ts";
 import { formatCpuList, parseCpuList } from "../src/cpulist.ts";
-import { KINDS } from "../src/model.ts";
-import { defaults, parseQuery, toQuery, type Filters } from "../src/url.ts";
+import { commandLine } from "../src/rooms/stall/command.ts";
+import { changeTo, defaults, filtersOf, momentOf, momentText, type Filters } from "../src/rooms/stall/filters.ts";
+import { KINDS } from "../src/rooms/stall/words.ts";
+import { shellWord } from "../src/shell.ts";
+
+const NAMES = ["cpu", "kind", "min_us", "range_s"];
+const givenOf = (query: string): Given => Object.fromEntries(new URLSearchParams(query));
+const toQuery = (filters: Filters, base: Filters) => queryOf({}, changeTo(filters, base), NAMES);
+const parseQuery = (query: string, base: Filters) => filtersOf(givenOf(query), base);
 
 const live = defaults("live", 20_000);
 
@@ -53,7 +60,7 @@ test("what cannot be used is left out and said", () => {
 test("the command says the same as the filters", () => {
   assert.equal(
     commandLine({ cpus: [0, 1], kinds: ["timer", "softirq"], minUs: 20, rangeS: 60 }, null, 20),
-    "surefoot stall report --cpus 0,1 --kinds timer,softirq --min-gap 20us --duration 60s",
+    "surefoot stall report --cpu 0,1 --kinds timer,softirq --min-gap 20us --duration 60s",
   );
   assert.equal(commandLine({ ...live, minUs: 1000 }, null, 20), "surefoot stall report --min-gap 1ms --duration 60s");
   assert.equal(commandLine({ ...live, minUs: 0.5 }, null, 20), "surefoot stall report --min-gap 500ns --duration 60s");
@@ -65,11 +72,11 @@ test("the command of a recording names what was chosen and nothing else", () => 
   assert.equal(commandLine(whole, "a.sfr", 100), "surefoot stall replay a.sfr");
   assert.equal(
     commandLine({ cpus: [0, 1, 2], kinds: ["timer"], minUs: 250, rangeS: 0 }, "a.sfr", 100),
-    "surefoot stall replay a.sfr --cpus 0-2 --kinds timer --min-gap 250us",
+    "surefoot stall replay a.sfr --cpu 0-2 --kinds timer --min-gap 250us",
   );
 });
 
-test("the plain address shows every stall that was looked for", () => {
+test("the plain address shows every gap that was looked for", () => {
   const slow = defaults("live", 100_000);
   assert.equal(parseQuery("", slow).filters.minUs, 100);
   assert.equal(toQuery({ ...slow, minUs: 20 }, slow), "?min_us=20");
@@ -81,4 +88,17 @@ test("a file name cannot become another command", () => {
   assert.equal(commandLine(live, "a b.sfr", 20), "surefoot stall replay 'a b.sfr'");
   assert.equal(shellWord("x'; rm -rf ~ #"), "'x'\\''; rm -rf ~ #'");
   assert.match(commandLine(live, "--help", 20), / \.\/--help$/);
+});
+
+test("a chosen place survives the way through the address to the millisecond", () => {
+  const { moment, problems } = momentOf({ at: "12@1700000000.25" });
+  assert.deepEqual([moment, problems], [{ cpu: 12, realtimeNs: 1_700_000_000.25e9 }, []]);
+  assert.equal(momentText({ cpu: 12, realtimeNs: 1_700_000_000.25e9 }), "12@1700000000.25");
+  assert.equal(momentText({ cpu: 0, realtimeNs: 1_700_000_000e9 + 123_456_789 }), "0@1700000000.123");
+  assert.deepEqual(momentOf({}), { moment: null, problems: [] });
+  for (const at of ["", "1", "1@", "@5", "1@5@6", "-1@5", "1@1e9", "1@<b>"]) {
+    const read = momentOf({ at });
+    assert.equal(read.moment, null, at);
+    assert.match(read.problems[0], /is not a core and a time such as/);
+  }
 });

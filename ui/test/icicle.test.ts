@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BOXES_MAX, follow, framesOf, frameKey, groupsOf, layoutOf, MAX_DEPTH, pathTo, search, treeOf, type FrameNode } from "../src/icicle.ts";
+import { BOXES_MAX, follow, framesOf, frameKey, groupsOf, layoutOf, MAX_DEPTH, pathTo, search, treeOf, type FrameNode } from "../src/rooms/stall/icicle.ts";
 import { makeWho } from "../dev/sample.mjs";
-import type { Raiser } from "../src/model.ts";
+import type { Raiser } from "../src/types.ts";
 
 const raiser = (count: number, kernel_stack: string[], more: Partial<Raiser> = {}): Raiser => ({
   certainty: "certain",

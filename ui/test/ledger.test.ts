@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeHost, makeWho } from "../dev/sample.mjs";
-import { History, MAX_CAUSES, MAX_GAPS, MAX_WINDOWS } from "../src/history.ts";
-import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCompleteness, sumCores, sumCost, total } from "../src/ledger.ts";
-import { kindIndex, type Gap, type Window } from "../src/model.ts";
+import { History, MAX_CAUSES, MAX_GAPS, MAX_WINDOWS } from "../src/rooms/stall/history.ts";
+import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCompleteness, sumCores, sumCost, total } from "../src/rooms/stall/ledger.ts";
+import { kindIndex } from "../src/rooms/stall/words.ts";
+import type { Gap, Window } from "../src/types.ts";
 
 const all = coreFilter([]);
 
 function gap(cpu: number, start_ns: number, duration_ns: number, more: Partial<Gap> = {}): Gap {
-  const plain = { causes: [], unexplained_ns: duration_ns, verdict: "undetermined", certainty: "probable", evidence: [] };
+  const plain: Omit<Gap, "cpu" | "source" | "start_ns" | "duration_ns"> = { causes: [], unexplained_ns: duration_ns, verdict: "undetermined", certainty: "probable", evidence: [] };
   return { cpu, source: "probe", start_ns, duration_ns, ...plain, ...more };
 }
 
 function emptyWindow(end_ns: number): Window {
-  const cost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, self_interrupts: 0 };
+  const cost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 };
   return { start_ns: end_ns - 1e9, end_ns, cores: [], untimed: [], completeness: [], cost };
 }
 
@@ -69,7 +70,7 @@ test("windows, gaps and names have limits, and what goes is counted", () => {
 
   const window = emptyWindow(start + 100e9);
   const lost = Array.from({ length: MAX_CAUSES + 100 }, (_, at) => ({
-    kind: "kernel_thread",
+    kind: "kernel_thread" as const,
     name: `thread-${at}`,
     count: 1,
     total_ns: 10,
@@ -86,7 +87,7 @@ test("windows, gaps and names have limits, and what goes is counted", () => {
 test("gaps pass by core, length, time, and by a cause inside or the verdict", () => {
   const gaps = [
     gap(0, 10e9, 50_000, { causes: [{ kind: "timer", name: "", duration_ns: 1 }] }),
-    gap(1, 20e9, 10_000_000, { verdict: "host_unaccounted" }),
+    gap(1, 20e9, 10_000_000, { verdict: "hypervisor_unaccounted" }),
     gap(1, 30e9, 5_000),
   ];
   const pick = (cpus: number[], kinds: Parameters<typeof kindMask>[0], minNs: number, fromNs = 0, toNs = Infinity) =>
@@ -95,7 +96,7 @@ test("gaps pass by core, length, time, and by a cause inside or the verdict", ()
   assert.deepEqual(pick([], [], 20_000), [20, 10]);
   assert.deepEqual(pick([0], [], 0), [10]);
   assert.deepEqual(pick([], ["timer"], 0), [10]);
-  assert.deepEqual(pick([], ["host"], 0), [20]);
+  assert.deepEqual(pick([], ["hypervisor"], 0), [20]);
   assert.deepEqual(pick([], [], 0, 15e9, 25e9), [20]);
 });
 
@@ -119,7 +120,7 @@ test("cost and completeness are summed, memory is not", () => {
 
 test("interrupts pass by core and kind, costliest first, and tasks that nobody raised stay out", () => {
   const { interrupts } = makeWho("small", 1e9);
-  const task = { ...interrupts[0], kind: "preemption", name: "rustc", total_ns: 9e9, raisers: [], advice: [] };
+  const task = { ...interrupts[0], kind: "preemption" as const, name: "rustc", total_ns: 9e9, raisers: [], advice: [] };
   const shown = filterInterrupts([task, ...interrupts], all, []);
   assert.equal(shown.length, interrupts.length);
   assert.ok(shown.every((one, at) => at === 0 || one.total_ns <= shown[at - 1].total_ns));

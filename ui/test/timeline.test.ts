@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeHost } from "../dev/sample.mjs";
-import { History } from "../src/history.ts";
-import { kindMask, sumCores, coreFilter } from "../src/ledger.ts";
-import { KINDS } from "../src/model.ts";
-import { contrast, heatColour, heatLevel, kindColour, unexplainedColour } from "../src/palette.ts";
-import { cellsOf, columnAt, columnsOf, kindOfLayer, layerOf, LAYERS, niceCeil, scaleOf, ticks } from "../src/timeline.ts";
+import { History } from "../src/rooms/stall/history.ts";
+import { kindMask, sumCores, coreFilter } from "../src/rooms/stall/ledger.ts";
+import { KINDS } from "../src/rooms/stall/words.ts";
+import { contrast, heatColour, heatLevel, kindColour, unexplainedColour } from "../src/rooms/stall/palette.ts";
+import { cellsOf, columnAt, columnsOf, kindOfLayer, layerOf, LAYERS, niceCeil, scaleOf } from "../src/rooms/stall/timeline.ts";
+import { ticks } from "../src/axis.ts";
 
 function filled(scenario: "small" | "large", windows: number): History {
   const host = makeHost(scenario);

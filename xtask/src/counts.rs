@@ -18,6 +18,12 @@ impl Counts {
     }
 }
 
+impl std::fmt::Display for Counts {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
 /// What a runner has said so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Said {

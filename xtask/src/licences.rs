@@ -23,7 +23,7 @@ const PERMISSIVE: &[&str] = &[
 ];
 
 /// Licences of programs that only build the page; nothing of them is shipped.
-const BUILD_TOOLS: &[&str] = &["BlueOak-1.0.0", "CC-BY-4.0", "MPL-2.0", "Python-2.0"];
+const BUILD_TOOLS: &[&str] = &["BlueOak-1.0.0", "CC-BY-4.0", "MPL-2.0", "PSF-2.0", "Python-2.0"];
 
 /// The packages of the page whose code is shipped inside it.
 const SHIPPED_IN_PAGE: &[&str] = &["preact", "@preact/signals", "@preact/signals-core", "uplot"];

@@ -9,6 +9,7 @@ mod layers;
 mod licences;
 mod links;
 mod page;
+mod rooms;
 mod rust_text;
 mod spdx;
 mod suite;
@@ -27,6 +28,7 @@ cargo xtask COMMAND
   licences  the licence of every dependency
   tidy      the house rules that a text search can check
   links     the links between the documents
+  rooms     which files a new room touches outside its own folders
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
   soak      10,000 seeded runs of checkpoints that are killed and go bad
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         "licences" => suite::one(&workspace, "licences", licences::check),
         "tidy" => suite::one(&workspace, "tidy", tidy::check),
         "links" => suite::one(&workspace, "links", links::check),
+        "rooms" => suite::one(&workspace, "rooms", rooms::check),
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
         "soak" => suite::soak(&workspace),

@@ -5,7 +5,9 @@ pub fn before_tests(text: &str) -> &str {
     let mut at = 0;
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
-        let opens_tests = lines.peek().is_some_and(|next| next.trim_start().starts_with("mod "));
+        // A module in a file of its own may be declared among the others.
+        let opens_tests =
+            lines.peek().is_some_and(|next| next.trim_start().starts_with("mod ") && !next.trim_end().ends_with(';'));
         if line.trim() == "#[cfg(test)]" && opens_tests {
             return &text[..at];
         }
@@ -127,6 +129,12 @@ mod tests {
         for text in ["/* a", "\"a", "r##\"a\"#", "'\\", "é // ü", "'é' x"] {
             code_only(text);
         }
+    }
+
+    #[test]
+    fn what_follows_the_declaration_of_a_module_for_tests_is_not_cut_off() {
+        let text = "#[cfg(test)]\nmod schema;\nmod server;\n";
+        assert_eq!(before_tests(text), text);
     }
 
     #[test]

@@ -37,6 +37,8 @@ const COMPLETE: &[&str] = &[
     "python3",
     "mpicc",
     "mpirun",
+    "gfortran",
+    "cargo-deny",
     "npm",
     "bpftrace",
     "perf",
@@ -255,6 +257,14 @@ fn what_only_some_tests_need_may_be_missing() {
     assert!(said.contains("could not be installed before"), "{said}");
     assert_eq!(machine.log().len(), calls, "a second try was not asked for");
 
+    // Without root and sudo it is left out, and not remembered as not to be had.
+    let machine = Machine::without(DEBIAN, &["gfortran"]);
+    machine.program("id", "echo 1000");
+    let (code, said) = machine.setup("test");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("gfortran is missing") && said.contains("(apt-get install gfortran)"), "{said}");
+    assert!(machine.log().is_empty() && !machine.path("target/setup-unavailable").exists());
+
     let machine = Machine::without(UBUNTU, &["chromium"]);
     let (code, said) = machine.setup("test");
     assert!(code == 0 && said.contains("only as a snap"), "{said}");
@@ -271,6 +281,55 @@ fn what_only_some_tests_need_may_be_missing() {
     let (code, said) = machine.setup("test");
     assert!(code == 0 && said.contains("no nodejs of version 20"), "{said}");
     assert_eq!(machine.log(), Vec::<String>::new());
+}
+
+#[test]
+fn what_no_distribution_has_is_brought_below_target_once() {
+    let bring = |pip_works: bool, cargo_works: bool| {
+        let machine = Machine::without(DEBIAN, &["cargo-deny"]);
+        // The environment's own Python runs pip, and knows the library afterwards.
+        let own = "case $* in *pip*) echo \"$*\" >>\"$MACHINE/log\" ;; esac";
+        machine.write_program(&machine.path("own-python"), if pip_works { own } else { "exit 1" });
+        machine.program(
+            "python3",
+            r#"[ "$2" != "import reedsolo" ] || exit 1
+               [ "$2" != venv ] || { mkdir -p "$3/bin" && ln -s "$MACHINE/own-python" "$3/bin/python3"; }"#,
+        );
+        machine.program(
+            "cargo",
+            &format!(
+                r#"[ "$1" = install ] || {{ echo 'cargo 1.95.0'; exit; }}
+                   echo "cargo $*" >>"$MACHINE/log"
+                   {cargo_works} && mkdir -p "$MACHINE/target/tools/bin" "$MACHINE/target/tools/build" &&
+                       ln -s "$MACHINE/bin/sh" "$MACHINE/target/tools/bin/cargo-deny""#
+            ),
+        );
+        machine
+    };
+    let machine = bring(true, true);
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("installing reedsolo") && said.contains("building cargo-deny"), "{said}");
+    assert!(!said.contains("not run"), "{said}");
+    let log = machine.log();
+    assert!(log.len() == 2 && log[0].contains("python-tools.txt") && log[1].contains("--locked"), "{log:?}");
+    assert!(!machine.path("target/tools/build").exists(), "what only building needs does not stay");
+    assert_eq!(machine.setup("test"), (0, String::new()));
+
+    let machine = bring(false, false);
+    let (code, said) = machine.setup("test");
+    for name in ["reedsolo", "cargo-deny"] {
+        assert!(
+            said.contains(&format!("{name} could not be installed; what needs it will be counted as not run")),
+            "{said}"
+        );
+    }
+    assert_eq!((code, machine.log().len()), (0, 1), "{said}");
+    let (code, said) = machine.setup("test");
+    assert_eq!((code, machine.log().len()), (0, 1), "a second try was not asked for: {said}");
+    assert_eq!(said.matches("could not be installed before").count(), 2, "{said}");
+
+    // Running needs neither.
+    assert_eq!(bring(false, false).setup("run"), (0, String::new()));
 }
 
 #[test]

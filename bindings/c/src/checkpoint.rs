@@ -421,7 +421,7 @@ pub unsafe extern "C" fn surefoot_checkpoint_restart(
     })
 }
 
-/// As surefoot_checkpoint_restart, for who does not know how long the regions were when they were saved: they go where
+/// As surefoot_checkpoint_restart, for programs that do not know the lengths of the saved regions: they go where
 /// the placer says for each checkpoint that is tried, and registered memory is left alone. Collective.
 ///
 /// # Safety

@@ -61,7 +61,7 @@ const PIECES_MAX: usize = 1 << 20;
 ///
 /// Where there were more or fewer, regions are found by their names: the parts that the old ranks saved under a name, in
 /// the order of the ranks, are one array of which each rank here gets as much as it registered, if that is all of it;
-/// what all of them had, of one length and the same content, everybody gets. A routed file of old rank r comes to rank
+/// what all of them had, of one length and the same content, everybody gets. A routed file of old rank r goes to rank
 /// r mod the number of ranks, and from ranks that are no more as NAME.rank-00007. Anything else is refused by name.
 ///
 /// `left_out` is NULL, or what the names of regions begin with that are not brought back where the numbers differ.

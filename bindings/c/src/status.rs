@@ -1,4 +1,4 @@
-//! What a call comes to, as a number; the one place where errors become numbers.
+//! The result of a call, as a number; the one place where errors become numbers.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -111,7 +111,7 @@ fn keep_text(text: CString) {
     let _ = LAST.try_with(|last| last.replace(text));
 }
 
-/// The border: runs what a call from C does, turns what it comes to into a number, and lets no panic pass.
+/// The border: runs what a call from C does, turns its result into a number, and lets no panic pass.
 pub(crate) fn border(work: impl FnOnce() -> Result<SurefootStatus, Failure>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(status)) => return status as c_int,

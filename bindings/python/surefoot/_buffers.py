@@ -191,7 +191,7 @@ def _dtype_of(text: str) -> Any:
     try:
         named = numpy.dtype([field(entry) for entry in json.loads(text)] if text.startswith("[") else text)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(f"{text!r} is no type of NumPy: {error}") from None
+        raise ValueError(f"{text!r} is not a NumPy type: {error}") from None
     if named.hasobject:
         raise ValueError(f"{text!r} holds Python objects")
     return named
@@ -257,7 +257,7 @@ def _made_tensor(raw: bytearray, layout: Layout) -> Any:
     torch = _imported("torch")
     dtype: Optional[Any] = getattr(torch, layout.dtype, None)
     if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"{layout.dtype!r} is no type of PyTorch")
+        raise ValueError(f"{layout.dtype!r} is not a PyTorch type")
     if _count(layout.shape) * torch.empty((), dtype=dtype).element_size() != len(raw):
         raise ValueError(f"{len(raw)} bytes are not {layout}")
     return torch.frombuffer(raw, dtype=dtype).reshape(layout.shape) if raw else torch.empty(layout.shape, dtype=dtype)

@@ -264,7 +264,7 @@ class Checkpoint:
 
         Where there were more or fewer ranks, arrays are found by their names: the parts that the old ranks saved under
         a name, in the order of the ranks, are one array of which each rank here gets as much as it protects, if that is
-        all of it; what all of them had, with the same content, everybody gets. A routed file of old rank r comes to
+        all of it; what all of them had, with the same content, everybody gets. A routed file of old rank r goes to
         rank r mod the number of ranks, and from ranks that are no more as `NAME.rank-00007`. Anything else is refused
         by name. Shapes and types are not looked at: bytes go where bytes were. States are left alone; `open_resized`
         has them.

@@ -146,7 +146,7 @@ def group_of(given: Any) -> Optional[Group]:
         if kind is not None and isinstance(given, kind):
             return TorchGroup(given)
     raise ArgumentError(
-        f"a {type(given).__name__} is no group; give an mpi4py communicator, torch.distributed, a process group of "
+        f"a {type(given).__name__} is not a group; give an mpi4py communicator, torch.distributed, a process group of "
         "it, or a surefoot.Group"
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a save or a restart came to."""
+"""The result of a save or a restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACES = ("nowhere", "memory", "both", "durable")
 
 @dataclass(frozen=True)
 class Saved:
-    """What a save came to. It is true where a checkpoint was taken."""
+    """The result of a save. It is true where a checkpoint was taken."""
 
     generation: Optional[int]
     """The number of the checkpoint, None where none was taken."""

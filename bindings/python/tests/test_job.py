@@ -52,7 +52,7 @@ class Jobs(Tiers):
             self.open(partner=False).close()
         with self.assertRaisesRegex(surefoot.OptionError, "0.*is not possible: complete checkpoints"):
             self.open(durable=self.ssd, durable_keep=0)
-        with self.assertRaisesRegex(surefoot.OptionError, "name a memory, a durable or a shared directory"):
+        with self.assertRaisesRegex(surefoot.OptionError, "no checkpoint directory configured"):
             self.open(memory=None)
 
     def test_names_that_cannot_be_one_are_refused(self) -> None:
@@ -71,7 +71,7 @@ class Jobs(Tiers):
         for settings in [{"rank": 0, "ranks": 2}, {"ranks": 2}, {"world_size": 2}]:
             with self.assertRaisesRegex(surefoot.ArgumentError, "cannot work alone.*mpi4py"):
                 self.open(**settings)
-        with self.assertRaisesRegex(surefoot.ArgumentError, "a int is no group"):
+        with self.assertRaisesRegex(surefoot.ArgumentError, "a int is not a group"):
             self.open(group=3)
 
     def test_the_same_job_twice_is_refused(self) -> None:

@@ -96,7 +96,7 @@ impl Config {
             partner: false,
             parity: None,
             policy: Policy::Surefoot(Surefoot::default()),
-            health_file: PathBuf::from("/run/surefoot/health.json"),
+            health_file: PathBuf::from(surefoot_model::Health::FILE),
             drive_file: Some(PathBuf::from(DriveReport::FILE)),
         }
     }
@@ -124,16 +124,13 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("shared.every", "copy every Nth checkpoint that goes to the SSD, whatever the age; `none` for by age alone"),
     ("endurance.rated_bytes", "bytes that the drive is rated for"),
     ("endurance.written_bytes", "bytes that were written to it so far"),
-    ("endurance.remaining_years", "years until the wished end of its life"),
-    (
-        "endurance.wa_factor",
-        "how much more it writes to its flash than under the workload that its rating is meant for",
-    ),
+    ("endurance.remaining_years", "years until the end of its planned life"),
+    ("endurance.wa_factor", "write amplification here over that of the workload that its rating is for"),
     ("policy", "surefoot, paper, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD"),
     ("memory_mtbf_s", "seconds between failures that memory survives"),
     ("durable_mtbf_s", "seconds between failures that only the SSD survives"),
     ("staleness_max_s", "how old the durable copy may get"),
-    ("priority", "staleness or endurance: what goes first where the drive cannot bear both"),
+    ("priority", "staleness or endurance: which bound wins when the drive cannot keep both"),
     ("health_file", "where the host's health is published"),
     ("drive_file", "where the wear of the host's drives is published; `none` to read nothing"),
 ];

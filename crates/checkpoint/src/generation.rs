@@ -182,7 +182,7 @@ pub(crate) fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) 
     let (prelude, text) = bytes.split_at_checked(PRELUDE_BYTES).ok_or("it is shorter than a manifest's first line")?;
     let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
     if prelude[..6] != magic[..6] {
-        return Err("it is no manifest".into());
+        return Err("it is not a manifest".into());
     }
     if prelude[6..8] != magic[6..] {
         let version = String::from_utf8_lossy(&prelude[6..8]).into_owned();
@@ -220,7 +220,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
             Err(format!("the name {name:.20}... is longer than {NAME_BYTES_MAX} bytes"))
         }
         _ if !name.bytes().all(is_allowed) => {
-            Err(format!("the name {name:?} has other signs than letters, digits, ._-:/[]"))
+            Err(format!("the name {name:?} has characters other than letters, digits and ._-:/[]"))
         }
         _ if name.split('/').any(|part| part.is_empty() || part == "." || part == "..") => {
             Err(format!("the name {name:?} has a part that is empty, '.' or '..'"))
@@ -262,7 +262,7 @@ mod tests {
             bytes[at] = byte;
             Manifest::from_bytes(&bytes).unwrap_err()
         };
-        assert!(with(0, b'X').contains("no manifest"));
+        assert!(with(0, b'X').contains("not a manifest"));
         assert!(with(7, b'9').contains("version \"09\""), "{}", with(7, b'9'));
         assert!(with(10, 0xFF).contains("bytes"));
         assert!(with(30, 0).contains("checksum"));

@@ -1,5 +1,5 @@
-//! Checkpoints that survive: to memory at memory speed, to the SSD as often as its endurance allows, and back through
-//! whatever went bad meanwhile.
+//! Checkpoints that survive: in memory at memory speed, on the SSD as often as its endurance allows, verified and repaired
+//! on restore.
 //!
 //! # Invariants
 //! - What was reported as written comes back bit by bit, or its loss is reported; what fails its checks is never

@@ -2,7 +2,7 @@
 //!
 //! The waste of two tiers is C1/t1 + C2/t2 + l1 t1/2 + l2 t2/2 (module [`interval`]). The
 //! durable interval has two bounds: the drive bears one every size/B seconds, where B is what may still be written per
-//! second until the wished end of its life; and the user may bound the age of the durable copy. Where both cannot be kept
+//! second until the end of its planned life; and the user may bound the age of the durable copy. Where both cannot be kept
 //! the trade is shown.
 
 use crate::controller::{Drive, YEAR_S, interval};
@@ -89,7 +89,7 @@ impl Bound {
 pub struct Plan {
     /// What would waste least if the drive bore everything and no age were bounded.
     pub unbounded: Outcome,
-    /// What keeps the drive to the wished end of its life.
+    /// What keeps the drive to the end of its planned life.
     pub endurance: Option<Outcome>,
     /// What keeps the durable copy as young as wished.
     pub staleness: Option<Outcome>,

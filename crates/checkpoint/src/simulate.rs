@@ -137,7 +137,7 @@ impl std::str::FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, String> {
         Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
             let names = Kind::ALL.map(Kind::name);
-            format!("'{text}' is no policy; there are {}", names.join(", "))
+            format!("'{text}' is not a policy; there are {}", names.join(", "))
         })
     }
 }

@@ -1,7 +1,8 @@
 //! The command line.
 
-use crate::checkpoint::options::CheckpointCommand;
 use crate::ecc::options::EccCommand;
+use crate::history::options::HistoryOptions;
+use crate::rooms::{RoomCommand, RoomOptions};
 use crate::units::{parse_duration, parse_ns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -17,8 +18,8 @@ pub const PORT_DEFAULT: u16 = 7077;
 /// Stacks that a raising core takes per second unless another number is named.
 pub const STACKS_PER_S: u64 = 5_000;
 
-/// Keeps a Linux server's work going through hardware trouble: shows where the time of every core goes, to what, and
-/// how sure that is.
+/// Keeps a Linux server's work going through hardware trouble: shows how much time each core lost, to what, and how sure
+/// that is; keeps checkpoints, and verifies and repairs them.
 #[derive(Parser)]
 #[command(name = "surefoot", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 110)]
 pub struct Arguments {
@@ -28,38 +29,41 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
+    /// Show live what is happening on this host, here and as a web page on 127.0.0.1. Attaching, and
+    /// detaching, sends some 250 interrupts each to every busy core once; with --who some 450.
     Watch(WatchOptions),
-    /// Lost time: probe a core, report on all, record and replay.
+    /// Lost time: probe cores, name who interrupts them, audit their isolation, report, record and replay.
     Stall {
         #[command(subcommand)]
         command: StallCommand,
     },
-    /// Error-correcting codes: which faults of the memory they cover.
+    /// Show what was lost, found and done over any past range, from the history that watch keeps.
+    History(HistoryOptions),
+    /// Error-correcting codes: which DRAM faults they correct, detect or miss.
     Ecc {
         #[command(subcommand)]
         command: EccCommand,
     },
-    /// Checkpoints: look at them, check, repair and restore them, protect other files, plan and simulate.
-    Checkpoint {
-        #[command(subcommand)]
-        command: CheckpointCommand,
-    },
-    /// Which capabilities work on this host, which do not, and why.
+    /// The commands of single rooms.
+    #[command(flatten)]
+    Room(RoomCommand),
+    /// Show which capabilities work on this host, which do not, and why.
     Status(StatusOptions),
 }
 
 #[derive(Subcommand)]
 pub enum StallCommand {
-    /// Spin on cores and explain every gap. Takes the cores completely for as long as it runs.
+    /// Spin on cores and explain every gap. Uses the cores completely while it runs.
     Probe(ProbeOptions),
-    /// Name what interrupts a core, who raised it, and what to change.
+    /// Name what interrupts a core, who raised it, and what to change. Attaching, and detaching, sends some 450 interrupts
+    /// each to every busy core once.
     Who(WhoOptions),
-    /// Is a core really isolated? Each check with value, wish, command and measured evidence.
+    /// Check whether cores are really isolated. Each check: actual, expected, fix, evidence.
     Audit(AuditOptions),
-    /// Watch for a while, then print the ledger of each core.
+    /// Watch for a while, then print the ledger of each core. Attaching, and detaching, sends some 250 interrupts each to
+    /// every busy core once.
     Report(ReportOptions),
-    /// Watch for a while and write everything seen into a file.
+    /// Watch for a while and write every event into a file.
     Record(RecordOptions),
     /// Print the report of a recording; on any machine, without privilege.
     Replay(ReplayOptions),
@@ -73,7 +77,8 @@ pub struct CpuList(pub Vec<CpuId>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KindList(pub Vec<CauseKind>);
 
-fn cpu_list(text: &str) -> Result<CpuList, String> {
+/// Reads a list of cores.
+pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     let cpus = cpus::parse_list(text).map_err(|error| error.to_string())?;
     if cpus.is_empty() { Err("name at least one core, such as 1 or 0-3,8".into()) } else { Ok(CpuList(cpus)) }
 }
@@ -85,8 +90,9 @@ fn kind_list(text: &str) -> Result<KindList, String> {
 fn sentinel(text: &str) -> Result<SentinelConfig, String> {
     const FORM: &str = "write the core, or the core and the share of time in percent, such as 0 or 0:10";
     let (cpu, duty) = text.split_once(':').unwrap_or((text, "10"));
-    let cpu = cpu.parse().map_err(|_| format!("'{cpu}' is no core; {FORM}"))?;
-    let duty_percent = duty.trim_end_matches('%').parse().map_err(|_| format!("'{duty}' is no percentage; {FORM}"))?;
+    let cpu = cpu.parse().map_err(|_| format!("'{cpu}' is not a core; {FORM}"))?;
+    let duty_percent =
+        duty.trim_end_matches('%').parse().map_err(|_| format!("'{duty}' is not a percentage; {FORM}"))?;
     if !(1..=100).contains(&duty_percent) {
         return Err(format!("{duty_percent} % is outside 1 to 100 %; {FORM}"));
     }
@@ -129,18 +135,18 @@ impl From<Source> for SourceChoice {
 #[derive(Args, Clone)]
 pub struct What {
     /// Cores to watch, such as 1 or 0-3,8. Tasks that preempt each other there count as lost time [default: all online]
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpus: Option<CpuList>,
-    /// Count as lost what preempts this process
+    #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: Option<CpuList>,
+    /// Count time in which other tasks preempt this process as lost
     #[arg(long, value_name = "PID", conflicts_with = "comm", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// Count as lost what preempts threads of this name
+    /// Count time in which other tasks preempt threads of this name as lost
     #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
     /// Name who interrupts these cores, which must be among those watched; needs eBPF and BTF
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub who: Option<CpuList>,
-    /// Spin on this core for a share of the time (default 10 %) to find stops of the whole machine, such as SMIs
+    /// Spin on this core for a share of the time (default 10 %) to find gaps on all cores at once, such as SMIs
     #[arg(long, value_name = "CORE[:PERCENT]", value_parser = sentinel)]
     pub sentinel: Option<SentinelConfig>,
     /// Report gaps from this length on
@@ -149,12 +155,14 @@ pub struct What {
     /// Where the numbers come from
     #[arg(long, value_enum, default_value_t)]
     pub source: Source,
+    #[command(flatten)]
+    pub rooms: RoomOptions,
 }
 
 impl What {
     /// The workload that preemption is counted against.
     pub fn workload(&self) -> Workload {
-        match (self.pid, &self.comm, &self.cpus) {
+        match (self.pid, &self.comm, &self.cpu) {
             (Some(pid), ..) => Workload::Processes(vec![pid]),
             (None, Some(comm), _) => Workload::Comm(comm.clone()),
             (None, None, Some(_)) => Workload::Cores,
@@ -178,29 +186,26 @@ pub struct WatchOptions {
     /// Length of a window
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
-    /// Stop after this time [default: at Ctrl-C]
+    /// Stop after this time [default: run until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Port of the web page on 127.0.0.1; 0 takes any free one
+    /// Port of the web page on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = PORT_DEFAULT)]
     pub port: u16,
-    /// No web page, no API, no history
+    /// Serve no web page, no API and no metrics; still keep the history and health.json
     #[arg(long)]
     pub no_page: bool,
     /// Keep the history in this file [default: /var/lib/surefoot/history.db as root, none otherwise]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_page")]
+    #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
     /// Keep no history
     #[arg(long, conflicts_with = "history")]
     pub no_history: bool,
-    /// Directory for health.json [default: /run/surefoot as root, none otherwise]
+    /// Write health.json into this directory [default: /run/surefoot as root, none otherwise]
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
-    /// Show the checkpoints in this directory on the page: of a tier, of a job, or anything above; may be repeated
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_page", "replay"])]
-    pub checkpoints: Vec<PathBuf>,
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "pid", "comm", "who", "sentinel", "history"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "RoomOptions"])]
     pub replay: Option<PathBuf>,
     /// JSON lines instead of the live table
     #[arg(long)]
@@ -251,8 +256,8 @@ pub struct ReplayOptions {
     #[command(flatten)]
     pub filter: Filter,
     /// Print only these cores
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpus: Option<CpuList>,
+    #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: Option<CpuList>,
     /// Print only gaps from this length on
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
     pub min_gap: Option<u64>,
@@ -264,9 +269,9 @@ pub struct ReplayOptions {
 #[derive(Args)]
 pub struct ProbeOptions {
     /// Cores to spin on, such as 1 or 2-3
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpus: CpuList,
-    /// How long
+    #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: CpuList,
+    /// How long to spin
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
     /// Report gaps longer than this
@@ -285,10 +290,10 @@ pub struct ProbeOptions {
 
 #[derive(Args)]
 pub struct WhoOptions {
-    /// The core, or several, such as 1 or 2-3
-    #[arg(long, value_name = "LIST", value_parser = cpu_list, required_unless_present = "replay")]
+    /// Cores to watch, such as 1 or 2-3
+    #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list, required_unless_present = "replay")]
     pub cpu: Option<CpuList>,
-    /// The process whose work matters there: what preempts it counts as lost time
+    /// The process that works there: count time in which other tasks preempt it as lost
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// How long to watch
@@ -297,7 +302,7 @@ pub struct WhoOptions {
     /// Take no stacks of the raisers: cheaper for them
     #[arg(long)]
     pub no_stacks: bool,
-    /// Stacks that each raising core takes per second; beyond it only names
+    /// Stacks that each raising core takes per second at most; raisers beyond that are only named
     #[arg(long, value_name = "NUMBER", default_value_t = STACKS_PER_S)]
     pub stacks_per_s: u64,
     /// Write the raisers' stacks into this file, folded, for flame-graph tools
@@ -307,14 +312,14 @@ pub struct WhoOptions {
     /// slices, 256 MiB at most
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write what was found into this file, to be replayed on any machine; with what --trace needs only when that is
-    /// small (20,000 slices and arrivals)
+    /// Write the result into this file, to be replayed on any machine; includes what --trace needs when that is 20,000
+    /// slices and arrivals or fewer
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
     /// Replace the recording if it exists
     #[arg(long, requires = "record")]
     pub force: bool,
-    /// Print what a recording holds, as it was printed then; on any machine, without privilege
+    /// Print a recording exactly as it was printed live; on any machine, without privilege
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "duration", "no_stacks", "stacks_per_s"])]
     pub replay: Option<PathBuf>,
     /// JSON lines: one per kind of interrupt and core
@@ -325,9 +330,9 @@ pub struct WhoOptions {
 #[derive(Args)]
 pub struct AuditOptions {
     /// Cores that are meant to be isolated, such as 1 or 1-3
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub cpus: CpuList,
-    /// Look at a recorded tree with proc, sys, dev and etc instead of this host; nothing is measured then
+    #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: CpuList,
+    /// Audit a recorded tree with proc, sys, dev and etc instead of this host, without measuring
     #[arg(long, value_name = "DIRECTORY")]
     pub root: Option<PathBuf>,
     /// How long to measure
@@ -353,6 +358,40 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// Each command under its whole name.
+    fn commands<'a>(command: &'a clap::Command, before: &str, all: &mut Vec<(String, &'a clap::Command)>) {
+        for command in command.get_subcommands() {
+            let name = format!("{before} {}", command.get_name());
+            commands(command, &name, all);
+            all.push((name, command));
+        }
+    }
+
+    #[test]
+    fn cores_are_named_by_one_option_whose_former_spelling_is_hidden() {
+        let root = Arguments::command();
+        let mut all = Vec::new();
+        commands(&root, "surefoot", &mut all);
+        let mut with_cores = Vec::new();
+        for (name, command) in all {
+            for argument in command.get_arguments() {
+                assert_ne!(argument.get_long(), Some("cpus"), "{name}");
+                if argument.get_long() == Some("cpu") {
+                    assert_eq!(argument.get_all_aliases(), Some(vec!["cpus"]), "{name}");
+                    assert_eq!(argument.get_visible_aliases(), Some(vec![]), "{name}");
+                    with_cores.push(name.clone());
+                }
+            }
+        }
+        with_cores.sort();
+        let stall =
+            ["audit", "probe", "record", "replay", "report", "who"].map(|name| format!("surefoot stall {name}"));
+        let others = ["surefoot history", "surefoot watch"].map(str::to_owned);
+        let mut expected = [&others[..], &stall[..]].concat();
+        expected.sort();
+        assert_eq!(with_cores, expected);
     }
 
     #[test]

@@ -10,21 +10,24 @@ use surefoot_hostfs::{Root, Unsupported, signals};
 use surefoot_model::CpuId;
 use surefoot_stall::audit::{self, Finding, State};
 
-/// What stands before a boot option in a finding's command.
+/// What stands before a boot option in a finding's fix.
 const BOOT_OPTION: &str = "boot option";
 
 /// A line of `--json`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "check")]
-struct CheckLine<'a> {
+pub struct CheckLine<'a> {
     cpu: CpuId,
     name: &'a str,
     state: &'a str,
     /// What is there now; when it cannot be checked, the reason.
-    value: &'a str,
-    wished: &'a str,
+    actual: &'a str,
+    expected: &'a str,
+    /// Why that is expected.
     why: &'a str,
-    command: &'a str,
+    /// Commands for a root shell, or the boot option; empty when nothing is to be done.
+    fix: &'a str,
     evidence: &'a str,
     source: &'a str,
 }
@@ -35,10 +38,10 @@ impl<'a> From<&'a Finding> for CheckLine<'a> {
             cpu: finding.cpu,
             name: finding.name,
             state: finding.state.as_str(),
-            value: &finding.value,
-            wished: &finding.wished,
+            actual: &finding.actual,
+            expected: &finding.expected,
             why: finding.why,
-            command: &finding.command,
+            fix: &finding.fix,
             evidence: &finding.evidence,
             source: finding.source,
         }
@@ -58,9 +61,10 @@ pub fn run(options: &AuditOptions) -> anyhow::Result<Outcome> {
     if root.is_host() && !options.json && io::stderr().is_terminal() {
         eprintln!("measuring for {:?}; Ctrl-C ends it early", options.duration);
     }
-    let findings = audit::run(&root, &options.cpus.0, options.duration, stop)?;
+    let findings = audit::run(&root, &options.cpu.0, options.duration, stop)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
+        output::stream(&mut out, "stall audit")?;
         findings.iter().try_for_each(|finding| output::line(&mut out, &CheckLine::from(finding)))?;
     } else {
         out.write_all(text(&findings).as_bytes())?;
@@ -128,7 +132,7 @@ impl Check<'_> {
     fn commands(&self) -> Vec<&str> {
         let mut commands: Vec<&str> = Vec::new();
         for finding in &self.findings {
-            for command in finding.command.lines() {
+            for command in finding.fix.lines() {
                 if !commands.contains(&command) {
                     commands.push(command);
                 }
@@ -176,12 +180,12 @@ fn text(findings: &[Finding]) -> String {
     for check in &fixes {
         text += &format!("\nFIX {} ({})\n", check.name(), check.cores());
         let first = check.findings[0];
-        field(&mut text, "now", &check.each(|finding| &finding.value));
-        field(&mut text, "wished", &check.each(|finding| &finding.wished));
+        field(&mut text, "actual", &check.each(|finding| &finding.actual));
+        field(&mut text, "expected", &check.each(|finding| &finding.expected));
         field(&mut text, "why", &[first.why.to_owned()]);
         field(&mut text, "evidence", &check.each(|finding| &finding.evidence));
         field(&mut text, "source", &[first.source.to_owned()]);
-        field(&mut text, "do", &check.commands());
+        field(&mut text, "fix", &check.commands());
     }
     if !unknown.is_empty() {
         text += "\nCannot be checked:\n";
@@ -202,7 +206,7 @@ fn field(text: &mut String, name: &str, lines: &[impl AsRef<str>]) {
 }
 
 fn short(text: &mut String, check: &Check<'_>, with_evidence: bool) {
-    *text += &format!("  {} ({}): {}\n", check.name(), check.cores(), check.alike(|finding| &finding.value));
+    *text += &format!("  {} ({}): {}\n", check.name(), check.cores(), check.alike(|finding| &finding.actual));
     let evidence = check.alike(|finding| &finding.evidence);
     if with_evidence && evidence != audit::RECORDED {
         *text += &format!("      {evidence}\n");
@@ -237,16 +241,16 @@ fn closing(fixes: &[Check<'_>]) -> String {
 mod tests {
     use super::*;
 
-    fn finding(cpu: u32, name: &'static str, state: State, value: &str, command: &str) -> Finding {
+    fn finding(cpu: u32, name: &'static str, state: State, actual: &str, fix: &str) -> Finding {
         Finding {
             cpu: CpuId(cpu),
             name,
             state,
-            value: value.to_owned(),
-            wished: "0".to_owned(),
+            actual: actual.to_owned(),
+            expected: "0".to_owned(),
             why: "because",
-            command: command.to_owned(),
-            evidence: format!("{value} seen"),
+            fix: fix.to_owned(),
+            evidence: format!("{actual} seen"),
             source: "a manual",
         }
     }
@@ -267,22 +271,22 @@ mod tests {
             "Isolation of cores 1-3: 3 checks, 2 with something to fix, 1 that cannot be made\n\
              \n\
              FIX nohz_full (cores 1-2)\n  \
-             now       none\n  \
-             wished    0\n  \
+             actual    none\n  \
+             expected  0\n  \
              why       because\n  \
              evidence  none seen\n  \
              source    a manual\n  \
-             do        only a boot option helps: nohz_full=1-3\n\
+             fix       only a boot option helps: nohz_full=1-3\n\
              \n\
              FIX idle (cores 1-2)\n  \
-             now       core 1: C6\n            \
+             actual    core 1: C6\n            \
              core 2: C1E\n  \
-             wished    0\n  \
+             expected  0\n  \
              why       because\n  \
              evidence  core 1: C6 seen\n            \
              core 2: C1E seen\n  \
              source    a manual\n  \
-             do        echo 1 > a\n            \
+             fix       echo 1 > a\n            \
              echo 1 > b\n\
              \n\
              Cannot be checked:\n  \

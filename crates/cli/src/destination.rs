@@ -27,7 +27,7 @@ impl Destination {
             let kind = found.file_type();
             anyhow::ensure!(
                 found.is_file() || kind.is_char_device(),
-                "{option}: {} is no file that can be written; name a regular file",
+                "{option}: {} is not a file that can be written; name a regular file",
                 path.display()
             );
         }

@@ -1,6 +1,6 @@
 //! `surefoot ecc coverage`; `surefoot ecc verilog` is in its own file.
 
-mod cells;
+pub mod cells;
 mod chart;
 pub mod options;
 mod shard_file;
@@ -40,6 +40,7 @@ pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
         std::fs::write(path, chart::svg(&cells)).with_context(|| format!("--chart {}", path.display()))?;
     }
     if options.json {
+        output::stream(&mut out, "ecc coverage")?;
         cells.iter().try_for_each(|cell| output::line(&mut out, &cell.line()))?;
     } else if options.csv {
         csv(&mut out, &cells)?;

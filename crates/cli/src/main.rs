@@ -7,10 +7,14 @@ mod checkpoint;
 mod destination;
 mod ecc;
 mod exit;
+mod history;
 mod output;
 mod probe;
 mod record;
 mod report;
+mod rooms;
+#[cfg(test)]
+mod schema;
 mod settle;
 mod status;
 mod table;
@@ -29,7 +33,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
-        Command::Checkpoint { command } => checkpoint::run(&command),
+        Command::History(options) => history::run(&options),
+        Command::Room(command) => command.run(),
         Command::Ecc { command: EccCommand::Coverage(options) } => ecc::run(&options),
         Command::Ecc { command: EccCommand::Verilog(options) } => ecc::verilog::run(&options),
         Command::Stall { command } => match command {

@@ -1,5 +1,7 @@
-//! The JSON lines of reports: stable names, units in the names.
+//! The JSON lines of reports: stable names, units in the names. `docs/guide/json.md` describes them, and
+//! `docs/schema/lines.json` is made from the types.
 
+use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_model::{
@@ -7,17 +9,41 @@ use surefoot_model::{
     Report, SelfCost, Untimed, WhoReport,
 };
 
+/// The first line of every stream.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "stream")]
+pub struct Stream<'a> {
+    /// The version of the lines; docs/guide/json.md says what changes it.
+    schema: u32,
+    /// The version of Surefoot that wrote the stream.
+    version: &'a str,
+    /// The command whose lines follow. A recording gives the lines of the report, so `stall record`, `stall replay` and
+    /// `watch --replay` say `stall report`.
+    command: &'a str,
+}
+
 /// A line of a report.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line<'a> {
+pub enum Line<'a> {
+    /// The host, and the range of the report.
     Host {
         #[serde(flatten)]
         host: &'a HostDescription,
+        /// `CLOCK_MONOTONIC`.
         start_ns: u64,
+        /// `CLOCK_MONOTONIC`.
         end_ns: u64,
+        start_realtime_ns: u64,
+        start_realtime: String,
+        end_realtime_ns: u64,
+        end_realtime: String,
     },
+    /// The ledger of a core over the whole range.
     Core(Core<'a>),
+    /// One of the longest gaps.
     Gap(&'a Gap),
     Completeness(&'a Completeness),
     Untimed(&'a Untimed),
@@ -27,6 +53,7 @@ enum Line<'a> {
     Interrupt(&'a Interrupt),
     Loop(&'a LoopSummary),
     LoopGap(&'a LoopGap),
+    /// What a watch for raisers joined, dropped and cost; its last line.
     Who {
         duration_ns: u64,
         joined_count: u64,
@@ -43,7 +70,8 @@ enum Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Core<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Core<'a> {
     cpu: CpuId,
     wall_ns: u64,
     idle_ns: u64,
@@ -56,7 +84,8 @@ struct Core<'a> {
 }
 
 #[derive(Serialize)]
-struct LostRow<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LostRow<'a> {
     kind: surefoot_model::CauseKind,
     name: &'a str,
     count: u64,
@@ -75,10 +104,15 @@ pub fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
+/// Writes the first line of the stream of this command.
+pub fn stream(out: &mut impl Write, command: &str) -> io::Result<()> {
+    line(out, &Stream { schema: surefoot_daemon::SCHEMA, version: env!("CARGO_PKG_VERSION"), command })
+}
+
 /// Writes a report; of its causes those that `wanted` picks.
 pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> bool) -> io::Result<()> {
     if let Some(host) = &report.host {
-        line(out, &Line::Host { host, start_ns: report.start_ns, end_ns: report.end_ns })?;
+        line(out, &host_line(host, report))?;
     }
     for core in report.cores() {
         core_line(out, &core, &wanted)?;
@@ -96,6 +130,21 @@ pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> b
         line(out, &Line::Notice(notice))?;
     }
     line(out, &Line::Cost(&report.cost))
+}
+
+fn host_line<'a>(host: &'a HostDescription, report: &Report) -> Line<'a> {
+    let (start_ns, end_ns) = (report.start_ns, report.end_ns);
+    let [start_realtime_ns, end_realtime_ns] =
+        [start_ns, end_ns].map(|at_ns| at_ns.saturating_add_signed(host.realtime_offset_ns));
+    Line::Host {
+        host,
+        start_ns,
+        end_ns,
+        start_realtime_ns,
+        start_realtime: rfc3339(start_realtime_ns),
+        end_realtime_ns,
+        end_realtime: rfc3339(end_realtime_ns),
+    }
 }
 
 fn core_line(out: &mut impl Write, core: &CoreLedger, wanted: impl Fn(&Lost) -> bool) -> io::Result<()> {

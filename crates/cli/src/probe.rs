@@ -16,8 +16,9 @@ const LONGEST_KEPT: usize = 10;
 
 /// The closing line of `--json`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "summary")]
-struct SummaryLine<'a> {
+pub struct SummaryLine<'a> {
     duration_ns: u64,
     threshold_ns: u64,
     gap_count: u64,
@@ -31,7 +32,9 @@ struct SummaryLine<'a> {
 }
 
 #[derive(Serialize)]
-struct CoreLine {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "ProbedCore"))]
+pub struct CoreLine {
     cpu: CpuId,
     gap_count: u64,
     gap_total_ns: u64,
@@ -90,7 +93,7 @@ fn summary_line(summary: &ProbeSummary) -> SummaryLine<'_> {
 pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
     let config = ProbeConfig {
-        cpus: options.cpus.0.clone(),
+        cpus: options.cpu.0.clone(),
         duration: options.duration,
         threshold_ns: options.threshold,
         fifo_priority: options.fifo,
@@ -101,11 +104,13 @@ pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
         eprintln!("spinning for {:?}; Ctrl-C ends it early", options.duration);
     }
     let mut out = io::BufWriter::new(io::stdout());
+    // Written with the first line, so that a refusal leaves stdout empty.
+    let mut is_open = false;
     let mut broken = None;
     let mut longest: Vec<Gap> = Vec::new();
     let summary = probe::run(&Root::host(), config, stop, |gap| {
         if options.json {
-            if let Err(error) = output::gap(&mut out, gap) {
+            if let Err(error) = open(&mut out, &mut is_open).and_then(|()| output::gap(&mut out, gap)) {
                 // Nobody reads any more: end the loops and say so below.
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
                 broken.get_or_insert(error);
@@ -118,12 +123,18 @@ pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
         return Err(error.into());
     }
     if options.json {
+        open(&mut out, &mut is_open)?;
         output::line(&mut out, &summary_line(&summary))?;
     } else {
         out.write_all(text(&summary, &longest).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// Begins the stream, once.
+fn open(out: &mut impl Write, is_open: &mut bool) -> io::Result<()> {
+    if std::mem::replace(is_open, true) { Ok(()) } else { output::stream(out, "stall probe") }
 }
 
 fn keep_longest(longest: &mut Vec<Gap>, gap: &Gap) {

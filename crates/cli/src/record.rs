@@ -2,34 +2,35 @@
 
 use crate::args::{RecordOptions, ReplayOptions};
 use crate::exit::Outcome;
-use crate::report;
+use crate::rooms::Summary;
+use crate::{report, settle};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use surefoot_hostfs::{Root, signals};
-use surefoot_model::{CpuId, Event, Report};
+use surefoot_hostfs::Root;
+use surefoot_model::{CpuId, Event};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, Some(options.duration))?;
-    let stop = signals::stop_flag()?;
-    let mut collector = report::start(&root, &options.what, options.interval)?;
+    // It starts this process anew, which would find its own file there.
+    settle::settle_for(&options.what, &root);
     let existing = if options.force { Existing::Replace } else { Existing::Refuse };
     let mut writer = Writer::create(&options.output, existing)?;
-    let mut sum = Report::default();
-    report::collect(&mut collector, options.duration, stop, |event| {
+    let mut sum = Summary::default();
+    report::collect(&root, &options.what, options.interval, options.duration, |event| {
         writer.append(&event)?;
-        // A frame a window: what was seen survives the end of this process.
-        if matches!(event, Event::Window(_) | Event::Who(_)) {
+        // A frame a window or look: what was seen survives the end of this process.
+        if event.comes_to_ns().is_some() || matches!(event, Event::Who(_)) {
             writer.flush()?;
         }
         sum.add(&event);
         Ok(())
     })?;
     let written = writer.finish()?;
-    report::print(&mut io::stdout().lock(), &sum, &options.filter, options.json)?;
+    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
     eprintln!("{} events in {} ({} bytes)", written.events, options.output.display(), written.bytes);
     Ok(Outcome::Done)
 }
@@ -51,8 +52,8 @@ pub fn read(path: &Path, mut each: impl FnMut(Event)) -> anyhow::Result<Outcome>
 }
 
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
-    let mut sum = Report::default();
-    let cores: Option<BTreeSet<CpuId>> = options.cpus.as_ref().map(|cpus| cpus.0.iter().copied().collect());
+    let mut sum = Summary::default();
+    let cores: Option<BTreeSet<CpuId>> = options.cpu.as_ref().map(|cpus| cpus.0.iter().copied().collect());
     let is_wanted = |cpu: CpuId| cores.as_ref().is_none_or(|cores| cores.contains(&cpu));
     let outcome = read(&options.file, |mut event| {
         match &mut event {
@@ -66,6 +67,6 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
         }
         sum.add(&event);
     })?;
-    report::print(&mut io::stdout().lock(), &sum, &options.filter, options.json)?;
+    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
     Ok(outcome)
 }

@@ -1,20 +1,20 @@
 //! `surefoot stall report`.
 
-use crate::args::{CpuList, Filter, ReportOptions, STACKS_PER_S, What};
+use crate::args::{Filter, ReportOptions, STACKS_PER_S, What};
 use crate::exit::Outcome;
-use crate::{output, settle, table, who};
+use crate::rooms::{self, Summary};
+use crate::{output, table, who};
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::Root;
 use surefoot_model::{CauseKind, Event, Lost, Report};
 use surefoot_stall::who::WhoConfig;
-use surefoot_stall::{Collector, Config, LONGEST_RUN, THRESHOLD_RANGE_NS, WINDOW_RANGE};
+use surefoot_stall::{Config, LONGEST_RUN, THRESHOLD_RANGE_NS, WINDOW_RANGE};
 
 /// The collector's configuration from the command line.
 pub fn config(what: &What, window: Duration) -> Config {
     Config {
-        cpus: what.cpus.clone().unwrap_or_default().0,
+        cpus: what.cpu.clone().unwrap_or_default().0,
         window,
         gap_threshold_ns: what.min_gap,
         workload: what.workload(),
@@ -29,16 +29,6 @@ pub fn config(what: &What, window: Duration) -> Config {
             timeline: false,
         }),
     }
-}
-
-/// Keeps this process off the watched cores; where all are watched, off those whose interrupts are traced back.
-pub fn settle(what: &What, root: &Root) {
-    let named = |list: &Option<CpuList>| list.clone().unwrap_or_default().0;
-    let who = named(&what.who);
-    let mut cores = named(&what.cpus);
-    cores.extend(&who);
-    let leaves_none = surefoot_stall::allowed_cores().iter().all(|cpu| cores.contains(cpu));
-    settle::settle(if leaves_none { &who } else { &cores }, root);
 }
 
 /// Refuses a process that is not there: its preemptions could never be seen.
@@ -69,33 +59,35 @@ pub fn check_times(what: &What, interval: Duration, duration: Option<Duration>) 
     Ok(())
 }
 
-/// Starts watching, from cores that are not watched where there are any.
-pub fn start(root: &Root, what: &What, window: Duration) -> anyhow::Result<Collector> {
-    let config = config(what, window).checked(root)?;
-    settle(what, root);
-    Ok(Collector::start(root, config)?)
-}
-
-/// Calls `each` for every event until the time is over or the user stops it.
+/// Starts the sources, and calls `each` for every event until the time is over or the user stops it.
 pub fn collect(
-    collector: &mut Collector,
+    root: &Root,
+    what: &What,
+    window: Duration,
     duration: Duration,
-    stop: &AtomicBool,
     mut each: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let sources = rooms::sources(root, what, window)?;
+    let statistics = sources.statistics();
+    let running = rooms::start(sources, &statistics, Some(duration))?;
     let start = Instant::now();
     let progress = io::stderr().is_terminal();
-    collector.opening().into_iter().try_for_each(&mut each)?;
-    while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
+    while let Some(events) = running.next_turn() {
         if progress {
             eprint!("\r{:.0} of {:.0} s", start.elapsed().as_secs_f64(), duration.as_secs_f64());
         }
-        collector.next_window(stop)?.into_iter().try_for_each(&mut each)?;
+        events.into_iter().try_for_each(&mut each)?;
     }
     if progress {
         eprint!("\r\x1b[K");
     }
-    collector.closing().into_iter().try_for_each(&mut each)
+    if statistics.dropped() > 0 {
+        eprintln!(
+            "surefoot: {} events were dropped because they came faster than they were taken",
+            statistics.dropped()
+        );
+    }
+    Ok(())
 }
 
 /// Prints a report as the user asked for it.
@@ -107,6 +99,8 @@ pub fn print(out: &mut impl Write, report: &Report, filter: &Filter, json: bool)
         found
     });
     if json {
+        // The lines of a recording are those of the report that was live.
+        output::stream(out, "stall report")?;
         output::report(out, report, wanted)?;
         return who.map_or(Ok(()), |found| output::who(out, &found));
     }
@@ -119,13 +113,11 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     check_process(&options.what, &root)?;
     let window = options.duration.clamp(WINDOW_RANGE.0, Duration::from_secs(1));
     check_times(&options.what, window, Some(options.duration))?;
-    let stop = signals::stop_flag()?;
-    let mut collector = start(&root, &options.what, window)?;
-    let mut report = Report::default();
-    collect(&mut collector, options.duration, stop, |event| {
-        report.add(&event);
+    let mut sum = Summary::default();
+    collect(&root, &options.what, window, options.duration, |event| {
+        sum.add(&event);
         Ok(())
     })?;
-    print(&mut io::stdout().lock(), &report, &options.filter, options.json)?;
+    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
     Ok(Outcome::Done)
 }

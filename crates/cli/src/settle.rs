@@ -3,6 +3,7 @@
 //! Keeping off is not enough: a core on which this process has run keeps its translations for a while, and each piece
 //! of memory that the process gives back would interrupt that core. So it keeps off and then starts itself anew.
 
+use crate::args::{CpuList, What};
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,4 +27,14 @@ pub fn settle(watched: &[CpuId], root: &Root) {
     }
     // It only returns when it fails; then watching goes on here, at the price of an interrupt now and then.
     let _ = Command::new("/proc/self/exe").args(env::args_os().skip(1)).env(ALLOWED, allowed).exec();
+}
+
+/// Keeps this process off the watched cores; where all are watched, off those whose interrupts are traced back.
+pub fn settle_for(what: &What, root: &Root) {
+    let named = |list: &Option<CpuList>| list.clone().unwrap_or_default().0;
+    let who = named(&what.who);
+    let mut cores = named(&what.cpu);
+    cores.extend(&who);
+    let leaves_none = surefoot_stall::allowed_cores().iter().all(|cpu| cores.contains(cpu));
+    settle(if leaves_none { &who } else { &cores }, root);
 }

@@ -66,7 +66,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
         }
     }
     if report.windows == 0 {
-        return text + "There is no window in this stream, so nothing can be said.\n";
+        return text + "No window was completed, so there is nothing to report.\n";
     }
     text += "\n";
     text += &cores(&report.cores());
@@ -193,8 +193,9 @@ fn completeness(report: &Report) -> String {
         (kernel.saturating_add(row.kernel_count), probes.saturating_add(row.probe_count))
     });
     if kernel > 0 {
-        text +=
-            &format!("Interrupts timed: {probes} of the {kernel} that the kernel counted in rows with a tracepoint.\n");
+        text += &format!(
+            "Coverage against /proc/interrupts: {probes} of {kernel} interrupts timed, in rows with a tracepoint.\n"
+        );
     }
     let mut by_row: Vec<(&Untimed, u64)> = Vec::new();
     for row in &report.untimed {
@@ -225,6 +226,9 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
         cost.dropped,
         cost.self_interrupts,
     );
+    if let Some(count) = cost.attach_interrupts {
+        text += &format!("Attaching sent up to {count} interrupts to the watched cores, once\n");
+    }
     if runs == 0 {
         return text;
     }
@@ -233,7 +237,7 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let each: Vec<String> = probes.iter().take(PROBES_SHOWN).map(|probe| one_probe(probe)).collect();
     let unreported = match cost.unreported {
         0 => String::new(),
-        count => format!(", {count} ends of contexts not reported by the kernel"),
+        count => format!(", {count} exits that the kernel did not trace"),
     };
     let took = duration(cost.probes_ns());
     text += &format!("Probes: {runs} runs took {took}, {missed} missed{unreported}: {}", each.join(", "));
@@ -279,6 +283,6 @@ mod tests {
 
     #[test]
     fn an_empty_stream_says_so() {
-        assert!(report(&Report::default(), |_| true).contains("nothing can be said"));
+        assert!(report(&Report::default(), |_| true).contains("No window was completed"));
     }
 }

@@ -1,6 +1,8 @@
-//! Durations and shares, as people write and read them.
+//! Durations, shares and moments, as people write and read them.
 
 use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Reads `10s`, `1.5ms`, `20us`, `100ns`, `5m`, `2h`, `7d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -16,13 +18,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         "d" => 86_400.0,
         "" => return Err(format!("'{text}' has no unit; {FORM}")),
-        _ => return Err(format!("'{unit}' is no unit of time; {FORM}")),
+        _ => return Err(format!("'{unit}' is not a unit of time; {FORM}")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no duration; {FORM}"))?;
+    let number: f64 = number.parse().map_err(|_| format!("'{text}' is not a duration; {FORM}"))?;
     let duration = Duration::try_from_secs_f64(number * seconds_per_unit)
         .map_err(|_| format!("'{text}' is longer than can be counted"))?;
     if duration.is_zero() {
-        return Err(format!("'{text}' is no time at all; {FORM}"));
+        return Err(format!("'{text}' is zero; {FORM}"));
     }
     Ok(duration)
 }
@@ -61,6 +63,15 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// Nanoseconds since 1970 as `2026-11-21T03:00:00.000000001Z`: for programs, because readers of JSON that take numbers for
+/// doubles round what exceeds 2^53.
+pub fn rfc3339(realtime_ns: impl TryInto<i64>) -> String {
+    let at_ns = realtime_ns.try_into().unwrap_or(i64::MAX);
+    // Nanoseconds of 64 bits end in the year 2262, years of the library in 9999.
+    let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at_ns)).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    moment.format(&Rfc3339).unwrap_or_default()
+}
+
 /// A number of bytes, with the binary unit that suits it.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
@@ -91,6 +102,13 @@ mod tests {
         }
         assert!(parse_duration("999999999999999999999999s").is_err());
         assert!(parse_ns("999999999d").is_err());
+    }
+
+    #[test]
+    fn moments_keep_every_nanosecond() {
+        assert_eq!(rfc3339(1_795_356_306_000_000_001_u64), "2026-11-22T14:05:06.000000001Z");
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(u64::MAX), rfc3339(i64::MAX));
     }
 
     #[test]

@@ -2,25 +2,32 @@
 
 use crate::args::WatchOptions;
 use crate::exit::Outcome;
+use crate::rooms::{self, Summary};
 use crate::units::duration;
 use crate::{output, record, report, table, who};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use surefoot_daemon::{Config, Mode, Server, verdict};
+use surefoot_daemon::sources::Statistics;
+use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::{Root, signals, terminal};
-use surefoot_model::{Event, Gap, HostDescription, Lost, Report, Window};
-use surefoot_stall::Collector;
+use surefoot_model::{Event, Finding, Gap, Headline, HostDescription, Lost, Report, Severity, Window};
 
 /// Windows that the terminal's verdict and tables look back on.
 const RECENT_WINDOWS: usize = 60;
 
 /// Gaps of the recent windows that are kept.
 const RECENT_GAPS: usize = 4096;
+
+/// How long a recording may take to get into the page before its address is told.
+const SETTLE: Duration = Duration::from_secs(30);
+
+/// Findings beside the headline in the live table.
+const FINDINGS_SHOWN: usize = 5;
 
 /// Rows of causes in the live table.
 const LIVE_CAUSES: usize = 12;
@@ -29,67 +36,62 @@ const LIVE_CAUSES: usize = 12;
 const WHO_ROWS: usize = 6;
 
 pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
-    let stop = signals::stop_flag()?;
     match &options.replay {
-        Some(file) => replay(options, file, stop),
-        None => live(options, stop),
+        Some(file) => replay(options, file),
+        None => live(options),
     }
 }
 
-fn live(options: &WatchOptions, stop: &AtomicBool) -> anyhow::Result<Outcome> {
+fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
-    let config = report::config(&options.what, options.interval).checked(&root)?;
-    report::settle(&options.what, &root);
-    let server = start_server(options, Mode::Live, &root)?;
-    let mut collector = Collector::start(&root, config)?;
-    let mut screen = Screen::new(options, server.as_ref());
-    let start = Instant::now();
-    for event in collector.opening() {
-        take(event, server.as_ref(), &mut screen)?;
+    let sources = rooms::sources(&root, &options.what, options.interval)?;
+    let statistics = sources.statistics();
+    let server = start_server(options, Mode::Live, &statistics, &root)?;
+    let running = rooms::start(sources, &statistics, options.duration)?;
+    let mut screen = Screen::new(options, &server);
+    if options.json {
+        output::stream(&mut io::stdout().lock(), "watch")?;
     }
-    while !stop.load(Ordering::Relaxed) && options.duration.is_none_or(|duration| start.elapsed() < duration) {
-        for event in collector.next_window(stop)? {
-            take(event, server.as_ref(), &mut screen)?;
-        }
+    while let Some(events) = running.next_turn() {
+        let is_window = events.iter().any(|event| matches!(event, Event::Window(_)));
+        // A terminal that takes nothing more must not keep the page, the history and health.json from going on.
+        events.iter().for_each(|event| server.publish(event.clone()));
+        events.iter().try_for_each(|event| screen.add(event))?;
         // What the server itself has to say, of its history for instance, it has published already.
-        for notice in server.iter().flat_map(Server::take_notices) {
+        for notice in server.take_notices() {
             screen.add(&Event::Notice(notice))?;
         }
-        screen.draw()?;
+        if is_window {
+            screen.draw(&server)?;
+        }
     }
-    for event in collector.closing() {
-        take(event, server.as_ref(), &mut screen)?;
-    }
-    if let Some(server) = server {
-        server.stop();
-    }
+    server.stop();
     Ok(Outcome::Done)
 }
 
-fn take(event: Event, server: Option<&Server>, screen: &mut Screen) -> anyhow::Result<()> {
-    screen.add(&event)?;
-    if let Some(server) = server {
-        server.publish(event);
-    }
-    Ok(())
-}
-
 /// Shows a recording: the report in the terminal, the page for as long as it is looked at.
-fn replay(options: &WatchOptions, file: &std::path::Path, stop: &AtomicBool) -> anyhow::Result<Outcome> {
+fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outcome> {
+    let stop = signals::stop_flag()?;
     let mut events = Vec::new();
-    let outcome = record::read(file, |event| events.push(event))?;
-    let sum = Report::of(&events);
+    let mut sum = Summary::default();
+    let outcome = record::read(file, |event| {
+        sum.add(&event);
+        events.push(event);
+    })?;
     let mut out = io::stdout().lock();
-    report::print(&mut out, &sum, &crate::args::Filter::default(), options.json)?;
-    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    let Some(server) = start_server(options, Mode::Replay { file: name }, &Root::host())? else {
+    sum.print(&mut out, &crate::args::Filter::default(), options.json)?;
+    if options.no_page {
         return Ok(outcome);
-    };
+    }
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    let server = start_server(options, Mode::Replay { file: name }, &Statistics::default(), &Root::host())?;
     events.into_iter().for_each(|event| server.publish(event));
-    if !options.json {
-        writeln!(out, "\nThe recording as a page: http://{}/ (Ctrl-C ends it)", server.address())?;
+    // Who opens the page finds all of the recording there.
+    server.settle(SETTLE);
+    if let (false, Some(address)) = (options.json, server.address()) {
+        writeln!(out, "\nThe recording as a page: http://{address}/ (Ctrl-C ends it)")?;
     }
     drop(out);
     let start = Instant::now();
@@ -100,10 +102,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path, stop: &AtomicBool) -> 
     Ok(outcome)
 }
 
-fn start_server(options: &WatchOptions, mode: Mode, root: &Root) -> anyhow::Result<Option<Server>> {
-    if options.no_page {
-        return Ok(None);
-    }
+fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, root: &Root) -> anyhow::Result<Server> {
     let is_live = mode == Mode::Live;
     let is_root = Privilege::read(root).is_root();
     let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
@@ -119,11 +118,16 @@ fn start_server(options: &WatchOptions, mode: Mode, root: &Root) -> anyhow::Resu
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
     }
-    // Absolute, because the page shows commands that somebody pastes elsewhere.
-    let checkpoints = options.checkpoints.iter().map(std::path::absolute).collect::<io::Result<_>>();
-    let checkpoints = checkpoints.context("cannot tell the working directory, which --checkpoints is relative to")?;
-    let config = Config { port: options.port, history, mode, run_directory, checkpoints, ..Config::default() };
-    Ok(Some(Server::start(config)?))
+    let config = Config {
+        port: (!options.no_page).then_some(options.port),
+        history,
+        mode,
+        run_directory,
+        rooms: options.what.rooms.for_daemon()?,
+        sources: statistics.clone(),
+        ..Config::default()
+    };
+    Ok(Server::start(config)?)
 }
 
 /// What the terminal shows.
@@ -139,11 +143,11 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(options: &WatchOptions, server: Option<&Server>) -> Self {
+    fn new(options: &WatchOptions, server: &Server) -> Self {
         Screen {
             json: options.json,
             is_terminal: io::stdout().is_terminal(),
-            address: server.map(|server| format!("http://{}/", server.address())),
+            address: server.address().map(|address| format!("http://{address}/")),
             host: None,
             windows: VecDeque::new(),
             gaps: VecDeque::new(),
@@ -165,6 +169,8 @@ impl Screen {
                     self.announce(host)?;
                 }
             }
+            // Without a table nobody looks at them.
+            Event::Window(_) | Event::Gap(_) if self.json || !self.is_terminal => {}
             Event::Window(window) => {
                 self.windows.push_back(window.clone());
                 if self.windows.len() > RECENT_WINDOWS {
@@ -189,12 +195,13 @@ impl Screen {
                 self.notices.push_back(notice.text.clone());
             }
             Event::Who(found) => self.who = who::summary(found, WHO_ROWS),
-            Event::Capabilities { .. } => {}
+            // The page has these, and findings tell of them here.
+            _ => {}
         }
         Ok(())
     }
 
-    /// What is said once where the output is no terminal; on standard error when the output is for a program.
+    /// What is said once when stdout is not a terminal; on standard error when the output is for a program.
     fn announce(&self, host: &HostDescription) -> io::Result<()> {
         let mut text = String::new();
         if let Some(address) = &self.address {
@@ -206,21 +213,20 @@ impl Screen {
         if self.json { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) }
     }
 
-    fn draw(&mut self) -> io::Result<()> {
+    fn draw(&mut self, server: &Server) -> io::Result<()> {
         if self.json {
             return Ok(());
         }
-        let gaps: Vec<Gap> = self.gaps.iter().cloned().collect();
-        let sentence = verdict::of(self.windows.make_contiguous(), &gaps).sentence;
+        let (headline, findings) = server.findings();
         let mut out = io::stdout().lock();
         if !self.is_terminal {
-            writeln!(out, "{sentence}")?;
+            writeln!(out, "{}", headline.sentence)?;
             return out.flush();
         }
         let width = terminal::columns().unwrap_or(120);
         // Home, then each line cleared as it is written, then everything below.
         let mut text = String::from("\x1b[H");
-        for line in self.text(&sentence, &gaps).lines() {
+        for line in self.text(&headline, &findings).lines() {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }
@@ -229,12 +235,13 @@ impl Screen {
         out.flush()
     }
 
-    fn text(&mut self, sentence: &str, gaps: &[Gap]) -> String {
+    fn text(&self, headline: &Headline, findings: &[Finding]) -> String {
         let mut sum = Report::default();
-        for window in &self.windows {
-            sum.add(&Event::Window(window.clone()));
-        }
-        let mut text = format!("{sentence}\n");
+        self.windows.iter().for_each(|window| sum.add_window(window));
+        let mut text = format!("{}\n", headline.sentence);
+        // The headline is the first of them.
+        let others = findings.iter().filter(|finding| finding.severity > Severity::Ok).skip(1).take(FINDINGS_SHOWN);
+        others.for_each(|finding| text += &format!("{}: {}\n", finding.severity, finding.sentence));
         if let Some(host) = &self.host {
             text += &format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source);
             text += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
@@ -249,10 +256,10 @@ impl Screen {
         text += "\n";
         let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
         text += &table::causes(&causes, &cores, |_| true);
-        let mut longest: Vec<Gap> = gaps.to_vec();
+        let mut longest: Vec<Gap> = self.gaps.iter().cloned().collect();
         longest.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
         longest.truncate(5);
-        text += &format!("\nThe longest of {} recent gaps (time against now):\n", gaps.len());
+        text += &format!("\nThe longest of {} recent gaps (time against now):\n", self.gaps.len());
         text += &if longest.is_empty() { "none\n".to_owned() } else { table::gap_table(&longest, sum.end_ns) };
         if !self.who.is_empty() {
             text += "\nWho interrupted the cores since the start:\n";

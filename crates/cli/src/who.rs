@@ -105,6 +105,7 @@ fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
 fn print(options: &WhoOptions, found: &WhoReport) -> anyhow::Result<Outcome> {
     let mut out = io::BufWriter::new(io::stdout());
     if options.json {
+        output::stream(&mut out, "stall who")?;
         output::who(&mut out, found)?
     } else {
         out.write_all(text(found).as_bytes())?

@@ -1,5 +1,6 @@
+use crate::rooms;
+use crate::sources::Statistics;
 use std::path::PathBuf;
-use surefoot_hostfs::Root;
 
 /// Windows kept in memory unless said otherwise: a quarter of an hour of windows of one second.
 pub const KEEP_WINDOWS_DEFAULT: usize = 900;
@@ -20,10 +21,10 @@ pub enum Mode {
 }
 
 /// What a [`Server`](crate::Server) needs to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Config {
-    /// The TCP port on 127.0.0.1; 0 takes any free one.
-    pub port: u16,
+    /// The TCP port on 127.0.0.1; 0 takes any free one. `None` listens nowhere: no page, no API, no metrics.
+    pub port: Option<u16>,
     /// The SQLite file of the history; `None` keeps no history. A replay never writes one.
     pub history: Option<PathBuf>,
     /// Where the events come from.
@@ -34,23 +35,23 @@ pub struct Config {
     pub keep_gaps: usize,
     /// The directory of `health.json`; `None` writes none. A replay never writes one.
     pub run_directory: Option<PathBuf>,
-    /// Directories of checkpoints to show: of a tier, of a job, or anything above. A replay shows none.
-    pub checkpoints: Vec<PathBuf>,
-    /// Where /proc and /run are found.
-    pub root: Root,
+    /// What the rooms are told at the start.
+    pub rooms: rooms::Options,
+    /// What the sources do whose events are published.
+    pub sources: Statistics,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Config {
-            port: 0,
+            port: Some(0),
             history: None,
             mode: Mode::Live,
             keep_windows: KEEP_WINDOWS_DEFAULT,
             keep_gaps: KEEP_GAPS_DEFAULT,
             run_directory: None,
-            checkpoints: Vec::new(),
-            root: Root::host(),
+            rooms: rooms::Options::default(),
+            sources: Statistics::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The daemon as a library: it takes events in and shows them on 127.0.0.1 as a page, as JSON, as live
-//! events and as OpenMetrics; it keeps the history and the host's health file.
+//! The daemon as a library: [`sources`] read the machine and yield events; [`rooms`] fold them and say what they come to;
+//! the [`Server`] shows that on 127.0.0.1 as a page, as JSON, as live events and as OpenMetrics, and keeps the history and
+//! the host's health file.
 //!
-//! The caller runs the collectors and calls [`Server::publish`]; nothing here reads the machine, prints,
-//! or ends the process, but for directories of checkpoints: a thread looks into those that are named.
+//! The caller runs the sources and calls [`Server::publish`]; nothing here prints or ends the process.
 //!
 //! # Invariants
 //! - Only 127.0.0.1 is listened on, and only requests that name this machine are answered. Nothing can be
@@ -16,7 +16,7 @@
 //! use surefoot_daemon::{Config, Server};
 //!
 //! let server = Server::start(Config::default())?;
-//! let mut client = std::net::TcpStream::connect(server.address())?;
+//! let mut client = std::net::TcpStream::connect(server.address().ok_or("it listens nowhere")?)?;
 //! client.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
 //! let mut answer = String::new();
 //! client.read_to_string(&mut answer)?;
@@ -27,32 +27,19 @@
 
 #![forbid(unsafe_code)]
 
-mod api_error;
-mod checkpoints;
+mod capabilities;
 mod config;
-mod connections;
 mod error;
-mod filter;
-mod guard;
-mod health;
-mod history;
-mod metrics;
-mod page;
-mod phrase;
-mod queue;
-mod reply;
-mod ring;
-mod routes;
+mod http;
+mod keep;
+pub mod rooms;
+#[cfg(test)]
+mod schema;
 mod server;
-mod shelf;
-mod sse;
-mod state;
-mod totals;
-pub mod verdict;
-mod view;
-mod weight;
-mod who;
+pub mod sources;
 
+pub use capabilities::capabilities;
 pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;
+pub use http::SCHEMA;
 pub use server::Server;

@@ -1,21 +1,21 @@
-use crate::checkpoints::realtime_ns;
 use crate::config::{Config, Mode};
-use crate::connections::{BoundedListener, SILENCE_MAX};
 use crate::error::Error;
-use crate::health::{self, HealthFile};
-use crate::history::History;
-use crate::queue::{Popped, Queue};
-use crate::routes;
-use crate::state::{Seldom, Shared};
-use crate::weight::event_bytes;
-use crate::who;
+use crate::http::connections::{BoundedListener, SILENCE_MAX};
+use crate::http::router;
+use crate::keep::drops::Seldom;
+use crate::keep::health::{self, HealthFile};
+use crate::keep::history::History;
+use crate::keep::queue::{Popped, Queue};
+use crate::keep::shared::Shared;
+use crate::rooms::stall;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-use surefoot_model::{Event, Notice};
+use surefoot_hostfs::clock;
+use surefoot_model::{Event, Finding, Headline, Notice};
 use tokio::sync::watch;
 
 /// Events that may wait to be taken in, and memory for them.
@@ -29,8 +29,10 @@ const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_TIME: Duration = Duration::from_secs(2);
 /// Answers that are under way have this long when the server stops.
 const STOP_ANSWERS_TIME: Duration = Duration::from_millis(500);
-/// How often `health.json` is written.
-const HEALTH_PERIOD: Duration = Duration::from_secs(1);
+/// How often the findings are folded: for the live clients, the history and `health.json`.
+const FINDINGS_PERIOD: Duration = Duration::from_secs(1);
+/// How long findings wait for events that are being taken in.
+const SETTLE: Duration = Duration::from_millis(100);
 /// A thread that waits looks at least this often whether it should end.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -38,12 +40,14 @@ const WAIT: Duration = Duration::from_secs(1);
 ///
 /// Dropping it stops it, as [`Server::stop`] does.
 pub struct Server {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     shared: Arc<Shared>,
     queue: Arc<Queue<Event>>,
     patience: Duration,
     stop: watch::Sender<bool>,
-    health_stop: Option<mpsc::Sender<()>>,
+    findings_stop: Option<mpsc::Sender<()>>,
+    /// The thread that takes events in; it ends before the others.
+    fold: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -56,10 +60,8 @@ impl Server {
     /// [`Error::RunDirectory`] when the directory of `health.json` cannot be written,
     /// [`Error::Thread`] when the system gives no thread.
     pub fn start(config: Config) -> Result<Server, Error> {
-        let port = config.port;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| Error::listen(port, error))?;
-        listener.set_nonblocking(true).map_err(|error| Error::listen(port, error))?;
-        let address = listener.local_addr().map_err(|error| Error::listen(port, error))?;
+        let listener = config.port.map(listen).transpose()?;
+        let address = listener.as_ref().map(|(_, address)| *address);
         let health_file = match (&config.run_directory, &config.mode) {
             (Some(directory), Mode::Live) => Some(
                 HealthFile::in_directory(directory)
@@ -76,31 +78,46 @@ impl Server {
             queue: Arc::new(Queue::new(QUEUE_EVENTS_MAX, QUEUE_BYTES_MAX)),
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
             stop: watch::channel(false).0,
-            health_stop: None,
+            findings_stop: None,
+            fold: None,
             threads: Vec::new(),
         };
         // If one of the threads cannot be started, dropping the server ends the others.
         server.start_fold()?;
         server.start_history()?;
-        server.start_health(health_file)?;
-        server.start_checkpoints()?;
-        server.start_http(listener)?;
+        server.start_findings(health_file)?;
+        if let Some((listener, _)) = listener {
+            server.start_http(listener)?;
+        }
         Ok(server)
     }
 
-    /// Where the server listens.
-    pub fn address(&self) -> SocketAddr {
+    /// Where the server listens; `None` where it was told not to.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// What all rooms find now, the most urgent first, and the headline. Waits a moment for events that were published
+    /// before, so that what was just seen is part of it.
+    pub fn findings(&self) -> (Headline, Vec<Finding>) {
+        self.settle(SETTLE);
+        let findings = self.shared.findings(&self.shared.moment());
+        (findings.headline, findings.all)
     }
 
     /// Takes an event in. Waits at most 50 ms (5 s in a replay) when the server cannot keep up, then
     /// drops the event; what is dropped is counted and shown.
     pub fn publish(&self, event: Event) {
-        let event = who::fitted(event);
-        let bytes = event_bytes(&event);
+        let event = stall::fitted(event);
+        let bytes = event.held_bytes();
         if !self.queue.push(event, bytes, self.patience) {
             self.shared.queue_was_full();
         }
+    }
+
+    /// Waits until everything that was published is taken in, at most this long. Whether it is.
+    pub fn settle(&self, patience: Duration) -> bool {
+        self.queue.wait_empty(patience)
     }
 
     /// What the server itself has noticed since the last call, such as a history that cannot be written: for a caller
@@ -116,15 +133,20 @@ impl Server {
 
     fn start_fold(&mut self) -> Result<(), Error> {
         let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
-        self.spawn("surefoot-fold", move || {
+        let fold = spawn("surefoot-fold", move || {
             loop {
                 match queue.pop(WAIT) {
-                    Popped::Item(event) => shared.fold(event),
+                    Popped::Item(event) => {
+                        shared.fold(event);
+                        queue.done();
+                    }
                     Popped::Empty => {}
                     Popped::Closed => break,
                 }
             }
-        })
+        })?;
+        self.fold = Some(fold);
+        Ok(())
     }
 
     fn start_history(&mut self) -> Result<(), Error> {
@@ -139,40 +161,39 @@ impl Server {
         })
     }
 
-    fn start_health(&mut self, file: Option<HealthFile>) -> Result<(), Error> {
-        let Some(file) = file else { return Ok(()) };
+    /// Folds the findings every second.
+    fn start_findings(&mut self, file: Option<HealthFile>) -> Result<(), Error> {
         let (stop, stopped) = mpsc::channel::<()>();
-        self.health_stop = Some(stop);
+        self.findings_stop = Some(stop);
         let shared = Arc::clone(&self.shared);
-        self.spawn("surefoot-health", move || {
+        self.spawn("surefoot-findings", move || {
             let mut notice = Seldom::default();
-            let mut before = shared.kept().dropped;
             loop {
-                let kept = shared.kept();
-                let now_ns = realtime_ns();
-                let stale = shared.checkpoints.stale(now_ns);
-                if let Err(error) = file.write(&health::decide(&kept, &before, stale, now_ns)) {
-                    shared.drops.health.fetch_add(1, Ordering::Relaxed);
-                    if notice.is_due() {
-                        let path = file.path().display();
-                        shared.notice(format!("{path} cannot be written: {error}; it is tried again every second."));
+                let moment = shared.moment();
+                let findings = shared.findings(&moment);
+                shared.tell_of(&findings);
+                if let Some(history) = &shared.history {
+                    history.offer_findings(moment.now_realtime_ns, &findings.all);
+                }
+                if let Some(file) = &file {
+                    let health = health::of(&findings, &shared.rooms, &moment, clock::realtime_ns());
+                    if let Err(error) = file.write(&health) {
+                        shared.drops.health.fetch_add(1, Ordering::Relaxed);
+                        if notice.is_due() {
+                            let path = file.path().display();
+                            shared
+                                .notice(format!("{path} cannot be written: {error}; it is tried again every second."));
+                        }
                     }
                 }
-                before = kept.dropped;
-                if stopped.recv_timeout(HEALTH_PERIOD) != Err(RecvTimeoutError::Timeout) {
+                if stopped.recv_timeout(FINDINGS_PERIOD) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
             }
-            file.remove();
+            if let Some(file) = &file {
+                file.remove();
+            }
         })
-    }
-
-    fn start_checkpoints(&mut self) -> Result<(), Error> {
-        if !self.shared.checkpoints.is_watched() {
-            return Ok(());
-        }
-        let shared = Arc::clone(&self.shared);
-        self.spawn("surefoot-checkpoints", move || shared.checkpoints.run())
     }
 
     fn start_http(&mut self, listener: TcpListener) -> Result<(), Error> {
@@ -190,7 +211,7 @@ impl Server {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(listener).map_err(thread_error)?
         };
-        let router = routes::router(Arc::clone(&self.shared));
+        let router = router(Arc::clone(&self.shared));
         let stopped = || {
             let mut stop = self.stop.subscribe();
             async move {
@@ -217,11 +238,23 @@ impl Server {
     }
 
     fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread =
-            Builder::new().name(name.to_owned()).spawn(body).map_err(|source| Error::Thread { name, source })?;
-        self.threads.push(thread);
+        self.threads.push(spawn(name, body)?);
         Ok(())
     }
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    Builder::new().name(name.to_owned()).spawn(body).map_err(|source| Error::Thread { name, source })
+}
+
+fn listen(port: u16) -> Result<(TcpListener, SocketAddr), Error> {
+    let open = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    open().map_err(|error| Error::listen(port, error))
 }
 
 impl Drop for Server {
@@ -229,11 +262,10 @@ impl Drop for Server {
         let deadline = Instant::now() + STOP_TIME;
         self.queue.close();
         // What was published goes to the live clients and the history before these are closed.
-        if let Some(fold) = (!self.threads.is_empty()).then(|| self.threads.remove(0)) {
+        if let Some(fold) = self.fold.take() {
             join_until(fold, deadline);
         }
-        self.health_stop.take();
-        self.shared.checkpoints.close();
+        self.findings_stop.take();
         self.shared.close_live();
         self.stop.send_replace(true);
         if let Some(history) = &self.shared.history {

@@ -24,6 +24,11 @@ pub fn monotonic_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
+/// `CLOCK_REALTIME`, nanoseconds since 1970 (UTC).
+pub fn realtime_ns() -> u64 {
+    read_clock(libc::CLOCK_REALTIME)
+}
+
 /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, nanoseconds; right to within the time of one clock read.
 pub fn realtime_offset_ns() -> i64 {
     // The narrowest of a few brackets, because this thread may be preempted between two reads.

@@ -15,7 +15,7 @@ pub const LARGEST_CPU: u32 = 65_535;
 /// When /sys/devices/system/cpu/online is missing or malformed.
 pub fn online(root: &Root) -> Result<Vec<CpuId>, Error> {
     let path = set_path(root, "online");
-    parse_file(&root.read(&path)?).map_err(|reason| Error::malformed(path, 1, reason))
+    parse_file(&root.read_again(&path)?).map_err(|reason| Error::malformed(path, 1, reason))
 }
 
 /// The cores that could ever run, so that arrays indexed by core can be sized once.
@@ -154,17 +154,17 @@ mod tests {
     #[test]
     fn bad_lists_say_what_is_wrong() {
         for (list, message) in [
-            ("", "'' is no list of cores: it names no core"),
-            ("3-1", "'3-1' is no list of cores: '3-1' runs backwards"),
-            ("1,,2", "'1,,2' is no list of cores: there is nothing between two commas"),
-            ("1-", "'1-' is no list of cores: '1-' is neither a number nor a range such as 2-5"),
-            ("-1", "'-1' is no list of cores: '-1' is neither a number nor a range such as 2-5"),
-            ("+1", "'+1' is no list of cores: '+1' is neither a number nor a range such as 2-5"),
-            ("0-7:2/4", "'0-7:2/4' is no list of cores: '0-7:2/4' is neither a number nor a range such as 2-5"),
-            ("0-65536", "'0-65536' is no list of cores: 65536 is above the largest core number, 65535"),
+            ("", "'' is not a list of cores: it names no core"),
+            ("3-1", "'3-1' is not a list of cores: '3-1' runs backwards"),
+            ("1,,2", "'1,,2' is not a list of cores: there is nothing between two commas"),
+            ("1-", "'1-' is not a list of cores: '1-' is neither a number nor a range such as 2-5"),
+            ("-1", "'-1' is not a list of cores: '-1' is neither a number nor a range such as 2-5"),
+            ("+1", "'+1' is not a list of cores: '+1' is neither a number nor a range such as 2-5"),
+            ("0-7:2/4", "'0-7:2/4' is not a list of cores: '0-7:2/4' is neither a number nor a range such as 2-5"),
+            ("0-65536", "'0-65536' is not a list of cores: 65536 is above the largest core number, 65535"),
             (
                 "99999999999999999999",
-                "'99999999999999999999' is no list of cores: 99999999999999999999 is above the largest core number, 65535",
+                "'99999999999999999999' is not a list of cores: 99999999999999999999 is above the largest core number, 65535",
             ),
         ] {
             assert_eq!(parse_list(list).unwrap_err().to_string(), message);

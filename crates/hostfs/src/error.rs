@@ -31,7 +31,7 @@ pub enum Error {
         reason: String,
     },
     /// A list of cores such as `0-3,8` cannot be understood.
-    #[error("'{list}' is no list of cores: {reason}")]
+    #[error("'{list}' is not a list of cores: {reason}")]
     CpuList {
         /// The list as it was given, shortened to 80 characters.
         list: String,

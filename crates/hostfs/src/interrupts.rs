@@ -71,7 +71,8 @@ impl Interrupts {
     fn read_file(root: &Root, path: &Path) -> Result<Self, Error> {
         let mut tries = 0;
         loop {
-            let table = Self::parse(&root.read_up_to(path, FILE_LIMIT_BYTES)?).map_err(|error| error.in_file(path))?;
+            let table =
+                Self::parse(&root.read_again_up_to(path, FILE_LIMIT_BYTES)?).map_err(|error| error.in_file(path))?;
             tries += 1;
             if table.irregular == 0 || tries == READ_TRIES {
                 return Ok(table);
@@ -113,6 +114,13 @@ impl Interrupts {
         if row.counts.len() == self.cpus.len() { row.counts.get(column).copied() } else { None }
     }
 
+    /// The columns of these cores, found once for all rows.
+    pub fn columns(&self, cpus: impl IntoIterator<Item = CpuId>) -> Columns {
+        let by_core: HashMap<CpuId, usize> = self.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, column)).collect();
+        let known = cpus.into_iter().filter_map(|cpu| Some((cpu, *by_core.get(&cpu)?)));
+        Columns { known: known.collect(), all: self.cpus.len() }
+    }
+
     /// What came since `earlier`, for the cores that are in both tables.
     ///
     /// - A core that is only in one of them has no column: its count then is unknown, not zero.
@@ -130,6 +138,7 @@ impl Interrupts {
             .filter_map(|(now, cpu)| then_column.get(cpu).map(|&then| (now, then)))
             .collect();
         let then_row: HashMap<&str, &Row> = earlier.rows.iter().map(|row| (row.label.as_str(), row)).collect();
+        let same_columns = self.cpus == earlier.cpus;
         let rows = self.rows.iter().map(|row| {
             let then = then_row.get(row.label.as_str());
             let before = |column: usize| {
@@ -137,18 +146,38 @@ impl Interrupts {
                     .copied()
                     .unwrap_or(0)
             };
-            let counts = if row.counts.len() == self.cpus.len() {
+            let counts = if let Some(then) = then.filter(|then| same_columns && then.counts.len() == row.counts.len()) {
+                // The usual case, in one go: a large host has half a million counts.
+                row.counts.iter().zip(&then.counts).map(|(&now, &before)| rise(now, before)).collect()
+            } else if row.counts.len() == self.cpus.len() {
                 columns.iter().map(|&(now, then)| rise(row.counts[now], before(then))).collect()
             } else {
                 row.counts.iter().enumerate().map(|(column, &now)| rise(now, before(column))).collect()
             };
-            Row { counts, ..row.clone() }
+            let Row { label, name, chip, input, counts: _ } = row;
+            Row { label: label.clone(), name: name.clone(), chip: chip.clone(), input: input.clone(), counts }
         });
         Interrupts {
             rows: rows.collect(),
             cpus: columns.iter().map(|&(now, _)| self.cpus[now]).collect(),
             irregular: self.irregular.max(earlier.irregular),
         }
+    }
+}
+
+/// Where the counts of some cores are in each row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    known: Vec<(CpuId, usize)>,
+    all: usize,
+}
+
+impl Columns {
+    /// The count of each of the cores in a row of the same table; none in a row that counts for the whole machine.
+    pub fn counts<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (CpuId, u64)> + 'a {
+        let is_by_core = row.counts.len() == self.all;
+        let known = if is_by_core { self.known.as_slice() } else { &[] };
+        known.iter().map(|&(cpu, column)| (cpu, row.counts[column]))
     }
 }
 
@@ -173,7 +202,7 @@ fn header(line: &str) -> Result<Vec<CpuId>, String> {
         Some(cpus) if cpus.is_empty() => Err("there is no header with the cores".to_owned()),
         Some(cpus) if !cpus.is_sorted_by(|a, b| a < b) => Err("the cores in the header are not ascending".to_owned()),
         Some(cpus) => Ok(cpus),
-        None => Err(format!("'{}' is no header with the cores", shorten(line.trim()))),
+        None => Err(format!("'{}' is not a header with the cores", shorten(line.trim()))),
     }
 }
 
@@ -321,11 +350,20 @@ mod tests {
     }
 
     #[test]
+    fn the_columns_of_some_cores_are_those_of_single_counts() {
+        let table = table(&[0, 2, 5], &[("LOC", &[1, 2, 3]), ("ERR", &[9])]);
+        let columns = table.columns([CpuId(5), CpuId(1), CpuId(0)]);
+        let counts = |row: usize| columns.counts(&table.rows[row]).collect::<Vec<_>>();
+        assert_eq!(counts(0), [(CpuId(5), 3), (CpuId(0), 1)]);
+        assert_eq!(counts(1), []);
+    }
+
+    #[test]
     fn a_text_without_a_header_is_refused() {
         for (text, reason) in [
             ("", "there is no header with the cores"),
             ("CPU0 CPU2 CPU1\n", "the cores in the header are not ascending"),
-            ("NMI: 1 2\n", "'NMI: 1 2' is no header with the cores"),
+            ("NMI: 1 2\n", "'NMI: 1 2' is not a header with the cores"),
         ] {
             let message = Interrupts::parse(text).unwrap_err().to_string();
             assert_eq!(message, format!("/proc/interrupts, line 1: {reason}"));

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Every path under /proc, /sys, /dev and /run goes through [`Root`]. Only [`Root::host`] may be combined with
 //!   CPUID, system calls and performance events, because a recorded tree speaks of another machine.
-//! - Nothing here changes the machine. [`thread`] changes this thread and this process only.
+//! - Nothing here changes the machine: a mount that [`tracefs`] makes is seen by nobody else. [`thread`] changes this thread and this process only.
 //! - Text from the kernel is not trusted: every read has a limit, no parser panics, what does not fit is counted or is
 //!   an [`Error`] that names the file and the line.
 //! - What a host does not have is [`Unsupported`] with the reason and the remedy, never an error and never an empty
@@ -24,14 +24,18 @@
 
 pub mod clock;
 pub mod cpus;
+pub mod device;
 pub mod drive;
 mod error;
 pub mod identity;
 pub mod interrupts;
 pub mod isolation;
+mod kept;
+pub mod mounts;
 mod perf;
 pub mod privilege;
 mod root;
+pub mod settings;
 pub mod signals;
 pub mod smi;
 pub mod stat;

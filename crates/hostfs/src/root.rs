@@ -1,4 +1,5 @@
 use crate::Error;
+use crate::kept::Kept;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct Root {
     base: PathBuf,
     host: bool,
+    kept: Kept,
 }
 
 impl Root {
@@ -17,12 +19,12 @@ impl Root {
 
     /// The running host.
     pub fn host() -> Self {
-        Root { base: PathBuf::from("/"), host: true }
+        Root { base: PathBuf::from("/"), host: true, kept: Kept::default() }
     }
 
     /// A recorded or made-up tree with `proc`, `sys`, `dev`, `run` under `base`.
     pub fn at(base: impl Into<PathBuf>) -> Self {
-        Root { base: base.into(), host: false }
+        Root { base: base.into(), host: false, kept: Kept::default() }
     }
 
     /// Whether this is the running host, so that CPUID and system calls speak of the same machine as the files.
@@ -56,11 +58,6 @@ impl Root {
         self.base.join(top).join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
-    /// The mounted tracefs, if its `events` folder can be listed. [`crate::tracefs::state`] says why not.
-    pub fn tracefs(&self) -> Option<PathBuf> {
-        crate::tracefs::mount_points(self).into_iter().find(|at| at.join("events").read_dir().is_ok())
-    }
-
     /// The text of a file, up to [`Root::READ_LIMIT_BYTES`]. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
@@ -75,17 +72,32 @@ impl Root {
     /// [`Error::Read`] or [`Error::TooLarge`], naming the path.
     pub fn read_up_to(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Result<String, Error> {
         let path = path.as_ref();
-        let failed = |source| Error::Read { path: path.to_path_buf(), source };
-        let mut bytes = Vec::new();
-        let taken = open(path).map_err(failed)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes);
-        taken.map_err(failed)?;
-        if bytes.len() as u64 > limit_bytes {
-            return Err(Error::TooLarge { path: path.to_path_buf(), limit_bytes });
-        }
-        Ok(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        let file = open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        read_file(file, path, limit_bytes)
+    }
+
+    /// As [`Root::read`], for a file of the kernel that is read again and again: on the host it stays open, for this root
+    /// and its clones, because a file that is closed is freed through RCU, and that interrupts every busy core.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::TooLarge`], naming the path.
+    pub fn read_again(&self, path: impl AsRef<Path>) -> Result<String, Error> {
+        self.read_again_up_to(path, Self::READ_LIMIT_BYTES)
+    }
+
+    /// As [`Root::read_again`], with another limit.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::TooLarge`], naming the path.
+    pub fn read_again_up_to(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Result<String, Error> {
+        let path = path.as_ref();
+        // Files of a recorded tree may be replaced by others of the same name.
+        if self.host { self.kept.read(path, limit_bytes) } else { self.read_up_to(path, limit_bytes) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kept_files(&self) -> usize {
+        self.kept.count()
     }
 
     /// As [`Root::read`], but a file that is not there gives `None`.
@@ -99,6 +111,25 @@ impl Root {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The text of an open file up to a limit; the path is for messages.
+pub(crate) fn read_file(file: File, path: &Path, limit_bytes: u64) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    let taken = file.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes);
+    taken.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    text(bytes, path, limit_bytes)
+}
+
+/// The text of a file's bytes, if they are not beyond the limit.
+pub(crate) fn text(bytes: Vec<u8>, path: &Path, limit_bytes: u64) -> Result<String, Error> {
+    if bytes.len() as u64 > limit_bytes {
+        return Err(Error::TooLarge { path: path.to_path_buf(), limit_bytes });
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
 }
 
 /// Opens without waiting: a named pipe in a hostile tree must not stop us.

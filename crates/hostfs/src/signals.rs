@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag that loops look at.
+//! Ctrl-C, a closed terminal and SIGTERM as a flag that loops look at.
 
 use crate::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,23 +9,46 @@ extern "C" fn note(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM raise the returned flag instead of ending the process; the second one ends it.
+/// From now on SIGHUP, SIGINT and SIGTERM raise the returned flag instead of ending the process; the second one ends it.
+///
+/// A SIGHUP or SIGINT that the parent made this process ignore stays ignored: `nohup` does the one, so that a closed
+/// terminal ends nothing, and a shell the other to what a script starts in the background, so that Ctrl-C ends the script
+/// alone. SIGQUIT is left as it is: who sends it wants an end at once, and the state of the process as a core file.
 ///
 /// # Errors
 /// [`Error::System`] when the kernel refuses the handler.
 pub fn stop_flag() -> Result<&'static AtomicBool, Error> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: sigaction is made of integers and a pointer for which zero is a value; every field is set below.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-        // SAFETY: the mask is a local that the call only writes to.
-        unsafe { libc::sigemptyset(&mut action.sa_mask) };
-        // SAFETY: the action is complete, and its handler does nothing but store to an atomic, which is
-        // async-signal-safe.
-        if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
-            return Err(Error::last_system("catch SIGINT and SIGTERM".to_owned(), ""));
+    for signal in [libc::SIGHUP, libc::SIGINT] {
+        if action_of(signal, None)?.sa_sigaction != libc::SIG_IGN {
+            catch(signal)?;
         }
     }
+    catch(libc::SIGTERM)?;
     Ok(&STOP)
+}
+
+fn catch(signal: libc::c_int) -> Result<(), Error> {
+    let mut action = zeroed();
+    action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
+    action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+    // SAFETY: the mask is a local that the call only writes to.
+    unsafe { libc::sigemptyset(&mut action.sa_mask) };
+    action_of(signal, Some(&action)).map(|_| ())
+}
+
+/// What this process did at a signal until now; from now on it does `new`, if given.
+fn action_of(signal: libc::c_int, new: Option<&libc::sigaction>) -> Result<libc::sigaction, Error> {
+    let mut old = zeroed();
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `new` is null or complete, and its handler does nothing but store to an atomic, which is
+    // async-signal-safe; `old` is a local that the call only writes to.
+    if unsafe { libc::sigaction(signal, new, &mut old) } != 0 {
+        return Err(Error::last_system("catch SIGHUP, SIGINT and SIGTERM".to_owned(), ""));
+    }
+    Ok(old)
+}
+
+fn zeroed() -> libc::sigaction {
+    // SAFETY: sigaction is made of integers and a pointer for which zero is a value.
+    unsafe { std::mem::zeroed() }
 }

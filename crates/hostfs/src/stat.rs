@@ -24,7 +24,7 @@ pub struct Ticks {
     pub irq: u64,
     /// Soft interrupts.
     pub softirq: u64,
-    /// The hypervisor ran something else while this core had work: a lower bound of what the host took.
+    /// The hypervisor ran something else while this core had work; it took at least this much.
     pub steal: u64,
     /// Running a virtual machine; contained in `user`.
     pub guest: u64,
@@ -84,7 +84,7 @@ impl Stat {
     /// When the file cannot be read or is malformed.
     pub fn read(root: &Root) -> Result<Self, Error> {
         let path = root.proc("stat");
-        Self::parse(&root.read(&path)?, ticks_per_s()).map_err(|error| error.in_file(&path))
+        Self::parse(&root.read_again(&path)?, ticks_per_s()).map_err(|error| error.in_file(&path))
     }
 
     /// Reads the text of /proc/stat.
@@ -107,7 +107,7 @@ impl Stat {
             let mut fields = [0; 10];
             let mut known = 0;
             for (field, word) in fields.iter_mut().zip(words) {
-                *field = word.parse().map_err(|_| bad(index + 1, format!("'{word}' is no number of ticks")))?;
+                *field = word.parse().map_err(|_| bad(index + 1, format!("'{word}' is not a number of ticks")))?;
                 known += 1;
             }
             if known < 4 {

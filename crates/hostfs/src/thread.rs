@@ -140,7 +140,7 @@ pub fn thread_cpu_ns() -> u64 {
 /// When the file cannot be read or is malformed.
 pub fn resident_bytes(root: &Root) -> Result<u64, Error> {
     let path = root.proc("self/statm");
-    let text = root.read(&path)?;
+    let text = root.read_again(&path)?;
     let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
     let pages = pages.ok_or_else(|| Error::malformed(path, 1, "the second number, the resident pages, is missing"))?;
     Ok(pages.saturating_mul(page_bytes()))

@@ -1,4 +1,4 @@
-//! The file of a loop, as `bindings/c/surefoot_inloop.h` has it too; a test holds the two together.
+//! The file of a loop, as `bindings/c/surefoot_inloop.h` has it too; what differs from it does not compile.
 //!
 //! ```text
 //! offset  bytes

@@ -25,6 +25,7 @@
 //! # Ok::<(), surefoot_inloop::Error>(())
 //! ```
 
+mod c_header;
 mod directory;
 mod error;
 pub mod layout;

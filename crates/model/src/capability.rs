@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much of a capability this host allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CapabilityState {
     /// All of it.
@@ -25,6 +26,7 @@ impl CapabilityState {
 
 /// One thing that Surefoot can do, and whether it can do it on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Capability {
     /// Stable identifier, such as `stall.ledger`.
     pub id: String,

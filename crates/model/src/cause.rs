@@ -3,12 +3,14 @@ use std::fmt;
 
 /// What took time from a core. The order is that of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     /// System-management interrupt: the firmware ran.
     Smi,
-    /// The hypervisor ran something else (steal), or paused the machine.
-    Host,
+    /// The hypervisor ran something else (steal), or stopped the core or the machine. Earlier releases wrote `host`.
+    #[serde(alias = "host")]
+    Hypervisor,
     /// Non-maskable interrupt, by handler.
     Nmi,
     /// Machine check, corrected-error threshold or deferred-error interrupt.
@@ -39,7 +41,7 @@ impl CauseKind {
     /// Every kind, in table order.
     pub const ALL: [CauseKind; 14] = [
         CauseKind::Smi,
-        CauseKind::Host,
+        CauseKind::Hypervisor,
         CauseKind::Nmi,
         CauseKind::MachineCheck,
         CauseKind::DeviceInterrupt,
@@ -58,7 +60,7 @@ impl CauseKind {
     pub fn as_str(self) -> &'static str {
         match self {
             CauseKind::Smi => "smi",
-            CauseKind::Host => "host",
+            CauseKind::Hypervisor => "hypervisor",
             CauseKind::Nmi => "nmi",
             CauseKind::MachineCheck => "machine_check",
             CauseKind::DeviceInterrupt => "device_interrupt",
@@ -78,7 +80,7 @@ impl CauseKind {
     pub fn label(self) -> &'static str {
         match self {
             CauseKind::Smi => "SMI",
-            CauseKind::Host => "hypervisor",
+            CauseKind::Hypervisor => "hypervisor",
             CauseKind::Nmi => "NMI",
             CauseKind::MachineCheck => "machine check",
             CauseKind::DeviceInterrupt => "device interrupt",
@@ -105,6 +107,8 @@ impl std::str::FromStr for CauseKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // The word of earlier releases.
+        let text = if text == "host" { "hypervisor" } else { text };
         CauseKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
             let known: Vec<_> = CauseKind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("no cause is called '{text}'; the causes are {}", known.join(", "))
@@ -114,6 +118,7 @@ impl std::str::FromStr for CauseKind {
 
 /// One cause: its kind, and the name that tells it from others of the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Cause {
     /// The kind.
     pub kind: CauseKind,
@@ -135,5 +140,22 @@ impl fmt::Display for Cause {
         } else {
             write!(f, "{} {}", self.kind.label(), self.name)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_read_by_its_word_and_by_the_word_of_earlier_releases() {
+        for kind in CauseKind::ALL {
+            assert_eq!(kind.as_str().parse(), Ok(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+        assert_eq!("host".parse(), Ok(CauseKind::Hypervisor));
+        assert_eq!(serde_json::from_str::<CauseKind>("\"host\"").unwrap(), CauseKind::Hypervisor);
+        let unknown = "cosmic_ray".parse::<CauseKind>().unwrap_err();
+        assert!(unknown.contains("hypervisor") && !unknown.contains("host,"), "{unknown}");
     }
 }

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// What one eBPF program cost in a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct ProbeCost {
     /// The program's name.
     pub name: String,
@@ -15,6 +16,7 @@ pub struct ProbeCost {
 
 /// What Surefoot itself cost in a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct SelfCost {
     /// Time in each eBPF program.
     pub probes: Vec<ProbeCost>,
@@ -34,6 +36,11 @@ pub struct SelfCost {
     pub unreported: u64,
     /// Inter-processor interrupts that this process raised on watched cores.
     pub self_interrupts: u64,
+    /// Inter-processor interrupts that the watched cores received while the programs were attached, and detached where
+    /// that is over: the kernel patches its text for each tracepoint. Others may have raised some of them. Only in the
+    /// cost that begins with attaching.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach_interrupts: Option<u64>,
 }
 
 impl SelfCost {

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a number about a drive comes from, and so what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DriveSource {
     /// NVMe log page 02h, SMART and health: what the drive counts over its life.
@@ -39,6 +40,7 @@ impl DriveSource {
 
 /// A number with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema), schemars(rename = "Sourced_{T}"))]
 pub struct Sourced<T> {
     /// The number.
     pub value: T,
@@ -58,6 +60,7 @@ impl<T> Sourced<T> {
 
 /// One drive: what it is, and how worn. What is not known is `None`, and `notes` say why.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct DriveWear {
     /// The kernel's name of the whole device, such as `nvme0n1`.
     pub name: String,
@@ -102,6 +105,7 @@ pub struct DriveWear {
 
 /// The drives of a host as a privileged reader saw them: what it publishes for programs without privilege.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct DriveReport {
     /// [`DriveReport::VERSION`].
     pub version: u32,

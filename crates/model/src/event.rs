@@ -1,8 +1,12 @@
-use crate::{Capability, Completeness, CoreLedger, Gap, HostDescription, SelfCost, Untimed, WhoReport};
+use crate::{
+    Capability, CheckpointEvent, Completeness, CoreLedger, Gap, HostDescription, JournalEntry, Room, SelfCost,
+    SourceReport, Subject, Untimed, WhoReport, weight,
+};
 use serde::{Deserialize, Serialize};
 
 /// One window of all watched cores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Window {
     /// Start of the window, `CLOCK_MONOTONIC`.
     pub start_ns: u64,
@@ -20,6 +24,7 @@ pub struct Window {
 
 /// Something the reader of the data must know: a core went offline, the history's disk is full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Notice {
     /// When, `CLOCK_MONOTONIC`.
     pub at_ns: u64,
@@ -29,6 +34,7 @@ pub struct Notice {
 
 /// Everything that flows from the sources to the history, the page and the report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The host; the first event of every stream.
@@ -46,4 +52,68 @@ pub enum Event {
     Who(WhoReport),
     /// A word about the stream itself.
     Notice(Notice),
+    /// A source began to fail, works again, or ended.
+    Source(SourceReport),
+    /// What a look into the directories of checkpoints found.
+    Checkpoint(CheckpointEvent),
+}
+
+/// What every part of the house asks of an event: a room's own kinds answer in the file of their types.
+impl Event {
+    /// How far the stream has come with it, `CLOCK_MONOTONIC`; `None` for what says nothing of that.
+    pub fn comes_to_ns(&self) -> Option<u64> {
+        match self {
+            Event::Window(window) => Some(window.end_ns),
+            Event::Checkpoint(seen) => seen.comes_to_ns(),
+            _ => None,
+        }
+    }
+
+    /// About how much memory it holds; strings and tables counted, allocator overhead not.
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Event>()
+            + match self {
+                Event::Window(window) => weight::window_bytes(window),
+                Event::Gap(gap) => weight::gap_bytes(gap),
+                Event::Notice(notice) => notice.text.len(),
+                Event::Source(report) => report.source.len() + report.why.len(),
+                Event::Who(who) => weight::who_bytes(who),
+                Event::Host(host) => size_of_val(host.cpus.as_slice()) + host.workload.len(),
+                Event::Capabilities { capabilities } => {
+                    capabilities.iter().map(|row| size_of_val(row) + row.reason.len() + row.remedy.len()).sum()
+                }
+                Event::Checkpoint(seen) => seen.held_bytes(),
+            }
+    }
+
+    /// What happened at one time and is kept one by one, by the clock of the world.
+    pub fn happened(&self) -> Vec<Happened<'_>> {
+        match self {
+            Event::Checkpoint(seen) => seen.happened(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Something that happened in a room at one time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happened<'a> {
+    /// The room that it is of.
+    pub room: Room,
+    /// What happened, in one word of the room's.
+    pub kind: &'static str,
+    /// To what.
+    pub subject: Subject,
+    /// When, `CLOCK_REALTIME`.
+    pub at_realtime_ns: u64,
+    /// The whole of it.
+    pub body: HappenedBody<'a>,
+}
+
+/// The whole of something that happened, as its room says it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum HappenedBody<'a> {
+    /// A line of a job's journal.
+    Journal(&'a JournalEntry),
 }

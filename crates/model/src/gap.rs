@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// How a gap was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GapSource {
     /// A pinned loop on the time-stamp counter.
@@ -17,6 +18,7 @@ pub enum GapSource {
 
 /// What stole the time that no traced interval covers; the rows of the decision table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Traced intervals cover the gap.
@@ -28,11 +30,14 @@ pub enum Verdict {
     /// As [`Verdict::SmiLike`], and an error report followed: logging of a corrected error.
     CorrectedErrorLogging,
     /// The hypervisor ran something else on this core's processor.
-    HostScheduled,
-    /// The hypervisor stopped this core without accounting for it: an exit, or a memory fault on the host.
-    HostUnaccounted,
-    /// All cores of a virtual machine stopped at once: a pause of the machine or an SMI of its host.
-    HostPauseOrSmi,
+    #[serde(alias = "host_scheduled")]
+    HypervisorScheduled,
+    /// The hypervisor stopped this core without counting it as steal: an exit, or a memory fault below the guest.
+    #[serde(alias = "host_unaccounted")]
+    HypervisorUnaccounted,
+    /// All cores of a virtual machine stopped at once: a pause of the machine, or an SMI of the hypervisor's machine.
+    #[serde(alias = "host_pause_or_smi")]
+    PauseOrSmi,
     /// Frequency or power transition, microcode, bus lock or the sibling thread: this core only.
     HardwareThisCore,
     /// Too little is visible here to say anything.
@@ -40,6 +45,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The word in JSON of releases before schema 2, where it was another: histories still hold it.
+    pub fn former_word(self) -> Option<&'static str> {
+        match self {
+            Verdict::HypervisorScheduled => Some("host_scheduled"),
+            Verdict::HypervisorUnaccounted => Some("host_unaccounted"),
+            Verdict::PauseOrSmi => Some("host_pause_or_smi"),
+            _ => None,
+        }
+    }
+
     /// The words for people.
     pub fn label(self) -> &'static str {
         match self {
@@ -47,9 +62,9 @@ impl Verdict {
             Verdict::Smi => "SMI",
             Verdict::SmiLike => "SMI-like",
             Verdict::CorrectedErrorLogging => "corrected-error logging",
-            Verdict::HostScheduled => "host scheduled another task",
-            Verdict::HostUnaccounted => "host, unaccounted",
-            Verdict::HostPauseOrSmi => "VM pause or host SMI",
+            Verdict::HypervisorScheduled => "hypervisor scheduled another task",
+            Verdict::HypervisorUnaccounted => "hypervisor, unaccounted",
+            Verdict::PauseOrSmi => "VM pause, or SMI of the hypervisor's machine",
             Verdict::HardwareThisCore => "hardware, this core",
             Verdict::Undetermined => "undetermined",
         }
@@ -58,6 +73,7 @@ impl Verdict {
 
 /// How sure a statement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Measured, with no other explanation left.
@@ -81,6 +97,7 @@ impl Certainty {
 
 /// One traced cause inside a gap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct GapCause {
     /// The cause.
     #[serde(flatten)]
@@ -91,6 +108,7 @@ pub struct GapCause {
 
 /// A stretch in which a core made no progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The core.
     pub cpu: CpuId,
@@ -110,4 +128,19 @@ pub struct Gap {
     pub certainty: Certainty,
     /// What the verdict rests on, one statement each.
     pub evidence: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_read_by_the_word_of_earlier_releases() {
+        for verdict in [Verdict::HypervisorScheduled, Verdict::HypervisorUnaccounted, Verdict::PauseOrSmi] {
+            let former = serde_json::to_string(verdict.former_word().unwrap()).unwrap();
+            assert_eq!(serde_json::from_str::<Verdict>(&former).unwrap(), verdict);
+            assert_ne!(serde_json::to_string(&verdict).unwrap(), former);
+        }
+        assert_eq!(Verdict::Smi.former_word(), None);
+    }
 }

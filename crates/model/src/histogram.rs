@@ -9,6 +9,7 @@ pub const BUCKETS: usize = 128;
 /// The last bucket collects everything from 2^33 × 1.75 ns (15 s) on.
 /// Stored sparse, as `(bucket, count)` in ascending order, because most windows touch few buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Histogram(pub Vec<(u8, u64)>);
 

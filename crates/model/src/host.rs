@@ -3,6 +3,7 @@ use std::fmt;
 
 /// A logical processor, by the kernel's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
 
@@ -14,6 +15,7 @@ impl fmt::Display for CpuId {
 
 /// Who made the processor, as far as the verdict depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Vendor {
     /// Counts SMIs in MSR 0x34 on every core.
@@ -26,6 +28,7 @@ pub enum Vendor {
 
 /// What stays true about a host while it is watched; opens every recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct HostDescription {
     /// The node name, as `uname -n` prints it.
     pub hostname: String,

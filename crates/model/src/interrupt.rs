@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who raised an interrupt on a watched core, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Raiser {
     /// How sure it is that this one raised it.
     pub certainty: Certainty,
@@ -28,6 +29,7 @@ pub struct Raiser {
 
 /// What is advised about an interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Advice {
     /// The rule's stable name.
     pub rule: String,
@@ -41,6 +43,7 @@ pub struct Advice {
 
 /// One kind of interrupt on one core: what it cost and who raised it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Interrupt {
     /// The core.
     pub cpu: CpuId,
@@ -73,6 +76,7 @@ pub struct Interrupt {
 
 /// A gap that a polling thread noted itself, with what the kernel did on its core meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct LoopGap {
     /// The process.
     pub pid: u32,
@@ -94,6 +98,7 @@ pub struct LoopGap {
 
 /// A part of a gap that a polling thread noted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct LoopGapPart {
     /// What ran.
     #[serde(flatten)]
@@ -108,6 +113,7 @@ pub struct LoopGapPart {
 
 /// What one polling thread noted in all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct LoopSummary {
     /// The process.
     pub pid: u32,
@@ -130,6 +136,7 @@ pub struct LoopSummary {
 /// Who interrupted the watched cores, from the start of the watch to its last look. A later one of the same watch
 /// replaces it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct WhoReport {
     /// Start, `CLOCK_MONOTONIC` nanoseconds.
     pub start_ns: u64,

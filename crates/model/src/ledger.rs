@@ -1,8 +1,11 @@
 use crate::{Cause, CpuId, Histogram};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// What one cause took from one core in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Lost {
     /// The cause.
     #[serde(flatten)]
@@ -11,7 +14,7 @@ pub struct Lost {
     pub count: u64,
     /// Time taken, nested causes counted once, under the innermost; nanoseconds.
     pub total_ns: u64,
-    /// The longest single occurrence since watching began, up to the end of the window; nanoseconds.
+    /// The longest single occurrence that ended in the window, within an eighth where a longer one came before; nanoseconds.
     pub max_ns: u64,
     /// The part of `total_ns` that fell while the core was idle and so delayed nobody; nanoseconds.
     pub while_idle_ns: u64,
@@ -29,10 +32,52 @@ impl Lost {
     pub fn new(cause: Cause, count: u64, total_ns: u64, max_ns: u64) -> Self {
         Lost { cause, count, total_ns, max_ns, while_idle_ns: 0, histogram: Histogram::default() }
     }
+
+    /// Adds what the same cause took elsewhere, or at another time. Sums stop at the largest number.
+    pub fn add(&mut self, other: &Lost) {
+        self.count = self.count.saturating_add(other.count);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.while_idle_ns = self.while_idle_ns.saturating_add(other.while_idle_ns);
+        self.histogram.merge(&other.histogram);
+    }
+
+    /// The length below which this share of the occurrences lies; `None` where the source does not know single ones. The
+    /// middle of a bucket may lie above the longest one that was seen in it, which bounds it.
+    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
+        (self.histogram.count() > 0).then(|| self.histogram.quantile_ns(share).min(self.max_ns))
+    }
+
+    /// The part of `total_ns` that delayed somebody, nanoseconds.
+    pub fn while_busy_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.while_idle_ns)
+    }
+
+    /// The rows of each cause summed up, largest first; of equals in the order of causes.
+    pub fn by_cause<'a>(rows: impl IntoIterator<Item = &'a Lost>) -> Vec<Lost> {
+        let mut sums: BTreeMap<&Cause, Lost> = BTreeMap::new();
+        for row in rows {
+            match sums.entry(&row.cause) {
+                Entry::Occupied(mut sum) => sum.get_mut().add(row),
+                Entry::Vacant(place) => {
+                    place.insert(row.clone());
+                }
+            }
+        }
+        let mut causes: Vec<Lost> = sums.into_values().collect();
+        Lost::sort(&mut causes);
+        causes
+    }
+
+    /// Sorts rows for people: largest first; of equals in the order of causes.
+    pub fn sort(rows: &mut [Lost]) {
+        rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+    }
 }
 
 /// Where the time of one core went in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct CoreLedger {
     /// The core.
     pub cpu: CpuId,
@@ -51,6 +96,30 @@ pub struct CoreLedger {
 }
 
 impl CoreLedger {
+    /// A ledger of no time at all.
+    pub fn empty(cpu: CpuId) -> Self {
+        CoreLedger { cpu, wall_ns: 0, idle_ns: 0, user_ns: 0, kernel_ns: 0, lost: Vec::new(), unexplained_ns: 0 }
+    }
+
+    /// The same time without its causes.
+    pub fn without_causes(&self) -> Self {
+        CoreLedger { lost: Vec::new(), ..*self }
+    }
+
+    /// Adds the times of another window of the same core, but not its causes. Sums stop at the largest number.
+    pub fn add_times(&mut self, other: &CoreLedger) {
+        self.wall_ns = self.wall_ns.saturating_add(other.wall_ns);
+        self.idle_ns = self.idle_ns.saturating_add(other.idle_ns);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.kernel_ns = self.kernel_ns.saturating_add(other.kernel_ns);
+        self.unexplained_ns = self.unexplained_ns.saturating_add(other.unexplained_ns);
+    }
+
+    /// Time in which the core was not idle, nanoseconds.
+    pub fn busy_ns(&self) -> u64 {
+        self.wall_ns.saturating_sub(self.idle_ns)
+    }
+
     /// Time lost to named causes, nanoseconds.
     pub fn lost_ns(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.total_ns))
@@ -58,8 +127,7 @@ impl CoreLedger {
 
     /// Time lost to named causes while the core had work to do, nanoseconds.
     pub fn lost_while_busy_ns(&self) -> u64 {
-        let busy_ns = |lost: &Lost| lost.total_ns.saturating_sub(lost.while_idle_ns);
-        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(busy_ns(lost)))
+        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_busy_ns()))
     }
 
     /// Whether the parts add up to the wall time, to the nanosecond.
@@ -72,6 +140,7 @@ impl CoreLedger {
 
 /// A row of /proc/interrupts that counts but has no tracepoint here: how often is known, how long is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Untimed {
     /// The core.
     pub cpu: CpuId,
@@ -85,6 +154,7 @@ pub struct Untimed {
 
 /// A row of /proc/interrupts held against what the probes counted, over all watched cores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Completeness {
     /// The row's label in /proc/interrupts.
     pub row: String,

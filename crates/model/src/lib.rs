@@ -27,26 +27,45 @@
 
 mod capability;
 mod cause;
+mod checkpoint;
+mod clock;
 mod cost;
 mod drive;
 mod event;
+mod finding;
 mod gap;
+mod health;
 mod histogram;
 mod host;
 mod interrupt;
+mod journal;
 mod ledger;
 mod report;
+mod source;
 mod timeline;
+mod weight;
 
 pub use capability::{Capability, CapabilityState};
 pub use cause::{Cause, CauseKind};
+pub use checkpoint::{
+    CheckpointDirectory, CheckpointDrives, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem,
+    CheckpointTier, Generation, GenerationState,
+};
+pub use clock::StreamClock;
 pub use cost::{ProbeCost, SelfCost};
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
-pub use event::{Event, Notice, Window};
+pub use event::{Event, Happened, HappenedBody, Notice, Window};
+pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, one_line};
 pub use gap::{Certainty, Gap, GapCause, GapSource, Verdict};
+pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interrupt::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
+pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
 pub use ledger::{Completeness, CoreLedger, Lost, Untimed};
 pub use report::{LARGEST_GAPS, Report};
+pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};
+
+#[cfg(test)]
+mod schema;

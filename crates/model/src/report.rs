@@ -1,6 +1,6 @@
 use crate::{
     Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost, Untimed,
-    WhoReport,
+    WhoReport, Window,
 };
 use std::collections::BTreeMap;
 
@@ -43,13 +43,10 @@ pub struct Report {
     pub who: Option<WhoReport>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+/// The ledger of one core with its causes at hand; its own list of causes stays empty.
+#[derive(Debug, Clone, PartialEq)]
 struct CoreSum {
-    wall_ns: u64,
-    idle_ns: u64,
-    user_ns: u64,
-    kernel_ns: u64,
-    unexplained_ns: u64,
+    times: CoreLedger,
     lost: BTreeMap<Cause, Lost>,
 }
 
@@ -68,19 +65,7 @@ impl Report {
         match event {
             Event::Host(host) => self.host = Some(host.clone()),
             Event::Capabilities { capabilities } => self.capabilities = capabilities.clone(),
-            Event::Window(window) => {
-                if self.windows == 0 {
-                    self.start_ns = window.start_ns;
-                }
-                self.end_ns = window.end_ns;
-                self.windows += 1;
-                for core in &window.cores {
-                    self.cores.entry(core.cpu).or_default().add(core);
-                }
-                add_untimed(&mut self.untimed, &window.untimed);
-                add_completeness(&mut self.completeness, &window.completeness);
-                add_cost(&mut self.cost, &window.cost);
-            }
+            Event::Window(window) => self.add_window(window),
             Event::Gap(gap) => {
                 self.gap_count += 1;
                 let at = self.gaps.partition_point(|kept| kept.duration_ns >= gap.duration_ns);
@@ -96,7 +81,25 @@ impl Report {
                 }
                 self.notices.push(notice.clone());
             }
+            // Of other rooms, which have folds of their own.
+            _ => {}
         }
+    }
+
+    /// Adds one window.
+    pub fn add_window(&mut self, window: &Window) {
+        if self.windows == 0 {
+            self.start_ns = window.start_ns;
+        }
+        self.end_ns = window.end_ns;
+        self.windows += 1;
+        for core in &window.cores {
+            let sum = self.cores.entry(core.cpu);
+            sum.or_insert_with(|| CoreSum { times: CoreLedger::empty(core.cpu), lost: BTreeMap::new() }).add(core);
+        }
+        add_untimed(&mut self.untimed, &window.untimed);
+        add_completeness(&mut self.completeness, &window.completeness);
+        add_cost(&mut self.cost, &window.cost);
     }
 
     /// From the start of the first window to the end of the last, nanoseconds.
@@ -106,55 +109,32 @@ impl Report {
 
     /// The ledger of each core over the whole stream, ascending; causes largest first.
     pub fn cores(&self) -> Vec<CoreLedger> {
-        self.cores
-            .iter()
-            .map(|(&cpu, sum)| {
-                let mut lost: Vec<Lost> = sum.lost.values().cloned().collect();
-                lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
-                CoreLedger {
-                    cpu,
-                    wall_ns: sum.wall_ns,
-                    idle_ns: sum.idle_ns,
-                    user_ns: sum.user_ns,
-                    kernel_ns: sum.kernel_ns,
-                    lost,
-                    unexplained_ns: sum.unexplained_ns,
-                }
-            })
-            .collect()
+        let whole = |sum: &CoreSum| {
+            let mut lost: Vec<Lost> = sum.lost.values().cloned().collect();
+            Lost::sort(&mut lost);
+            CoreLedger { lost, ..sum.times }
+        };
+        self.cores.values().map(whole).collect()
     }
 
     /// Causes summed over all cores, largest first.
     pub fn causes(&self) -> Vec<Lost> {
-        let mut all: BTreeMap<&Cause, Lost> = BTreeMap::new();
-        for lost in self.cores.values().flat_map(|core| core.lost.values()) {
-            all.entry(&lost.cause).and_modify(|sum| add_lost(sum, lost)).or_insert_with(|| lost.clone());
-        }
-        let mut causes: Vec<Lost> = all.into_values().collect();
-        causes.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
-        causes
+        Lost::by_cause(self.cores.values().flat_map(|core| core.lost.values()))
     }
 }
 
 impl CoreSum {
     fn add(&mut self, core: &CoreLedger) {
-        self.wall_ns = self.wall_ns.saturating_add(core.wall_ns);
-        self.idle_ns = self.idle_ns.saturating_add(core.idle_ns);
-        self.user_ns = self.user_ns.saturating_add(core.user_ns);
-        self.kernel_ns = self.kernel_ns.saturating_add(core.kernel_ns);
-        self.unexplained_ns = self.unexplained_ns.saturating_add(core.unexplained_ns);
+        self.times.add_times(core);
         for lost in &core.lost {
-            self.lost.entry(lost.cause.clone()).and_modify(|sum| add_lost(sum, lost)).or_insert_with(|| lost.clone());
+            match self.lost.get_mut(&lost.cause) {
+                Some(sum) => sum.add(lost),
+                None => {
+                    self.lost.insert(lost.cause.clone(), lost.clone());
+                }
+            }
         }
     }
-}
-
-fn add_lost(sum: &mut Lost, lost: &Lost) {
-    sum.count = sum.count.saturating_add(lost.count);
-    sum.total_ns = sum.total_ns.saturating_add(lost.total_ns);
-    sum.max_ns = sum.max_ns.max(lost.max_ns);
-    sum.while_idle_ns = sum.while_idle_ns.saturating_add(lost.while_idle_ns);
-    sum.histogram.merge(&lost.histogram);
 }
 
 fn add_untimed(sums: &mut Vec<Untimed>, rows: &[Untimed]) {
@@ -196,12 +176,15 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     sum.torn = sum.torn.saturating_add(cost.torn);
     sum.unreported = sum.unreported.saturating_add(cost.unreported);
     sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
+    if let Some(more) = cost.attach_interrupts {
+        sum.attach_interrupts = Some(sum.attach_interrupts.unwrap_or(0).saturating_add(more));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CauseKind, Histogram, ProbeCost, Window};
+    use crate::{CauseKind, Histogram, ProbeCost};
 
     fn window(value: u64) -> Event {
         let mut lost = Lost::new(Cause::new(CauseKind::Timer, "local_timer"), value, value, value);

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// What happened on the watched cores one by one: what ran when, and who raised it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The causes that slices and arrivals name by their place here.
     pub causes: Vec<Cause>,
@@ -23,6 +24,7 @@ pub struct Timeline {
 
 /// A stretch in which something took a core from its work, what was nested in it included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct TimelineSlice {
     /// The core.
     pub cpu: CpuId,
@@ -36,6 +38,7 @@ pub struct TimelineSlice {
 
 /// Something that was raised for a core and arrived there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct TimelineArrival {
     /// The core.
     pub cpu: CpuId,

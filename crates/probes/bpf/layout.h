@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the programs and user space share. The Rust mirror of every struct is in src/layout.rs; the loader compares
- * the sizes.
+ * What the programs and user space share. build/numbers.rs takes every number, size and offset from here to Rust: a
+ * struct that user space reads differently, or a kind that it does not know, does not compile.
  */
 #ifndef SUREFOOT_LAYOUT_H
 #define SUREFOOT_LAYOUT_H
@@ -9,7 +9,7 @@
 #include "kernel_types.h"
 
 /* Causes with a number of their own; src/layout.rs gives them names. */
-enum {
+enum cause_number {
 	CAUSE_IDLE = 0,
 	CAUSE_WORK = 1,
 	CAUSE_UNKNOWN = 2, /* before the first event of this core */
@@ -36,8 +36,8 @@ enum {
 	CAUSES = CAUSE_FIRST_DYNAMIC + DYNAMIC_CAUSES,
 };
 
-/* The upper byte of a dynamic cause's key. */
-enum {
+/* What a dynamic cause's key is of; it stands above the lower KEY_SHIFT bits. */
+enum key_kind {
 	KEY_DEVICE = 1,   /* key: interrupt number */
 	KEY_FUNCTION = 2, /* key: address of the function called */
 	KEY_THREAD = 3,   /* key: hash of the kernel thread's name up to the first '/' */
@@ -46,12 +46,14 @@ enum {
 };
 
 enum {
+	KEY_SHIFT = 56,
 	FRAMES = 8,    /* a power of two above the number of levels */
 	BUCKETS = 128, /* as in surefoot-model */
 	TAPE_TURNS = 8192,
 	LATE_RECORDS = 64,
 	LATE_TURNS = 24,
 	PROGRAMS = 48,
+	SAMPLE_EVERY = 64, /* of so many runs of a program one measures itself; a power of two */
 	WAITERS = 4,
 	WINDOW_MASK = TAPE_TURNS - 1,
 };
@@ -60,7 +62,7 @@ enum {
  * What may interrupt what: a context lies above lower levels only. An event whose level is not above the innermost
  * context shows that the latter's exit was lost (the kernel skips a program that would recurse), and closes it.
  */
-enum {
+enum level {
 	LEVEL_BASE = 0,
 	LEVEL_SOFTIRQ = 1,
 	LEVEL_INTERRUPT = 2,
@@ -85,7 +87,7 @@ struct frame {
 
 struct program {
 	u64 count;
-	u64 sampled_ns; /* of one run in 64 */
+	u64 sampled_ns; /* of one run in SAMPLE_EVERY */
 };
 
 struct slot {
@@ -134,6 +136,24 @@ struct late {
 
 struct histogram {
 	u32 buckets[CAUSES][BUCKETS];
+};
+
+/* Whose preemption counts. */
+enum workload_by {
+	WORKLOAD_NONE = 0,
+	WORKLOAD_PROCESS = 1, /* workload_ids: thread group numbers, or thread numbers with plain tracepoints */
+	WORKLOAD_COMM = 2,
+	WORKLOAD_CORES = 3, /* whoever is preempted is the workload */
+};
+
+/* Set by the loader before loading; the verifier then drops what is switched off. */
+struct config {
+	u64 late_threshold_ns;
+	u64 workload_comm[2];
+	u32 workload_by;
+	u32 self_tgid;
+	u32 cpu_count;
+	u32 reserved;
 };
 
 #endif

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The ledger on BTF-typed tracepoints (tp_btf): no marshalling, and the tasks themselves can be read. */
-#include "ledger.h"
+#include "late.h"
+#include "own_interrupts.h"
+#include "preemption.h"
 #include "programs.h"
 #include "tasks.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -21,85 +21,7 @@
 #ifndef SUREFOOT_LEDGER_H
 #define SUREFOOT_LEDGER_H
 
-#include "layout.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader sets the number of possible cores */
-	__type(key, u32);
-	__type(value, struct slot);
-} slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct histogram);
-} histograms SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, TAPE_TURNS); /* per core; the loader multiplies */
-	__type(key, u32);
-	__type(value, struct turn);
-} tape SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, LATE_RECORDS);
-	__type(key, u32);
-	__type(value, struct late);
-} late_ring SEC(".maps");
-
-/* Kernel threads' and workload processes' numbers, where the task itself cannot be read (plain tracepoints). */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u32);
-	__type(value, u8);
-} kernel_threads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u32);
-	__type(value, u8);
-} workload_ids SEC(".maps");
-
-enum {
-	WORKLOAD_NONE = 0,
-	WORKLOAD_PROCESS = 1, /* workload_ids: thread group numbers, or thread numbers with plain tracepoints */
-	WORKLOAD_COMM = 2,
-	WORKLOAD_CORES = 3, /* whoever is preempted is the workload */
-};
-
-/* Set by the loader before loading; the verifier then drops what is switched off. */
-struct config {
-	u64 late_threshold_ns;
-	u64 workload_comm[2];
-	u32 workload_by;
-	u32 self_tgid;
-	u32 cpu_count;
-	u32 reserved;
-};
-
-const volatile struct config config SEC(".rodata.config") = {};
-
-#define barrier() asm volatile("" ::: "memory")
-
-static __always_inline struct slot *this_slot(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&slots, &cpu);
-}
+#include "causes.h"
 
 static __always_inline bool busy(const struct slot *slot)
 {
@@ -112,48 +34,16 @@ static __always_inline void begin(struct slot *slot)
 	barrier();
 }
 
-/* Ends an update; one run in 64 measures itself. */
+/* Ends an update; one run in SAMPLE_EVERY measures itself. */
 static __always_inline void end(struct slot *slot, u32 program, u64 now)
 {
 	struct program *own = &slot->programs[program % PROGRAMS];
 
 	own->count++;
-	if (!(own->count & 63))
+	if (!(own->count & (SAMPLE_EVERY - 1)))
 		own->sampled_ns += bpf_ktime_get_ns() - now;
 	barrier();
 	(*(volatile u64 *)&slot->seq)++;
-}
-
-static __always_inline u32 bucket_of(u64 duration_ns)
-{
-	u64 rest = duration_ns;
-	u32 log = 0, bucket;
-
-	if (duration_ns < 16)
-		return duration_ns / 4;
-	if (rest >> 32) { log += 32; rest >>= 32; }
-	if (rest >> 16) { log += 16; rest >>= 16; }
-	if (rest >> 8) { log += 8; rest >>= 8; }
-	if (rest >> 4) { log += 4; rest >>= 4; }
-	if (rest >> 2) { log += 2; rest >>= 2; }
-	if (rest >> 1) log += 1;
-	bucket = 4 + (log - 4) * 4 + ((duration_ns >> ((log - 2) & 63)) & 3);
-	return bucket < BUCKETS ? bucket : BUCKETS - 1;
-}
-
-static __always_inline void count_one(struct slot *slot, u32 cause, u64 own_ns)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct histogram *histogram;
-
-	if (cause >= CAUSES)
-		return;
-	slot->causes[cause].count++;
-	if (own_ns > slot->causes[cause].max_ns)
-		slot->causes[cause].max_ns = own_ns;
-	histogram = bpf_map_lookup_elem(&histograms, &cpu);
-	if (histogram)
-		histogram->buckets[cause][bucket_of(own_ns) & (BUCKETS - 1)]++;
 }
 
 /* Charges the time since the previous event to the innermost context. */
@@ -278,50 +168,6 @@ static __always_inline void pop(struct slot *slot, u64 now, u32 level)
 	write_turn(slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause);
 }
 
-/* Finds a cause by its key; makes room for it when `name` is given and a place is free. */
-static __always_inline u32 find(struct slot *slot, u64 key, u32 other, const u64 *name, bool insert)
-{
-	u32 hash = (key * 0x9E3779B97F4A7C15ULL) >> 50;
-	int i;
-
-	for (i = 0; i < 8; i++) {
-		u32 index = CAUSE_FIRST_DYNAMIC + ((hash + i) & (DYNAMIC_CAUSES - 1));
-		u64 have = slot->causes[index].key;
-
-		if (have == key)
-			return index;
-		if (!have) {
-			if (!insert)
-				return other;
-			slot->causes[index].name[0] = name ? name[0] : 0;
-			slot->causes[index].name[1] = name ? name[1] : 0;
-			slot->causes[index].key = key;
-			return index;
-		}
-	}
-	return other;
-}
-
-#define KEY(kind, value) (((u64)(kind) << 56) | ((u64)(value) & 0x00FFFFFFFFFFFFFFULL))
-
-/* Kernel threads of one family (kworker/1:2, ksoftirqd/0) share a name: up to the slash. "irq/24-ahci" stays whole. */
-static __always_inline u32 find_thread(struct slot *slot, u32 kind, u32 other, char *comm)
-{
-	u64 name[2] = {}, hash;
-	bool whole = kind == KEY_TASK || (comm[0] == 'i' && comm[1] == 'r' && comm[2] == 'q' && comm[3] == '/');
-	bool cut = false;
-	int i;
-
-	for (i = 0; i < 16; i++) {
-		if (!comm[i] || (comm[i] == '/' && !whole))
-			cut = true;
-		if (!cut)
-			((char *)name)[i] = comm[i];
-	}
-	hash = (name[0] ^ (name[1] * 0xFF51AFD7ED558CCDULL)) * 0xC4CEB9FE1A85EC53ULL;
-	return find(slot, KEY(kind, hash >> 8), other, name, true);
-}
-
 /* The side road of an interrupt that landed inside an update. */
 static __always_inline void shadow_enter(struct slot *slot, u64 now, u32 cause)
 {
@@ -423,157 +269,6 @@ static __always_inline int on_nmi(u32 program, u64 handler, s64 duration_ns)
 	shadow_book(slot, find(slot, key, CAUSE_OTHER_NMI, 0, true), duration_ns);
 	end(slot, program, now);
 	return 0;
-}
-
-struct task_view {
-	u64 comm[2];
-	u32 pid;
-	u32 tgid;
-	bool kernel_thread;
-	bool runnable;
-};
-
-static __always_inline bool is_workload(const struct task_view *task)
-{
-	switch (config.workload_by) {
-	case WORKLOAD_PROCESS:
-		return bpf_map_lookup_elem(&workload_ids, &task->tgid) != 0;
-	case WORKLOAD_COMM:
-		return task->comm[0] == config.workload_comm[0] && task->comm[1] == config.workload_comm[1];
-	default:
-		return !task->kernel_thread && task->pid;
-	}
-}
-
-static __always_inline bool anybody_waits(const struct slot *slot)
-{
-	return slot->waiting[0] | slot->waiting[1] | slot->waiting[2] | slot->waiting[3];
-}
-
-static __always_inline void forget_waiting(struct slot *slot, u32 pid)
-{
-	int i;
-
-	for (i = 0; i < WAITERS; i++)
-		if (slot->waiting[i] == pid)
-			slot->waiting[i] = 0;
-}
-
-static __always_inline void add_waiting(struct slot *slot, u32 pid)
-{
-	int i;
-
-	for (i = 0; i < WAITERS; i++) {
-		if (!slot->waiting[i] || slot->waiting[i] == pid) {
-			slot->waiting[i] = pid;
-			break;
-		}
-	}
-}
-
-/* Where only cores are named, a core belongs to the first task that was preempted on it, until that has not run there
- * for a second: of two that share a core one is the workload and the other what preempts it. */
-#define OWNER_FORGOTTEN_NS 1000000000ULL
-
-static __always_inline void note_waiting(struct slot *slot, const struct task_view *prev, const struct task_view *next,
-					 u64 now)
-{
-	bool preempted = prev->runnable && prev->pid && prev->pid != next->pid && is_workload(prev);
-
-	forget_waiting(slot, next->pid);
-	if (config.workload_by == WORKLOAD_CORES) {
-		if (prev->pid == slot->owner_pid || next->pid == slot->owner_pid)
-			slot->owner_seen_ns = now;
-		if (preempted && !anybody_waits(slot) &&
-		    (!slot->owner_pid || now - slot->owner_seen_ns > OWNER_FORGOTTEN_NS)) {
-			slot->owner_pid = prev->pid;
-			slot->owner_seen_ns = now;
-		}
-		preempted &= prev->pid == slot->owner_pid;
-	}
-	if (preempted)
-		add_waiting(slot, prev->pid);
-}
-
-static __always_inline u32 base_of(struct slot *slot, struct task_view *next)
-{
-	if (!next->pid) {
-		/* A core with somebody waiting does not idle. */
-		__builtin_memset(slot->waiting, 0, sizeof(slot->waiting));
-		return CAUSE_IDLE;
-	}
-	if (next->kernel_thread)
-		return find_thread(slot, KEY_THREAD, CAUSE_OTHER_THREAD, (char *)next->comm);
-	if (config.workload_by != WORKLOAD_NONE && anybody_waits(slot) &&
-	    (config.workload_by == WORKLOAD_CORES || !is_workload(next)))
-		return find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, (char *)next->comm);
-	return CAUSE_WORK;
-}
-
-static __always_inline int on_switch(u32 program, struct task_view *prev, struct task_view *next)
-{
-	u64 now = bpf_ktime_get_ns();
-	struct slot *slot = this_slot();
-	u32 cause;
-
-	if (!slot || busy(slot))
-		return 0;
-	begin(slot);
-	set_first_base(slot, prev->pid ? CAUSE_WORK : CAUSE_IDLE, prev->pid);
-	charge(slot, now);
-	if (slot->depth) {
-		slot->heals += slot->depth;
-		slot->depth = 0;
-	}
-	if (slot->frames[0].cause > CAUSE_UNKNOWN)
-		count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
-	if (config.workload_by != WORKLOAD_NONE)
-		note_waiting(slot, prev, next, now);
-	cause = base_of(slot, next);
-	slot->frames[0].cause = cause;
-	slot->frames[0].own_ns = 0;
-	slot->base_pid = next->pid;
-	write_turn(slot, now, cause);
-	end(slot, program, now);
-	return 0;
-}
-
-static __always_inline void copy_tape(struct slot *slot, struct late *late)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	u64 have = slot->tape_turns;
-	u64 wanted = have < LATE_TURNS ? have : LATE_TURNS;
-	int i;
-
-	late->turns = wanted;
-	for (i = 0; i < LATE_TURNS; i++) {
-		u32 index = cpu * TAPE_TURNS + ((have - wanted + i) & WINDOW_MASK);
-		struct turn *turn;
-
-		if ((u64)i >= wanted)
-			break;
-		turn = bpf_map_lookup_elem(&tape, &index);
-		if (turn)
-			late->tape[i] = *turn;
-	}
-}
-
-/* Called for a timer that fired `late_ns` after it was due. */
-static __always_inline void record_late(struct slot *slot, s64 late_ns)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	u32 index = cpu * LATE_RECORDS + (slot->late_records % LATE_RECORDS);
-	struct late *late = bpf_map_lookup_elem(&late_ring, &index);
-
-	if (!late)
-		return;
-	late->fired_ns = slot->timer_entry_ns;
-	late->due_ns = slot->timer_entry_ns - late_ns;
-	late->base_cause = slot->frames[0].cause;
-	late->base_pid = slot->base_pid;
-	copy_tape(slot, late);
-	barrier();
-	slot->late_records++;
 }
 
 #endif

@@ -4,8 +4,10 @@
  * format files; src/load.rs compares each offset used here with the running kernel's before it loads a program.
  * Tasks cannot be read here, so user space lists the kernel threads, and late timers stay unseen.
  */
-#include "ledger.h"
+#include "own_interrupts.h"
+#include "preemption.h"
 #include "programs.h"
+#include "records.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -23,11 +25,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 EVERY_VECTOR
 
-struct softirq_record {
-	u64 common;
-	u32 vec;
-};
-
 SEC("tp/irq/softirq_entry")
 int softirq_entry(struct softirq_record *record)
 {
@@ -40,11 +37,6 @@ int softirq_exit(struct softirq_record *record)
 	return on_exit(P_SOFTIRQ_EXIT, LEVEL_SOFTIRQ);
 }
 
-struct irq_record {
-	u64 common;
-	s32 irq;
-};
-
 SEC("tp/irq/irq_handler_entry")
 int irq_handler_entry(struct irq_record *record)
 {
@@ -56,12 +48,6 @@ int irq_handler_exit(struct irq_record *record)
 {
 	return on_exit(P_IRQ_HANDLER_EXIT, LEVEL_INTERRUPT);
 }
-
-struct csd_record {
-	u64 common;
-	u64 func;
-	u64 csd;
-};
 
 SEC("tp/csd/csd_function_entry")
 int csd_function_entry(struct csd_record *record)
@@ -80,28 +66,11 @@ int csd_function_exit(struct csd_record *record)
 	return on_exit(P_CSD_FUNCTION_EXIT, LEVEL_FUNCTION);
 }
 
-struct nmi_record {
-	u64 common;
-	u64 handler;
-	s64 delta_ns;
-};
-
 SEC("tp/nmi/nmi_handler")
 int nmi_handler(struct nmi_record *record)
 {
 	return on_nmi(P_NMI_HANDLER, record->handler, record->delta_ns);
 }
-
-struct switch_record {
-	u64 common;
-	char prev_comm[16];
-	s32 prev_pid;
-	s32 prev_prio;
-	u64 prev_state;
-	char next_comm[16];
-	s32 next_pid;
-	s32 next_prio;
-};
 
 SEC("tp/sched/sched_switch")
 int sched_switch(struct switch_record *record)
@@ -122,15 +91,6 @@ int sched_switch(struct switch_record *record)
 	return on_switch(P_SCHED_SWITCH, &was, &is);
 }
 
-struct migrate_record {
-	u64 common;
-	u32 comm_location;
-	s32 pid;
-	s32 prio;
-	s32 orig_cpu;
-	s32 dest_cpu;
-};
-
 SEC("tp/sched/sched_migrate_task")
 int sched_migrate_task(struct migrate_record *record)
 {
@@ -142,11 +102,6 @@ int sched_migrate_task(struct migrate_record *record)
 	return 0;
 }
 
-struct send_cpu_record {
-	u64 common;
-	u32 cpu;
-};
-
 SEC("tp/ipi/ipi_send_cpu")
 int ipi_send_cpu(struct send_cpu_record *record)
 {
@@ -154,11 +109,6 @@ int ipi_send_cpu(struct send_cpu_record *record)
 		count_self_interrupt(record->cpu);
 	return 0;
 }
-
-struct send_mask_record {
-	u64 common;
-	u32 mask_location; /* offset in the lower half, length in the upper */
-};
 
 SEC("tp/ipi/ipi_send_cpumask")
 int ipi_send_cpumask(struct send_mask_record *record)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What both flavours of the ledger have in common beside the state machine. */
+/* What both flavours of the ledger list alike: the programs' numbers, and the vectors with tracepoints of their own. */
 #ifndef SUREFOOT_PROGRAMS_H
 #define SUREFOOT_PROGRAMS_H
 
 /* Program numbers index slot.programs; src/programs.rs lists them with their tracepoints. */
-enum {
+enum program_number {
 	P_SCHED_SWITCH = 1,
 	P_VECTOR_ENTRY = 2, /* one pair per vector: 2 + 2 * n */
 	P_SOFTIRQ_ENTRY = 24,
@@ -29,45 +29,5 @@ enum {
 	VECTOR(thermal_apic, CAUSE_THERMAL_APIC)                                                                       \
 	VECTOR(threshold_apic, CAUSE_THRESHOLD_APIC)                                                                   \
 	VECTOR(deferred_error_apic, CAUSE_DEFERRED_ERROR_APIC)
-
-/* Whether this process sends the interrupt. In an interrupt the current task is a bystander. */
-static __always_inline bool sent_by_self(void)
-{
-	struct slot *slot;
-
-	if (bpf_get_current_pid_tgid() >> 32 != config.self_tgid)
-		return false;
-	slot = this_slot();
-	return slot && !slot->depth;
-}
-
-/* Counted on the core that is interrupted. */
-static __always_inline void count_self_interrupt(u32 cpu)
-{
-	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
-
-	if (slot)
-		__sync_fetch_and_add(&slot->self_interrupts, 1);
-}
-
-enum { MASK_WORDS = 16 };
-
-static __always_inline void count_self_mask(const char *mask)
-{
-	u32 word, bit;
-
-	for (word = 0; word < MASK_WORDS; word++) {
-		u64 bits = 0;
-
-		if (word * 64 >= config.cpu_count)
-			break;
-		bpf_probe_read_kernel(&bits, sizeof(bits), mask + word * 8);
-		for (bit = 0; bit < 64 && bits; bit++) {
-			if (bits & 1)
-				count_self_interrupt(word * 64 + bit);
-			bits >>= 1;
-		}
-	}
-}
 
 #endif

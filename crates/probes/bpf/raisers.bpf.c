@@ -9,6 +9,7 @@
  *
  * A record taken in interrupt context says so: the current task is then a bystander and its stack is not taken.
  */
+#include "marks.h"
 #include "raise.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the raisers' programs leave: records, copied stacks, marks. The Rust mirrors are in src/raised.rs and
- * src/raisers.rs; a test there parses each, and the loader compares the sizes of what is mapped.
+ * What the raisers' programs and user space share: records, copied stacks, marks. build/numbers.rs takes every number,
+ * size and offset from here to Rust, as from layout.h.
  */
 #ifndef SUREFOOT_RAISERS_H
 #define SUREFOOT_RAISERS_H
 
 #include "layout.h"
-#include <bpf/bpf_helpers.h>
 
-enum {
+/* What is raised. */
+enum raised_kind {
 	RAISED_FUNCTION = 1,   /* key: call-single data; function: what shall run */
 	RAISED_RESCHEDULE = 2, /* key: thread that is being woken, 0 if unknown */
 	RAISED_TIMER = 3,      /* key: timer; function: its callback */
@@ -19,7 +19,8 @@ enum {
 	RAISED_FLUSH = 7,      /* key: pages; the targets are those of the process, so cpu is NO_CORE */
 };
 
-enum {
+/* What a watched core meets. */
+enum mark_kind {
 	MARK_FUNCTION = 1, /* key: call-single data, 0 for a local call; value: function */
 	MARK_TIMER = 2,    /* key: timer; value: callback */
 	MARK_SOFTIRQ = 3,  /* key: vector; value: number of the cause in which it was raised, thread in the upper half */
@@ -28,7 +29,7 @@ enum {
 };
 
 /* How a called function's raiser is found, best first; the loader chooses by which tracepoints there are. */
-enum {
+enum call_evidence {
 	CALLS_EXACT = 0,  /* csd_queue_cpu and csd_function_entry */
 	CALLS_SENT = 1,   /* ipi_send_cpu and ipi_send_cpumask, joined by target and order */
 	CALLS_FLUSH = 2,  /* tlb_flush on both sides, joined by time */
@@ -36,7 +37,7 @@ enum {
 };
 
 /* User stacks: by frame pointers; the bytes as well where those give too little; the bytes always. */
-enum {
+enum user_stacks {
 	USER_NONE = 0,
 	USER_FRAME_POINTERS = 1,
 	USER_AUTO = 2,
@@ -50,6 +51,7 @@ enum {
 	PAGE_BYTES = 4096,
 	STACK_BYTES_MAX = 32768, /* of a task's kernel stack */
 	MARKS = 8192,
+	MARK_KIND_BITS = 8,
 	WATCH_WORDS = 16,
 	NO_CORE = 0xffffffff,
 	LAID_WORDS = 192, /* of a kernel stack that are looked at, from the probe's context on */
@@ -71,8 +73,6 @@ struct raiser_config {
 	u32 calls;
 	u32 check_every; /* of remembered kernel stacks one in so many is walked all the same; 0: none is remembered */
 };
-
-const volatile struct raiser_config raiser_config SEC(".rodata.config") = {};
 
 struct raised {
 	u64 at_ns;
@@ -153,7 +153,7 @@ struct mark {
 	u64 at_ns;
 	u64 key;
 	u64 value;
-	u64 kind; /* and above its lowest byte the number of the mark, from 1 on; written last, 0 meanwhile */
+	u64 kind; /* and above its lowest MARK_KIND_BITS the number of the mark, from 1 on; written last, 0 meanwhile */
 };
 
 /* What tells that a record is for the next target of the request that the record before it was for. */
@@ -189,51 +189,5 @@ struct sender {
 };
 
 _Static_assert(sizeof(struct sender) % 64 == 0, "senders share no cache line");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the ledger's own, shared by the loader */
-	__type(key, u32);
-	__type(value, struct slot);
-} slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sender);
-} senders SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MARKS);
-	__type(key, u32);
-	__type(value, struct mark);
-} marks SEC(".maps");
-
-/* Sets of ways, by tag; user space alone writes them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, KNOWN_SETS * KNOWN_WAYS);
-	__type(key, u32);
-	__type(value, struct known);
-} known_stacks SEC(".maps");
-
-/* The kernel stack of whoever raises on this core; interrupts keep off it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct words);
-} laid_words SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20); /* the loader may set another */
-} raised_ring SEC(".maps");
 
 #endif

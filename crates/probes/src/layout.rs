@@ -1,54 +1,67 @@
-//! The Rust mirror of `bpf/ledger.h`: the numbers of the causes and the structs that both sides share.
+//! What the programs and user space share, as Rust has it: the numbers of the causes, and the structs. The numbers are
+//! those of `bpf/layout.h`, and a struct that is laid out otherwise there does not compile here.
+
+use crate::shared::{self, narrow, same_layout};
 
 /// The core has nothing to run.
-pub const CAUSE_IDLE: usize = 0;
+pub const CAUSE_IDLE: usize = shared::CAUSE_IDLE;
 /// A user task that is not preempting a named workload.
-pub const CAUSE_WORK: usize = 1;
+pub const CAUSE_WORK: usize = shared::CAUSE_WORK;
 /// Before the first event of a core.
-pub const CAUSE_UNKNOWN: usize = 2;
+pub const CAUSE_UNKNOWN: usize = shared::CAUSE_UNKNOWN;
 /// First of the vectors in [`VECTORS`].
-pub const CAUSE_LOCAL_TIMER: usize = 3;
+pub const CAUSE_LOCAL_TIMER: usize = shared::CAUSE_LOCAL_TIMER;
+/// A reschedule interrupt.
+pub const CAUSE_RESCHEDULE: usize = shared::CAUSE_RESCHEDULE;
+/// A call-function interrupt that was sent to several cores.
+pub const CAUSE_CALL_FUNCTION: usize = shared::CAUSE_CALL_FUNCTION;
+/// A call-function interrupt that was sent to this core alone.
+pub const CAUSE_CALL_FUNCTION_SINGLE: usize = shared::CAUSE_CALL_FUNCTION_SINGLE;
 /// First of the ten softirq vectors.
-pub const CAUSE_SOFTIRQ: usize = 14;
+pub const CAUSE_SOFTIRQ: usize = shared::CAUSE_SOFTIRQ;
 /// NMI handlers that found no room in the table.
-pub const CAUSE_OTHER_NMI: usize = 24;
+pub const CAUSE_OTHER_NMI: usize = shared::CAUSE_OTHER_NMI;
 /// Device interrupts that found no room.
-pub const CAUSE_OTHER_DEVICE: usize = 25;
+pub const CAUSE_OTHER_DEVICE: usize = shared::CAUSE_OTHER_DEVICE;
 /// Called functions that found no room.
-pub const CAUSE_OTHER_FUNCTION: usize = 26;
+pub const CAUSE_OTHER_FUNCTION: usize = shared::CAUSE_OTHER_FUNCTION;
 /// Kernel threads that found no room.
-pub const CAUSE_OTHER_THREAD: usize = 27;
+pub const CAUSE_OTHER_THREAD: usize = shared::CAUSE_OTHER_THREAD;
 /// Preempting tasks that found no room.
-pub const CAUSE_OTHER_TASK: usize = 28;
+pub const CAUSE_OTHER_TASK: usize = shared::CAUSE_OTHER_TASK;
 /// First cause that is named by its key.
-pub const CAUSE_FIRST_DYNAMIC: usize = 32;
+pub const CAUSE_FIRST_DYNAMIC: usize = shared::CAUSE_FIRST_DYNAMIC;
 /// All causes of a core.
-pub const CAUSES: usize = CAUSE_FIRST_DYNAMIC + 128;
+pub const CAUSES: usize = shared::CAUSES;
 /// Nesting depth.
-pub const FRAMES: usize = 8;
+pub const FRAMES: usize = shared::FRAMES;
 /// Buckets of a histogram, as in `surefoot_model::BUCKETS`.
-pub const BUCKETS: usize = 128;
+pub const BUCKETS: usize = shared::BUCKETS;
 /// Turns that a core's tape holds before the oldest is overwritten.
-pub const TAPE_TURNS: usize = 8192;
+pub const TAPE_TURNS: usize = shared::TAPE_TURNS;
 /// Late timers that a core's ring holds.
-pub const LATE_RECORDS: usize = 64;
+pub const LATE_RECORDS: usize = shared::LATE_RECORDS;
 /// Turns that are copied with a late timer.
-pub const LATE_TURNS: usize = 24;
+pub const LATE_TURNS: usize = shared::LATE_TURNS;
 /// Preempted threads that are remembered.
-pub const WAITERS: usize = 4;
+pub const WAITERS: usize = shared::WAITERS;
 /// Programs that count their runs.
-pub const PROGRAMS: usize = 48;
+pub const PROGRAMS: usize = shared::PROGRAMS;
+/// Of so many runs of a program one measures itself.
+pub const SAMPLE_EVERY: u64 = shared::SAMPLE_EVERY as u64;
+/// Where the kind stands in a key.
+const KEY_SHIFT: u32 = narrow(shared::KEY_SHIFT);
 
 /// Upper byte of a key: an interrupt number follows.
-pub const KEY_DEVICE: u8 = 1;
+pub const KEY_DEVICE: u8 = shared::KEY_DEVICE as u8;
 /// Upper byte of a key: the address of a called function follows.
-pub const KEY_FUNCTION: u8 = 2;
+pub const KEY_FUNCTION: u8 = shared::KEY_FUNCTION as u8;
 /// Upper byte of a key: a kernel thread, named by the entry's name.
-pub const KEY_THREAD: u8 = 3;
+pub const KEY_THREAD: u8 = shared::KEY_THREAD as u8;
 /// Upper byte of a key: a preempting task, named by the entry's name.
-pub const KEY_TASK: u8 = 4;
+pub const KEY_TASK: u8 = shared::KEY_TASK as u8;
 /// Upper byte of a key: the address of an NMI handler follows.
-pub const KEY_NMI: u8 = 5;
+pub const KEY_NMI: u8 = shared::KEY_NMI as u8;
 
 /// A vector with tracepoints of its own.
 #[derive(Debug, Clone, Copy)]
@@ -107,25 +120,47 @@ pub struct CauseTotals {
     pub(crate) reserved: u64,
 }
 
+impl CauseTotals {
+    /// An entry without occurrences, for the cause of this kind and value.
+    pub fn of_key(kind: u8, value: u64) -> Self {
+        CauseTotals { key: u64::from(kind) << KEY_SHIFT | value & !(u64::MAX << KEY_SHIFT), ..CauseTotals::default() }
+    }
+
+    /// What the key is of, one of the `KEY_` numbers; 0 when the place is free.
+    pub fn kind(&self) -> u8 {
+        (self.key >> KEY_SHIFT) as u8
+    }
+
+    /// The kernel address of which the key has the lower bits; its upper ones are all set.
+    pub fn address(&self) -> u64 {
+        self.key | u64::MAX << KEY_SHIFT
+    }
+
+    /// What follows the kind in the key.
+    pub fn value(&self) -> u64 {
+        self.key & !(u64::MAX << KEY_SHIFT)
+    }
+}
+
 /// An open context.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Its cause.
     pub cause: u32,
-    /// What it may interrupt: 0 base, 1 softirq, 2 interrupt, 3 called function.
+    /// What it may interrupt: a `LEVEL_` number of `bpf/layout.h`, higher ones interrupt lower ones.
     pub level: u32,
     /// Time charged to this occurrence so far, nanoseconds.
     pub own_ns: u64,
 }
 
-/// How often a program ran and what one run in 64 took.
+/// How often a program ran and what one run in [`SAMPLE_EVERY`] took.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProgramRuns {
     /// Runs.
     pub count: u64,
-    /// Time of one run in 64, nanoseconds.
+    /// Time of one run in [`SAMPLE_EVERY`], nanoseconds.
     pub sampled_ns: u64,
 }
 
@@ -241,4 +276,49 @@ pub(crate) struct ProgramConfig {
     pub reserved: u32,
 }
 
-const _: () = assert!(BUCKETS == surefoot_model::BUCKETS);
+same_layout!(CauseTotals, cause: key, count, total_ns, max_ns, idle_ns, name, reserved);
+same_layout!(Frame, frame: cause, level, own_ns);
+same_layout!(ProgramRuns, program: count, sampled_ns);
+same_layout!(
+    Slot,
+    slot: seq, start_ns, last_ns, deferred_ns, depth, base_pid, owner_pid, shadow_depth, shadow_start_ns, shadow_cause,
+    reserved, timer_entry_ns, tape_turns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting, frames,
+    programs, causes
+);
+same_layout!(Turn, turn: at_ns, cause, depth, pid);
+same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);
+same_layout!(HistogramTable, histogram: buckets);
+same_layout!(
+    ProgramConfig,
+    config: late_threshold_ns, workload_comm, workload_by, self_tgid, cpu_count, reserved
+);
+
+const _: () = {
+    assert!(BUCKETS == surefoot_model::BUCKETS, "a duration's bucket is computed on both sides");
+    assert!(TAPE_TURNS.is_power_of_two());
+    assert!(shared::WORKLOAD_BY_COUNT == 4 && shared::KEY_KIND_COUNT == 5, "kinds that Rust does not know");
+    assert!(CAUSE_SOFTIRQ + SOFTIRQS.len() == CAUSE_OTHER_NMI, "the kernel's ten softirqs, then the rest");
+    // Each vector's cause by its place here, as the programs number them.
+    assert!(VECTORS.len() == shared::VECTORS.len());
+    let mut index = 0;
+    while index < VECTORS.len() {
+        let (name, cause) = shared::VECTORS[index];
+        assert!(
+            same(name, VECTORS[index].name) && cause == CAUSE_LOCAL_TIMER + index,
+            "vectors have another order in C"
+        );
+        index += 1;
+    }
+};
+
+/// Whether two texts are the same, at compile time.
+const fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut same = one.len() == other.len();
+    let mut at = 0;
+    while same && at < one.len() {
+        same = one[at] == other[at];
+        at += 1;
+    }
+    same
+}

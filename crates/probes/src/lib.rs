@@ -28,10 +28,14 @@ pub mod programs;
 mod raised;
 mod raisers;
 mod remembered;
+mod ring;
+mod shared;
+mod tracepoints;
 
 pub use error::Error;
 pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy};
 pub use raisers::{CallEvidence, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
+pub use tracepoints::Tracefs;
 
 use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};
@@ -39,6 +43,7 @@ use load::Maps;
 use programs::Program;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use surefoot_model::CpuId;
 
 /// How often a torn snapshot is read again before it is given up.
@@ -76,11 +81,13 @@ pub struct Options {
     pub workload: Workload,
     /// The kind of tracepoint, or `None` for the best that this kernel has.
     pub flavour: Option<Flavour>,
+    /// Where plain tracepoints are looked up; not needed for BTF-typed ones.
+    pub tracefs: Tracefs,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { late_threshold_ns: 100_000, workload: Workload::None, flavour: None }
+        Options { late_threshold_ns: 100_000, workload: Workload::None, flavour: None, tracefs: Tracefs::default() }
     }
 }
 
@@ -122,10 +129,22 @@ pub struct Runs {
     pub program: Program,
     /// Runs over all cores; 0 for programs that do not count theirs.
     pub count: u64,
-    /// Time over all cores, extrapolated from one run in 64; nanoseconds.
+    /// Time over all cores, extrapolated from one run in [`layout::SAMPLE_EVERY`]; nanoseconds.
     pub total_ns: u64,
     /// Runs that the kernel skipped because the program was already running on that core.
     pub missed: u64,
+}
+
+/// What was copied out of the arrays since the programs were attached: each copy takes its cache lines from the core that
+/// writes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Slots, by [`Probes::snapshot`].
+    pub slots: u64,
+    /// Turns, by [`Probes::read_tape`].
+    pub turns: u64,
+    /// Turns that the cores have written meanwhile.
+    pub turns_written: u64,
 }
 
 /// The attached programs. Dropping it detaches them.
@@ -138,6 +157,8 @@ pub struct Probes {
     missing: Vec<Missing>,
     cpu_count: usize,
     start_ns: u64,
+    slots_read: AtomicU64,
+    turns_read: AtomicU64,
 }
 
 impl Probes {
@@ -158,8 +179,19 @@ impl Probes {
         }
         let start_ns = monotonic_ns();
         load::start_slots(&maps, cpu_count, start_ns);
-        let links = load::attach_all(&mut object)?;
-        Ok(Probes { _links: links, maps, object, flavour, missing, cpu_count, start_ns })
+        let tracefs = (flavour == Flavour::Plain).then_some(&options.tracefs);
+        let links = load::attach_all(&mut object, tracefs)?;
+        Ok(Probes {
+            _links: links,
+            maps,
+            object,
+            flavour,
+            missing,
+            cpu_count,
+            start_ns,
+            slots_read: AtomicU64::new(0),
+            turns_read: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn object(&self) -> &Object {
@@ -192,6 +224,15 @@ impl Probes {
             as u64
     }
 
+    /// What was copied so far.
+    pub fn reads(&self) -> Reads {
+        Reads {
+            slots: self.slots_read.load(Ordering::Relaxed),
+            turns: self.turns_read.load(Ordering::Relaxed),
+            turns_written: (0..self.cpu_count as u32).map(|cpu| self.tape_end(CpuId(cpu))).sum(),
+        }
+    }
+
     /// Tells the programs which threads are kernel threads; needed with [`Flavour::Plain`] only.
     ///
     /// # Errors
@@ -214,6 +255,7 @@ impl Probes {
         if index >= self.cpu_count {
             return None;
         }
+        self.slots_read.fetch_add(1, Ordering::Relaxed);
         let mut slot = Box::new(Slot::zeroed());
         for _ in 0..SNAPSHOT_ATTEMPTS {
             self.maps.slots.load(index, &mut slot);
@@ -251,6 +293,7 @@ impl Probes {
             into.push(turn);
             next += 1;
         }
+        self.turns_read.fetch_add(end.saturating_sub(from.max(oldest)), Ordering::Relaxed);
         // The writer may have lapped us while we copied. One more turn than it has finished may be half written.
         let lapped = (self.tape_end(cpu) + 1).saturating_sub(TAPE_TURNS as u64);
         let spoilt = lapped.saturating_sub(from.max(oldest)).min(end - from.max(oldest).min(end)) as usize;
@@ -265,14 +308,13 @@ impl Probes {
         if index >= self.cpu_count {
             return (from, 0);
         }
-        let end = self.maps.slots.word(index, offset_of!(Slot, late_records));
-        let oldest = end.saturating_sub(LATE_RECORDS as u64 - 1).max(from.min(end));
-        for number in oldest..end {
+        let end = || self.maps.slots.word(index, offset_of!(Slot, late_records));
+        let load = |number: u64| {
             let mut late = Late::zeroed();
             self.maps.late.load(index * LATE_RECORDS + (number as usize % LATE_RECORDS), &mut late);
-            into.push(late);
-        }
-        (end, oldest.saturating_sub(from))
+            late
+        };
+        ring::read(LATE_RECORDS, from, end, load, into)
     }
 
     /// Copies the durations of one cause on one core.
@@ -304,7 +346,7 @@ impl Probes {
                 Some(Runs {
                     program: known,
                     count,
-                    total_ns: sampled_ns * 64,
+                    total_ns: sampled_ns * layout::SAMPLE_EVERY,
                     missed: missed_runs(program.as_fd().as_raw_fd()),
                 })
             })
@@ -368,7 +410,7 @@ mod tests {
                 return not_run("the_tick_finds_who_runs_after_a_switch_that_was_not_reported", &error.to_string());
             }
         };
-        const LOCAL_TIMER: u16 = 3;
+        const LOCAL_TIMER: u16 = layout::CAUSE_LOCAL_TIMER as u16;
         let (cpu, nobody) = (CpuId(0), i32::MAX as u32);
         // SAFETY: takes no argument.
         let own = unsafe { libc::gettid() } as u32;

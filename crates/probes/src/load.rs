@@ -4,12 +4,13 @@ use crate::error::Error;
 use crate::layout::{CAUSE_UNKNOWN, HistogramTable, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
 use crate::mapped::Mapped;
 use crate::programs::{self, Program};
+use crate::shared::{self, narrow};
+use crate::tracepoints::{self, Tracefs};
 use crate::{CallEvidence, Flavour, Missing, Options, Workload};
 use libbpf_rs::btf::{Btf, types::Typedef};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 static LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
@@ -40,13 +41,6 @@ fn reason(error: &libbpf_rs::Error) -> String {
     let words = LIBRARY_WORDS.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
     let told: Vec<&str> = words.lines().filter(|line| line.starts_with("libbpf: ")).take(3).collect();
     if told.is_empty() { error.to_string() } else { format!("{error} ({})", told.join("; ")) }
-}
-
-pub(crate) fn tracefs() -> Option<PathBuf> {
-    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        .into_iter()
-        .map(PathBuf::from)
-        .find(|path| path.join("events").is_dir())
 }
 
 /// Which of the two flavours this kernel allows.
@@ -99,15 +93,15 @@ fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Re
     };
     match &options.workload {
         Workload::None => {}
-        Workload::Processes(_) => config.workload_by = 1,
+        Workload::Processes(_) => config.workload_by = narrow(shared::WORKLOAD_PROCESS),
         Workload::Comm(comm) => {
             if comm.is_empty() || comm.len() > 15 {
                 return Err(Error::Workload(format!("a thread name has 1 to 15 bytes, '{comm}' has {}", comm.len())));
             }
-            config.workload_by = 2;
+            config.workload_by = narrow(shared::WORKLOAD_COMM);
             config.workload_comm[..comm.len()].copy_from_slice(comm.as_bytes());
         }
-        Workload::Cores => config.workload_by = 3,
+        Workload::Cores => config.workload_by = narrow(shared::WORKLOAD_CORES),
     }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -149,7 +143,7 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
                 .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
                 .is_none()
                 .then(|| format!("the kernel has no tracepoint {}:{name}", known.group)),
-            None => plain_absence(&known)?,
+            None => plain_absence(&known, &options.tracefs)?,
         };
         let unneeded = name == "sched_migrate_task" && options.workload == Workload::None;
         if let Some(why) = absence {
@@ -170,30 +164,10 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
     Ok(missing)
 }
 
-fn no_tracefs() -> Error {
-    let denied =
-        |path: &str| fs::read_dir(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
-    if ["/sys/kernel/tracing", "/sys/kernel/debug"].into_iter().any(denied) {
-        return Error::Unsupported { why: "tracefs can be read by root only".into(), remedy: "run as root".into() };
-    }
-    Error::Unsupported {
-        why: "tracefs is not mounted".into(),
-        remedy: "as root: mount -t tracefs nodev /sys/kernel/tracing".into(),
-    }
-}
-
 /// Why a plain tracepoint cannot be used, if it cannot: absent, or laid out differently from what was compiled.
-fn plain_absence(program: &Program) -> Result<Option<String>, Error> {
-    let Some(tracefs) = tracefs() else {
-        return Err(no_tracefs());
-    };
-    let path = tracefs.join("events").join(program.group).join(program.name).join("format");
-    let format = match fs::read_to_string(&path) {
-        Ok(format) => format,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Some(format!("the kernel has no tracepoint {}:{}", program.group, program.name)));
-        }
-        Err(source) => return Err(Error::Format { path, source }),
+fn plain_absence(program: &Program, tracefs: &Tracefs) -> Result<Option<String>, Error> {
+    let Some(format) = tracefs.format(program.group, program.name)? else {
+        return Ok(Some(format!("the kernel has no tracepoint {}:{}", program.group, program.name)));
     };
     for (field, wanted) in program.fields {
         match offset_of(&format, field) {
@@ -250,7 +224,9 @@ pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
 
 /// Attaches every program that was loaded. Exits first: an entry whose exit is not watched yet would leave its context
 /// open.
-pub(crate) fn attach_all(object: &mut Object) -> Result<Vec<Link>, Error> {
+///
+/// `tracefs` is where programs on plain tracepoints find theirs; typed ones need none.
+pub(crate) fn attach_all(object: &mut Object, tracefs: Option<&Tracefs>) -> Result<Vec<Link>, Error> {
     let (exits, others): (Vec<_>, Vec<_>) = object
         .progs_mut()
         .filter(|program| program.autoload())
@@ -259,9 +235,11 @@ pub(crate) fn attach_all(object: &mut Object) -> Result<Vec<Link>, Error> {
         .into_iter()
         .chain(others)
         .map(|program| {
-            program.attach().map_err(|error| Error::Refused {
-                why: format!("cannot attach to {}: {error}", program.name().to_string_lossy()),
-            })
+            let name = program.name().to_string_lossy().into_owned();
+            if let (Some(tracefs), Some(known)) = (tracefs, programs::named(&name)) {
+                return tracepoints::attach(&program, tracefs, known.group, known.name);
+            }
+            program.attach().map_err(|error| Error::Refused { why: format!("cannot attach to {name}: {error}") })
         })
         .collect()
 }

@@ -1,6 +1,8 @@
 //! The programs by name: which tracepoint each sits on, and which number it counts under in `struct slot`.
 
-use crate::layout::{CAUSE_LOCAL_TIMER, VECTORS};
+use crate::layout::{PROGRAMS, VECTORS};
+use crate::shared::{self, csd_record, irq_record, migrate_record, nmi_record, send_cpu_record};
+use crate::shared::{send_mask_record, softirq_record, switch_record};
 
 /// One program of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,41 +27,75 @@ const NO_SENDER: &str = "interrupts that Surefoot raises are not counted (kernel
 
 const OTHERS: [Program; 12] = [
     Program {
-        fields: &[("prev_comm", 8), ("prev_pid", 24), ("prev_state", 32), ("next_comm", 40), ("next_pid", 56)],
-        ..program("sched", "sched_switch", Some(1), "")
+        fields: &[
+            ("prev_comm", switch_record::prev_comm.at),
+            ("prev_pid", switch_record::prev_pid.at),
+            ("prev_state", switch_record::prev_state.at),
+            ("next_comm", switch_record::next_comm.at),
+            ("next_pid", switch_record::next_pid.at),
+        ],
+        ..program("sched", "sched_switch", Some(shared::P_SCHED_SWITCH), "")
     },
     Program {
-        fields: &[("vec", 8)],
-        ..program("irq", "softirq_entry", Some(24), "softirqs count as the work they interrupt")
+        fields: &[("vec", softirq_record::vec.at)],
+        ..program("irq", "softirq_entry", Some(shared::P_SOFTIRQ_ENTRY), "softirqs count as the work they interrupt")
     },
-    program("irq", "softirq_exit", Some(25), "softirqs count as the work they interrupt"),
+    program("irq", "softirq_exit", Some(shared::P_SOFTIRQ_EXIT), "softirqs count as the work they interrupt"),
     Program {
-        fields: &[("irq", 8)],
-        ..program("irq", "irq_handler_entry", Some(26), "device interrupts count as the work they interrupt")
+        fields: &[("irq", irq_record::irq.at)],
+        ..program(
+            "irq",
+            "irq_handler_entry",
+            Some(shared::P_IRQ_HANDLER_ENTRY),
+            "device interrupts count as the work they interrupt",
+        )
     },
-    program("irq", "irq_handler_exit", Some(27), "device interrupts count as the work they interrupt"),
+    program(
+        "irq",
+        "irq_handler_exit",
+        Some(shared::P_IRQ_HANDLER_EXIT),
+        "device interrupts count as the work they interrupt",
+    ),
     Program {
-        fields: &[("func", 8), ("csd", 16)],
-        ..program("csd", "csd_function_entry", Some(28), "called functions have no names (kernel 6.5 brought them)")
+        fields: &[("func", csd_record::func.at), ("csd", csd_record::csd.at)],
+        ..program(
+            "csd",
+            "csd_function_entry",
+            Some(shared::P_CSD_FUNCTION_ENTRY),
+            "called functions have no names (kernel 6.5 brought them)",
+        )
     },
-    program("csd", "csd_function_exit", Some(29), "called functions have no names (kernel 6.5 brought them)"),
+    program(
+        "csd",
+        "csd_function_exit",
+        Some(shared::P_CSD_FUNCTION_EXIT),
+        "called functions have no names (kernel 6.5 brought them)",
+    ),
     Program {
-        fields: &[("handler", 8), ("delta_ns", 16)],
-        ..program("nmi", "nmi_handler", Some(30), "NMIs are counted but untimed")
+        fields: &[("handler", nmi_record::handler.at), ("delta_ns", nmi_record::delta_ns.at)],
+        ..program("nmi", "nmi_handler", Some(shared::P_NMI_HANDLER), "NMIs are counted but untimed")
     },
-    program("timer", "hrtimer_expire_entry", Some(31), "late timers are not seen, so hidden gaps only by the sentinel"),
+    program(
+        "timer",
+        "hrtimer_expire_entry",
+        Some(shared::P_HRTIMER_EXPIRE_ENTRY),
+        "late timers are not seen, so hidden gaps only by the sentinel",
+    ),
     Program {
-        fields: &[("pid", 12), ("orig_cpu", 20)],
+        fields: &[("pid", migrate_record::pid.at), ("orig_cpu", migrate_record::orig_cpu.at)],
         ..program("sched", "sched_migrate_task", None, "a preempted thread that moves away counts until the core idles")
     },
-    Program { fields: &[("cpu", 8)], ..program("ipi", "ipi_send_cpu", None, NO_SENDER) },
-    Program { fields: &[("cpumask", 8)], ..program("ipi", "ipi_send_cpumask", None, NO_SENDER) },
+    Program { fields: &[("cpu", send_cpu_record::cpu.at)], ..program("ipi", "ipi_send_cpu", None, NO_SENDER) },
+    Program {
+        fields: &[("cpumask", send_mask_record::mask_location.at)],
+        ..program("ipi", "ipi_send_cpumask", None, NO_SENDER)
+    },
 ];
 
 /// Every program of both flavours.
 pub fn all() -> impl Iterator<Item = Program> {
     let vectors = VECTORS.iter().enumerate().flat_map(|(index, vector)| {
-        let number = 2 + 2 * index;
+        let number = shared::P_VECTOR_ENTRY + 2 * index;
         [
             program("irq_vectors", vector.entry, Some(number), vector.without),
             program("irq_vectors", vector.exit, Some(number + 1), vector.without),
@@ -73,4 +109,23 @@ pub fn named(name: &str) -> Option<Program> {
     all().find(|program| program.name == name)
 }
 
-const _: () = assert!(CAUSE_LOCAL_TIMER == 3);
+/// Each program counts in a place of its own.
+const _: () = {
+    let mut taken = [false; PROGRAMS];
+    let mut vector = 0;
+    while vector < 2 * VECTORS.len() {
+        taken[shared::P_VECTOR_ENTRY + vector] = true;
+        vector += 1;
+    }
+    let mut other = 0;
+    let mut numbered = 1;
+    while other < OTHERS.len() {
+        if let Some(number) = OTHERS[other].number {
+            assert!(!taken[number], "two programs have one number");
+            taken[number] = true;
+            numbered += 1;
+        }
+        other += 1;
+    }
+    assert!(numbered == shared::PROGRAM_NUMBER_COUNT, "a number of a program that is not listed here");
+};

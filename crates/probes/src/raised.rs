@@ -1,17 +1,17 @@
 //! What the raisers' programs leave: records of what was raised, copied stacks, marks of what arrived.
 
-use std::mem::offset_of;
+use crate::shared::{self, Field, copied, laid, narrow, same_layout, words};
 use std::sync::Arc;
 use surefoot_model::CpuId;
 
 /// Frames of a stack that are kept.
-pub const STACK_FRAMES: usize = 48;
+pub const STACK_FRAMES: usize = shared::STACK_FRAMES;
 
 /// The most bytes of a user stack that are copied; deeper frames cannot be unwound.
-pub const COPY_BYTES: usize = 8192;
+pub const COPY_BYTES: usize = shared::COPY_BYTES;
 
 /// The target of what does not tell its targets.
-pub const ANY_CORE: CpuId = CpuId(u32::MAX);
+pub const ANY_CORE: CpuId = CpuId(narrow(shared::NO_CORE));
 
 /// What was raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,14 +36,14 @@ pub enum RaisedKind {
 
 impl RaisedKind {
     fn from_number(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => RaisedKind::Function,
-            2 => RaisedKind::Reschedule,
-            3 => RaisedKind::Timer,
-            4 => RaisedKind::Work,
-            5 => RaisedKind::Wake,
-            6 => RaisedKind::Call,
-            7 => RaisedKind::Flush,
+        Some(match usize::from(number) {
+            shared::RAISED_FUNCTION => RaisedKind::Function,
+            shared::RAISED_RESCHEDULE => RaisedKind::Reschedule,
+            shared::RAISED_TIMER => RaisedKind::Timer,
+            shared::RAISED_WORK => RaisedKind::Work,
+            shared::RAISED_WAKE => RaisedKind::Wake,
+            shared::RAISED_CALL => RaisedKind::Call,
+            shared::RAISED_FLUSH => RaisedKind::Flush,
             _ => return None,
         })
     }
@@ -140,8 +140,8 @@ pub(crate) struct RawRaised {
     function: u64,
     comm: [u8; 16],
     wakee: [u8; 16],
-    tid: u32,
     pid: u32,
+    tgid: u32,
     system_call: i32,
     cpu: u32,
     from: u32,
@@ -157,10 +157,22 @@ pub(crate) struct RawRaised {
     kernel_stack: [u64; STACK_FRAMES],
 }
 
-pub(crate) const BARE_BYTES: usize = offset_of!(RawRaised, user_stack);
+same_layout!(
+    RawRaised,
+    raised: at_ns, key, function, comm, wakee, pid, tgid, system_call, cpu, from, kind, in_interrupt, as_before, reserved,
+    kernel_frames, user_frames, user_top, known_id, user_stack, kernel_stack
+);
+
+pub(crate) const BARE_BYTES: usize = shared::BARE_RAISED;
+
+const _: () = assert!(
+    shared::RAISED_KIND_COUNT == 7 && shared::MARK_KIND_COUNT == 5,
+    "kinds of records or marks that are not parsed"
+);
 
 /// Words of a kernel stack that are looked at.
-pub(crate) const LAID_WORDS: usize = 192;
+#[cfg(test)]
+pub(crate) const LAID_WORDS: usize = shared::LAID_WORDS;
 
 /// A record as it was left.
 pub(crate) struct Parsed {
@@ -185,21 +197,28 @@ pub(crate) struct Laid {
 }
 
 impl Laid {
-    /// After the record: tag, number of words, depth, topmost word, and room for all words.
-    pub(crate) const BYTES: usize = size_of::<RawRaised>() + 8 * (4 + LAID_WORDS);
+    pub(crate) const BYTES: usize = laid::BYTES;
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != Self::BYTES {
             return None;
         }
-        let mut words = bytes[size_of::<RawRaised>()..].chunks_exact(8).map(word_of);
-        let (tag, count, depth, top) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        Some(Laid { tag, depth, top, words: words.take(usize::try_from(count).ok()?).collect() })
+        let found = laid::words.of(bytes);
+        let number = |field: Field| word_of(field.of(found));
+        let count = usize::try_from(number(words::count)).ok()?;
+        let laid = words::words.of(found).chunks_exact(8).map(word_of).take(count);
+        Some(Laid {
+            tag: number(words::tag),
+            depth: number(words::depth),
+            top: number(words::top),
+            words: laid.collect(),
+        })
     }
 }
 
-fn word_of(eight: &[u8]) -> u64 {
-    eight.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+/// A number of up to eight bytes.
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 impl RawRaised {
@@ -220,8 +239,8 @@ impl RawRaised {
             function: raw.function,
             cpu: CpuId(raw.cpu),
             from: CpuId(raw.from),
-            tid: raw.tid,
-            pid: raw.pid,
+            tid: raw.pid,
+            pid: raw.tgid,
             comm: raw.comm,
             wakee: raw.wakee,
             system_call: u32::try_from(raw.system_call).ok(),
@@ -236,27 +255,29 @@ impl RawRaised {
     }
 }
 
-/// A copied stack as the programs leave it: ten words, then the bytes. Records are told apart by their length.
+/// A copied stack as the programs leave it (`struct copied`). Records are told apart by their length.
 pub(crate) struct RawCopy;
 
 impl RawCopy {
-    const WORDS: usize = 10;
-    pub(crate) const BYTES: usize = Self::WORDS * 8 + COPY_BYTES;
+    pub(crate) const BYTES: usize = copied::BYTES;
 
     /// The time and the core of the record that it belongs to, and the copy.
     pub(crate) fn parse(bytes: &[u8]) -> Option<(u64, CpuId, UserCopy)> {
         if bytes.len() != Self::BYTES {
             return None;
         }
-        let mut words = [0u64; Self::WORDS];
-        for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = word_of(eight);
-        }
-        let [at_ns, from_and_bytes, ip, sp, bp, bx, r12, r13, r14, r15] = words;
-        let stack = &bytes[Self::WORDS * 8..];
-        let copied = ((from_and_bytes >> 32) as usize).min(stack.len());
-        let copy = UserCopy { ip, sp, bp, bx, r12_to_r15: [r12, r13, r14, r15], stack: stack[..copied].to_vec() };
-        Some((at_ns, CpuId(from_and_bytes as u32), copy))
+        let number = |field: Field| word_of(field.of(bytes));
+        let stack = copied::stack.of(bytes);
+        let length = usize::try_from(number(copied::bytes)).map_or(stack.len(), |length| length.min(stack.len()));
+        let copy = UserCopy {
+            ip: number(copied::ip),
+            sp: number(copied::sp),
+            bp: number(copied::bp),
+            bx: number(copied::bx),
+            r12_to_r15: [copied::r12, copied::r13, copied::r14, copied::r15].map(number),
+            stack: stack[..length].to_vec(),
+        };
+        Some((number(copied::at_ns), CpuId(number(copied::from) as u32), copy))
     }
 }
 
@@ -269,18 +290,20 @@ pub(crate) struct RawMark {
     pub(crate) kind: u64,
 }
 
+same_layout!(RawMark, mark: at_ns, key, value, kind);
+
 impl RawMark {
     /// The number of the mark, from 0 on; `None` while it is being written, or before the first.
     pub(crate) fn number(&self) -> Option<u64> {
-        (self.kind >> 8).checked_sub(1)
+        (self.kind >> shared::MARK_KIND_BITS).checked_sub(1)
     }
 
     pub(crate) fn parse(&self) -> Mark {
-        let kind = match self.kind as u8 {
-            1 => MarkKind::Function,
-            2 => MarkKind::Timer,
-            3 => MarkKind::Softirq,
-            5 => MarkKind::Flush,
+        let kind = match (self.kind & !(u64::MAX << shared::MARK_KIND_BITS)) as usize {
+            shared::MARK_FUNCTION => MarkKind::Function,
+            shared::MARK_TIMER => MarkKind::Timer,
+            shared::MARK_SOFTIRQ => MarkKind::Softirq,
+            shared::MARK_FLUSH => MarkKind::Flush,
             _ => MarkKind::Tick,
         };
         Mark { at_ns: self.at_ns, kind, key: self.key, value: self.value }
@@ -290,40 +313,47 @@ impl RawMark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::raised;
+
+    /// Sets a field of the bytes of a struct.
+    fn put(bytes: &mut [u8], field: Field, number: u64) {
+        bytes[field.at..field.at + field.bytes].copy_from_slice(&number.to_ne_bytes()[..field.bytes]);
+    }
 
     #[test]
     fn records_are_parsed_with_and_without_stacks_and_nothing_else_is() {
         let mut bytes = vec![0u8; size_of::<RawRaised>()];
-        bytes[0..8].copy_from_slice(&7u64.to_ne_bytes());
-        bytes[56..60].copy_from_slice(&11u32.to_ne_bytes());
-        bytes[60..64].copy_from_slice(&10u32.to_ne_bytes());
-        bytes[64..68].copy_from_slice(&11i32.to_ne_bytes());
-        bytes[72..76].copy_from_slice(&3u32.to_ne_bytes());
-        bytes[76] = 1;
-        bytes[78] = 1;
-        bytes[80..84].copy_from_slice(&2u32.to_ne_bytes());
-        bytes[84..88].copy_from_slice(&9999u32.to_ne_bytes());
-        bytes[96..104].copy_from_slice(&5u64.to_ne_bytes());
-        let kernel_stack = BARE_BYTES + 8 * STACK_FRAMES;
-        bytes[kernel_stack..kernel_stack + 8].copy_from_slice(&0xABCu64.to_ne_bytes());
-        let Parsed { raised, as_before, known_id, laid } = RawRaised::parse(&bytes).unwrap();
-        assert_eq!((raised.at_ns, raised.tid, raised.pid, raised.system_call), (7, 11, 10, Some(11)));
-        assert_eq!((raised.kind, raised.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
-        assert_eq!((raised.from, raised.in_interrupt, as_before), (CpuId(3), false, true));
+        put(&mut bytes, raised::at_ns, 7);
+        put(&mut bytes, raised::pid, 11);
+        put(&mut bytes, raised::tgid, 10);
+        put(&mut bytes, raised::system_call, 11);
+        put(&mut bytes, raised::from, 3);
+        put(&mut bytes, raised::kind, 1);
+        put(&mut bytes, raised::as_before, 1);
+        put(&mut bytes, raised::kernel_frames, 2);
+        put(&mut bytes, raised::user_frames, 9999);
+        put(&mut bytes, raised::known_id, 5);
+        let first_frame = Field { bytes: 8, ..raised::kernel_stack };
+        put(&mut bytes, first_frame, 0xABC);
+        let Parsed { raised: record, as_before, known_id, laid } = RawRaised::parse(&bytes).unwrap();
+        assert_eq!((record.at_ns, record.tid, record.pid, record.system_call), (7, 11, 10, Some(11)));
+        assert_eq!((record.kind, record.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
+        assert_eq!((record.from, record.in_interrupt, as_before), (CpuId(3), false, true));
         assert_eq!((known_id, laid), (5, None));
-        assert_eq!(raised.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
-        bytes[80..88].fill(0);
-        assert_eq!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised.kernel_stack, []);
+        assert_eq!(record.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
+        put(&mut bytes, raised::kernel_frames, 0);
+        put(&mut bytes, raised::user_frames, 0);
+        assert!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised.kernel_stack.is_empty());
         assert!(RawRaised::parse(&bytes[..BARE_BYTES - 1]).is_none());
-        bytes[76] = 99;
+        put(&mut bytes, raised::kind, 99);
         assert!(RawRaised::parse(&bytes).is_none(), "a kind that nobody knows");
     }
 
     #[test]
     fn the_words_of_a_kernel_stack_are_parsed_and_their_count_is_not_believed_beyond_them() {
         let mut bytes = vec![0u8; Laid::BYTES];
-        bytes[76] = 1;
-        let tag = size_of::<RawRaised>();
+        put(&mut bytes, raised::kind, 1);
+        let tag = laid::words.at + words::tag.at;
         for (word, value) in [7u64, 3, 40, 50, 10, 11, 12, 13].into_iter().enumerate() {
             bytes[tag + 8 * word..tag + 8 * word + 8].copy_from_slice(&value.to_ne_bytes());
         }

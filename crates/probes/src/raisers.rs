@@ -1,31 +1,28 @@
 //! Who interrupts the watched cores: the programs of `bpf/raisers.bpf.c`, attached beside the ledger on demand.
 
+mod options;
+mod waiting;
+
+pub use options::{CallEvidence, RaiserOptions, UserStacks};
+
 use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
-use crate::raised::{Mark, Parsed, Raised, RawCopy, RawMark, RawRaised, UserCopy};
+use crate::raised::{Mark, Raised, RawMark};
 use crate::remembered::Remembered;
+use crate::shared::{self, same_layout};
 use crate::{Flavour, Probes};
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
+use options::{RaiserConfig, raiser_config};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use surefoot_model::CpuId;
+use waiting::Waiting;
 
 /// Marks that a core's ring holds.
-pub const MARKS: usize = 8192;
-
-/// The largest core number that can be watched, plus one.
-const WATCHABLE: usize = 1024;
-
-/// Records that wait between two calls of [`Raisers::take`]; more are dropped and counted.
-const WAITING_RECORDS: usize = 1 << 16;
-
-/// Copies of stacks among them; more are dropped and counted.
-const WAITING_COPIES: usize = 2048;
+pub const MARKS: usize = shared::MARKS;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,85 +33,23 @@ struct Sender {
     without_stack: u64,
     dropped: u64,
     marks: u64,
-    wakee: [u64; 3],
+    wakee: u64,
+    wakee_jiffies: u64,
+    wakee_pid: u32,
+    flush_sent: u32,
     copies_dropped: u64,
-    request: [u64; 8],
+    /// As `struct request`, which only the programs read.
+    request: [u64; shared::request::BYTES / 8],
     recalled: u64,
     told_ns: u64,
     reserved: [u64; 4],
 }
 
-#[repr(C)]
-struct RaiserConfig {
-    watched: [u64; WATCHABLE / 64],
-    stacks_per_s: u64,
-    kernel_stacks: u32,
-    user_stacks: u32,
-    calls: u32,
-    check_every: u32,
-}
-
-/// How the raisers' user stacks are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UserStacks {
-    /// Not at all.
-    None = 0,
-    /// By frame pointers.
-    FramePointers = 1,
-    /// By frame pointers; where those give fewer than four frames, the stack's bytes as well, to be unwound later.
-    #[default]
-    Auto = 2,
-    /// By frame pointers and the stack's bytes, always.
-    Copied = 3,
-}
-
-/// How the raiser of a called function can be found on this kernel; the best of those whose tracepoints are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CallEvidence {
-    /// Queueing and running both tell the call's data: `csd:csd_queue_cpu` and `csd:csd_function_entry` (kernel 6.5).
-    #[default]
-    Exact = 0,
-    /// The interrupts' senders are seen: `ipi:ipi_send_cpu` and `ipi_send_cpumask` (kernel 6.4). By target and order.
-    Sent = 1,
-    /// Only TLB shootdowns are seen, on both sides: `tlb:tlb_flush`. By time.
-    Flushes = 2,
-    /// Nothing is seen.
-    Unseen = 3,
-}
-
-/// What to watch and how much to take.
-#[derive(Debug, Clone)]
-pub struct RaiserOptions {
-    /// The cores whose interrupts are traced back.
-    pub cpus: Vec<CpuId>,
-    /// Whether to take the raisers' kernel stacks.
-    pub kernel_stacks: bool,
-    /// Kernel stacks that are known are not walked again; one in so many is all the same, to compare. 1 walks every
-    /// stack and compares what is known, 0 remembers none.
-    pub kernel_stacks_checked_every: u32,
-    /// How to take the raisers' user stacks.
-    pub user_stacks: UserStacks,
-    /// Stacks that each raising core takes per second; beyond it records carry none.
-    pub stacks_per_s: u64,
-    /// Bytes of the ring that records wait in: a power of two, 4 KiB at least.
-    pub ring_bytes: u32,
-    /// Tracepoints that are taken for absent, by name; for trying what other kernels leave.
-    pub hidden_tracepoints: Vec<String>,
-}
-
-impl Default for RaiserOptions {
-    fn default() -> Self {
-        RaiserOptions {
-            cpus: Vec::new(),
-            kernel_stacks: true,
-            kernel_stacks_checked_every: 64,
-            user_stacks: UserStacks::Auto,
-            stacks_per_s: 1_000,
-            ring_bytes: 16 << 20,
-            hidden_tracepoints: Vec::new(),
-        }
-    }
-}
+same_layout!(
+    Sender,
+    sender: second, stacks, records, without_stack, dropped, marks, wakee, wakee_jiffies, wakee_pid, flush_sent,
+    copies_dropped, request, recalled, told_ns, reserved
+);
 
 /// What the raising side counted since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -169,73 +104,6 @@ pub struct Raisers {
     missing: Vec<String>,
 }
 
-#[derive(Default)]
-struct Waiting {
-    records: Vec<Raised>,
-    /// The newest record with stacks of each core, for those that share them; an interrupt's is shared by none, and may
-    /// lie between.
-    last: HashMap<CpuId, Raised>,
-    dropped: u64,
-    copies: usize,
-    copies_dropped: u64,
-    remembered: Remembered,
-}
-
-impl Waiting {
-    fn add(&mut self, bytes: &[u8]) {
-        if let Some((at_ns, from, copy)) = RawCopy::parse(bytes) {
-            self.add_copy(at_ns, from, copy);
-            return;
-        }
-        match RawRaised::parse(bytes) {
-            Some(parsed) if self.records.len() < WAITING_RECORDS => self.add_record(parsed),
-            _ => self.dropped += 1,
-        }
-    }
-
-    fn add_record(&mut self, Parsed { mut raised, as_before, known_id, laid }: Parsed) {
-        if let Some(laid) = laid {
-            self.remembered.learn(&laid, &raised.kernel_stack);
-        }
-        if known_id != 0 {
-            raised.kernel_stack = self.remembered.resolve(known_id, raised.kernel_stack);
-        }
-        let has_stacks = !raised.kernel_stack.is_empty() || !raised.user_stack.is_empty();
-        if as_before {
-            if let Some(last) = self.last.get(&raised.from).filter(|last| last.tid == raised.tid) {
-                raised.kernel_stack.clone_from(&last.kernel_stack);
-                raised.user_stack.clone_from(&last.user_stack);
-                raised.user_copy.clone_from(&last.user_copy);
-            }
-        } else if has_stacks && !raised.in_interrupt {
-            self.last.insert(raised.from, raised.clone());
-        }
-        self.records.push(raised);
-    }
-
-    /// A copy follows its record; records of interrupts may lie between.
-    fn add_copy(&mut self, at_ns: u64, from: CpuId, copy: UserCopy) {
-        const BETWEEN: usize = 64;
-        let mut newest = self.records.iter_mut().rev().take(BETWEEN);
-        let owner = newest.find(|raised| raised.at_ns == at_ns && raised.from == from);
-        let Some(owner) = owner.filter(|_| self.copies < WAITING_COPIES) else {
-            self.copies_dropped += 1;
-            return;
-        };
-        let copy = Arc::new(copy);
-        self.copies += 1;
-        owner.user_copy = Some(Arc::clone(&copy));
-        if let Some(last) = self.last.get_mut(&from).filter(|last| last.at_ns == at_ns) {
-            last.user_copy = Some(copy);
-        }
-    }
-
-    fn take(&mut self) -> Vec<Raised> {
-        self.copies = 0;
-        std::mem::take(&mut self.records)
-    }
-}
-
 impl Raisers {
     /// Loads and attaches the programs beside the ledger's.
     ///
@@ -273,9 +141,9 @@ impl Raisers {
         let mut object = open.load().map_err(|error| load::refusal(&error))?;
         let senders = load::mapped(&object, "senders")?;
         let marks = load::mapped(&object, "marks")?;
-        let waiting = Rc::new(RefCell::new(Waiting { remembered: Remembered::of(&object)?, ..Waiting::default() }));
+        let waiting = Rc::new(RefCell::new(Waiting::with(Remembered::of(&object)?)));
         let ring = ring(&object, &waiting)?;
-        let links = load::attach_all(&mut object)?;
+        let links = load::attach_all(&mut object, None)?;
         let takes_stacks = options.kernel_stacks || options.user_stacks != UserStacks::None;
         Ok(Raisers { _links: links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, calls, missing })
     }
@@ -351,9 +219,9 @@ impl Raisers {
         let mut counts = RaiserCounts {
             dropped: waiting.dropped,
             copies_dropped: waiting.copies_dropped,
-            stacks_checked: waiting.remembered.tally().checked,
-            stacks_differ: waiting.remembered.tally().differ,
-            stacks_forgotten: waiting.remembered.tally().forgotten,
+            stacks_checked: waiting.tally().checked,
+            stacks_differ: waiting.tally().differ,
+            stacks_forgotten: waiting.tally().forgotten,
             missed: self.runs().iter().map(|runs| runs.missed).sum(),
             ..RaiserCounts::default()
         };
@@ -368,27 +236,6 @@ impl Raisers {
         }
         counts
     }
-}
-
-fn raiser_config(options: &RaiserOptions, calls: CallEvidence) -> Result<RaiserConfig, Error> {
-    let mut watched = [0u64; WATCHABLE / 64];
-    for cpu in &options.cpus {
-        let Some(word) = watched.get_mut(cpu.0 as usize / 64) else {
-            return Err(Error::Unsupported {
-                why: format!("core {cpu} is above {}", WATCHABLE - 1),
-                remedy: "raisers are named on cores below that only".into(),
-            });
-        };
-        *word |= 1 << (cpu.0 % 64);
-    }
-    Ok(RaiserConfig {
-        watched,
-        stacks_per_s: options.stacks_per_s,
-        kernel_stacks: u32::from(options.kernel_stacks),
-        user_stacks: options.user_stacks as u32,
-        calls: calls as u32,
-        check_every: options.kernel_stacks_checked_every,
-    })
 }
 
 fn ring(object: &Object, waiting: &Rc<RefCell<Waiting>>) -> Result<RingBuffer<'static>, Error> {
@@ -417,59 +264,7 @@ impl Probes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raised::{BARE_BYTES, RaisedKind};
-
-    fn parsed(at_ns: u64, from: u32, frames: usize, as_before: bool) -> Parsed {
-        let raised = Raised {
-            at_ns,
-            from: CpuId(from),
-            kernel_stack: vec![at_ns; frames],
-            ..RawRaised::parse(&{
-                let mut bytes = [0u8; BARE_BYTES];
-                bytes[76] = 1;
-                bytes
-            })
-            .unwrap()
-            .raised
-        };
-        Parsed { raised, as_before, known_id: 0, laid: None }
-    }
-
-    #[test]
-    fn further_targets_of_a_request_have_the_stacks_of_the_first_and_no_other_core_s() {
-        let mut waiting = Waiting::default();
-        for record in [parsed(1, 0, 2, false), parsed(2, 3, 4, false), parsed(3, 0, 0, true), parsed(4, 5, 0, true)] {
-            waiting.add_record(record);
-        }
-        let mut interrupt = parsed(5, 0, 3, false);
-        interrupt.raised.in_interrupt = true;
-        waiting.add_record(interrupt);
-        waiting.add_record(parsed(6, 0, 0, true));
-        let stacks: Vec<Vec<u64>> = waiting.take().into_iter().map(|raised| raised.kernel_stack).collect();
-        assert_eq!(stacks, [vec![1, 1], vec![2; 4], vec![1, 1], vec![], vec![5; 3], vec![1, 1]]);
-    }
-
-    #[test]
-    fn a_copied_stack_goes_to_the_record_of_its_time_and_core() {
-        let mut waiting = Waiting::default();
-        for record in [parsed(1, 0, 2, false), parsed(1, 3, 4, false), parsed(2, 7, 1, false)] {
-            waiting.add_record(record);
-        }
-        waiting.add_copy(1, CpuId(0), UserCopy { ip: 9, ..UserCopy::default() });
-        waiting.add_copy(9, CpuId(0), UserCopy::default());
-        waiting.add_record(parsed(5, 0, 0, true));
-        assert_eq!(waiting.copies_dropped, 1, "nobody left the record of time 9");
-        let ips = |waiting: &mut Waiting| -> Vec<Option<u64>> {
-            waiting.take().iter().map(|raised| raised.user_copy.as_ref().map(|copy| copy.ip)).collect()
-        };
-        assert_eq!(ips(&mut waiting), [Some(9), None, None, Some(9)]);
-        for number in 0..WAITING_COPIES as u64 + 5 {
-            waiting.add_record(parsed(number, 0, 1, false));
-            waiting.add_copy(number, CpuId(0), UserCopy::default());
-        }
-        assert_eq!(waiting.copies_dropped, 1 + 5);
-        assert_eq!(ips(&mut waiting).iter().flatten().count(), WAITING_COPIES);
-    }
+    use crate::raised::RaisedKind;
 
     /// Memory of the kernel whose address and content are known: the start of a program as it was compiled here.
     fn known_memory(raisers: &Raisers, program: &str) -> (u64, u64) {

@@ -14,16 +14,17 @@ use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
 use crate::raised::Laid;
+use crate::shared::{self, same_layout};
 use libbpf_rs::Object;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Return addresses of a stack that can be remembered.
-const KNOWN_WORDS: usize = 48;
+const KNOWN_WORDS: usize = shared::KNOWN_WORDS;
 
 /// Stacks that are looked at for one tag, and how many such sets there are.
-const WAYS: usize = 32;
-const SETS: usize = 16;
+const WAYS: usize = shared::KNOWN_WAYS;
+const SETS: usize = shared::KNOWN_SETS;
 
 /// Stacks that are kept by number, those that made room among the known ones included: records that name them may be
 /// under way.
@@ -44,6 +45,8 @@ pub(crate) struct RawKnown {
     values: [u64; KNOWN_WORDS],
     at: [u16; KNOWN_WORDS],
 }
+
+same_layout!(RawKnown, known: id, tag, count, depth, top, values, at);
 
 impl RawKnown {
     const NONE: RawKnown =
@@ -254,7 +257,7 @@ mod tests {
             "{}",
             remembered.stacks.len()
         );
-        assert_eq!(remembered.resolve(1, Vec::new()), [], "it made room");
+        assert!(remembered.resolve(1, Vec::new()).is_empty(), "it made room");
         assert_eq!(remembered.tally().forgotten, 1);
     }
 

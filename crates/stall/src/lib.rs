@@ -32,9 +32,11 @@ mod config;
 mod error;
 pub mod gap;
 mod host;
+mod kernel_names;
 pub mod ledger;
 pub mod spin;
 pub mod status;
+mod tracepoints;
 pub mod who;
 
 pub use collect::{Collector, host_capabilities, opening_of};
@@ -43,4 +45,5 @@ pub use config::{
     keep_off, remember_allowed_cores,
 };
 pub use error::Error;
+pub use gap::tapes::Traced;
 pub use spin::probe;

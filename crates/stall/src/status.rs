@@ -1,6 +1,8 @@
-//! `surefoot status`: every capability on this host, with the reason and the remedy. Pure: facts in, rows out.
+//! The rows of `surefoot status` about lost time: what of it works on this host, with the reason and the remedy. Pure: facts
+//! in, rows out. What records, stores or shows it has rows of its own elsewhere.
 
 use surefoot_hostfs::Unsupported;
+use surefoot_hostfs::tracefs::Place;
 use surefoot_model::{Capability, CapabilityState};
 use surefoot_probes::{Flavour, Missing};
 
@@ -28,6 +30,8 @@ pub enum Tracing {
 pub struct Facts {
     /// What loading the programs brought.
     pub tracing: Tracing,
+    /// Where tracefs is found, or why it is not.
+    pub tracefs: Result<Place, Unsupported>,
     /// Whether the kernel trusts the time-stamp counter.
     pub tsc_trusted: bool,
     /// Why there is no usable counter, if there is none.
@@ -59,18 +63,17 @@ fn row(
 
 use CapabilityState::{Reduced, Unsupported as No, Works};
 
-/// Every capability, in the order of the table.
+/// Every capability of lost time, in the order of the table; their identifiers begin with `stall.`.
 pub fn capabilities(facts: &Facts) -> Vec<Capability> {
     let mut rows = vec![ledger(facts)];
     rows.extend(parts_of_the_ledger(facts));
+    rows.push(tracefs(facts));
     rows.push(lateness(facts));
     rows.push(probe(facts));
     rows.push(sentinel(facts));
     rows.push(smi(facts));
     rows.push(steal(facts));
     rows.push(error_reports(facts));
-    rows.push(row("stall.record", "record and replay", Works, "needs nothing but a file", ""));
-    rows.push(row("watch.page", "web page, API and metrics", Works, "on 127.0.0.1 only", ""));
     rows
 }
 
@@ -153,6 +156,14 @@ fn parts_of_the_ledger(facts: &Facts) -> Vec<Capability> {
     rows
 }
 
+fn tracefs(facts: &Facts) -> Capability {
+    let (id, name) = ("stall.tracefs", "tracefs, which describes plain tracepoints");
+    match &facts.tracefs {
+        Ok(place) => row(id, name, Works, place.to_string(), ""),
+        Err(missing) => row(id, name, No, missing.why.clone(), missing.remedy.clone()),
+    }
+}
+
 fn lateness(facts: &Facts) -> Capability {
     let (id, name) = ("stall.lateness", "hidden gaps by late timers on every core");
     let without = match &facts.tracing {
@@ -226,7 +237,9 @@ fn steal(facts: &Facts) -> Capability {
             id,
             name,
             Reduced,
-            format!("{hypervisor} reports steal in ticks and only for time that it scheduled others: a lower bound"),
+            format!(
+                "{hypervisor} reports steal in ticks and only for time in which it scheduled others: at least this much was lost"
+            ),
             "watch the host, too",
         ),
     }
@@ -250,6 +263,7 @@ mod tests {
     fn facts(tracing: Tracing) -> Facts {
         Facts {
             tracing,
+            tracefs: Ok(Place::Detached),
             tsc_trusted: true,
             tsc_missing: None,
             hypervisor: None,
@@ -274,6 +288,7 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), rows.len());
+        assert!(ids.iter().all(|id| id.starts_with("stall.")), "rows of others: {ids:?}");
     }
 
     #[test]

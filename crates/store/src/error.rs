@@ -22,7 +22,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A recording of this name exists and the caller did not ask to replace it.
-    #[error("{}: exists already; choose another name or ask for it to be replaced", path.display())]
+    #[error("{}: exists already; choose another name or replace it (--force)", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -185,6 +185,14 @@ pub enum Error {
         /// The history.
         path: PathBuf,
         /// What is missing.
+        why: String,
+    },
+    /// The history is there and whole, and this process cannot read it.
+    #[error("{}: cannot be read here: {why}; copy it to another place, together with the file beside it that ends in -wal", path.display())]
+    Unreadable {
+        /// The history.
+        path: PathBuf,
+        /// What is in the way.
         why: String,
     },
     /// A query would return more than one answer may hold.

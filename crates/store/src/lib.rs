@@ -1,7 +1,8 @@
 //! What was seen, kept: recordings that replay anywhere, and the history of one host.
 //!
 //! - [`recording`] writes a stream of [`surefoot_model::Event`]s to one file and reads it back on any machine.
-//! - [`history`] keeps the rolled-up windows, the longest gaps and the notices of one host in SQLite.
+//! - [`history`] keeps what was seen of one host in SQLite: rolled-up windows, the longest gaps, notices, findings, and what
+//!   rooms record.
 //!
 //! # Invariants
 //! - A recording gives back exactly the events that went in, or a prefix of them and a clear word about the rest.

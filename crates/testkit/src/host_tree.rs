@@ -1,14 +1,11 @@
 //! A host made of files: what /proc, /sys, /dev and /run say, in a folder that vanishes with the test.
 
+use crate::Archive;
 use std::fs;
-use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-/// The most files that are copied from a recorded tree; a mistaken path must not copy a whole disk.
-const FILES_MAX: usize = 10_000;
-
-/// A tree of files below a temporary folder, made up or copied from a recording and then changed.
+/// A tree of files below a temporary folder, made up or unpacked from an archive and then changed.
 ///
 /// Every method takes paths relative to the tree's root and panics when the file system refuses, because a test can
 /// go no further then.
@@ -44,15 +41,15 @@ impl HostTree {
         HostTree { folder }
     }
 
-    /// A copy of a recorded tree; symbolic links stay links.
+    /// A recorded or made-up machine, unpacked from its archive.
     ///
     /// # Panics
-    /// When the recording cannot be read, or has more than 10,000 files.
-    pub fn copy_of(recorded: impl AsRef<Path>) -> Self {
-        let tree = Self::new();
-        let mut left = FILES_MAX;
-        copy(recorded.as_ref(), tree.path(), &mut left)
-            .unwrap_or_else(|error| panic!("cannot copy {}: {error}", recorded.as_ref().display()));
+    /// When the archive cannot be read or is malformed; the message names the line.
+    pub fn unpacked(archive: impl AsRef<Path>) -> Self {
+        let (tree, path) = (Self::new(), archive.as_ref().display());
+        let text = fs::read_to_string(&archive).unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+        let archive = Archive::parse(&text).unwrap_or_else(|error| panic!("{path}, {error}"));
+        archive.unpack(tree.path()).unwrap_or_else(|error| panic!("cannot unpack {path}: {error}"));
         tree
     }
 
@@ -140,27 +137,9 @@ impl HostTree {
 
     fn inside(&self, relative: &Path) -> PathBuf {
         let plain = relative.components().all(|component| matches!(component, Component::Normal(_)));
-        assert!(plain, "{} is no path below the tree", relative.display());
+        assert!(plain, "{} is not a path below the tree", relative.display());
         self.path().join(relative)
     }
-}
-
-fn copy(from: &Path, to: &Path, left: &mut usize) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        *left = left.checked_sub(1).ok_or_else(|| io::Error::other(format!("more than {FILES_MAX} files")))?;
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            fs::create_dir(&target)?;
-            copy(&entry.path(), &target, left)?;
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(entry.path())?, &target)?;
-        } else {
-            fs::copy(entry.path(), &target)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -169,24 +148,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_has_files_and_links_and_leaves_the_original_alone() {
+    fn an_unpacked_machine_has_its_files_and_links_and_can_be_changed() {
         let recorded = HostTree::new().file("proc/stat", "cpu0 1").link("proc/self/ns/pid", "pid:[1]").folder("sys");
-        let copy = HostTree::copy_of(recorded.path()).file("proc/stat", "cpu0 2").without("sys");
-        assert_eq!(fs::read_to_string(recorded.path().join("proc/stat")).unwrap(), "cpu0 1");
+        let text = Archive::of_folder(recorded.path()).unwrap().to_text();
+        let archive = HostTree::new().file("machine.tree", text);
+        let copy = HostTree::unpacked(archive.path().join("machine.tree")).file("proc/stat", "cpu0 2").without("sys");
         assert_eq!(fs::read_to_string(copy.path().join("proc/stat")).unwrap(), "cpu0 2");
         assert_eq!(fs::read_link(copy.path().join("proc/self/ns/pid")).unwrap(), Path::new("pid:[1]"));
-        assert!(recorded.path().join("sys").is_dir() && !copy.path().join("sys").exists());
+        assert!(!copy.path().join("sys").exists());
         assert_eq!(fs::read_dir(copy.path().join("proc")).unwrap().count(), 2, "no half-written file stays");
     }
 
     #[test]
-    #[should_panic(expected = "is no path below the tree")]
+    #[should_panic(expected = "machine.tree, line 2: content without a file before it")]
+    fn a_malformed_archive_ends_the_test_with_its_line() {
+        let archive = HostTree::new().file("machine.tree", "surefoot-tree 1\n|x\n");
+        let _ = HostTree::unpacked(archive.path().join("machine.tree"));
+    }
+
+    #[test]
+    #[should_panic(expected = "is not a path below the tree")]
     fn no_file_is_written_outside_the_tree() {
         let _ = HostTree::new().file("../escaped", "");
     }
 
     #[test]
-    #[should_panic(expected = "is no path below the tree")]
+    #[should_panic(expected = "is not a path below the tree")]
     fn no_absolute_path_is_taken() {
         let _ = HostTree::new().file("/proc/stat", "");
     }

@@ -12,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 pub mod guest;
 mod host_tree;
 pub mod not_run;
 pub mod storage;
 
+pub use archive::{Archive, Malformed};
 pub use host_tree::HostTree;

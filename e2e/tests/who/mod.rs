@@ -39,7 +39,7 @@ fn watch_as(options: &str) -> Who {
 impl Who {
     /// Ends the watch, which must go well.
     fn stop(self) -> Finished {
-        self.running.signal("INT");
+        self.running.ask_to_end();
         let finished = self.running.finish();
         finished.expect_code(0);
         finished

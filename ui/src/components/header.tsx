@@ -1,57 +1,61 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { pause, start } from "../feed.ts";
-import { age, clock, instant } from "../format.ts";
-import { chooseTheme, connection, history, hostNow, meta, revision, themeChoice, type ThemeChoice } from "../state.ts";
+import { problems } from "../address.ts";
+import { age, instant } from "../format.ts";
+import { pause, resume } from "../poller.ts";
+import { connection, newestAtMs, overview, past, windowNs } from "../state.ts";
+import { chooseTheme, themeChoice, type ThemeChoice } from "../theme.ts";
 import { Icon } from "./icons.tsx";
+import { PastBar, rangeWords, When } from "./past.tsx";
 import { Views } from "./views.tsx";
 
 /** Data is late when it is older than a few windows; the window length sets the measure. */
 function lateAfterNs(): number {
-  const newest = history.blocks[history.blocks.length - 1];
-  return newest ? Math.max(3e9, 4 * (newest.endNs - newest.startNs)) : 5e9;
+  return Math.max(3e9, 4 * windowNs.value);
 }
 
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+
+const PHASES = { loading: "", live: "live", replay: "", paused: "paused", retrying: "not connected" } as const;
 
 /** How old the newest window is, and whether more is coming. */
 function Age() {
   const tick = useSignal(0);
   const state = connection.value;
-  revision.value;
+  const range = past.value;
   tick.value;
   useEffect(() => {
-    if (connection.value.phase === "replay") return undefined;
+    if (connection.value.phase === "replay" || range) return undefined;
     const timer = setInterval(() => (tick.value += 1), reducedMotion.matches ? 1000 : 100);
     return () => clearInterval(timer);
-  }, [state.phase]);
+  }, [state.phase, range]);
 
-  const known = meta.value;
-  const newest = history.newestNs;
+  const known = overview.value;
+  if (range) {
+    return (
+      <p class="age figures" data-testid="age" data-state="past">
+        <span class="dot" aria-hidden="true" />
+        <strong>past</strong> {rangeWords(range)}
+      </p>
+    );
+  }
   if (state.phase === "replay" && known) {
-    const offset = known.host.realtime_offset_ns;
+    const endNs = known.now_realtime_ns - (known.age_ns ?? 0);
     return (
       <p class="age" data-testid="age" data-state="replay">
         <span class="dot" aria-hidden="true" />
         recording: <span class="untrusted">{known.recording ?? "unnamed"}</span>
-        {newest !== null && <span class="muted"> · ends {instant(newest, offset).slice(0, 19)} UTC</span>}
+        {known.age_ns !== null && <span class="muted"> · ends {instant(endNs, 0).slice(0, 19)} UTC</span>}
       </p>
     );
   }
-  const old = newest === null ? null : hostNow() - newest;
-  const late = old !== null && old > lateAfterNs();
+  const old = newestAtMs.value === null ? null : (performance.now() - newestAtMs.value) * 1e6;
+  const isLate = state.phase === "live" && old !== null && old > lateAfterNs();
   let words = state.phase === "loading" ? "loading" : "no data yet";
   if (old !== null) words = `${age(old)} old`;
-  const label = {
-    loading: "",
-    live: late ? "late" : "live",
-    replay: "",
-    paused: "paused",
-    retrying: "not connected",
-  }[state.phase];
-  const name = state.phase === "live" && late ? "late" : state.phase;
+  const label = isLate ? "late" : PHASES[state.phase];
   return (
-    <p class="age" data-testid="age" data-state={name}>
+    <p class="age" data-testid="age" data-state={isLate ? "late" : state.phase}>
       <span class="dot" aria-hidden="true" />
       {label !== "" && <strong>{label}</strong>} <span class="figures">{words}</span>
     </p>
@@ -60,10 +64,10 @@ function Age() {
 
 function PauseButton() {
   const { phase } = connection.value;
-  if (phase === "replay") return null;
+  if (phase === "replay" || past.value !== null) return null;
   const paused = phase === "paused";
   return (
-    <button type="button" class="button" data-testid="pause" onClick={() => (paused ? void start() : pause())}>
+    <button type="button" class="button" data-testid="pause" onClick={() => (paused ? resume() : pause())}>
       <Icon name={paused ? "resume" : "pause"} />
       {paused ? "Resume" : "Pause"}
     </button>
@@ -90,9 +94,8 @@ function ThemeButton() {
 }
 
 function HostLine() {
-  const known = meta.value;
-  if (!known) return null;
-  const { host } = known;
+  const host = overview.value?.host;
+  if (!host) return null;
   const facts: [string, string][] = [
     ["kernel", host.kernel],
     ["processor", host.processor],
@@ -120,68 +123,40 @@ function HostLine() {
   );
 }
 
+/** What in the address cannot be used. */
+export function AddressProblems() {
+  if (problems.value.length === 0) return null;
+  return (
+    <ul class="problems" role="alert" data-testid="address-problems">
+      {problems.value.map((problem) => (
+        <li key={problem} class="untrusted">
+          {problem}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 export function Header() {
-  const known = meta.value;
+  const hostname = overview.value?.host?.hostname;
   return (
     <header class="top">
       <div class="top-line">
         <h1>
           <span class="brand">Surefoot</span>
-          {known && <span class="hostname untrusted">{known.host.hostname}</span>}
+          {hostname !== undefined && <span class="hostname untrusted">{hostname}</span>}
         </h1>
         <Views />
         <div class="top-tools">
           <Age />
+          <When />
           <PauseButton />
           <ThemeButton />
         </div>
       </div>
+      <PastBar />
       <HostLine />
     </header>
-  );
-}
-
-const SEVERITY_WORDS = { good: "Good", notice: "Notice", serious: "Serious" } as const;
-
-/** The one sentence. */
-export function Verdict() {
-  const known = meta.value;
-  if (!known) return null;
-  const severity = known.verdict.severity in SEVERITY_WORDS ? known.verdict.severity : "notice";
-  return (
-    <section class={`verdict ${severity}`} data-testid="verdict" data-severity={severity} aria-label="Verdict">
-      <span class="severity" role="status">
-        <Icon name={severity} size={20} />
-        {SEVERITY_WORDS[severity]}
-      </span>
-      <p class="untrusted">{known.verdict.sentence}</p>
-    </section>
-  );
-}
-
-/** How many notices stand open; the rest is folded. */
-const OPEN_NOTICES = 2;
-
-export function Notices() {
-  const known = meta.value;
-  if (!known) return null;
-  const newestFirst = [...known.notices].reverse();
-  const row = (notice: (typeof newestFirst)[number], at: number) => (
-    <li key={`${notice.at_ns}/${at}`}>
-      <time class="figures">{clock(notice.at_ns, known.host.realtime_offset_ns, 0)}</time>
-      <span class="untrusted">{notice.text}</span>
-    </li>
-  );
-  return (
-    <section class="notices" data-testid="notices" aria-label="Notices" hidden={newestFirst.length === 0}>
-      <ul>{newestFirst.slice(0, OPEN_NOTICES).map(row)}</ul>
-      {newestFirst.length > OPEN_NOTICES && (
-        <details>
-          <summary>{newestFirst.length - OPEN_NOTICES} earlier</summary>
-          <ul>{newestFirst.slice(OPEN_NOTICES).map(row)}</ul>
-        </details>
-      )}
-    </section>
   );
 }
 
@@ -200,17 +175,17 @@ export function ConnectionError() {
   return (
     <div class="broken" role="alert" data-testid="error">
       <p>
-        <Icon name="serious" />
+        <Icon name="warning" />
         <span>
           <strong>Not connected:</strong> <span class="untrusted">{state.reason}</span>.{" "}
-          {meta.value ? "What is shown is the last that came." : "Is surefoot watch still running?"}
+          {overview.value ? "What is shown is the last answer." : "Is surefoot watch still running?"}
         </span>
       </p>
       <p>
         <span class="figures" aria-live="off">
           {seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again."}
         </span>
-        <button type="button" class="button" onClick={() => void start()}>
+        <button type="button" class="button" onClick={() => resume()}>
           Try now
         </button>
       </p>

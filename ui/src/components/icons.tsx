@@ -1,9 +1,10 @@
 // Signs that stand beside words; hidden from screen readers, which read the words.
 
 const PATHS = {
-  good: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM4.8 8.2l2.2 2.2 4.2-4.6",
+  ok: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM4.8 8.2l2.2 2.2 4.2-4.6",
   notice: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM8 7.2v4M8 4.6v.2",
-  serious: "M8 1.8 15 14H1zM8 6v4M8 11.9v.2",
+  warning: "M8 1.8 15 14H1zM8 6v4M8 11.9v.2",
+  critical: "M5.3 1.8h5.4l3.5 3.5v5.4l-3.5 3.5H5.3l-3.5-3.5V5.3zM8 4.8v4M8 11v.2",
   pause: "M5.5 3.5v9M10.5 3.5v9",
   resume: "M5 3.2v9.6L13 8z",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",

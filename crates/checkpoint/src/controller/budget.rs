@@ -2,7 +2,7 @@
 
 use super::Drive;
 
-/// A token bucket of bytes: it fills at the rate that the drive can bear until its wished end of life.
+/// A token bucket of bytes: it fills at the rate that the drive can bear until the end of its planned life.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bucket {
     tokens_bytes: f64,
@@ -32,7 +32,7 @@ impl Bucket {
 }
 
 impl Drive {
-    /// Bytes per second that may be written so that `granted_share` of the rating is used up at the wished end of life;
+    /// Bytes per second that may be written so that `granted_share` of the rating is used up at the end of its planned life;
     /// 0 when nothing is left, and where no life is left all of the remaining bytes may go at once.
     pub fn bearable_bytes_per_s(&self, granted_share: f64) -> f64 {
         let left_bytes = (granted_share * self.rated_bytes - self.written_bytes).max(0.0);

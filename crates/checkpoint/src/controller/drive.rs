@@ -16,7 +16,7 @@ pub struct Endurance {
     pub rated_bytes: Option<f64>,
     /// Bytes written so far.
     pub written_bytes: Option<f64>,
-    /// Seconds until the wished end of its life.
+    /// Seconds until the end of its planned life.
     pub remaining_s: Option<f64>,
     /// How much more it writes to its flash than under the workload that the rating is meant for.
     pub amplification_factor: Option<f64>,

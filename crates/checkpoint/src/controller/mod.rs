@@ -32,7 +32,7 @@ pub struct Drive {
     pub rated_bytes: f64,
     /// Bytes written so far, by everybody, or the used share of the rating.
     pub written_bytes: f64,
-    /// Seconds until the wished end of its life; 0 or less when that is over.
+    /// Seconds until the end of its planned life; 0 or less when that is over.
     pub remaining_s: f64,
     /// Seconds of life that its rating is meant for, such as five years.
     pub rated_life_s: f64,

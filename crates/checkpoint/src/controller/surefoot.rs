@@ -8,7 +8,7 @@ pub enum Priority {
     /// The durable copy never gets older than its bound; the drive wears out sooner.
     #[default]
     Staleness,
-    /// The drive lasts to the wished end of its life; the durable copy gets older.
+    /// The drive lasts to the end of its planned life; the durable copy gets older.
     Endurance,
 }
 
@@ -21,7 +21,7 @@ pub struct Surefoot {
     pub hard_failures_per_s: f64,
     /// How old the durable copy may get, seconds.
     pub staleness_max_s: f64,
-    /// The share of the drive's rating that checkpoints and all else may use up by the wished end of life.
+    /// The share of the drive's rating that checkpoints and all else may use up by the end of its planned life.
     pub granted_share: f64,
     /// How many seconds of the bearable rate may be written in one burst.
     pub burst_s: f64,
@@ -112,7 +112,7 @@ impl Surefoot {
 
     fn budget(&self, bucket: &mut Bucket, situation: &Situation) -> Budget {
         let Some(drive) = situation.drive else {
-            let text = "the drive's wear is not known, so nothing is held back".to_owned() + &said(situation);
+            let text = "the drive's wear is not known, so its endurance limits nothing".to_owned() + &said(situation);
             return Budget { is_enough: true, text };
         };
         let rate = drive.bearable_bytes_per_s(self.granted_share);

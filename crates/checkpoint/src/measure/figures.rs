@@ -17,7 +17,7 @@ pub const DRIVE_YEARS: f64 = 5.0;
 /// The share of what plain writes to fresh files cost that ours may cost.
 pub const SHARE_OF_PLAIN: f64 = 0.5;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Run time over work time.
@@ -52,7 +52,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What a run came to; `none` is the run without checkpoints of the same size and round.
+    /// The result of a run; `none` is the run without checkpoints of the same size and round.
     pub fn of(setup: &Setup, measured: &Measured, none: Option<&Measured>) -> Self {
         let run = &measured.run;
         let iterations = run.iterations.max(1) as f64;
@@ -106,7 +106,7 @@ pub struct Cell {
     pub saver: Saver,
     /// Bytes of a checkpoint of the node, at full size.
     pub node_bytes: f64,
-    /// What each round came to.
+    /// The result of each round.
     pub rounds: Vec<Figures>,
 }
 

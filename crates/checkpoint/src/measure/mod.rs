@@ -1,4 +1,4 @@
-//! Measures: what this machine's tiers take, and what the paper's microbenchmark, run for real, comes to.
+//! Measures: what this machine's tiers take, and the results of the paper's microbenchmark, run for real.
 
 pub mod figures;
 pub mod paper;

@@ -123,7 +123,7 @@ impl std::str::FromStr for Saver {
     fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<&str> = Saver::all().into_iter().map(Saver::name).collect();
         let found = Saver::all().into_iter().find(|saver| saver.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no policy; there are {}", names.join(", ")))
+        found.ok_or_else(|| format!("'{text}' is not a policy; there are {}", names.join(", ")))
     }
 }
 

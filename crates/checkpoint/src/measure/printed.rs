@@ -68,7 +68,7 @@ pub struct RankSums {
     pub failed_count: u64,
 }
 
-/// What the run came to.
+/// The result of the run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RunSums {
     /// How many ranks there were.

@@ -19,7 +19,7 @@ pub(super) struct Drain {
     free_bytes: Option<u64>,
 }
 
-/// What a writing thread came to: bytes written, how long it took, and what could still be written afterwards.
+/// The result of a writing thread: bytes written, how long it took, and what could still be written afterwards.
 type Ended = (Result<u64, Error>, Duration, Option<u64>);
 
 /// What is written.

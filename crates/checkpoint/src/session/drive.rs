@@ -172,7 +172,7 @@ fn old(age_s: f64) -> String {
 fn read(path: &Path, metadata: &fs::Metadata) -> Result<DriveReport, String> {
     let limit = DriveReport::FILE_BYTES_MAX;
     if !metadata.is_file() {
-        return Err("it is no regular file".into());
+        return Err("it is not a regular file".into());
     }
     if metadata.len() > limit {
         return Err(format!("it is longer than {limit} bytes"));
@@ -295,7 +295,7 @@ mod tests {
         let mut case = Case::new();
         let why = case.look().said;
         assert!(why.contains("there is no") && why.contains("surefoot checkpoint drive --write"), "{why}");
-        assert_eq!(case.file.take_notice(), None, "that there is none is no fault");
+        assert_eq!(case.file.take_notice(), None, "that there is none is not a fault");
         let report = case.report(vec![case.drive("sda", 600_000)]);
         assert_eq!(rated(&case.publishes(&report)), Some(600_000.0));
         // The same inode, length and times: not read again.
@@ -343,7 +343,7 @@ mod tests {
         }
         assert_eq!(rated(&case.publishes(&good)), Some(600_000.0), "a good one is used again");
         let mut folder = DriveFile::new(Some(case.home.path()), Some(case.home.path()));
-        assert!(folder.look(&Endurance::default(), 1.0).said.contains("no regular file"));
+        assert!(folder.look(&Endurance::default(), 1.0).said.contains("not a regular file"));
     }
 
     #[test]

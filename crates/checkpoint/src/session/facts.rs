@@ -7,6 +7,10 @@ use crate::{Error, Group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use surefoot_model::{Health, Room, Severity};
+
+/// Characters of a finding's sentence that become part of a decision's reasons.
+const SENTENCE_CHARACTERS_MAX: usize = 200;
 
 /// What one rank knows before a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,40 +177,18 @@ pub(super) fn written_together(group: &dyn Group, host: &str, own_bytes: u64) ->
     Ok((sum(hosts.values().copied()), hosts.into_values().max().unwrap_or(own_bytes)))
 }
 
-/// Older health says nothing any more.
-const HEALTH_STALE_NS: u64 = 60_000_000_000;
-
-/// The longest health file that is read.
-const HEALTH_BYTES_MAX: u64 = 1 << 16;
-
-#[derive(Deserialize)]
-struct Health {
-    updated_realtime_ns: u64,
-    #[serde(default)]
-    memory: Option<MemoryHealth>,
-}
-
-#[derive(Deserialize)]
-struct MemoryHealth {
-    state: String,
-    #[serde(default)]
-    reasons: Vec<String>,
-}
-
 /// Why memory must not be trusted, as the host's health file says; empty where nothing says so.
+///
+/// Only a critical finding keeps checkpoints off memory: uncorrected errors. Corrected ones do no harm to a copy that
+/// heals itself.
 pub(super) fn memory_suspect(path: &Path) -> String {
     let is_small =
-        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= HEALTH_BYTES_MAX);
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= Health::FILE_BYTES_MAX);
     let Some(text) = is_small.then(|| std::fs::read(path).ok()).flatten() else { return String::new() };
     let Ok(health) = serde_json::from_slice::<Health>(&text) else { return String::new() };
-    let age_ns = clock::realtime_ns().saturating_sub(health.updated_realtime_ns);
-    match health.memory {
-        Some(memory) if memory.state != "healthy" && age_ns <= HEALTH_STALE_NS => {
-            let reason = memory.reasons.into_iter().next().unwrap_or_else(|| format!("its memory is {}", memory.state));
-            reason.chars().take(200).collect()
-        }
-        _ => String::new(),
-    }
+    let found =
+        health.is_current(clock::realtime_ns()).then(|| health.worst(Room::Memory, Severity::Critical)).flatten();
+    found.map(|finding| finding.sentence.chars().take(SENTENCE_CHARACTERS_MAX).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -218,6 +200,7 @@ mod tests {
     use crate::image::{Geometry, Protection};
     use crate::{Checkpointer, Config};
     use std::time::Duration;
+    use surefoot_model::{Finding, Headline, RoomHealth, Subject, SubjectKind};
 
     fn facts(host: &str) -> Facts {
         Facts {
@@ -335,16 +318,27 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("health.json");
         let now = clock::realtime_ns();
-        let says = |text: &str| {
+        let says = |text: &[u8]| {
             std::fs::write(&path, text).unwrap();
             memory_suspect(&path)
         };
-        let memory = r#""memory":{"state":"suspect","reasons":["DIMM A1 has uncorrected errors"]}"#;
-        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now},{memory}}}")), "DIMM A1 has uncorrected errors");
-        assert_eq!(says(&format!("{{\"updated_realtime_ns\":1,{memory}}}")), "");
-        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now},\"memory\":{{\"state\":\"healthy\"}}}}")), "");
-        assert_eq!(says(&format!("{{\"updated_realtime_ns\":{now}}}")), "");
-        assert_eq!(says("no JSON"), "");
+        let health = |version: u32, updated_realtime_ns: u64, room: Room, severity: Severity| {
+            let dimm = Subject::new(SubjectKind::Dimm, "A1");
+            let finding = Finding::new(room, "uncorrected", dimm, severity, "DIMM A1 has uncorrected errors.");
+            let headline = Headline::of(std::slice::from_ref(&finding));
+            let rooms = BTreeMap::from([(room, RoomHealth::of(vec![finding]))]);
+            let (host, data_age_ns) = (String::new(), None);
+            let health = Health { version, updated_realtime_ns, host, headline, data_age_ns, rooms };
+            says(&serde_json::to_vec(&health).unwrap())
+        };
+        let version = Health::VERSION;
+        let errors = "DIMM A1 has uncorrected errors.";
+        assert_eq!(health(version, now, Room::Memory, Severity::Critical), errors);
+        assert_eq!(health(version, 1, Room::Memory, Severity::Critical), "", "too old");
+        assert_eq!(health(version + 1, now, Room::Memory, Severity::Critical), "", "of another version");
+        assert_eq!(health(version, now, Room::Memory, Severity::Warning), "", "corrected errors");
+        assert_eq!(health(version, now, Room::Stall, Severity::Critical), "", "of another room");
+        assert_eq!(says(b"no JSON"), "");
         assert_eq!(memory_suspect(&home.path().join("none")), "");
     }
 }

@@ -178,7 +178,7 @@ impl Checkpointer {
             return refuse("1 to 16 ranks give data, and 1 to 3 may be lost");
         }
         let Some(memory) = &self.config.memory else {
-            return refuse("it is of checkpoints in memory, and there is none");
+            return refuse("it protects checkpoints in memory, and no memory tier is configured");
         };
         let store =
             Memory::open_for_parity(&memory.directory, &self.config.job, self.group.rank(), memory.slots.max(2));
@@ -419,7 +419,7 @@ impl Tiers {
         let base = directories.into_iter().flatten().next();
         let base = base.ok_or_else(|| Error::Option {
             option: "memory",
-            why: "name a memory, a durable or a shared directory".into(),
+            why: "no checkpoint directory configured: set memory, durable or shared".into(),
         })?;
         let files = Files::new(base, &config.job, rank)?;
         // Without an SSD the shared directory takes its place.

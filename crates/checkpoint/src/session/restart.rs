@@ -1,4 +1,4 @@
-//! Finds the newest checkpoint that all ranks can prove intact, and brings it back.
+//! Finds the newest checkpoint that all ranks can prove intact, and restores it.
 
 use super::parity::Parity;
 use super::partner::Partner;
@@ -252,7 +252,7 @@ impl Checkpointer {
         lines
     }
 
-    /// Asks the partners for what ranks could not bring back themselves.
+    /// Asks the partners for what ranks could not restore themselves.
     fn or_from_partner(&mut self, generation: GenerationId, own: Attempt) -> Result<Attempt, Error> {
         let Some(partner) = &mut self.partner else { return Ok(own) };
         let given = partner.give_back(&*self.group, generation, own.is_err())?;
@@ -270,7 +270,7 @@ impl Checkpointer {
         })
     }
 
-    /// Has what ranks could not bring back themselves rebuilt from the others' images and parity.
+    /// Has what ranks could not restore themselves rebuilt from the others' images and parity.
     fn or_from_parity(&mut self, generation: GenerationId, own: Attempt) -> Result<Attempt, Error> {
         if self.parity.is_none() {
             return Ok(own);

@@ -24,7 +24,7 @@ impl Storage for Disk {
         let user = unsafe { libc::geteuid() };
         let why = match () {
             () if metadata.is_symlink() => "it is a symbolic link",
-            () if !metadata.is_dir() => "it is no directory",
+            () if !metadata.is_dir() => "it is not a directory",
             () if metadata.uid() != user => "it belongs to another user",
             () => return Ok(()),
         };
@@ -63,7 +63,7 @@ impl Storage for Disk {
         options.read(true).write(writable).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
         let file = options.open(path)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(Box::new(file))
     }

@@ -98,7 +98,7 @@ impl FileBytes {
         let file = options.open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         match metadata.len() as usize {
             0 => Ok(None),

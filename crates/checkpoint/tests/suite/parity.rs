@@ -414,7 +414,7 @@ fn what_cannot_be_asked_for_is_refused_by_name() {
     let mut without = config(&tiers, "4+1");
     without.set("durable", tiers.home.path().join("ssd").to_str().unwrap()).unwrap();
     without.set("memory", "none").unwrap();
-    assert!(open(3, &without).contains("checkpoints in memory, and there is none"));
+    assert!(open(3, &without).contains("checkpoints in memory, and no memory tier is configured"));
     let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
     for wrong in ["0+1", "17+1", "4+0", "4+4", "4", "four+1", "4+1+1"] {
         assert!(config.set("parity", wrong).is_err(), "{wrong}");

@@ -1,6 +1,7 @@
 //! Whole jobs: ranks that save, die, go bad, and restart.
 
 use super::image::payload;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::tier::DurableOptions;
 use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy, Restored};
+use surefoot_model::{Finding, Headline, Health, Room, RoomHealth, Severity, Subject, SubjectKind};
 
 const BYTES: usize = 300_000;
 
@@ -349,9 +351,19 @@ fn a_rank_that_is_missing_is_an_error_and_no_hang() {
 fn suspect_memory_is_not_used() {
     let tiers = Tiers::new();
     let config = tiers.config(Policy::Fixed(Fixed::Memory));
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-    let health =
-        format!("{{\"updated_realtime_ns\":{now},\"memory\":{{\"state\":\"suspect\",\"reasons\":[\"DIMM A1\"]}}}}");
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let dimm = Subject::new(SubjectKind::Dimm, "A1");
+    let finding =
+        Finding::new(Room::Memory, "uncorrected", dimm, Severity::Critical, "DIMM A1 has uncorrected errors.");
+    let health = Health {
+        version: Health::VERSION,
+        updated_realtime_ns: since_1970.as_nanos() as u64,
+        host: "here".into(),
+        headline: Headline::of(std::slice::from_ref(&finding)),
+        data_age_ns: None,
+        rooms: BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding]))]),
+    };
+    let health = serde_json::to_vec(&health).unwrap();
     fs::write(&config.health_file, health).unwrap();
     job(1, &config, |mut rank| {
         rank.compute(1);

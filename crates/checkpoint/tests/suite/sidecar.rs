@@ -360,7 +360,7 @@ fn what_cannot_be_protected_is_refused_with_its_reason() {
     let link = real.home.path().join("link");
     symlink(real.path(), &link).unwrap();
     assert!(said(&link).contains("symbolic link"));
-    assert!(said(real.home.path()).contains("no regular file"));
+    assert!(said(real.home.path()).contains("not a regular file"));
     assert!(said(&real.home.path().join("none")).contains("No such file"));
     fs::write(sidecar_path(&real.path()), "mine").unwrap();
     assert!(said(&real.path()).contains("--force"), "{}", said(&real.path()));

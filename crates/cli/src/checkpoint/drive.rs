@@ -19,11 +19,12 @@ use surefoot_hostfs::{Error, Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState, DriveReport, DriveWear, Sourced};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "drive")]
-struct DriveLine<'a> {
+pub struct DriveLine<'a> {
     #[serde(flatten)]
     wear: &'a DriveWear,
-    /// What it may take per second until the wished end of its life; `null` where that is not known.
+    /// Bytes per second that it may take until the end of its planned life; `null` where that is not known.
     bearable_bytes_per_s: Option<f64>,
     /// From what that is known, or why it is not.
     said: String,
@@ -36,6 +37,7 @@ pub fn run(options: &DriveOptions) -> anyhow::Result<Outcome> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
+        output::stream(&mut out, "checkpoint drive")?;
         for wear in &report.drives {
             let (bearable_bytes_per_s, said) = bears(wear);
             output::line(&mut out, &DriveLine { wear, bearable_bytes_per_s, said })?;
@@ -95,7 +97,7 @@ fn text(report: &DriveReport) -> String {
             text += &format!("{}: {line}\n", wear.name);
         }
         let (rate, said) = bears(wear);
-        let head = if rate.is_some() { "" } else { "nothing is held back for it: " };
+        let head = if rate.is_some() { "" } else { "its endurance limits nothing: " };
         text += &format!("{}: {head}{said}\n", wear.name);
     }
     if report.dropped_count > 0 {

@@ -45,7 +45,7 @@ nvme0n1: rated: table of ratings; written: NVMe log 02h; used: NVMe log 02h; amp
 nvme0n1: Example SSD (nvme0n1): 150 TB of 600 TB written (rating from the table of ratings; the drive says 10 % used; 1.0 years old)
 vda: written: since boot (at least)
 vda: the drive of a virtual machine tells it nothing of its wear
-vda: nothing is held back for it: vda has no known rating; endurance.rated_bytes says it by hand
+vda: its endurance limits nothing: vda has no known rating; endurance.rated_bytes says it by hand
 2 devices more were left out
 ";
     assert_eq!(text(&report()), wanted);

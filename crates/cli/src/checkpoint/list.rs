@@ -5,6 +5,7 @@ use super::words::{size, utc};
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
+use crate::units::rfc3339;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,14 +15,16 @@ use surefoot_checkpoint::{GenerationId, Manifest};
 
 /// Copies of one checkpoint in one tier.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "generation")]
-struct Row {
+pub struct Row {
     job: String,
     tier: &'static str,
     directory: PathBuf,
     generation: u64,
     nonce: String,
     taken_realtime_ns: Option<u64>,
+    taken_realtime: Option<String>,
     /// Ranks that the job had; `null` where no manifest can be read.
     ranks: Option<u32>,
     ranks_here: Vec<u32>,
@@ -33,10 +36,11 @@ struct Row {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "problem")]
-struct ProblemLine<'a> {
-    path: &'a Path,
-    why: &'a str,
+pub struct ProblemLine<'a> {
+    pub path: &'a Path,
+    pub why: &'a str,
 }
 
 pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
@@ -45,6 +49,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let rows = rows(&survey);
     let problems = problems(&survey);
     if options.json {
+        output::stream(&mut out, "checkpoint list")?;
         rows.iter().try_for_each(|row| output::line(&mut out, row))?;
         for (path, why) in &problems {
             output::line(&mut out, &ProblemLine { path, why })?;
@@ -55,7 +60,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             writeln!(out, "Problem: {}: {why}", path.display())?;
         }
         if survey.problems_left_out > 0 {
-            writeln!(out, "and {} problems more", survey.problems_left_out)?;
+            writeln!(out, "and {} more problems", survey.problems_left_out)?;
         }
     }
     out.flush()?;
@@ -89,6 +94,7 @@ fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy])
         generation: generation.number,
         nonce: format!("{:016x}", generation.nonce),
         taken_realtime_ns: first.map(|manifest| manifest.taken_realtime_ns),
+        taken_realtime: first.map(|manifest| rfc3339(manifest.taken_realtime_ns)),
         ranks: first.map(|manifest| manifest.ranks),
         ranks_here,
         payload_bytes: manifests.iter().fold(0, |sum, manifest| sum.saturating_add(manifest.payload_bytes)),
@@ -116,7 +122,7 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
 
 fn text(rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "There is no checkpoint here.\n".into();
+        return "No checkpoints found.\n".into();
     }
     let header = ["job", "tier", "generation", "ranks", "bytes", "on disk", "taken (UTC)", "committed", "protection"];
     let mut table = Table::new(&header, &[0, 1, 6, 7, 8]);

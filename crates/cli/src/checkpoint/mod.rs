@@ -1,18 +1,18 @@
 //! `surefoot checkpoint`: looks at checkpoints of any job and at drives, protects files of other programs, plans and
 //! simulates.
 
-mod bench;
+pub mod bench;
 mod chart;
 pub mod drive;
-mod list;
+pub mod list;
 pub mod options;
-mod plan;
+pub mod plan;
 mod progress;
-mod protect;
-mod restore;
-mod simulate;
-mod verify;
-mod words;
+pub mod protect;
+pub mod restore;
+pub mod simulate;
+pub mod verify;
+pub mod words;
 
 use crate::exit::Outcome;
 use options::CheckpointCommand;

@@ -8,25 +8,25 @@ use surefoot_model::DriveReport;
 
 #[derive(Subcommand)]
 pub enum CheckpointCommand {
-    /// What checkpoints are there, of any job below these directories.
+    /// List the checkpoints of every job below these directories.
     List(DirectoriesOptions),
-    /// Read every copy whole, and say which are whole, can be repaired, or are lost.
+    /// Read every page of every copy, and say which copies are whole, repairable or lost.
     Verify(DirectoriesOptions),
-    /// As verify, and repair in place what can be repaired. Refused while the job runs.
+    /// Verify, and repair in place what can be repaired. Refused while the job runs.
     Scrub(DirectoriesOptions),
-    /// Write what a checkpoint holds as plain files, whole or not at all.
+    /// Write the regions and files of a checkpoint as plain files, all of them or none.
     Restore(RestoreOptions),
-    /// Protect files of any program by parity and checksums beside them: FILE.surefoot.
+    /// Protect files of any program by parity and checksums in FILE.surefoot.
     Protect(ProtectOptions),
-    /// Check protected files, and bring back what is bad in them.
+    /// Check protected files and repair them.
     Repair(RepairOptions),
-    /// What checkpoints will cost, how old the durable copy gets, and when the drive wears out.
+    /// Compute what checkpoints will cost, how old the durable copy gets, and when the drive wears out.
     Plan(PlanOptions),
-    /// Step every policy through the paper's microbenchmark.
+    /// Simulate every policy on the microbenchmark of MEMSYS'16.
     Simulate(SimulateOptions),
-    /// How worn the drives are, and what each number is known from; published for jobs with --write.
+    /// Show how worn the drives are and the source of each number; --write publishes it for jobs.
     Drive(DriveOptions),
-    /// What this machine's tiers take; with --paper the paper's microbenchmark, every policy run for real.
+    /// Measure this machine's tiers; with --paper run the microbenchmark of MEMSYS'16 with every policy.
     Bench(BenchOptions),
 }
 
@@ -48,7 +48,7 @@ pub struct RestoreOptions {
     /// The job
     #[arg(long, value_name = "NAME")]
     pub job: String,
-    /// The generation [default: the newest that proves whole]
+    /// The generation [default: the newest that is intact]
     #[arg(long, value_name = "N")]
     pub generation: Option<u64>,
     /// Only this rank's part [default: all ranks']
@@ -64,10 +64,10 @@ pub struct RestoreOptions {
 
 #[derive(Args)]
 pub struct ProtectOptions {
-    /// Files that nobody writes to any more
+    /// Files that no program writes to any more
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Protect anew even what was not written to since; damage that came in between is taken for content
+    /// Protect again even if the file was not written to since; damage since then becomes its content
     #[arg(long)]
     pub force: bool,
     /// JSON lines instead of text
@@ -80,10 +80,10 @@ pub struct RepairOptions {
     /// Protected files
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Only say what is bad; change nothing
+    /// Only report damage; change nothing
     #[arg(long, conflicts_with = "force")]
     pub check: bool,
-    /// Bring back what was protected even where the file was written to since
+    /// Restore the protected content even if the file was written to since
     #[arg(long)]
     pub force: bool,
     /// JSON lines instead of text
@@ -106,7 +106,7 @@ pub struct PlanOptions {
     /// Seconds between failures that only the SSD survives: loss of power, a restart of the node
     #[arg(long, value_name = "S", value_parser = positive)]
     pub durable_mtbf_s: f64,
-    /// A directory on the SSD, or its device: its wear is read now; what follows by hand goes first
+    /// A directory on the SSD, or its device: read its wear now; the options below override what is read
     #[arg(long, value_name = "PATH")]
     pub drive: Option<PathBuf>,
     /// Bytes that the drive is rated for, such as 1200TB
@@ -115,7 +115,7 @@ pub struct PlanOptions {
     /// Bytes that were written to it so far [default: as read with --drive, or 0]
     #[arg(long, value_name = "BYTES", value_parser = bytes_or_none, requires = "wear")]
     pub written_bytes: Option<f64>,
-    /// Years until the wished end of its life [default: as read with --drive, or 5]
+    /// Years until the end of its planned life [default: as read with --drive, or 5]
     #[arg(long, value_name = "YEARS", value_parser = positive, requires = "wear")]
     pub remaining_years: Option<f64>,
     /// Speed of copies in memory
@@ -143,7 +143,7 @@ pub struct DriveOptions {
     /// Directories, files or devices, such as /srv/checkpoints or /dev/nvme0n1 [default: all drives]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Also publish it for jobs without privilege, as a file that everybody may read
+    /// Also publish it for jobs without privilege, in a file that every user may read
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = DriveReport::FILE)]
     pub write: Option<PathBuf>,
     /// JSON lines instead of a table: one per drive
@@ -178,10 +178,10 @@ pub struct SimulateOptions {
     /// Bytes that the drive is rated for in five years
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "14.6PB")]
     pub rated_bytes: f64,
-    /// The largest checkpoint that memory takes, for size-limited
+    /// The largest checkpoint that fits into memory, for size-limited
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4GB")]
     pub memory_limit_bytes: f64,
-    /// How many times as long as a plain copy a protected one takes, for surefoot
+    /// Time of a protected copy over that of a plain copy, for surefoot
     #[arg(long, value_name = "FACTOR", default_value = "1.5", value_parser = positive)]
     pub protection_factor: f64,
     /// The share of a background write to the SSD for which the program waits, for surefoot
@@ -202,7 +202,7 @@ pub struct SimulateOptions {
 const NUMBER_MAX: f64 = 1e21;
 
 pub(super) fn positive(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     match number > 0.0 && number <= NUMBER_MAX {
         true => Ok(number),
         false => Err(format!("'{text}' is not above 0 and up to {NUMBER_MAX:e}")),
@@ -210,7 +210,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(format!("'{text}' is outside 0 to 1")) }
 }
 
@@ -238,7 +238,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<f64, String> {
     let (number, factor) = unit.unwrap_or((text, &1.0));
     let form = "write bytes or a number and a unit, such as 64GB, 8GiB or 14.6PB";
     let number = number.trim_end();
-    let bytes = positive(number).map_err(|_| format!("'{text}' is no size; {form}"))? * factor;
+    let bytes = positive(number).map_err(|_| format!("'{text}' is not a size; {form}"))? * factor;
     if bytes <= NUMBER_MAX { Ok(bytes) } else { Err(format!("'{text}' is more than can be planned; {form}")) }
 }
 

@@ -21,8 +21,9 @@ const POINTS: usize = 120;
 const YEARS_MAX: f64 = 1_000.0;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "plan")]
-struct PlanLine<'a> {
+pub struct PlanLine<'a> {
     choice: &'static str,
     is_chosen: bool,
     memory_interval_s: f64,
@@ -51,6 +52,7 @@ pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
+        output::stream(&mut out, "checkpoint plan")?;
         for (choice, outcome, is_chosen) in choices(&plan) {
             output::line(
                 &mut out,
@@ -138,7 +140,7 @@ fn text(job: &Job, plan: &Plan) -> String {
         time(job.size_bytes / job.durable_bytes_per_s)
     );
     if let Some(bearable) = plan.bearable_bytes_per_s {
-        text += &format!("The drive bears {} a day until the wished end of its life.\n", size(bearable * 86_400.0));
+        text += &format!("The drive bears {} a day until the end of its planned life.\n", size(bearable * 86_400.0));
     }
     let header =
         ["", "choice", "memory every", "SSD every", "waste", "lost work", "oldest copy", "a day", "drive ends"];
@@ -211,7 +213,7 @@ fn picture(job: &Job, plan: &Plan) -> String {
     )];
     if let Some(drive) = job.drive {
         let years = over(&|outcome| outcome.drive_left_s.unwrap_or(f64::INFINITY) / YEAR_S);
-        let title = format!("Years until the drive is worn out (wished: {:.1})", drive.remaining_s / YEAR_S);
+        let title = format!("Years until the drive is worn out (planned: {:.1})", drive.remaining_s / YEAR_S);
         panels.push(panel(&title, 4.0 * drive.remaining_s / YEAR_S, vec![line(2, "drive", years)]));
     }
     chart::svg("Waste and drive life over the interval between durable checkpoints", &panels)

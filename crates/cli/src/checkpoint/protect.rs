@@ -11,8 +11,9 @@ use std::path::Path;
 use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, sidecar_path};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "protected")]
-struct ProtectedLine<'a> {
+pub struct ProtectedLine<'a> {
     file: &'a Path,
     file_bytes: u64,
     sidecar_bytes: u64,
@@ -20,8 +21,9 @@ struct ProtectedLine<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "checked")]
-struct CheckedLine<'a> {
+pub struct CheckedLine<'a> {
     file: &'a Path,
     state: &'static str,
     file_bytes: u64,
@@ -39,6 +41,9 @@ struct CheckedLine<'a> {
 
 pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
     let mut out = io::stdout().lock();
+    if options.json {
+        output::stream(&mut out, "checkpoint protect")?;
+    }
     each(&options.files, |path| {
         let mut bar = Bar::new(path.display().to_string());
         let done = sidecar::protect(path, options.force, &mut |done, total| bar.show(done, total));
@@ -61,6 +66,9 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
 
 pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
     let mut out = io::stdout().lock();
+    if options.json {
+        output::stream(&mut out, "checkpoint repair")?;
+    }
     each(&options.files, |path| {
         let mut bar = Bar::new(path.display().to_string());
         let progress = &mut |done, total| bar.show(done, total);
@@ -136,7 +144,7 @@ fn line<'a>(file: &'a Path, state: &'static str, findings: &'a Findings) -> Chec
 
 fn text(state: &str, findings: &Findings, path: &Path) -> String {
     if state == "whole" {
-        return format!("whole: {} pages, all as they were protected\n", findings.pages_read);
+        return format!("whole: {} pages, all as protected\n", findings.pages_read);
     }
     let mut found = Vec::new();
     let (then, now) = (findings.file_bytes, findings.found_bytes);
@@ -157,17 +165,17 @@ fn text(state: &str, findings: &Findings, path: &Path) -> String {
         }
     }
     if findings.is_sidecar_cut {
-        found.push("the sidecar has another length than it should".into());
+        found.push("the sidecar has the wrong length".into());
     }
     let found = found.join(", ");
     match state {
-        "repaired" => format!("repaired: {found}; all is as it was protected now\n"),
-        "repairable" => format!("bad, and can be repaired: {found}\n"),
+        "repaired" => format!("repaired: {found}; the content is as protected\n"),
+        "repairable" => format!("damaged, and can be repaired: {found}\n"),
         "lost" => {
             let rows: String = findings.lost.iter().map(|lost| format!("  {lost}\n")).collect();
             let more = match findings.rows_lost.saturating_sub(findings.lost.len() as u64) {
                 0 => String::new(),
-                more => format!("  and {more} rows more\n"),
+                more => format!("  and {more} more rows\n"),
             };
             let why = format!("{} rows have more damage than can be repaired", findings.rows_lost);
             let found = if found.is_empty() { String::new() } else { format!("{found}; ") };

@@ -5,6 +5,7 @@ use super::progress::Bar;
 use super::words::{size, utc};
 use crate::exit::Outcome;
 use crate::output;
+use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,11 +13,13 @@ use surefoot_checkpoint::Error;
 use surefoot_checkpoint::inspect::{self, Wanted};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "rank")]
-struct Line<'a> {
+pub struct Line<'a> {
     job: &'a str,
     generation: u64,
     taken_realtime_ns: u64,
+    taken_realtime: String,
     rank: u32,
     tier: &'static str,
     directory: &'a Path,
@@ -40,6 +43,9 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
         other => other?,
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
+    if options.json {
+        output::stream(&mut out, "checkpoint restore")?;
+    }
     for files in &restored.ranks {
         if options.json {
             output::line(
@@ -48,6 +54,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
                     job: &options.job,
                     generation: restored.generation.number,
                     taken_realtime_ns: restored.taken_realtime_ns,
+                    taken_realtime: rfc3339(restored.taken_realtime_ns),
                     rank: files.rank,
                     tier: files.tier.label(),
                     directory: &options.to,

@@ -16,8 +16,9 @@ use surefoot_checkpoint::simulate::{Kind, POWER, Run, Settings, run as simulate}
 const RUNS_MAX: usize = 1_000;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "run")]
-struct RunLine {
+pub struct RunLine {
     policy: &'static str,
     size_bytes: f64,
     slowdown: f64,
@@ -52,6 +53,7 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
+        output::stream(&mut out, "checkpoint simulate")?;
         runs.iter().try_for_each(|run| output::line(&mut out, &line(run)))?;
     } else {
         out.write_all(text(&kinds, &sizes, &runs, &settings).as_bytes())?;

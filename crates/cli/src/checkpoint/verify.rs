@@ -1,5 +1,6 @@
 //! `surefoot checkpoint verify` and `scrub`.
 
+use super::list::ProblemLine;
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
 use crate::exit::Outcome;
@@ -20,8 +21,9 @@ pub enum Act {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "copy")]
-struct Line<'a> {
+pub struct Line<'a> {
     job: String,
     tier: &'static str,
     image: &'a Path,
@@ -39,20 +41,14 @@ struct Line<'a> {
 
 /// Ranks of a committed checkpoint that are not there.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "missing")]
-struct Missing {
+pub struct Missing {
     job: String,
     directory: std::path::PathBuf,
     generation: u64,
     ranks: u32,
     missing_count: u64,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename = "problem")]
-struct ProblemLine<'a> {
-    path: &'a Path,
-    why: &'a str,
 }
 
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
@@ -63,6 +59,7 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let missing = missing(&survey);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if options.json {
+        output::stream(&mut out, if act == Act::Verify { "checkpoint verify" } else { "checkpoint scrub" })?;
         for (copy, verdict) in survey.copies.iter().zip(&verdicts) {
             output::line(&mut out, &line(copy, verdict))?;
         }
@@ -131,7 +128,7 @@ fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
 
 fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
     if survey.copies.is_empty() && survey.problems.is_empty() {
-        return "There is no checkpoint here.\n".into();
+        return "No checkpoints found.\n".into();
     }
     let header = ["job", "tier", "generation", "rank", "state", "pages", "bad", "refused", "tables bad", "rows lost"];
     let mut table = Table::new(&header, &[0, 1, 4]);

@@ -42,6 +42,8 @@ pub struct Cell {
 
 /// A line of `--json`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "cell")]
 pub struct Line<'a> {
     code: &'static str,
     fault: String,
@@ -56,7 +58,8 @@ pub struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Intervals {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Intervals {
     corrected: [f64; 2],
     detected: [f64; 2],
     silent: [f64; 2],

@@ -14,9 +14,9 @@ const SHARDS_MAX: u32 = 4096;
 
 #[derive(Subcommand)]
 pub enum EccCommand {
-    /// How likely faults of the memory are corrected, detected or silent under each code.
+    /// Print how likely each code corrects, detects or misses each DRAM fault.
     Coverage(CoverageOptions),
-    /// The decoders as hardware: synthesizable Verilog from the tables that the software uses.
+    /// Write the decoders as synthesizable Verilog, from the tables that the software uses.
     Verilog(VerilogOptions),
 }
 
@@ -34,7 +34,7 @@ pub struct CoverageOptions {
     /// Methods: exact, closed-form, monte-carlo [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub method: Vec<Method>,
-    /// Monte Carlo trials per cell; a cell of shards, whose trials are 4,096 codewords each, gets a thousandth
+    /// Monte Carlo trials per cell; cells of shards get a thousandth, because each of their trials is 4,096 codewords
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=TRIALS_MAX))]
     pub trials: u64,
     /// The same seed gives the same output, byte for byte
@@ -52,7 +52,7 @@ pub struct CoverageOptions {
     /// Only run part i of n of the trials, and write what --merge reads
     #[arg(long, value_name = "i/n", conflicts_with_all = ["json", "csv", "chart", "merge"])]
     pub shard: Option<ShardChoice>,
-    /// Put the shards of a run together, and print what the run would have printed
+    /// Merge the shards of a run, and print what the whole run would have printed
     #[arg(
         long,
         value_name = "FILE",
@@ -88,7 +88,7 @@ impl FromStr for ShardChoice {
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "write part and parts, such as 1/4, which is the first of four";
         let (number, of) = text.split_once('/').ok_or(FORM)?;
-        let parse = |part: &str| part.parse::<u32>().map_err(|_| format!("'{part}' is no number; {FORM}"));
+        let parse = |part: &str| part.parse::<u32>().map_err(|_| format!("'{part}' is not a number; {FORM}"));
         let (number, of) = (parse(number)?, parse(of)?);
         if !(1..=SHARDS_MAX).contains(&of) {
             return Err(format!("{of} parts, but 1 to {SHARDS_MAX} are possible"));

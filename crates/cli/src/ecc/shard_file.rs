@@ -130,7 +130,7 @@ fn read(path: &Path) -> anyhow::Result<(Header, Selection, Vec<Outcomes>)> {
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "larger than any shard: {FILE_BYTES_MAX} bytes at most");
     let mut lines = text.lines();
     let header: Header = serde_json::from_str(lines.next().unwrap_or_default())
-        .context("line 1 is no header of a shard; `surefoot ecc coverage --shard i/n` writes one")?;
+        .context("line 1 is not a header of a shard; `surefoot ecc coverage --shard i/n` writes one")?;
     ensure!(header.kind == KIND, "line 1 is of type '{}', not {KIND}", header.kind);
     ensure!(header.version == VERSION, "version {}, but this is for version {VERSION}", header.version);
     let shard: ShardChoice = format!("{}/{}", header.shard, header.shards).parse().map_err(anyhow::Error::msg)?;
@@ -142,7 +142,7 @@ fn read(path: &Path) -> anyhow::Result<(Header, Selection, Vec<Outcomes>)> {
         let line = lines
             .next()
             .with_context(|| format!("ends before line {number}: {} cells are missing", keys.len() - index))?;
-        let row: Row = serde_json::from_str(line).with_context(|| format!("line {number} is no row of a shard"))?;
+        let row: Row = serde_json::from_str(line).with_context(|| format!("line {number} is not a row of a shard"))?;
         let is_expected = (row.code.as_str(), row.fault.as_str(), row.convention.as_str())
             == (key.scheme.name(), key.fault.to_string().as_str(), key.convention.name());
         ensure!(

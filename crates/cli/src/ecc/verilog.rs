@@ -42,7 +42,7 @@ pub fn run(options: &VerilogOptions) -> anyhow::Result<Outcome> {
     if let Some(directory) = &options.directory {
         anyhow::ensure!(
             directory.is_dir(),
-            "--directory: {} is no directory; create it first, or name another",
+            "--directory: {} is not a directory; create it first, or name another",
             directory.display()
         );
         let files: Vec<_> = texts.map(|(name, text)| (directory.join(name), text)).collect();

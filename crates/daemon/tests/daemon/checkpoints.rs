@@ -1,15 +1,22 @@
-use crate::client::{get, get_json, wait_for};
+use crate::client::{address, get, get_json, wait_for};
 use crate::metrics::validate;
 use serde_json::Value;
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Instant;
 use surefoot_checkpoint::controller::{Fixed, Surefoot};
 use surefoot_checkpoint::session::journal::{JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX};
 use surefoot_checkpoint::{Alone, Checkpointer, Policy};
+use surefoot_daemon::rooms::{Options, checkpoint};
+use surefoot_daemon::sources::Sources;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::Root;
+use surefoot_model::{Health, Room, Severity};
 
 /// Length of a job's state.
 const STATE_BYTES: usize = 50_000;
@@ -57,12 +64,50 @@ impl Job {
     }
 }
 
-fn server(directories: &[PathBuf]) -> Server {
-    Server::start(Config { checkpoints: directories.to_vec(), ..Config::default() }).unwrap()
+/// A server and the source that looks into its directories.
+struct Watched {
+    server: Arc<Server>,
+    stop: &'static AtomicBool,
+    source: JoinHandle<()>,
+}
+
+impl Deref for Watched {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Watched {
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.source.join().unwrap();
+        Arc::into_inner(self.server).unwrap().stop();
+    }
+}
+
+fn watched(config: Config, root: &Root) -> Watched {
+    let sources = Sources::new().with("checkpoint", checkpoint::source(root, config.rooms.checkpoints.clone()));
+    let statistics = sources.statistics();
+    let server = Arc::new(Server::start(Config { sources: statistics.clone(), ..config }).unwrap());
+    let stop: &'static AtomicBool = Box::leak(Box::default());
+    let running = sources.start(&statistics, stop, None).unwrap();
+    let publish = Arc::clone(&server);
+    let source = std::thread::spawn(move || {
+        while let Some(events) = running.next_turn() {
+            events.into_iter().for_each(|event| publish.publish(event));
+        }
+    });
+    Watched { server, stop, source }
+}
+
+fn server(directories: &[PathBuf]) -> Watched {
+    watched(Config { rooms: Options { checkpoints: directories.to_vec() }, ..Config::default() }, &Root::host())
 }
 
 fn ask(server: &Server) -> Value {
-    get_json(server.address(), "/api/v1/checkpoints")
+    get_json(address(server), "/api/v1/checkpoints")
 }
 
 /// The answer of a look that began after this call and that has what is wanted.
@@ -109,6 +154,8 @@ fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
     assert_eq!(found["durable_realtime_ns"], newest["taken_realtime_ns"]);
     assert_eq!(found["memory_realtime_ns"], found["generations"][1]["taken_realtime_ns"]);
     assert_eq!(found["directories"].as_array().unwrap().len(), 2);
+    let finding = &found["findings"][0];
+    assert_eq!((&finding["severity"], &finding["key"]), (&"ok".into(), &"checkpoint/durable/job/cfd/wing".into()));
 
     let events = found["events"].as_array().unwrap();
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
@@ -122,7 +169,7 @@ fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
 
     let directory = &answer["directories"][0];
     assert_eq!(directory["path"], job.home.path().to_str().unwrap());
-    assert_eq!(directory["tiers"], serde_json::json!(["durable", "memory"]));
+    assert_eq!(directory["tiers"], serde_json::json!(["memory", "durable"]));
     assert!(directory["free_bytes"].as_u64().unwrap() > 0 && directory["file_system"].is_string(), "{directory}");
 
     drop(running);
@@ -165,14 +212,14 @@ fn where_no_directory_is_named_it_says_how_to() {
     let answer = ask(&live);
     assert!(answer["why"].as_str().unwrap().contains("surefoot watch --checkpoints DIR"), "{answer}");
     assert_eq!((&answer["jobs"], &answer["looked_realtime_ns"]), (&serde_json::json!([]), &Value::Null));
-    let refused = get(live.address(), "/api/v1/checkpoints?job=x");
+    let refused = get(address(&live), "/api/v1/checkpoints?job=x");
     assert!(refused.status == 400 && refused.error().contains("allowed: none"));
-    assert!(!get(live.address(), "/metrics").text().contains("surefoot_checkpoint"));
+    assert!(!get(address(&live), "/metrics").text().contains("surefoot_checkpoint"));
     live.stop();
     let mode = Mode::Replay { file: "night.surefoot".into() };
     let checkpoints = vec![std::env::temp_dir()];
-    let replay = Server::start(Config { mode, checkpoints, ..Config::default() }).unwrap();
-    assert!(ask(&replay)["why"].as_str().unwrap().contains("a recording holds no checkpoints"));
+    let replay = Server::start(Config { mode, rooms: Options { checkpoints }, ..Config::default() }).unwrap();
+    assert!(ask(&replay)["why"].as_str().unwrap().contains("this recording holds no checkpoints"));
     replay.stop();
 }
 
@@ -196,8 +243,8 @@ fn drives_are_shown_where_their_wear_is_published() {
         fs::write(tree.path().join("run/surefoot/drives.json"), report.to_string()).unwrap();
     };
     publish("this-boot");
-    let config = Config { checkpoints: vec![job.path("ssd")], root: Root::at(tree.path()), ..Config::default() };
-    let server = Server::start(config).unwrap();
+    let config = Config { rooms: Options { checkpoints: vec![job.path("ssd")] }, ..Config::default() };
+    let server = watched(config, &Root::at(tree.path()));
     let answer = look(&server, "a look", |_| true);
     assert_eq!(answer["directories"][0]["drives"], serde_json::json!(["nvme0n1"]), "{answer:#}");
     let drives = answer["drives"]["drives"].as_array().unwrap();
@@ -225,13 +272,13 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     running.finish().unwrap();
     let run = tempfile::tempdir().unwrap();
     let config = Config {
-        checkpoints: vec![job.home.path().to_owned()],
+        rooms: Options { checkpoints: vec![job.home.path().to_owned()] },
         run_directory: Some(run.path().to_owned()),
         ..Config::default()
     };
-    let server = Server::start(config).unwrap();
+    let server = watched(config, &Root::host());
     look(&server, "both jobs", |answer| answer["jobs"].as_array().unwrap().len() == 2);
-    let text = get(server.address(), "/metrics").text().to_owned();
+    let text = get(address(&server), "/metrics").text().to_owned();
     let samples = validate(&text);
     let is = |series: &str| samples.get(series).copied().unwrap_or_else(|| panic!("no {series} in {text}"));
     assert_eq!(is(r#"surefoot_checkpoint_decisions_total{job="wing",place="ssd"}"#), 2.0);
@@ -246,9 +293,16 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     assert_eq!(is("surefoot_checkpoint_problems"), 0.0);
 
     let health = || fs::read_to_string(run.path().join("health.json")).unwrap_or_default();
-    let words = "The durable checkpoint of the job 'bound/to-age' is";
-    wait_for("the stale copy in health.json", || health().contains(words).then_some(()));
+    let words = "older than its bound of 1 ms";
+    let stale = wait_for("the stale copy in health.json", || health().contains(words).then(health));
+    let stale: Health = serde_json::from_str(&stale).unwrap();
+    let worst = stale.worst(Room::Checkpoint, Severity::Warning).unwrap();
+    assert_eq!((worst.key.as_str(), &*worst.subject.name), ("checkpoint/durable/job/bound/to-age", "bound/to-age"));
     assert!(!health().contains("'wing'"), "a job without a bound, that runs no more");
+    assert_eq!(
+        is(r#"surefoot_finding_severity{room="checkpoint",rule="durable",subject="job",name="bound/to-age"}"#),
+        2.0
+    );
     drop(running);
     wait_for("the end of the job in health.json", || (!health().contains(words) && !health().is_empty()).then_some(()));
     server.stop();
@@ -313,14 +367,14 @@ fn a_hostile_directory_costs_a_bounded_answer_and_no_other_route() {
     let tier = tempfile::tempdir().unwrap();
     spoil(tier.path());
     let server = server(&[tier.path().to_owned()]);
-    assert_eq!(get(server.address(), "/api/v1/snapshot").status, 200, "nobody waits for a look");
+    assert_eq!(get(address(&server), "/api/v1/snapshot").status, 200, "nobody waits for a look");
     let answer = look(&server, "a look", |_| true);
     assert_eq!(answer["is_cut"], true, "more copies and journals than are looked at");
     assert!(answer["jobs"].as_array().unwrap().len() <= 64 && answer["jobs_left_out"].as_u64().unwrap() > 100);
-    assert!(get(server.address(), "/api/v1/checkpoints").body.len() <= 6 << 20);
+    assert!(get(address(&server), "/api/v1/checkpoints").body.len() <= 6 << 20);
     assert!(answer["problems"].as_array().unwrap().len() <= 100 && answer["problems_left_out"].as_u64().is_some());
     assert!(answer["problems"].to_string().contains("left out"));
-    validate(get(server.address(), "/metrics").text());
+    validate(get(address(&server), "/metrics").text());
     let begun = Instant::now();
     server.stop();
     assert!(begun.elapsed().as_secs() < 10, "it ends, whatever it looks at");

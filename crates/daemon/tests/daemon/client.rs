@@ -1,5 +1,6 @@
 //! An HTTP client of a few lines: what goes over the wire is what the test wrote.
 
+use crate::schema;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,8 +31,15 @@ impl Answer {
 
     /// The sentence of an error answer.
     pub fn error(&self) -> String {
-        self.json()["error"].as_str().unwrap().to_owned()
+        let answer = self.json();
+        schema::hold("any refusal", &answer);
+        answer["error"].as_str().unwrap().to_owned()
     }
+}
+
+/// Where a server listens that was told to.
+pub fn address(server: &surefoot_daemon::Server) -> SocketAddr {
+    server.address().expect("it listens")
 }
 
 pub fn get(address: SocketAddr, path: &str) -> Answer {
@@ -42,7 +50,9 @@ pub fn get(address: SocketAddr, path: &str) -> Answer {
 pub fn get_json(address: SocketAddr, path: &str) -> Value {
     let answer = get(address, path);
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-    answer.json()
+    let json = answer.json();
+    schema::hold(&format!("GET {}", path.split('?').next().unwrap()), &json);
+    json
 }
 
 /// Sends exactly this and reads until the server closes.
@@ -111,7 +121,9 @@ pub struct Message {
 
 impl Message {
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.data).unwrap()
+        let json = serde_json::from_str(&self.data).unwrap();
+        schema::hold("GET /api/v1/events", &json);
+        json
     }
 }
 
@@ -170,11 +182,16 @@ impl Live {
         self.reader.get_ref().complete
     }
 
-    /// The next message with data.
+    /// The next message with data, other than news of findings, which come when they come.
     pub fn next_event(&mut self) -> Message {
+        self.next_that(|message| !message.event.is_empty() && message.event != "findings")
+    }
+
+    /// The next message that is wanted.
+    pub fn next_that(&mut self, is_wanted: impl Fn(&Message) -> bool) -> Message {
         loop {
             let message = self.next().expect("the stream ended");
-            if !message.event.is_empty() {
+            if is_wanted(&message) {
                 return message;
             }
         }

@@ -1,6 +1,6 @@
 //! A history on a disk that is really full: a small tmpfs in a mount name space of a child process.
 
-use crate::client::{get, get_json, wait_for};
+use crate::client::{address, get, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, gap, host};
 use std::fs::File;
 use std::io::Write;
@@ -49,7 +49,7 @@ fn child_with_a_full_disk() {
     server.publish(Event::Host(HostDescription { realtime_offset_ns: realtime_offset_ns(), ..host() }));
     server.publish(Event::Window(busy_window(monotonic_ns())));
     let past = || {
-        let answer = get(server.address(), "/api/v1/history?resolution=second");
+        let answer = get(address(&server), "/api/v1/history?resolution=second");
         (answer.status == 200).then(|| answer.json())
     };
     let count = |past: &serde_json::Value| past["windows"].as_array().unwrap().len();
@@ -61,7 +61,7 @@ fn child_with_a_full_disk() {
         server.publish(Event::Gap(long.clone()));
     }
     let notices = || {
-        let kept = get_json(server.address(), "/api/v1/snapshot?range_s=1");
+        let kept = get_json(address(&server), "/api/v1/snapshot?range_s=1");
         let texts = kept["notices"].as_array().unwrap().iter();
         texts.map(|notice| notice["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -73,7 +73,7 @@ fn child_with_a_full_disk() {
     assert_eq!(count(&past().unwrap()), 1, "what was written before is still there");
 
     server.publish(Event::Window(busy_window(monotonic_ns() + SECOND_NS)));
-    let sequence = || get_json(server.address(), "/api/v1/snapshot?range_s=1")["sequence"].as_u64();
+    let sequence = || get_json(address(&server), "/api/v1/snapshot?range_s=1")["sequence"].as_u64();
     wait_for("the window in memory", || sequence().filter(|&sequence| sequence == 103));
     std::fs::remove_file(filler).unwrap();
     wait_for("the window in the history", || past().filter(|past| count(past) == 2));

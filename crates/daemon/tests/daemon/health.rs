@@ -1,14 +1,17 @@
-use crate::client::{get_json, wait_for};
+use crate::client::{address, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, core, host, lost, window};
+use crate::schema;
 use serde_json::Value;
 use std::path::Path;
 use surefoot_daemon::{Config, Error, Mode, Server};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_model::{CauseKind, Event};
+use surefoot_model::{CauseKind, Event, Health};
 
 fn read(directory: &Path) -> Option<Value> {
     let text = std::fs::read_to_string(directory.join("health.json")).ok()?;
-    Some(serde_json::from_str(&text).expect("the file is never half written"))
+    let health = serde_json::from_str(&text).expect("the file is never half written");
+    schema::hold("health.json", &health);
+    Some(health)
 }
 
 fn start(directory: &Path) -> Server {
@@ -20,27 +23,35 @@ fn the_health_file_follows_the_data_and_goes_with_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path());
     let health = wait_for("the file", || read(directory.path()));
-    assert_eq!((&health["version"], &health["state"]), (&1.into(), &"degraded".into()));
-    assert_eq!(health["reasons"], serde_json::json!(["There is no data yet."]));
-    assert_eq!(health["lost_share_ppm"], Value::Null);
+    assert_eq!((&health["version"], &health["headline"]["severity"]), (&2.into(), &"notice".into()));
+    assert_eq!(health["headline"]["sentence"], "There are no data yet.");
+    assert_eq!(health["data_age_ns"], Value::Null);
+    assert!(health["rooms"].get("checkpoint").is_none(), "nobody looks at checkpoints here");
     assert!(health["updated_realtime_ns"].as_u64().unwrap() > 1_700_000_000 * SECOND_NS);
 
     server.publish(Event::Host(host()));
     server.publish(Event::Window(busy_window(monotonic_ns().max(2 * SECOND_NS))));
-    // The sources dropped events in this window, which is a reason for one second.
-    let health = wait_for("a healthy host", || read(directory.path()).filter(|health| health["state"] == "healthy"));
+    let health = wait_for("the window", || read(directory.path()).filter(|health| health["data_age_ns"].is_u64()));
     assert_eq!(health["host"], "node17");
-    assert_eq!(health["reasons"], serde_json::json!([]));
-    assert_eq!(health["lost_share_ppm"], 2_000, "4 ms of 2 s");
+    assert_eq!(
+        health["rooms"]["stall"],
+        serde_json::json!({ "severity": "ok", "findings": [], "findings_left_out": 0 })
+    );
+    // The sources dropped events in this window.
+    let watch = &health["rooms"]["watch"]["findings"];
+    assert_eq!(watch[0]["key"], "watch/dropped/host", "{watch}");
 
     let shootdowns = lost(CauseKind::TlbShootdown, "", 10_000, 10_000);
     let loud = core(0, 0, vec![shootdowns], 0);
     server.publish(Event::Window(window(monotonic_ns().max(3 * SECOND_NS), vec![loud])));
     let health = wait_for("a troubled host", || {
-        read(directory.path()).filter(|health| health["reasons"].to_string().contains("TLB shootdowns"))
+        read(directory.path()).filter(|health| health["headline"]["sentence"].to_string().contains("TLB shootdowns"))
     });
-    assert_eq!(health["state"], "degraded");
-    assert!(health["lost_share_ppm"].as_u64().unwrap() > 30_000);
+    let finding = &health["rooms"]["stall"]["findings"][0];
+    assert_eq!((&finding["severity"], &finding["key"]), (&"warning".into(), &"stall/lost-time/host".into()));
+    assert!(finding["since_realtime_ns"].as_u64().unwrap() > 0);
+    let read_by_jobs: Health = serde_json::from_value(health.clone()).unwrap();
+    assert!(read_by_jobs.is_current(health["updated_realtime_ns"].as_u64().unwrap()));
 
     server.stop();
     assert!(read(directory.path()).is_none());
@@ -55,10 +66,14 @@ fn old_data_is_not_healthy() {
     assert!(now_ns > 20 * SECOND_NS, "the machine has just started; run this again later");
     server.publish(Event::Window(busy_window(now_ns - 15 * SECOND_NS)));
     let health = wait_for("the old window", || {
-        read(directory.path()).filter(|health| health["reasons"].to_string().contains("s old"))
+        read(directory.path()).filter(|health| health["headline"].to_string().contains("s old"))
     });
-    assert_eq!(health["state"], "degraded");
-    assert_eq!(health["lost_share_ppm"], Value::Null, "what was true then says nothing about now");
+    assert_eq!(health["headline"]["severity"], "warning");
+    assert_eq!(
+        health["rooms"]["stall"]["findings"],
+        serde_json::json!([]),
+        "what was true then says nothing about now"
+    );
     server.stop();
 }
 
@@ -76,7 +91,7 @@ fn a_run_directory_that_is_not_there_is_an_error_and_one_that_goes_is_a_notice()
     wait_for("the file", || read(&path));
     std::fs::remove_dir_all(&path).unwrap();
     let kept = wait_for("two failures", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot");
+        let kept = get_json(address(&server), "/api/v1/snapshot");
         (kept["dropped"]["health"].as_u64().unwrap() >= 2).then_some(kept)
     });
     let notices = kept["notices"].as_array().unwrap();
@@ -94,7 +109,7 @@ fn a_replay_says_nothing_about_this_host() {
     let run_directory = Some(directory.path().to_path_buf());
     let server = Server::start(Config { mode, run_directory, ..Config::default() }).unwrap();
     server.publish(Event::Window(busy_window(2 * SECOND_NS)));
-    wait_for("the window", || (get_json(server.address(), "/api/v1/snapshot")["sequence"] == 1).then_some(()));
+    wait_for("the window", || (get_json(address(&server), "/api/v1/snapshot")["sequence"] == 1).then_some(()));
     server.stop();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

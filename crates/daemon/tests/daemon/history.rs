@@ -1,4 +1,4 @@
-use crate::client::{get, get_json, wait_for};
+use crate::client::{address, get, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, gap, host, notice};
 use serde_json::Value;
 use surefoot_daemon::{Config, Mode, Server};
@@ -13,7 +13,7 @@ fn start(path: &std::path::Path) -> Server {
 }
 
 fn snapshot(server: &Server) -> Value {
-    get_json(server.address(), "/api/v1/snapshot?range_s=1")
+    get_json(address(server), "/api/v1/snapshot?range_s=1")
 }
 
 fn history_notices(server: &Server) -> Vec<String> {
@@ -34,8 +34,8 @@ fn what_was_published_can_be_asked_for_and_is_there_after_a_restart() {
     server.publish(Event::Gap(gap(1, end_ns - SECOND_NS, 70_000)));
     server.publish(notice("core 3 went offline"));
     let ask = |server: &Server| {
-        let answer = get(server.address(), "/api/v1/history?resolution=second");
-        (answer.status == 200).then(|| answer.json())
+        let answer = get(address(server), "/api/v1/history?resolution=second");
+        (answer.status == 200).then(|| get_json(address(server), "/api/v1/history?resolution=second"))
     };
     let past = wait_for("the history", || ask(&server).filter(|past| past["notices"].as_array().unwrap().len() == 1));
     assert_eq!(past["resolution"], "second");
@@ -54,7 +54,7 @@ fn what_was_published_can_be_asked_for_and_is_there_after_a_restart() {
     let server = start(&path);
     let again = wait_for("the history", || ask(&server));
     assert_eq!(again["windows"], past["windows"]);
-    let nothing = get_json(server.address(), "/api/v1/history?from_s=1&to_s=2");
+    let nothing = get_json(address(&server), "/api/v1/history?from_s=1&to_s=2");
     assert_eq!(nothing["windows"], serde_json::json!([]));
     assert_eq!((&nothing["from_s"], &nothing["resolution"]), (&Value::from(1), &Value::from("minute")));
     server.stop();
@@ -67,7 +67,7 @@ fn a_history_that_cannot_be_opened_is_one_notice_and_is_taken_up_later() {
     let server = start(&path);
     let notices = wait_for("the notice", || Some(history_notices(&server)).filter(|notices| !notices.is_empty()));
     assert!(notices[0].contains("not-yet") && notices[0].contains("goes on"), "{notices:?}");
-    let answer = get(server.address(), "/api/v1/history");
+    let answer = get(address(&server), "/api/v1/history");
     assert_eq!(answer.status, 503);
     assert!(answer.error().contains("not-yet"), "{}", answer.error());
 
@@ -87,7 +87,7 @@ fn a_history_that_cannot_be_opened_is_one_notice_and_is_taken_up_later() {
 
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let past = wait_for("the history", || {
-        let answer = get(server.address(), "/api/v1/history");
+        let answer = get(address(&server), "/api/v1/history");
         (answer.status == 200).then(|| answer.json()).filter(|past| !past["gaps"].as_array().unwrap().is_empty())
     });
     assert_eq!(past["gaps"][0]["duration_ns"], 30_000, "what waited is written");
@@ -105,7 +105,7 @@ fn a_second_instance_leaves_the_history_to_the_first() {
     let notices = wait_for("the notice", || Some(history_notices(&server)).filter(|notices| !notices.is_empty()));
     assert!(notices[0].contains("is using it"), "{notices:?}");
     drop(first);
-    wait_for("the history", || (get(server.address(), "/api/v1/history").status == 200).then_some(()));
+    wait_for("the history", || (get(address(&server), "/api/v1/history").status == 200).then_some(()));
     server.stop();
 }
 
@@ -130,7 +130,7 @@ fn a_replay_writes_no_history() {
     server.publish(Event::Host(host()));
     server.publish(Event::Window(busy_window(2 * SECOND_NS)));
     wait_for("the window", || (snapshot(&server)["sequence"] == 1).then_some(()));
-    assert_eq!(get(server.address(), "/api/v1/history").status, 404);
+    assert_eq!(get(address(&server), "/api/v1/history").status, 404);
     server.stop();
     assert!(!path.exists());
 }

@@ -1,4 +1,4 @@
-use crate::client::{Live, PATIENCE, connect, get, get_json, wait_for};
+use crate::client::{Live, PATIENCE, address, connect, get, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, window};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,24 +9,24 @@ use surefoot_model::{Event, Untimed};
 #[test]
 fn a_second_instance_is_told_what_to_do() {
     let first = Server::start(Config::default()).unwrap();
-    let port = first.address().port();
-    let error = Server::start(Config { port, ..Config::default() }).err().unwrap();
+    let port = address(&first).port();
+    let error = Server::start(Config { port: Some(port), ..Config::default() }).err().unwrap();
     assert!(matches!(error, Error::PortTaken { port: taken } if taken == port));
     let text = error.to_string();
     for word in [&format!("port {port}"), "--port 0", "another running surefoot"] {
         assert!(text.contains(word), "{text}");
     }
-    assert_eq!(get(first.address(), "/").status, 200, "the first one goes on");
+    assert_eq!(get(address(&first), "/").status, 200, "the first one goes on");
     first.stop();
-    let again = Server::start(Config { port, ..Config::default() }).unwrap();
-    assert_eq!(again.address().port(), port, "the port is free again at once");
+    let again = Server::start(Config { port: Some(port), ..Config::default() }).unwrap();
+    assert_eq!(address(&again).port(), port, "the port is free again at once");
     again.stop();
 }
 
 #[test]
 fn only_loopback_is_listened_on() {
     let server = Server::start(Config::default()).unwrap();
-    assert_eq!(server.address().ip().to_string(), "127.0.0.1");
+    assert_eq!(address(&server).ip().to_string(), "127.0.0.1");
     server.stop();
 }
 
@@ -37,18 +37,18 @@ fn stopping_is_quick_whatever_clients_do() {
         server.publish(Event::Window(busy_window(second * SECOND_NS)));
     }
     wait_for("the windows", || {
-        (get_json(server.address(), "/api/v1/snapshot?range_s=1")["sequence"] == 900).then_some(())
+        (get_json(address(&server), "/api/v1/snapshot?range_s=1")["sequence"] == 900).then_some(())
     });
-    let listening = Live::open(server.address());
-    let silent = connect(server.address());
-    let mut half = connect(server.address());
+    let listening = Live::open(address(&server));
+    let silent = connect(address(&server));
+    let mut half = connect(address(&server));
     half.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\nHo").unwrap();
-    let mut deaf = connect(server.address());
+    let mut deaf = connect(address(&server));
     for _ in 0..20 {
         deaf.write_all(b"GET /api/v1/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
     let begun = Instant::now();
-    let address = server.address();
+    let address = address(&server);
     server.stop();
     // Two seconds are promised; a busy machine may add some.
     assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
@@ -59,7 +59,7 @@ fn stopping_is_quick_whatever_clients_do() {
 #[test]
 fn dropping_a_server_stops_it() {
     let server = Server::start(Config::default()).unwrap();
-    let address = server.address();
+    let address = address(&server);
     drop(server);
     assert!(TcpStream::connect(address).is_err());
 }
@@ -67,7 +67,7 @@ fn dropping_a_server_stops_it() {
 #[test]
 fn what_was_published_before_the_stop_still_reaches_the_clients() {
     let server = Server::start(Config::default()).unwrap();
-    let mut live = Live::open(server.address());
+    let mut live = Live::open(address(&server));
     live.next().unwrap();
     for second in 1..=20 {
         server.publish(Event::Window(busy_window(second * SECOND_NS)));
@@ -84,7 +84,7 @@ fn what_was_published_before_the_stop_still_reaches_the_clients() {
 fn requests_that_are_no_http_are_refused_and_do_no_harm() {
     let server = Server::start(Config::default()).unwrap();
     for text in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"] {
-        let mut stream = connect(server.address());
+        let mut stream = connect(address(&server));
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = Vec::new();
         // The server may close before everything is read; both are refusals.
@@ -93,19 +93,19 @@ fn requests_that_are_no_http_are_refused_and_do_no_harm() {
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
     }
     let long = format!("/{}", "x".repeat(1 << 20));
-    let mut stream = connect(server.address());
+    let mut stream = connect(address(&server));
     let _ = write!(stream, "GET {long} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
-    assert_eq!(get(server.address(), "/").status, 200);
+    assert_eq!(get(address(&server), "/").status, 200);
     server.stop();
 }
 
 #[test]
 fn many_requests_on_one_connection_and_more_connections_than_places_are_all_answered() {
     let server = Server::start(Config::default()).unwrap();
-    let address = server.address();
+    let address = address(&server);
     // Idle ones hold their places only as long as they are open; 60 leave room for the rest.
     let idle: Vec<TcpStream> = (0..60).map(|_| connect(address)).collect();
     let clients: Vec<_> = (0..20)
@@ -140,7 +140,7 @@ fn an_event_too_large_for_memory_is_counted_and_the_rest_goes_on() {
     server.publish(Event::Window(large));
     server.publish(Event::Window(busy_window(6 * SECOND_NS)));
     let kept = wait_for("the small window", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot");
+        let kept = get_json(address(&server), "/api/v1/snapshot");
         (kept["sequence"] == 1).then_some(kept)
     });
     assert_eq!(kept["windows"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-use crate::client::{Live, get_json, wait_for};
+use crate::client::{Live, address, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, gap, host, notice, who};
 use surefoot_daemon::{Config, Server};
 use surefoot_model::Event;
@@ -9,7 +9,7 @@ const CLIENTS_MAX: usize = 32;
 #[test]
 fn live_events_arrive_in_order_with_their_numbers() {
     let server = Server::start(Config::default()).unwrap();
-    let mut live = Live::open(server.address());
+    let mut live = Live::open(address(&server));
     assert_eq!(live.status, 200);
     let header = |name: &str| {
         live.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -60,16 +60,16 @@ fn a_client_that_comes_back_is_told_what_it_missed() {
     for second in 1..=5 {
         server.publish(Event::Window(busy_window(second * SECOND_NS)));
     }
-    wait_for("the windows", || (get_json(server.address(), "/api/v1/snapshot")["sequence"] == 5).then_some(()));
+    wait_for("the windows", || (get_json(address(&server), "/api/v1/snapshot")["sequence"] == 5).then_some(()));
     let missed = |id: u64| {
-        let mut live = Live::open_with(server.address(), &format!("Last-Event-ID: {id}\r\n"));
+        let mut live = Live::open_with(address(&server), &format!("Last-Event-ID: {id}\r\n"));
         let message = live.next_event();
         assert_eq!(message.event, "lagged");
         message.json()["missed"].as_u64().unwrap()
     };
     assert_eq!(missed(2), 3);
     assert_eq!(missed(1_000), 5, "of an earlier server: all of this one's are new");
-    let mut current = Live::open_with(server.address(), "Last-Event-ID: 5\r\n");
+    let mut current = Live::open_with(address(&server), "Last-Event-ID: 5\r\n");
     current.next().unwrap();
     server.publish(notice("new"));
     assert_eq!(current.next_event().id, Some(6), "nothing was missed");
@@ -79,7 +79,7 @@ fn a_client_that_comes_back_is_told_what_it_missed() {
 #[test]
 fn a_slow_client_skips_and_is_told_how_much() {
     let server = Server::start(Config::default()).unwrap();
-    let mut slow = Live::open(server.address());
+    let mut slow = Live::open(address(&server));
     slow.next().unwrap();
     // More than fits into any socket buffer between the two.
     let mut large = gap(0, SECOND_NS, 20_000);
@@ -90,7 +90,7 @@ fn a_slow_client_skips_and_is_told_how_much() {
     }
     server.publish(notice("the end"));
     let kept = wait_for("all events", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot?min_us=60000000");
+        let kept = get_json(address(&server), "/api/v1/snapshot?min_us=60000000");
         (kept["sequence"] == count + 1).then_some(kept)
     });
     assert_eq!(kept["dropped"]["queue"], 0, "the publisher is not held up by the client, nor does it lose anything");
@@ -113,7 +113,7 @@ fn a_slow_client_skips_and_is_told_how_much() {
     }
     assert!(missed > 0, "{received} received");
     assert_eq!(received + missed, count, "nothing is lost without a word");
-    let dropped = get_json(server.address(), "/api/v1/snapshot?min_us=60000000")["dropped"]["live"].clone();
+    let dropped = get_json(address(&server), "/api/v1/snapshot?min_us=60000000")["dropped"]["live"].clone();
     assert_eq!(dropped, missed);
     server.stop();
 }
@@ -121,17 +121,17 @@ fn a_slow_client_skips_and_is_told_how_much() {
 #[test]
 fn a_client_too_many_is_refused_until_another_leaves() {
     let server = Server::start(Config::default()).unwrap();
-    let mut clients: Vec<Live> = (0..CLIENTS_MAX).map(|_| Live::open(server.address())).collect();
+    let mut clients: Vec<Live> = (0..CLIENTS_MAX).map(|_| Live::open(address(&server))).collect();
     assert!(clients.iter().all(|client| client.status == 200));
-    let refused = crate::client::get(server.address(), "/api/v1/events");
+    let refused = crate::client::get(address(&server), "/api/v1/events");
     assert_eq!(refused.status, 503);
     assert!(refused.error().contains("32 clients"));
-    assert_eq!(get_json(server.address(), "/api/v1/snapshot")["sequence"], 0, "all else is answered");
+    assert_eq!(get_json(address(&server), "/api/v1/snapshot")["sequence"], 0, "all else is answered");
     drop(clients.pop());
     wait_for("a free place", || {
         // The server sees the empty place when it next writes to it.
         server.publish(notice("anybody there?"));
-        (Live::open(server.address()).status == 200).then_some(())
+        (Live::open(address(&server)).status == 200).then_some(())
     });
     server.stop();
 }

@@ -5,6 +5,7 @@
 mod checkpoints;
 mod client;
 mod data;
+mod findings;
 mod full_disk;
 mod health;
 mod history;
@@ -12,5 +13,5 @@ mod lifecycle;
 mod live;
 mod metrics;
 mod routes;
-mod verdict;
+mod schema;
 mod who;

@@ -1,4 +1,4 @@
-use crate::client::{Answer, get, get_json, wait_for};
+use crate::client::{Answer, address, get, get_json, wait_for};
 use crate::data::{SECOND_NS, busy_window, core, gap, lost, untraced_gap, who, window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -10,8 +10,8 @@ use surefoot_model::{CauseKind, Certainty, Event, Verdict};
 pub type Samples = BTreeMap<String, f64>;
 
 fn scrape(server: &Server, sequence: u64) -> (Answer, Samples) {
-    wait_for("all events", || (get_json(server.address(), "/api/v1/snapshot")["sequence"] == sequence).then_some(()));
-    let answer = get(server.address(), "/metrics");
+    wait_for("all events", || (get_json(address(server), "/api/v1/snapshot")["sequence"] == sequence).then_some(()));
+    let answer = get(address(server), "/metrics");
     assert_eq!(answer.status, 200);
     let samples = validate(answer.text());
     (answer, samples)
@@ -94,7 +94,7 @@ fn an_empty_server_has_valid_metrics() {
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(answer.header("content-type"), Some(media_type));
     assert_eq!(samples[&format!("surefoot_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
-    assert!(!samples.contains_key("surefoot_data_age_seconds"), "there is no data that could be old");
+    assert!(!samples.contains_key("surefoot_watch_data_age_seconds"), "there is no data that could be old");
     server.stop();
 }
 
@@ -109,42 +109,45 @@ fn the_sums_are_those_of_all_windows() {
     server.publish(Event::Gap(untraced_gap(1, 0, 60_000_000_000, Verdict::Smi, Certainty::Certain)));
     let (_, samples) = scrape(&server, 13);
     for (series, value) in [
-        ("surefoot_core_seconds_total{cpu=\"0\",state=\"idle\"}", 0.0),
-        ("surefoot_core_seconds_total{cpu=\"0\",state=\"user\"}", 9.99),
-        ("surefoot_core_seconds_total{cpu=\"1\",state=\"kernel\"}", 0.0),
-        ("surefoot_core_seconds_total{cpu=\"1\",state=\"unexplained\"}", 0.0),
-        ("surefoot_lost_seconds_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 0.02),
-        ("surefoot_lost_events_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 1_000.0),
-        ("surefoot_lost_max_seconds{cpu=\"0\",kind=\"timer\",name=\"local_timer\"}", 4e-6),
-        ("surefoot_untimed_interrupts_total{cpu=\"1\",row=\"HYP\"}", 70.0),
-        ("surefoot_gaps_total{cpu=\"0\",source=\"timer_lateness\",verdict=\"traced\",certainty=\"certain\"}", 2.0),
-        ("surefoot_gaps_total{cpu=\"1\",source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}", 1.0),
-        ("surefoot_gap_duration_seconds_bucket{le=\"0.000001\"}", 1.0),
-        ("surefoot_gap_duration_seconds_bucket{le=\"0.00005\"}", 2.0),
-        ("surefoot_gap_duration_seconds_bucket{le=\"10.0\"}", 2.0),
-        ("surefoot_gap_duration_seconds_bucket{le=\"+Inf\"}", 3.0),
-        ("surefoot_gap_duration_seconds_count", 3.0),
-        ("surefoot_gap_duration_seconds_sum", 60.000_031),
-        ("surefoot_probe_seconds_total{probe=\"on_irq_entry\"}", 0.001_5),
-        ("surefoot_probe_runs_total{probe=\"on_irq_entry\"}", 5_000.0),
-        ("surefoot_probe_missed_total{probe=\"on_irq_entry\"}", 20.0),
-        ("surefoot_process_cpu_seconds_total", 0.03),
-        ("surefoot_resident_bytes", f64::from(20 << 20)),
-        ("surefoot_map_bytes", f64::from(1 << 20)),
-        ("surefoot_self_interrupts_total", 0.0),
-        ("surefoot_unreported_ends_total", 30.0),
-        ("surefoot_dropped_events_total{where=\"kernel\"}", 50.0),
-        ("surefoot_dropped_events_total{where=\"torn\"}", 10.0),
-        ("surefoot_dropped_events_total{where=\"queue\"}", 0.0),
+        ("surefoot_stall_core_seconds_total{cpu=\"0\",state=\"idle\"}", 0.0),
+        ("surefoot_stall_core_seconds_total{cpu=\"0\",state=\"user\"}", 9.99),
+        ("surefoot_stall_core_seconds_total{cpu=\"1\",state=\"kernel\"}", 0.0),
+        ("surefoot_stall_core_seconds_total{cpu=\"1\",state=\"unexplained\"}", 0.0),
+        ("surefoot_stall_lost_seconds_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 0.02),
+        ("surefoot_stall_lost_events_total{cpu=\"1\",kind=\"softirq\",name=\"net_rx\"}", 1_000.0),
+        ("surefoot_stall_lost_max_seconds{cpu=\"0\",kind=\"timer\",name=\"local_timer\"}", 4e-6),
+        ("surefoot_stall_untimed_interrupts_total{cpu=\"1\",row=\"HYP\"}", 70.0),
+        (
+            "surefoot_stall_gaps_total{cpu=\"0\",source=\"timer_lateness\",verdict=\"traced\",certainty=\"certain\"}",
+            2.0,
+        ),
+        ("surefoot_stall_gaps_total{cpu=\"1\",source=\"timer_lateness\",verdict=\"smi\",certainty=\"certain\"}", 1.0),
+        ("surefoot_stall_gap_duration_seconds_bucket{le=\"0.000001\"}", 1.0),
+        ("surefoot_stall_gap_duration_seconds_bucket{le=\"0.00005\"}", 2.0),
+        ("surefoot_stall_gap_duration_seconds_bucket{le=\"10.0\"}", 2.0),
+        ("surefoot_stall_gap_duration_seconds_bucket{le=\"+Inf\"}", 3.0),
+        ("surefoot_stall_gap_duration_seconds_count", 3.0),
+        ("surefoot_stall_gap_duration_seconds_sum", 60.000_031),
+        ("surefoot_watch_probe_seconds_total{probe=\"on_irq_entry\"}", 0.001_5),
+        ("surefoot_watch_probe_runs_total{probe=\"on_irq_entry\"}", 5_000.0),
+        ("surefoot_watch_probe_missed_total{probe=\"on_irq_entry\"}", 20.0),
+        ("surefoot_watch_process_cpu_seconds_total", 0.03),
+        ("surefoot_watch_resident_bytes", f64::from(20 << 20)),
+        ("surefoot_watch_map_bytes", f64::from(1 << 20)),
+        ("surefoot_watch_self_interrupts_total", 0.0),
+        ("surefoot_watch_unreported_ends_total", 30.0),
+        ("surefoot_watch_dropped_events_total{where=\"kernel\"}", 50.0),
+        ("surefoot_watch_dropped_events_total{where=\"torn\"}", 10.0),
+        ("surefoot_watch_dropped_events_total{where=\"queue\"}", 0.0),
     ] {
         let found = samples.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", samples.keys()));
         assert!((found - value).abs() < 1e-9, "{series}: {found}, expected {value}");
     }
-    let age = samples["surefoot_data_age_seconds"];
+    let age = samples["surefoot_watch_data_age_seconds"];
     assert!(age < 60.0, "{age}");
     let buckets: Vec<f64> = GAP_EDGES
         .iter()
-        .map(|edge| samples[&format!("surefoot_gap_duration_seconds_bucket{{le=\"{edge}\"}}")])
+        .map(|edge| samples[&format!("surefoot_stall_gap_duration_seconds_bucket{{le=\"{edge}\"}}")])
         .collect();
     assert!(buckets.is_sorted(), "{buckets:?}");
     server.stop();
@@ -161,13 +164,13 @@ fn raisers_are_counted_by_how_sure_they_are_and_never_by_name() {
     let (_, samples) = scrape(&server, 2);
     let found = |cpu: u32, kind: &str, raiser: &str| {
         let labels = format!("cpu=\"{cpu}\",kind=\"{kind}\",raiser=\"{raiser}\"");
-        samples.get(&format!("surefoot_raised_interrupts_total{{{labels}}}")).copied()
+        samples.get(&format!("surefoot_stall_raised_interrupts_total{{{labels}}}")).copied()
     };
     assert_eq!(found(1, "tlb_shootdown", "certain"), Some(40.0), "a report counts from the start, and is not added");
     assert_eq!(found(1, "tlb_shootdown", "probable"), Some(2.0));
     assert_eq!(found(1, "tlb_shootdown", "unknown"), Some(3.0));
     assert_eq!(found(0, "timer", "certain"), Some(9.0));
-    assert_eq!(samples["surefoot_raiser_records_lost_total"], 3.0);
+    assert_eq!(samples["surefoot_stall_raiser_records_lost_total"], 3.0);
     assert!(!samples.keys().any(|series| series.contains("stats")));
     server.stop();
 }
@@ -182,14 +185,16 @@ fn names_from_the_machine_are_escaped_and_limited() {
     rows.extend((0..300).map(|number| lost(CauseKind::KernelThread, &format!("kworker/{number}"), 1, 1_000)));
     server.publish(Event::Window(window(2 * SECOND_NS, vec![core(0, 0, rows, 0)])));
     let (_, samples) = scrape(&server, 1);
-    let odd = r#"surefoot_lost_events_total{cpu="0",kind="device_interrupt",name="a\"b\\c\nd}{,=#"}"#;
+    let odd = r#"surefoot_stall_lost_events_total{cpu="0",kind="device_interrupt",name="a\"b\\c\nd}{,=#"}"#;
     assert_eq!(samples[odd], 1.0);
     let threads: Vec<_> = samples
         .iter()
-        .filter(|(series, _)| series.starts_with("surefoot_lost_events_total") && series.contains("kernel_thread"))
+        .filter(|(series, _)| {
+            series.starts_with("surefoot_stall_lost_events_total") && series.contains("kernel_thread")
+        })
         .collect();
     assert_eq!(threads.len(), 65, "64 names, and one for the others");
-    let other = r#"surefoot_lost_events_total{cpu="0",kind="kernel_thread",name="other"}"#;
+    let other = r#"surefoot_stall_lost_events_total{cpu="0",kind="kernel_thread",name="other"}"#;
     assert_eq!(samples[other], 236.0);
     server.stop();
 }

@@ -1,4 +1,4 @@
-use crate::client::{get, get_json, request, wait_for};
+use crate::client::{address, get, get_json, request, wait_for};
 use crate::data::{SECOND_NS, busy_window, capabilities, core, gap, host, lost, notice, untraced_gap, window};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ fn server() -> (Server, u64) {
     }
     server.publish(Event::Gap(gap(0, end_ns - 80 * SECOND_NS, 9_000_000)));
     server.publish(Event::Gap(gap(0, end_ns - SECOND_NS, 30_000)));
-    let pause = untraced_gap(1, end_ns - SECOND_NS, 2_000_000, Verdict::HostPauseOrSmi, Certainty::CannotTellApartHere);
+    let pause = untraced_gap(1, end_ns - SECOND_NS, 2_000_000, Verdict::PauseOrSmi, Certainty::CannotTellApartHere);
     server.publish(Event::Gap(pause));
     server.publish(notice("core 3 went offline"));
     wait_for("all events", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot");
+        let kept = get_json(address(&server), "/api/v1/snapshot");
         (kept["notices"].as_array().unwrap().len() == 1).then_some(())
     });
     (server, end_ns)
@@ -40,7 +40,7 @@ fn refusal(address: SocketAddr, path: &str) -> String {
 #[test]
 fn the_snapshot_holds_everything_that_the_page_shows() {
     let (server, end_ns) = server();
-    let kept = get_json(server.address(), "/api/v1/snapshot");
+    let kept = get_json(address(&server), "/api/v1/snapshot");
     assert_eq!(kept["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&kept["mode"], &kept["recording"]), (&Value::from("live"), &Value::Null));
     assert_eq!(kept["sequence"], 94, "90 windows, 3 gaps, 1 notice");
@@ -50,12 +50,12 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
     let now_ns = kept["now_ns"].as_u64().unwrap();
     assert_eq!(kept["age_ns"].as_u64().unwrap(), now_ns.saturating_sub(end_ns));
     assert_eq!(
-        kept["verdict"]["sentence"],
-        "Both cores lost 0.2 % of their working time, but core 1 stalled for 2.0 ms \
-         (a pause of this machine or an SMI of its host: cannot be told apart here).",
-        "the gap of 9 ms is too long ago"
+        kept["headline"]["sentence"],
+        "Both cores lost 0.2 % of their working time, but core 1 had a gap of 2.0 ms \
+         (a pause of this machine, or an SMI of the hypervisor's machine: cannot be told apart here). One more finding.",
+        "the gap of 9 ms is too long ago, and what was dropped is the other finding"
     );
-    assert_eq!(kept["verdict"]["severity"], "notice");
+    assert_eq!(kept["headline"]["severity"], "notice");
     let windows = kept["windows"].as_array().unwrap();
     assert_eq!(windows.len(), 90);
     assert_eq!(windows[89]["end_ns"], end_ns);
@@ -78,7 +78,8 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
     assert_eq!(
         kept["dropped"],
         serde_json::json!({
-            "queue": 0, "history": 0, "live": 0, "oversized": 0, "short_gaps": 0, "health": 0, "kernel": 450, "torn": 90
+            "queue": 0, "history": 0, "live": 0, "oversized": 0, "short_gaps": 0, "health": 0, "kernel": 450, "torn": 90,
+            "sources": 0, "findings": 0
         })
     );
     server.stop();
@@ -87,7 +88,7 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
 #[test]
 fn filters_narrow_the_snapshot() {
     let (server, _) = server();
-    let ask = |query: &str| get_json(server.address(), &format!("/api/v1/snapshot?{query}"));
+    let ask = |query: &str| get_json(address(&server), &format!("/api/v1/snapshot?{query}"));
 
     let kept = ask("cpu=1");
     assert_eq!(numbers(&kept["windows"][0]["cores"], "cpu"), [1]);
@@ -106,7 +107,7 @@ fn filters_narrow_the_snapshot() {
     let sum: u64 = parts.iter().map(|part| core[part].as_u64().unwrap()).sum();
     assert_eq!(sum + 2_000_000, core["wall_ns"].as_u64().unwrap(), "the parts add up");
     let kept = ask("kind=smi,host");
-    assert_eq!(numbers(&kept["gaps"], "duration_ns"), [2_000_000], "the verdict speaks of both");
+    assert_eq!(numbers(&kept["gaps"], "duration_ns"), [2_000_000], "the headline speaks of both");
 
     assert_eq!(numbers(&ask("min_us=30")["gaps"], "duration_ns"), [9_000_000, 2_000_000, 30_000]);
     assert_eq!(numbers(&ask("min_us=30.5")["gaps"], "duration_ns"), [9_000_000, 2_000_000]);
@@ -124,7 +125,7 @@ fn filters_narrow_the_snapshot() {
 #[test]
 fn the_report_sums_up_with_percentiles() {
     let (server, end_ns) = server();
-    let report = get_json(server.address(), "/api/v1/report");
+    let report = get_json(address(&server), "/api/v1/report");
     assert_eq!(report["windows"], 90);
     assert_eq!(report["start_ns"], end_ns - 90 * SECOND_NS);
     assert_eq!(report["end_ns"], end_ns);
@@ -147,7 +148,7 @@ fn the_report_sums_up_with_percentiles() {
     assert_eq!(report["cost"]["probes"][0]["total_ns"], 90 * 150_000);
     assert_eq!(report["gap_count"], 3);
 
-    let report = get_json(server.address(), "/api/v1/report?cpu=0&kind=timer&min_us=100&range_s=10");
+    let report = get_json(address(&server), "/api/v1/report?cpu=0&kind=timer&min_us=100&range_s=10");
     assert_eq!(report["windows"], 10);
     assert_eq!(numbers(&report["cores"], "cpu"), [0]);
     assert_eq!(numbers(&report["causes"], "count"), [2_500]);
@@ -158,12 +159,12 @@ fn the_report_sums_up_with_percentiles() {
 #[test]
 fn a_source_without_single_durations_has_no_percentiles() {
     let server = Server::start(Config::default()).unwrap();
-    let mut steal = lost(CauseKind::Host, "steal", 0, 0);
+    let mut steal = lost(CauseKind::Hypervisor, "steal", 0, 0);
     (steal.total_ns, steal.histogram) = (10_000_000, Default::default());
     let end_ns = monotonic_ns();
     server.publish(Event::Window(window(end_ns.max(SECOND_NS), vec![core(0, 0, vec![steal], 0)])));
     let report = wait_for("the window", || {
-        let report = get_json(server.address(), "/api/v1/report");
+        let report = get_json(address(&server), "/api/v1/report");
         (report["windows"] == 1).then_some(report)
     });
     assert_eq!(report["causes"][0]["p50_ns"], Value::Null);
@@ -174,7 +175,7 @@ fn a_source_without_single_durations_has_no_percentiles() {
 #[test]
 fn bad_parameters_are_named_with_what_is_allowed() {
     let (server, _) = server();
-    let address = server.address();
+    let address = address(&server);
     for path in ["/api/v1/snapshot", "/api/v1/report"] {
         for (query, words) in [
             ("cpu=7", &["'cpu'", "'7'", "a list of 0,1"][..]),
@@ -216,7 +217,7 @@ fn bad_parameters_are_named_with_what_is_allowed() {
 #[test]
 fn the_page_and_its_parts_are_served_with_strict_headers() {
     let server = Server::start(Config::default()).unwrap();
-    let address = server.address();
+    let address = address(&server);
     for (path, media_type, file) in [
         ("/", "text/html; charset=utf-8", &include_bytes!("../../../../ui/dist/index.html")[..]),
         ("/?cpu=1&min_us=20", "text/html; charset=utf-8", include_bytes!("../../../../ui/dist/index.html")),
@@ -242,7 +243,7 @@ fn the_page_and_its_parts_are_served_with_strict_headers() {
 #[test]
 fn every_answer_is_dressed_the_same() {
     let server = Server::start(Config::default()).unwrap();
-    let address = server.address();
+    let address = address(&server);
     let foreign = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     let answers = [
         get(address, "/"),
@@ -276,7 +277,7 @@ fn every_answer_is_dressed_the_same() {
 #[test]
 fn only_requests_to_this_machine_are_answered() {
     let server = Server::start(Config::default()).unwrap();
-    let address = server.address();
+    let address = address(&server);
     let ask = |lines: &str| request(address, &format!("{lines}\r\nConnection: close\r\n\r\n"));
     for host in ["localhost", "127.0.0.1:1", "[::1]:80", "LocalHost:9"] {
         assert_eq!(ask(&format!("GET / HTTP/1.1\r\nHost: {host}")).status, 200, "{host}");
@@ -303,7 +304,7 @@ fn other_web_sites_may_link_to_the_page_but_not_use_its_data() {
     let ask = |path: &str, site: &str| {
         let text =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {site}\r\nConnection: close\r\n\r\n");
-        request(server.address(), &text).status
+        request(address(&server), &text).status
     };
     for site in ["same-origin", "none"] {
         assert_eq!(ask("/api/v1/snapshot", site), 200, "{site}");
@@ -323,7 +324,7 @@ fn nothing_can_be_changed() {
     let ask = |method: &str, path: &str| {
         let text =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        request(server.address(), &text)
+        request(address(&server), &text)
     };
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
         for path in ["/", "/api/v1/snapshot", "/nowhere"] {
@@ -344,15 +345,15 @@ fn nothing_can_be_changed() {
 fn a_replay_names_its_file_and_does_not_age() {
     let mode = Mode::Replay { file: "night.surefoot".into() };
     let server = Server::start(Config { mode, ..Config::default() }).unwrap();
-    let before = get_json(server.address(), "/api/v1/snapshot");
+    let before = get_json(address(&server), "/api/v1/snapshot");
     assert_eq!((&before["age_ns"], &before["host"]), (&Value::Null, &Value::Null));
-    assert_eq!(before["verdict"]["sentence"], "There is no data yet.");
+    assert_eq!(before["headline"]["sentence"], "There are no data yet.");
     server.publish(Event::Host(host()));
     for second in 5..10 {
         server.publish(Event::Window(busy_window(second * SECOND_NS)));
     }
     let kept = wait_for("the windows", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot?range_s=3");
+        let kept = get_json(address(&server), "/api/v1/snapshot?range_s=3");
         (kept["sequence"] == 5).then_some(kept)
     });
     assert_eq!((&kept["mode"], &kept["recording"]), (&Value::from("replay"), &Value::from("night.surefoot")));
@@ -370,7 +371,7 @@ fn only_the_newest_windows_and_the_newest_and_longest_gaps_are_kept() {
         server.publish(Event::Gap(gap(0, second * SECOND_NS, 1_000 * (100 - second))));
     }
     let kept = wait_for("the events", || {
-        let kept = get_json(server.address(), "/api/v1/snapshot");
+        let kept = get_json(address(&server), "/api/v1/snapshot");
         (kept["sequence"] == 20).then_some(kept)
     });
     assert_eq!(numbers(&kept["windows"], "end_ns"), [8, 9, 10].map(|second| second * SECOND_NS));
@@ -382,9 +383,9 @@ fn only_the_newest_windows_and_the_newest_and_longest_gaps_are_kept() {
 #[test]
 fn capabilities_and_the_missing_history_have_their_own_addresses() {
     let (server, _) = server();
-    let list = get_json(server.address(), "/api/v1/capabilities");
+    let list = get_json(address(&server), "/api/v1/capabilities");
     assert_eq!(list["capabilities"][0]["reason"], "a virtual machine does not see them");
-    let answer = get(server.address(), "/api/v1/history");
+    let answer = get(address(&server), "/api/v1/history");
     assert_eq!(answer.status, 404);
     assert!(answer.error().contains("no history is kept"));
     server.stop();

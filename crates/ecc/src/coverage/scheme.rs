@@ -220,7 +220,7 @@ impl fmt::Display for Fault {
 
 /// A word that names nothing here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{word}' is no {what}; there are {choices}")]
+#[error("'{word}' is not a {what}; there are {choices}")]
 pub struct UnknownName {
     /// The word.
     pub word: String,
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_choices() {
         let error = "bit+moon".parse::<Fault>().unwrap_err().to_string();
-        assert!(error.contains("'moon' is no fault") && error.contains("chip"), "{error}");
+        assert!(error.contains("'moon' is not a fault") && error.contains("chip"), "{error}");
         assert!("rs36".parse::<Scheme>().unwrap_err().to_string().contains("rs36_32, rs18_16"));
     }
 

@@ -1,7 +1,8 @@
 //! From a partition, volume or array to the whole devices beneath it.
 
-use super::number::{self, DeviceNumber};
+use super::number;
 use crate::Root;
+use crate::device::DeviceNumber;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,12 +18,16 @@ pub mod smartctl;
 
 pub use beneath::{Beneath, beneath};
 pub use identity::{Identity, Kind};
-pub use number::{DeviceNumber, Mount, mounts, of_path};
+pub use number::of_path;
 pub use ratings::{Rating, rating};
 
+use crate::device::DeviceNumber;
+use crate::mounts::{Mount, Mounts};
 use crate::{Error, Root, Unsupported};
+use number::of_path_among;
 use nvme::{EnduranceLog, HealthLog, Logs};
 use smartctl::Smart;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -139,9 +143,9 @@ fn numbers_above(root: &Root) -> Result<(Numbers, u64), Error> {
     }
     // File systems that have numbers of their own.
     let own_number = |mount: &&Mount| matches!(mount.kind.as_str(), "btrfs" | "overlay");
-    let mounts = mounts(root).unwrap_or_default();
-    for mount in mounts.iter().filter(own_number).take(NUMBERS_MAX) {
-        let Ok(Ok(below)) = of_path(root, &mount.point) else { continue };
+    let known = OnceCell::from(Mounts::read(root).unwrap_or_default());
+    for mount in known.get().into_iter().flat_map(|mounts| &mounts.list).filter(own_number).take(NUMBERS_MAX) {
+        let Ok(Ok(below)) = of_path_among(root, &known, &mount.point) else { continue };
         for below in below {
             add(mount.number, beneath(root, below));
             if let Some(number) = seen_number(root, &mount.point) {

@@ -1,94 +1,10 @@
-//! Device numbers, and from a path to those of what it lies on.
+//! From a path to the numbers of the block devices that it lies on.
 
+use crate::device::DeviceNumber;
+use crate::mounts::{Mount, Mounts};
 use crate::{Error, Root, Unsupported};
-use std::fmt;
-use std::os::unix::fs::MetadataExt;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-
-/// The number of a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceNumber {
-    /// Its driver.
-    pub major: u32,
-    /// Which of the driver's.
-    pub minor: u32,
-}
-
-impl DeviceNumber {
-    /// From what `stat` calls `st_dev` or `st_rdev`.
-    pub fn of_stat(number: u64) -> Self {
-        DeviceNumber { major: libc::major(number), minor: libc::minor(number) }
-    }
-
-    /// Whether there is no device behind it: file systems without one, or with several, draw such numbers.
-    pub fn is_anonymous(self) -> bool {
-        self.major == 0
-    }
-}
-
-impl fmt::Display for DeviceNumber {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.major, self.minor)
-    }
-}
-
-impl FromStr for DeviceNumber {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (major, minor) = text.trim().split_once(':').ok_or(())?;
-        Ok(DeviceNumber { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
-    }
-}
-
-/// A mount, as a line of /proc/self/mountinfo says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
-    /// The file system's number.
-    pub number: DeviceNumber,
-    /// Where it is seen.
-    pub point: PathBuf,
-    /// Its kind, such as `ext4`.
-    pub kind: String,
-    /// What was mounted, such as `/dev/vda`.
-    pub source: String,
-    /// The file system's options.
-    pub options: String,
-}
-
-impl Mount {
-    fn parse(line: &str) -> Option<Self> {
-        let (before, after) = line.split_once(" - ")?;
-        let mut before = before.split(' ').skip(2);
-        let number = before.next()?.parse().ok()?;
-        let point = unescape(before.nth(1)?);
-        let mut after = after.split(' ');
-        let (kind, source) = (after.next()?.to_owned(), unescape(after.next()?));
-        Some(Mount { number, point: point.into(), kind, source, options: after.next().unwrap_or_default().to_owned() })
-    }
-
-    /// The value of an option of the file system.
-    pub fn option(&self, name: &str) -> Option<&str> {
-        self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
-    }
-}
-
-/// The kernel writes blanks, tabs, line ends and backslashes as octal numbers.
-fn unescape(text: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"]
-        .iter()
-        .zip([" ", "\t", "\n", "\\"])
-        .fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
-}
-
-/// The mounts that this process sees, in their order.
-///
-/// # Errors
-/// When /proc/self/mountinfo cannot be read.
-pub fn mounts(root: &Root) -> Result<Vec<Mount>, Error> {
-    Ok(root.read(root.proc("self/mountinfo"))?.lines().filter_map(Mount::parse).collect())
-}
 
 /// Numbers of the block devices that a file or directory lies on: one, or several under btrfs.
 ///
@@ -97,18 +13,32 @@ pub fn mounts(root: &Root) -> Result<Vec<Mount>, Error> {
 /// # Errors
 /// [`Error::Read`] for a path that is not there.
 pub fn of_path(root: &Root, path: &Path) -> Result<Result<Vec<DeviceNumber>, Unsupported>, Error> {
-    follow(root, path, 0)
+    of_path_among(root, &OnceCell::new(), path)
+}
+
+/// As [`of_path`], with mounts that are read once for many paths, or when the first needs them.
+pub(super) fn of_path_among(
+    root: &Root,
+    mounts: &OnceCell<Mounts>,
+    path: &Path,
+) -> Result<Result<Vec<DeviceNumber>, Unsupported>, Error> {
+    follow(root, mounts, path, 0)
 }
 
 /// Overlays over overlays: more are not made by anybody.
 const OVERLAYS_MAX: usize = 4;
 
-fn follow(root: &Root, path: &Path, depth: usize) -> Result<Result<Vec<DeviceNumber>, Unsupported>, Error> {
+fn follow(
+    root: &Root,
+    known: &OnceCell<Mounts>,
+    path: &Path,
+    depth: usize,
+) -> Result<Result<Vec<DeviceNumber>, Unsupported>, Error> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut wanted = None;
     let mut real = path.to_owned();
     if root.is_host() {
-        use std::os::unix::fs::FileTypeExt;
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if metadata.file_type().is_block_device() {
             return Ok(Ok(vec![DeviceNumber::of_stat(metadata.rdev())]));
@@ -120,14 +50,16 @@ fn follow(root: &Root, path: &Path, depth: usize) -> Result<Result<Vec<DeviceNum
         wanted = Some(number);
         real = path.canonicalize().map_err(failed)?;
     }
-    let mounts = mounts(root)?;
-    let by_number = mounts.iter().rev().find(|mount| Some(mount.number) == wanted && real.starts_with(&mount.point));
-    // Of several mounts at one place the last is seen; a btrfs subvolume has a number that no mount has.
-    let by_words = || {
-        let above = mounts.iter().filter(|mount| real.starts_with(&mount.point));
-        above.max_by_key(|mount| mount.point.components().count())
+    let mounts = match known.get() {
+        Some(mounts) => mounts,
+        None => {
+            let mounts = Mounts::read(root)?;
+            known.get_or_init(|| mounts)
+        }
     };
-    let Some(mount) = by_number.or_else(by_words) else {
+    // A btrfs subvolume has a number that no mount has.
+    let is_it = |mount: &&Mount| Some(mount.number) == wanted && real.starts_with(&mount.point);
+    let Some(mount) = mounts.list.iter().rev().find(is_it).or_else(|| mounts.on(&real)) else {
         return Ok(Err(Unsupported::new(format!("{} lies below no mount", path.display()), "")));
     };
     if !mount.number.is_anonymous() {
@@ -135,9 +67,8 @@ fn follow(root: &Root, path: &Path, depth: usize) -> Result<Result<Vec<DeviceNum
     }
     match mount.kind.as_str() {
         "overlay" if depth < OVERLAYS_MAX => match mount.option("upperdir") {
-            Some(upper) if Path::new(upper) != path => {
-                let upper = PathBuf::from(unescape(upper));
-                let found = follow(root, &upper, depth + 1);
+            Some(upper) if Path::new(&upper) != path => {
+                let found = follow(root, known, Path::new(&upper), depth + 1);
                 // The upper directory is often out of sight of a container.
                 found.or_else(|_| Ok(Err(no_device(path, "an overlay whose upper directory is out of sight"))))
             }

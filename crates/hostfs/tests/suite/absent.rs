@@ -4,7 +4,8 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::{Error, Root, clock, cpus, thread, tracefs};
+use surefoot_hostfs::tracefs::{Place, Tracefs};
+use surefoot_hostfs::{Error, Root, clock, cpus, thread};
 use surefoot_testkit::HostTree;
 
 #[test]
@@ -44,7 +45,7 @@ fn broken_files_are_named_with_their_line() {
     for (error, message) in [
         (
             Interrupts::read(&root).unwrap_err(),
-            format!("{}, line 1: 'not a table' is no header with the cores", at("proc/interrupts")),
+            format!("{}, line 1: 'not a table' is not a header with the cores", at("proc/interrupts")),
         ),
         (Stat::read(&root).unwrap_err(), format!("{}, line 2: 3 numbers where at least 4 belong", at("proc/stat"))),
         (
@@ -76,11 +77,11 @@ fn stat_refuses_what_it_cannot_trust() {
     for (text, reason) in [
         ("", "line 1: no core is listed"),
         ("cpu  1 2 3 4\n", "line 1: no core is listed"),
-        ("cpu0 1 2 x 4\n", "line 1: 'x' is no number of ticks"),
-        ("cpu0 1 2 -3 4\n", "line 1: '-3' is no number of ticks"),
+        ("cpu0 1 2 x 4\n", "line 1: 'x' is not a number of ticks"),
+        ("cpu0 1 2 -3 4\n", "line 1: '-3' is not a number of ticks"),
         ("cpux 1 2 3 4\n", "line 1: 'cpux' names no core"),
         ("cpu1 1 2 3 4\ncpu1 1 2 3 4\n", "line 2: core 1 comes after a higher one"),
-        ("cpu0 1 2 3 99999999999999999999\n", "line 1: '99999999999999999999' is no number of ticks"),
+        ("cpu0 1 2 3 99999999999999999999\n", "line 1: '99999999999999999999' is not a number of ticks"),
     ] {
         let message = Stat::parse(text, 100).unwrap_err().to_string();
         assert_eq!(message, format!("/proc/stat, {reason}"));
@@ -97,20 +98,20 @@ fn stat_refuses_what_it_cannot_trust() {
 #[test]
 fn tracing_says_what_is_missing() {
     let none = HostTree::new();
-    let state = |tree: &HostTree| tracefs::state(&Root::at(tree.path()));
+    let state = |tree: &HostTree| Tracefs::open(&Root::at(tree.path()));
     assert_eq!(state(&none).unwrap_err().why, "this kernel was built without tracing (CONFIG_TRACING)");
     let unmounted = HostTree::new().folder("sys/kernel/tracing");
     assert_eq!(state(&unmounted).unwrap_err().remedy, "mount it: mount -t tracefs nodev /sys/kernel/tracing");
     let old = HostTree::new()
         .folder("sys/kernel/tracing")
         .file("sys/kernel/debug/tracing/events/irq/irq_handler_entry/format", "name: irq_handler_entry\nID: 9\n");
-    assert_eq!(state(&old).unwrap(), old.path().join("sys/kernel/debug/tracing"));
-    let root = Root::at(old.path());
-    assert!(tracefs::event_exists(&root, "irq", "irq_handler_entry"));
-    assert_eq!(tracefs::event_format(&root, "irq", "irq_handler_entry").unwrap().id, 9);
+    let tracefs = state(&old).unwrap();
+    assert_eq!(tracefs.place(), &Place::Mounted(old.path().join("sys/kernel/debug/tracing")));
+    assert!(tracefs.event_exists("irq", "irq_handler_entry"));
+    assert_eq!(tracefs.event_format("irq", "irq_handler_entry").unwrap().id, 9);
     for (group, name) in [("irq", "irq_handler_exit"), ("..", "irq"), ("irq/irq_handler_entry", "x"), ("", "irq")] {
-        assert!(!tracefs::event_exists(&root, group, name), "{group}:{name}");
-        assert!(tracefs::event_format(&root, group, name).unwrap_err().is_absent(), "{group}:{name}");
+        assert!(!tracefs.event_exists(group, name), "{group}:{name}");
+        assert!(tracefs.event_format(group, name).unwrap_err().is_absent(), "{group}:{name}");
     }
 }
 

@@ -8,8 +8,10 @@ use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::smi::{SmiCounter, SmiFacts, choose};
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::{Root, clock, cpus, thread, tracefs};
+use surefoot_hostfs::tracefs::{Place, Tracefs};
+use surefoot_hostfs::{Root, clock, cpus, thread};
 use surefoot_model::CpuId;
+use surefoot_testkit::HostTree;
 
 const EVENTS: [(&str, &str); 7] = [
     ("irq_vectors", "local_timer_entry"),
@@ -25,16 +27,16 @@ fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-pub fn fixture(machine: &str) -> PathBuf {
-    tests_folder().join("fixtures").join(machine)
+/// The archive of a machine.
+pub fn archive(machine: &str) -> PathBuf {
+    tests_folder().join("fixtures").join(format!("{machine}.tree"))
 }
 
 pub fn machines() -> Vec<String> {
     let mut machines: Vec<String> = std::fs::read_dir(tests_folder().join("fixtures"))
         .unwrap()
         .map(|entry| entry.unwrap())
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".tree").map(str::to_owned))
         .collect();
     machines.sort();
     machines
@@ -45,9 +47,9 @@ fn every_recorded_host_reads_as_its_golden_file_says() {
     let machines = machines();
     assert_eq!(machines.len(), 6, "{machines:?}");
     for machine in machines {
-        let found = describe(&Root::at(fixture(&machine)));
-        // Messages name the real path, which differs from checkout to checkout.
-        let found = found.replace(&fixture(&machine).display().to_string(), "");
+        let tree = HostTree::unpacked(archive(&machine));
+        // Messages name the real path, which differs from run to run.
+        let found = describe(&Root::at(tree.path())).replace(&tree.path().display().to_string(), "");
         let golden = tests_folder().join("golden").join(format!("{machine}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&golden, &found).unwrap();
@@ -104,16 +106,20 @@ fn describe_smi(out: &mut String, root: &Root, identity: &Identity) {
 }
 
 fn describe_tracing(out: &mut String, root: &Root) {
-    match tracefs::state(root) {
-        Ok(path) => writeln!(out, "tracefs: {}", path.display()).unwrap(),
+    let tracefs = Tracefs::open(root);
+    match &tracefs {
+        Ok(tracefs) => match tracefs.place() {
+            Place::Mounted(path) => writeln!(out, "tracefs: {}", path.display()).unwrap(),
+            other => panic!("a recorded tree has no mount of our own: {other}"),
+        },
         Err(unsupported) => writeln!(out, "tracefs: {} ({})", unsupported.why, unsupported.remedy).unwrap(),
     }
     for (group, name) in EVENTS {
-        if !tracefs::event_exists(root, group, name) {
+        let Some(tracefs) = tracefs.as_ref().ok().filter(|tracefs| tracefs.event_exists(group, name)) else {
             writeln!(out, "event {group}:{name}: absent").unwrap();
             continue;
-        }
-        let format = tracefs::event_format(root, group, name).unwrap();
+        };
+        let format = tracefs.event_format(group, name).unwrap();
         writeln!(out, "event {group}:{} id {}", format.name, format.id).unwrap();
         for field in format.fields {
             let signed = if field.signed { "signed" } else { "unsigned" };

@@ -6,7 +6,8 @@ use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::smi::SmiCounter;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::{Root, clock, cpus, thread, tracefs};
+use surefoot_hostfs::tracefs::Tracefs;
+use surefoot_hostfs::{Root, clock, cpus, thread};
 use surefoot_model::CpuId;
 use surefoot_testkit::not_run::not_run;
 
@@ -190,30 +191,20 @@ fn names_of_functions_agree_with_the_kernel() {
 
 #[test]
 fn every_event_of_this_kernel_has_a_format_that_is_understood() {
-    let root = Root::host();
-    let events = match tracefs::state(&root) {
-        Ok(path) => path.join("events"),
+    let tracefs = match Tracefs::open(&Root::host()) {
+        Ok(tracefs) => tracefs,
         Err(unsupported) => {
             not_run("every_event_of_this_kernel_has_a_format_that_is_understood", &unsupported.why);
             return;
         }
     };
-    let folders = |path: &std::path::Path| -> Vec<String> {
-        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
-        entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap()).collect()
-    };
     let mut understood = 0;
-    for group in folders(&events) {
-        for name in folders(&events.join(&group)) {
-            // Events of the function tracer's own have a format and no switch.
-            if !events.join(&group).join(&name).join("format").exists() {
-                continue;
-            }
-            let format = tracefs::event_format(&root, &group, &name).unwrap();
-            assert_eq!(format.name, name);
-            assert!(format.id > 0 && format.field("common_pid").is_some_and(|field| field.offset == 4), "{format:?}");
-            understood += 1;
-        }
+    for line in tracefs.read("available_events").unwrap().lines() {
+        let (group, name) = line.split_once(':').unwrap();
+        let format = tracefs.event_format(group, name).unwrap();
+        assert_eq!(format.name, name);
+        assert!(format.id > 0 && format.field("common_pid").is_some_and(|field| field.offset == 4), "{format:?}");
+        understood += 1;
     }
     assert!(understood > 20, "{understood}");
 }

@@ -1,8 +1,9 @@
 //! What holds for any text and any table.
 
-use super::golden::{fixture, machines};
+use super::golden::{archive, machines};
 use proptest::prelude::*;
 use std::fmt::Write;
+use std::sync::LazyLock;
 use surefoot_hostfs::cpus::{format_list, parse_list};
 use surefoot_hostfs::identity::{Identity, hypervisor_name};
 use surefoot_hostfs::interrupts::{Interrupts, Row};
@@ -12,7 +13,7 @@ use surefoot_hostfs::symbols::Symbols;
 use surefoot_hostfs::tracefs::Format;
 use surefoot_hostfs::{Root, cpus, thread};
 use surefoot_model::CpuId;
-use surefoot_testkit::HostTree;
+use surefoot_testkit::{Archive, HostTree};
 
 /// Gives a text to every parser. None may panic; a table that is read must be one.
 fn parse_all(text: &str) {
@@ -43,7 +44,12 @@ fn parse_all(text: &str) {
 }
 
 /// Texts that look like the real ones, so that arbitrary changes reach the inner branches.
-fn recorded_texts() -> Vec<String> {
+fn recorded_texts() -> &'static [String] {
+    static TEXTS: LazyLock<Vec<String>> = LazyLock::new(read_recorded_texts);
+    &TEXTS
+}
+
+fn read_recorded_texts() -> Vec<String> {
     let files = [
         "proc/interrupts",
         "proc/softirqs",
@@ -54,11 +60,12 @@ fn recorded_texts() -> Vec<String> {
         "sys/devices/system/cpu/online",
         "sys/kernel/tracing/events/sched/sched_switch/format",
     ];
-    machines()
-        .iter()
-        .flat_map(|machine| files.map(|file| fixture(machine).join(file)))
-        .filter_map(|path| std::fs::read_to_string(path).ok())
-        .collect()
+    let machines = machines().into_iter().map(|machine| std::fs::read_to_string(archive(&machine)).unwrap());
+    let machines: Vec<Archive> = machines.map(|text| Archive::parse(&text).unwrap()).collect();
+    let found = machines.iter().flat_map(|machine| files.map(|file| machine.file(file)));
+    let texts: Vec<String> = found.flatten().map(|text| String::from_utf8(text.to_vec()).unwrap()).collect();
+    assert!(texts.len() >= 6 * machines.len(), "{} of {} machines", texts.len(), machines.len());
+    texts
 }
 
 /// A whole host whose every small file holds this text.
@@ -107,8 +114,7 @@ proptest! {
         change in any::<prop::sample::Index>(),
         byte in any::<u8>(),
     ) {
-        let texts = recorded_texts();
-        let mut bytes = which.get(&texts).clone().into_bytes();
+        let mut bytes = which.get(recorded_texts()).clone().into_bytes();
         let change = change.index(bytes.len());
         bytes[change] = byte;
         bytes.truncate(cut.index(bytes.len()));

@@ -14,16 +14,19 @@
 //! # }
 //! ```
 
+mod changes;
 pub(crate) mod owner;
 mod watched;
 
 use crate::Error;
 use crate::directory::{Directory, effective_user};
+use changes::Changes;
 use owner::Claim;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 use watched::{Unusable, Watched};
 
 /// Names that one look at the directory goes through.
@@ -34,6 +37,10 @@ const LOOPS_MAX: usize = 512;
 
 /// Loops of one user that are watched at once, so that one user cannot keep all others out.
 const LOOPS_OF_USER_MAX: usize = 256;
+
+/// Loops whose thread is asked after through a file that stays open. A process may open 1,024 files by default, so for
+/// more loops one is opened at each poll.
+const STATS_KEPT: usize = 256;
 
 /// The gaps of one loop since the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +103,7 @@ pub struct Cleaned {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    changes: Changes,
     loops: BTreeMap<OsString, Watched>,
     counts: Counts,
 }
@@ -123,18 +131,18 @@ impl Reader {
         let path = directory.into();
         match Directory::open(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Directory { path, source }),
-            _ => Ok(Reader { path, loops: BTreeMap::new(), counts: Counts::default() }),
+            _ => Ok(Reader { path, changes: Changes::default(), loops: BTreeMap::new(), counts: Counts::default() }),
         }
     }
 
     /// What each loop noted since the last call; loops without a gap are there, too.
     pub fn poll(&mut self) -> Vec<LoopGaps> {
         self.look();
-        let mut found = Vec::with_capacity(self.loops.len());
+        let mut found: Vec<LoopGaps> = Vec::with_capacity(self.loops.len());
         let counts = &mut self.counts;
         self.loops.retain(|_, watched| {
             // Asked before the ring is read, so that the last gaps are among those read.
-            let ended = watched.is_removed() || owner::runs(&watched.described) == Claim::Gone;
+            let ended = watched.is_removed() || watched.runs() == Claim::Gone;
             let Ok(taken) = watched.take() else {
                 counts.broken += 1;
                 return false;
@@ -152,6 +160,10 @@ impl Reader {
             !ended
         });
         self.counts.loops = self.loops.len();
+        // What a program leaves behind that was killed changes nothing in the directory, and is counted.
+        if found.iter().any(|of_loop| of_loop.ended) {
+            self.changes.ask();
+        }
         found
     }
 
@@ -184,11 +196,17 @@ impl Reader {
                 cleaned.failed += 1;
             }
         }
+        // The directory may be as it was by its clock, which is as coarse as the kernel's tick.
+        self.changes.ask();
         Ok(cleaned)
     }
 
-    /// Takes in the loops that have come since.
+    /// Takes in the loops that have come since, if the directory has changed. Each look opens and closes files, which the
+    /// kernel frees through RCU: several in a moment would interrupt all busy cores at every tick.
     fn look(&mut self) {
+        if !self.changes.are_due(&self.path, Instant::now()) {
+            return;
+        }
         let Counts { broken, impossible_gaps, directory_failures, .. } = self.counts;
         self.counts = Counts { broken, impossible_gaps, directory_failures, ..Counts::default() };
         let looked = match Directory::open(&self.path) {
@@ -227,7 +245,7 @@ impl Reader {
                 return;
             }
         };
-        let watched = match Watched::new(file) {
+        let mut watched = match Watched::new(file) {
             Ok(watched) if (watched.described.pid, watched.described.tid) == claimed => watched,
             Ok(_) | Err(Unusable::Broken) => {
                 self.counts.malformed += 1;
@@ -246,6 +264,8 @@ impl Reader {
             Claim::True => {
                 let of_user = self.loops.values().filter(|other| other.user == watched.user).count();
                 if self.loops.len() < LOOPS_MAX && of_user < LOOPS_OF_USER_MAX {
+                    let kept = self.loops.values().filter(|other| other.stat.is_some()).count();
+                    watched.stat = (kept < STATS_KEPT).then(|| owner::open_stat(&watched.described)).flatten();
                     self.loops.insert(name, watched);
                 } else {
                     self.counts.left_out += 1;

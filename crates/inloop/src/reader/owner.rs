@@ -3,7 +3,7 @@
 use crate::layout::Described;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 /// How files of loops end.
@@ -77,6 +77,31 @@ pub(crate) fn runs(described: &Described) -> Claim {
         Err(error) if is_gone(&error) => Claim::Gone,
         Err(_) => Claim::Unknown,
     }
+}
+
+/// The file that tells of the thread which opened the loop, if it still runs. It stays with this very thread, whoever
+/// gets its number later.
+pub(crate) fn open_stat(described: &Described) -> Option<File> {
+    let stat = File::open(stat_path(described.pid, described.tid)).ok()?;
+    let start = start_in(&String::from_utf8_lossy(&read_piece(&stat).ok()?));
+    (start == Some(described.thread_start)).then_some(stat)
+}
+
+/// Whether the thread of such a file still runs.
+pub(crate) fn still_runs(stat: &File) -> Claim {
+    match read_piece(stat) {
+        Ok(_) => Claim::True,
+        Err(error) if is_gone(&error) => Claim::Gone,
+        Err(_) => Claim::Unknown,
+    }
+}
+
+/// All that the kernel writes about a thread, or nearly.
+fn read_piece(stat: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4096];
+    let read = stat.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 /// Whether the claim of a file of this user is true.

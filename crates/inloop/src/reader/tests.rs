@@ -169,3 +169,19 @@ fn one_user_cannot_take_all_places() {
     assert_eq!(reader.poll().len(), LOOPS_OF_USER_MAX);
     assert_eq!((reader.poll(), reader.counts()), (vec![], Counts::default()));
 }
+
+/// Each file that is closed is freed through RCU, which interrupts every busy core.
+#[test]
+fn polls_between_which_nothing_changes_do_not_look_through_the_directory() {
+    let directory = directory();
+    let mut gaps = open(&directory, 16);
+    let mut reader = Reader::open(directory.path()).unwrap();
+    for number in 0..100u64 {
+        push_by_hand(&mut gaps, number * 10, number * 10 + 3);
+        std::thread::sleep(Duration::from_millis(5));
+        let found = only(reader.poll());
+        assert_eq!((found.gaps, found.ended), (vec![(number * 10, number * 10 + 3)], false));
+    }
+    let looks = reader.changes.looks;
+    assert!((1..=16).contains(&looks), "{looks} looks in 100 polls");
+}

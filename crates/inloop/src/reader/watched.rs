@@ -1,5 +1,6 @@
 //! One loop under observation: an open file, and how far it was read.
 
+use super::owner::{self, Claim};
 use crate::layout::{Described, Fault, GAP_BYTES, HEADER_BYTES, Header, file_bytes, u64_at};
 use std::fs::File;
 use std::mem::offset_of;
@@ -23,6 +24,8 @@ pub(crate) enum Unusable {
 #[derive(Debug)]
 pub(crate) struct Watched {
     file: File,
+    /// What tells whether its thread runs, open.
+    pub(crate) stat: Option<File>,
     pub(crate) described: Described,
     /// The user whose file it is.
     pub(crate) user: u32,
@@ -59,7 +62,7 @@ impl Watched {
         if metadata.len() != file_bytes(described.capacity) as u64 {
             return Err(Unusable::Broken);
         }
-        Ok(Watched { file, described, user: metadata.uid(), cursor: 0 })
+        Ok(Watched { file, stat: None, described, user: metadata.uid(), cursor: 0 })
     }
 
     /// Leaves out what was written so far.
@@ -71,6 +74,14 @@ impl Watched {
     /// Whether the file was removed, as the loop does when it ends.
     pub(crate) fn is_removed(&self) -> bool {
         self.file.metadata().map_or(true, |metadata| metadata.nlink() == 0)
+    }
+
+    /// Whether the thread still runs that opened the loop.
+    pub(crate) fn runs(&self) -> Claim {
+        match &self.stat {
+            Some(stat) => owner::still_runs(stat),
+            None => owner::runs(&self.described),
+        }
     }
 
     /// Copies the gaps that were written since the last time. At most as many as the ring holds.

@@ -151,10 +151,14 @@ fn a_file_that_shrinks_and_grows_while_it_is_read_stops_nobody() {
     std::thread::scope(|scope| {
         // Ends when its sender does, so that the thread does not outlive a test that failed.
         let (stop, stopped) = mpsc::channel::<()>();
+        let other = directory.path().join("other");
         scope.spawn(move || {
             let mut turn = 0u64;
             while stopped.try_recv() == Err(TryRecvError::Empty) {
                 turn += 1;
+                // The directory is looked through when a name has come.
+                std::fs::write(&other, "").unwrap();
+                std::fs::remove_file(&other).unwrap();
                 file.set_len([0, 100, 192, 200, 40_000][(turn % 5) as usize]).unwrap();
                 file.write_all_at(&bytes, 0).unwrap();
                 file.write_all_at(&(turn * 37).to_ne_bytes(), HEAD_AT).unwrap();

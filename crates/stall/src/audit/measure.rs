@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_hostfs::isolation::{self, IdleState, Task, Tasks};
+use surefoot_hostfs::isolation::{self, IdleState};
+use surefoot_hostfs::settings;
 use surefoot_hostfs::stat::{Stat, Ticks};
+use surefoot_hostfs::tasks::{Task, Tasks};
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::CpuId;
 
@@ -79,7 +81,7 @@ impl Snapshot {
         let reason = |error: Error| error.to_string();
         // The threads take longest to read, so they come first: the counts are those of the moment after.
         let tasks = Tasks::read(root).map_err(reason);
-        let scans = isolation::number_file(root, &root.sys("kernel/mm/ksm/full_scans")).map_err(reason);
+        let scans = settings::number_file(root, &root.sys("kernel/mm/ksm/full_scans")).map_err(reason);
         Snapshot {
             at: Instant::now(),
             tasks,

@@ -17,7 +17,8 @@
 //! let settings = audit::Settings::read(&Root::host(), &[CpuId(0)]);
 //! for finding in audit::judge(&settings, None) {
 //!     if finding.state == State::Fix {
-//!         println!("core {}: {} is {}, wished {}: {}", finding.cpu, finding.name, finding.value, finding.wished, finding.command);
+//!         let (cpu, name) = (finding.cpu, finding.name);
+//!         println!("core {cpu}: {name} is {}, expected {}: {}", finding.actual, finding.expected, finding.fix);
 //!     }
 //! }
 //! ```
@@ -46,7 +47,7 @@ pub enum State {
     Fix,
     /// It cannot be told here; the reason says why.
     CannotBeChecked,
-    /// It is as wished.
+    /// It is as expected.
     Ok,
 }
 
@@ -71,13 +72,13 @@ pub struct Finding {
     /// How it came out.
     pub state: State,
     /// What is there now; when it cannot be checked, the reason.
-    pub value: String,
-    /// What is wished instead.
-    pub wished: String,
+    pub actual: String,
+    /// What it should be.
+    pub expected: String,
     /// Why, in one sentence.
     pub why: &'static str,
-    /// The commands for a root shell or the boot option; empty when nothing is to be done or nothing helps.
-    pub command: String,
+    /// The fix: commands for a root shell or the boot option; empty when nothing is to be done or nothing helps.
+    pub fix: String,
     /// What was measured, or why nothing was.
     pub evidence: String,
     /// Where the check comes from.
@@ -93,7 +94,7 @@ pub struct Finding {
 /// all gives findings that cannot be checked, not an error.
 pub fn run(root: &Root, cores: &[CpuId], duration: Duration, stop: &AtomicBool) -> Result<Vec<Finding>, Error> {
     if cores.is_empty() {
-        return Err(Error::Option { option: "cpus", why: "name at least one core, such as 1 or 0-3,8".to_owned() });
+        return Err(Error::Option { option: "cpu", why: "name at least one core, such as 1 or 0-3,8".to_owned() });
     }
     let cores = match cpus::online(root) {
         Ok(_) => crate::checked_cores(cores, root)?,

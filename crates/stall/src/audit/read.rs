@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::identity::Identity;
-use surefoot_hostfs::isolation::{self, IdleState, InterruptLine, Tasks};
+use surefoot_hostfs::isolation::{self, IdleState, InterruptLine};
+use surefoot_hostfs::settings;
+use surefoot_hostfs::tasks::Tasks;
 use surefoot_hostfs::{Error, Root, cpus};
 use surefoot_model::CpuId;
 
@@ -195,23 +197,23 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn number(&self, path: PathBuf) -> Known<i64> {
-        isolation::number_file(self.root, &path).map_err(reason)
+        settings::number_file(self.root, &path).map_err(reason)
     }
 
     fn mask(&self, path: PathBuf) -> Known<Vec<CpuId>> {
-        isolation::mask_file(self.root, &path).map_err(reason)
+        settings::mask_file(self.root, &path).map_err(reason)
     }
 
     /// A list of cores; when the file is absent the reason adds what that usually means.
     fn list(&self, path: PathBuf, absent: &str) -> Known<Vec<CpuId>> {
-        isolation::list_file(self.root, &path).map_err(|error| {
+        settings::list_file(self.root, &path).map_err(|error| {
             if error.is_absent() && !absent.is_empty() { format!("{error}: {absent}") } else { reason(error) }
         })
     }
 
     /// The word in brackets of a file such as `always [madvise] never`.
     fn chosen(&self, path: PathBuf) -> Known<String> {
-        let text = isolation::word_file(self.root, &path).map_err(reason)?;
+        let text = settings::word_file(self.root, &path).map_err(reason)?;
         let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word.to_owned());
         word.ok_or_else(|| format!("{} has no word in brackets", path.display()))
     }
@@ -252,7 +254,7 @@ impl Reader<'_> {
         let root = self.root;
         let at = root.sys(format!("devices/system/cpu/cpu{cpu}"));
         let machine_check = root.sys(format!("devices/system/machinecheck/machinecheck{cpu}"));
-        let word = |path: &str| isolation::word_file(root, &at.join(path)).map_err(reason);
+        let word = |path: &str| settings::word_file(root, &at.join(path)).map_err(reason);
         let khz = |path: &str| self.number(at.join("cpufreq").join(path));
         CoreSettings {
             cpu,
@@ -270,9 +272,9 @@ impl Reader<'_> {
 
     /// Decimal on today's kernels (`300`), hexadecimal on very old ones (`12c`).
     fn interval(&self, path: PathBuf) -> Known<i64> {
-        let text = isolation::word_file(self.root, &path).map_err(reason)?;
+        let text = settings::word_file(self.root, &path).map_err(reason)?;
         let number = text.parse().or_else(|_| i64::from_str_radix(&text, 16));
-        number.map_err(|_| format!("{}: '{text}' is no number of seconds", path.display()))
+        number.map_err(|_| format!("{}: '{text}' is not a number of seconds", path.display()))
     }
 
     /// Huge pages of the core's own node, because those of another are slower and may not be given.
@@ -281,7 +283,7 @@ impl Reader<'_> {
         let entries = std::fs::read_dir(&nodes).map_err(|error| format!("cannot read {}: {error}", nodes.display()))?;
         let numbers = entries.flatten().take(MOST_NODES).filter_map(|entry| number_after(&entry, "node"));
         let node = numbers.map(|node| node as u32).find(|node| {
-            isolation::list_file(self.root, &nodes.join(format!("node{node}/cpulist")))
+            settings::list_file(self.root, &nodes.join(format!("node{node}/cpulist")))
                 .is_ok_and(|list| list.contains(&cpu))
         });
         let node = node.ok_or_else(|| format!("no folder in {} names core {cpu}", nodes.display()))?;

@@ -1,17 +1,22 @@
 //! The ledger's main source: the eBPF programs.
 
 use crate::Error;
+use crate::collect::cost::{Slots, read_more_slots, read_slots};
 use crate::config::Config;
-use crate::gap::judge::Judge;
+use crate::gap::tapes::{Tapes, Traced};
 use crate::ledger::completeness::{self, Span};
 use crate::ledger::{self, Counters, Hidden};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, tasks};
 use surefoot_model::{BUCKETS, CpuId, Histogram, Window};
 use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
 use surefoot_probes::{Flavour, Probes, Snapshot, Workload};
+
+/// Turns of the tape that are kept of each core: 128 KiB.
+const KEPT_TURNS: usize = 1 << 13;
 
 /// A kernel timer that fired late.
 #[derive(Debug, Clone)]
@@ -23,13 +28,26 @@ pub(crate) struct LateTimer {
     pub(crate) tape: Vec<Turn>,
 }
 
+/// A core in a window.
+struct Closed {
+    cpu: CpuId,
+    earlier: Arc<Snapshot>,
+    later: Arc<Snapshot>,
+    durations: HashMap<usize, Histogram>,
+}
+
 pub(crate) struct EbpfSource {
     root: Root,
-    probes: Probes,
+    traced: Traced,
     workload: Workload,
-    snapshots: BTreeMap<CpuId, Snapshot>,
-    /// The cores of the window that was closed last, with their snapshots at both ends.
-    closed: Vec<(CpuId, Snapshot, Snapshot)>,
+    /// Of each core the snapshot that its watch began with.
+    origins: Slots,
+    /// Of each core the snapshot that its next window begins with.
+    snapshots: Slots,
+    /// All slots as the end of the last window found them.
+    newest: Slots,
+    /// The cores of the window that was ended last.
+    closed: Vec<Closed>,
     durations: HashMap<(CpuId, usize), Box<[u32; BUCKETS]>>,
     late_next: BTreeMap<CpuId, u64>,
     lost_late: u64,
@@ -40,11 +58,14 @@ impl EbpfSource {
     pub(crate) const BTF: &'static str = "eBPF (BTF)";
 
     pub(crate) fn new(root: &Root, probes: Probes, config: &Config) -> Result<Self, Error> {
+        let tapes = Tapes::new(root, &probes, &config.cpus, KEPT_TURNS);
         let source = EbpfSource {
             root: root.clone(),
-            probes,
+            traced: Traced { probes, tapes },
             workload: config.workload.clone(),
-            snapshots: BTreeMap::new(),
+            origins: Slots::new(),
+            snapshots: Slots::new(),
+            newest: Slots::new(),
             closed: Vec::new(),
             durations: HashMap::new(),
             late_next: BTreeMap::new(),
@@ -55,11 +76,26 @@ impl EbpfSource {
     }
 
     pub(crate) fn probes(&self) -> &Probes {
-        &self.probes
+        &self.traced.probes
+    }
+
+    /// The programs and the tapes.
+    pub(crate) fn traced(&mut self) -> &mut Traced {
+        &mut self.traced
+    }
+
+    /// All slots as the end of the last window, or the beginning of the first, found them.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.newest
+    }
+
+    /// Reads the tapes of these cores.
+    pub(crate) fn read_tapes(&mut self, cpus: &[CpuId]) {
+        self.traced.tapes.read(&self.traced.probes, cpus);
     }
 
     pub(crate) fn label(&self) -> &'static str {
-        match self.probes.flavour() {
+        match self.traced.probes.flavour() {
             Flavour::Btf => Self::BTF,
             Flavour::Plain => "eBPF (plain tracepoints)",
         }
@@ -67,11 +103,11 @@ impl EbpfSource {
 
     /// Plain tracepoints cannot look into a task: user space tells them which threads are whose.
     fn refresh_tasks(&self) -> Result<(), Error> {
-        if self.probes.flavour() == Flavour::Plain {
-            self.probes.set_kernel_threads(&tasks::kernel_threads(&self.root))?;
+        if self.traced.probes.flavour() == Flavour::Plain {
+            self.traced.probes.set_kernel_threads(&tasks::kernel_threads(&self.root))?;
             if let Workload::Processes(ids) = &self.workload {
                 let threads: Vec<u32> = ids.iter().flat_map(|&id| tasks::threads(&self.root, id)).collect();
-                self.probes.set_workload(&threads)?;
+                self.traced.probes.set_workload(&threads)?;
             }
         }
         Ok(())
@@ -79,19 +115,22 @@ impl EbpfSource {
 
     /// Forgets what attaching has cost: the first window starts now.
     pub(crate) fn restart(&mut self, cpus: &[CpuId]) {
+        self.newest = read_slots(&self.traced.probes);
         for &cpu in cpus {
-            if let Some(snapshot) = self.probes.snapshot(cpu) {
+            if let Some(snapshot) = self.newest.get(&cpu).cloned() {
                 self.take_durations(cpu, None, &snapshot);
+                self.origins.insert(cpu, Arc::clone(&snapshot));
                 self.snapshots.insert(cpu, snapshot);
             }
             let mut skipped = Vec::new();
-            let (next, _) = self.probes.read_late(cpu, 0, &mut skipped);
+            let (next, _) = self.traced.probes.read_late(cpu, 0, &mut skipped);
             self.late_next.insert(cpu, next);
         }
     }
 
     /// A core that goes offline or comes back starts anew.
     pub(crate) fn forget(&mut self, cpu: CpuId) {
+        self.origins.remove(&cpu);
         self.snapshots.remove(&cpu);
         self.durations.retain(|(of, _), _| *of != cpu);
     }
@@ -103,7 +142,7 @@ impl EbpfSource {
         for &cpu in cpus {
             records.clear();
             let next = self.late_next.entry(cpu).or_default();
-            let (end, lost) = self.probes.read_late(cpu, *next, &mut records);
+            let (end, lost) = self.traced.probes.read_late(cpu, *next, &mut records);
             *next = end;
             self.lost_late += lost;
             timers.extend(records.iter().filter(|late| late.due_ns < late.fired_ns).map(|late| LateTimer {
@@ -121,57 +160,59 @@ impl EbpfSource {
         self.lost_late
     }
 
-    /// Reads every core and writes its ledger into the window; returns the table of interrupts read right after.
-    pub(crate) fn close(
-        &mut self,
-        watched: &[CpuId],
-        judge: &mut Judge,
-        (earlier_stat, later_stat): (&Stat, &Stat),
-        hidden: &BTreeMap<CpuId, Vec<Hidden>>,
-        window: &mut Window,
-    ) -> Result<Interrupts, Error> {
+    /// Ends a window: reads every core, and the table of interrupts right after, which it returns.
+    pub(crate) fn end(&mut self, watched: &[CpuId], window: &mut Window) -> Result<Interrupts, Error> {
         self.refresh_tasks()?;
-        let later: Vec<(CpuId, Option<Snapshot>)> =
-            watched.iter().map(|&cpu| (cpu, self.probes.snapshot(cpu))).collect();
+        let read = |&cpu: &CpuId| Some((cpu, Arc::new(self.traced.probes.snapshot(cpu)?)));
+        self.newest = watched.iter().filter_map(read).collect();
+        // Right after the watched cores, because it is compared with them.
         let interrupts = Interrupts::read(&self.root)?;
-        if let Some(tapes) = judge.tapes() {
-            tapes.learn(&interrupts);
-        }
+        read_more_slots(&self.traced.probes, &mut self.newest);
+        self.traced.tapes.learn(&interrupts);
         self.closed.clear();
-        for (cpu, snapshot) in later {
-            let Some(snapshot) = snapshot else {
+        for &cpu in watched {
+            let Some(later) = self.newest.get(&cpu).cloned() else {
                 window.cost.torn += 1;
                 continue;
             };
-            let Some(earlier) = self.snapshots.insert(cpu, snapshot.clone()) else {
-                self.take_durations(cpu, None, &snapshot);
+            let Some(earlier) = self.snapshots.insert(cpu, Arc::clone(&later)) else {
+                self.take_durations(cpu, None, &later);
+                self.origins.insert(cpu, later);
                 continue;
             };
-            let durations = self.take_durations(cpu, Some(&earlier), &snapshot);
-            let counters = counters(cpu, earlier_stat, later_stat);
-            let nothing = Vec::new();
-            let hidden = hidden.get(&cpu).unwrap_or(&nothing);
-            let Some(tapes) = judge.tapes() else { continue };
-            let names = tapes.names();
-            window.cores.push(ledger::core_ledger(
-                cpu,
-                (&earlier, &snapshot),
-                &counters,
-                hidden,
-                |number, totals| names.cause(number, totals),
-                |number| durations.get(&number).cloned().unwrap_or_default(),
-            ));
-            self.closed.push((cpu, earlier, snapshot));
+            let durations = self.take_durations(cpu, Some(&earlier), &later);
+            self.closed.push(Closed { cpu, earlier, later, durations });
         }
         Ok(interrupts)
     }
 
+    /// Writes the ledgers of the window that was ended into it.
+    pub(crate) fn fold(
+        &self,
+        (earlier_stat, later_stat): (&Stat, &Stat),
+        hidden: &BTreeMap<CpuId, Vec<Hidden>>,
+        window: &mut Window,
+    ) {
+        let names = self.traced.tapes.names();
+        for Closed { cpu, earlier, later, durations } in &self.closed {
+            window.cores.push(ledger::core_ledger(
+                *cpu,
+                self.origins.get(cpu).unwrap_or(earlier),
+                (earlier, later),
+                &counters(*cpu, earlier_stat, later_stat),
+                hidden.get(cpu).map_or(&[], Vec::as_slice),
+                |number, totals| names.cause(number, totals),
+                |number| durations.get(&number).cloned().unwrap_or_default(),
+            ));
+        }
+    }
+
     /// Compares the window that was just closed with the kernel's own table.
     pub(crate) fn compare(&self, rise: &Interrupts, window: &mut Window) {
-        let attached = |name: &str| !self.probes.missing().iter().any(|missing| missing.program.name == name);
+        let attached = |name: &str| !self.traced.probes.missing().iter().any(|missing| missing.program.name == name);
         let timed_rows: Vec<&str> =
             VECTORS.iter().filter(|vector| attached(vector.entry)).map(|vector| vector.row).collect();
-        let spans: Vec<Span<'_>> = self.closed.iter().map(|(cpu, was, is)| (*cpu, was, is)).collect();
+        let spans: Vec<Span<'_>> = self.closed.iter().map(|core| (core.cpu, &*core.earlier, &*core.later)).collect();
         (window.completeness, window.untimed) =
             completeness::compare(rise, &spans, &timed_rows, attached("irq_handler_entry"), attached("nmi_handler"));
     }
@@ -188,7 +229,7 @@ impl EbpfSource {
             if cause.count == earlier.map_or(0, |earlier| earlier.slot.causes[number].count) {
                 continue;
             }
-            let now = self.probes.histogram(cpu, number);
+            let now = self.traced.probes.histogram(cpu, number);
             let before = self.durations.entry((cpu, number)).or_insert_with(|| Box::new([0; BUCKETS]));
             let mut histogram = Histogram::default();
             for (bucket, (&is, was)) in now.iter().zip(before.iter_mut()).enumerate() {

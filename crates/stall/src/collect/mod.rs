@@ -1,41 +1,42 @@
 //! The collector: closes a window every second and turns it into events.
 
+pub(crate) mod attach;
+mod capabilities;
 pub(crate) mod cost;
 mod ebpf;
+mod gaps;
 mod sleeper;
 mod who;
 
-use crate::collect::cost::OwnCost;
+pub use capabilities::{host_capabilities, opening_of};
+
+use crate::collect::attach::Patching;
+use crate::collect::capabilities::{attach, facts};
+use crate::collect::cost::{OwnCost, Slots};
 use crate::collect::ebpf::EbpfSource;
+use crate::collect::gaps::Gaps;
 use crate::collect::sleeper::Sleepers;
 use crate::collect::who::WhoSide;
-use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
-use crate::gap::judge::Judge;
-use crate::gap::pending::{Pending, found, hidden_cause, keep_longest, merge, stopped_together};
-use crate::gap::tapes::Tapes;
+use crate::config::{Config, housekeeping_core};
+use crate::gap::pending::keep_longest;
+use crate::gap::tapes::Traced;
 use crate::gap::witness::{SETTLING_NS, Witness};
-use crate::ledger::Hidden;
-use crate::ledger::kernel_counters;
-use crate::spin::Jump;
-use crate::spin::sentinel::Sentinel;
-use crate::status::{self, Facts, Tracing};
+use crate::ledger::kernel_counters::{self, Lag};
+use crate::status::{self, Tracing};
 use crate::{Error, host};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use surefoot_hostfs::clock::{self, TscClock};
+use surefoot_hostfs::clock;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{Capability, CpuId, Event, Gap, GapSource, HostDescription, Notice, SelfCost, Verdict, Window};
-use surefoot_probes::{Options, Probes};
+use surefoot_model::{Capability, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
+use surefoot_probes::{Probes, Reads};
 
 /// How often late timers, tapes and counters are looked at within a window.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Turns of the tape that are kept of each core: 128 KiB.
-const KEPT_TURNS: usize = 1 << 13;
 
 enum Source {
     Ebpf(Box<EbpfSource>),
@@ -43,9 +44,17 @@ enum Source {
 }
 
 impl Source {
-    fn probes(&self) -> Option<&Probes> {
+    fn traced(&mut self) -> Option<&mut Traced> {
         match self {
-            Source::Ebpf(ebpf) => Some(ebpf.probes()),
+            Source::Ebpf(ebpf) => Some(ebpf.traced()),
+            Source::Counters(_) => None,
+        }
+    }
+
+    /// What the cost is counted from: the programs, and the slots as the last window's end found them.
+    fn read(&self) -> Option<(&Probes, &Slots)> {
+        match self {
+            Source::Ebpf(ebpf) => Some((ebpf.probes(), ebpf.slots())),
             Source::Counters(_) => None,
         }
     }
@@ -59,15 +68,17 @@ pub struct Collector {
     capabilities: Vec<Capability>,
     source: Source,
     who: Option<WhoSide>,
-    judge: Judge,
-    sentinel: Option<(Sentinel, TscClock)>,
-    pending: Vec<Pending>,
+    /// The cores whose tapes the watch for raisers does not read: all of them, where there is none.
+    unwatched_tapes: Vec<CpuId>,
+    gaps: Gaps,
     start_ns: u64,
     stat: Stat,
+    lag: Lag,
     interrupts: Interrupts,
     online: BTreeSet<CpuId>,
-    charged_until_ns: BTreeMap<CpuId, u64>,
     cost: OwnCost,
+    /// What attaching cost, until it is told.
+    attach_interrupts: Option<u64>,
     dropped_before: u64,
 }
 
@@ -75,74 +86,73 @@ impl Collector {
     /// Starts watching.
     ///
     /// # Errors
-    /// [`Error::Core`] and [`Error::Option`] for a wish that cannot be met; [`Error::Probes`] when eBPF was demanded
+    /// [`Error::Core`] and [`Error::Option`] for options that cannot be met; [`Error::Probes`] when eBPF was demanded
     /// and is not to be had (with [`SourceChoice::Best`] the kernel's counters are used instead and
     /// [`HostDescription::missing`] says so), or when raisers are to be named, which nothing less can; [`Error::Host`]
     /// when not even /proc can be read.
+    ///
+    /// [`SourceChoice::Best`]: crate::SourceChoice::Best
     pub fn start(root: &Root, config: Config) -> Result<Self, Error> {
         let config = config.checked(root)?;
         let identity = Identity::read(root);
         let housekeeping =
             config.sentinel.map(|sentinel| sentinel.cpu).or_else(|| housekeeping_core(&config.cpus, root));
+        let patching = Patching::begin(root);
         let probes = attach(&config)?;
         let tracing = match &probes {
             Ok(probes) => Tracing::Attached { flavour: probes.flavour(), missing: probes.missing().to_vec() },
             Err(refused) => refused.clone(),
         };
         let witness = Witness::open(root, &identity, housekeeping.or_else(|| config.cpus.first().copied()));
-        let (source, tapes, missing) = match probes {
-            Ok(probes) => {
-                let tapes = Tapes::new(root, &probes, &config.cpus, KEPT_TURNS);
-                (Source::Ebpf(Box::new(EbpfSource::new(root, probes, &config)?)), Some(tapes), String::new())
-            }
+        let (mut source, missing) = match probes {
+            Ok(probes) => (Source::Ebpf(Box::new(EbpfSource::new(root, probes, &config)?)), String::new()),
             Err(refused) => {
                 let (sleepers, _) = Sleepers::start(&config.cpus, config.gap_threshold_ns);
                 let line = match &refused {
                     Tracing::Refused { why, remedy } => format!("{why}; {remedy}"),
                     Tracing::Attached { .. } => String::new(),
                 };
-                (Source::Counters(sleepers), None, line)
+                (Source::Counters(sleepers), line)
             }
         };
         let source_name = match &source {
             Source::Ebpf(ebpf) => ebpf.label(),
             Source::Counters(_) => "kernel counters",
         };
-        let facts = facts(root, &identity, tracing, &witness, tapes.as_ref());
-        let sentinel = match config.sentinel {
-            Some(chosen) => {
-                let clock = TscClock::calibrate()?;
-                Some((Sentinel::start(chosen, &clock, config.gap_threshold_ns)?, clock))
-            }
-            None => None,
-        };
+        let kernel = source.traced().map(|traced| traced.tapes.names().kernel());
+        let facts = facts(root, &identity, tracing, &witness, kernel);
+        let is_guest = identity.hypervisor.is_some();
         let mut collector = Collector {
             host: host::describe(&identity, &config, source_name, &missing),
             capabilities: status::capabilities(&facts),
-            judge: Judge::new(tapes, witness, identity.hypervisor.is_some()),
+            gaps: Gaps::start(witness, is_guest, config.sentinel, config.gap_threshold_ns)?,
             source,
             who: None,
-            sentinel,
-            pending: Vec::new(),
+            unwatched_tapes: config.cpus.clone(),
             start_ns: clock::monotonic_ns(),
             stat: Stat::read(root)?,
             interrupts: Interrupts::read(root)?,
             online: cpus::online(root)?.into_iter().collect(),
-            charged_until_ns: BTreeMap::new(),
+            lag: Lag::default(),
             cost: OwnCost::default(),
+            attach_interrupts: None,
             dropped_before: 0,
             root: root.clone(),
             config,
         };
         if let Some(who) = &collector.config.who {
-            collector.who = Some(WhoSide::attach(root, collector.source.probes(), who, &missing)?);
+            let who = WhoSide::attach(root, collector.source.traced(), who, &missing)?;
+            collector.unwatched_tapes.retain(|cpu| !who.cpus().contains(cpu));
+            collector.who = Some(who);
         }
         if let Source::Ebpf(ebpf) = &mut collector.source {
             ebpf.restart(&collector.config.cpus);
+            collector.attach_interrupts = patching.end(root, &collector.config.cpus);
             collector.interrupts = Interrupts::read(root)?;
         }
-        collector.cost = OwnCost::start(collector.source.probes(), &collector.config.cpus);
+        collector.cost = OwnCost::start(collector.source.read(), &collector.config.cpus);
         collector.start_ns = clock::monotonic_ns();
+        collector.gaps.begin(collector.start_ns);
         collector.look();
         Ok(collector)
     }
@@ -150,6 +160,11 @@ impl Collector {
     /// What opens the stream: the host and its capabilities.
     pub fn opening(&self) -> Vec<Event> {
         vec![Event::Host(self.host.clone()), Event::Capabilities { capabilities: self.capabilities.clone() }]
+    }
+
+    /// What was copied out of the programs' arrays so far; `None` without eBPF.
+    pub fn reads(&self) -> Option<Reads> {
+        self.source.read().map(|(probes, _)| probes.reads())
     }
 
     /// The capabilities alone.
@@ -168,113 +183,91 @@ impl Collector {
             if now_ns >= end_ns || stop.load(Ordering::Relaxed) {
                 break;
             }
-            let rest = Duration::from_nanos(end_ns - now_ns);
-            match (&mut self.who, self.source.probes()) {
-                (Some(who), Some(probes)) => who.look_for(LOOK_EVERY.min(rest), probes),
-                _ => std::thread::sleep(LOOK_EVERY.min(rest)),
-            }
+            self.wait(Duration::from_nanos(end_ns - now_ns));
             self.look();
         }
         let mut events = self.close()?;
-        if let (Some(who), Some(probes)) = (&mut self.who, self.source.probes()) {
-            events.extend(who.events(probes));
+        if let (Some(who), Some(traced)) = (&mut self.who, self.source.traced()) {
+            events.extend(who.events(traced));
         }
         Ok(events)
     }
 
     /// What closes the stream: who interrupted the watched cores, up to now, where that was asked for.
     pub fn closing(&mut self) -> Vec<Event> {
-        match (&mut self.who, self.source.probes()) {
-            (Some(who), Some(probes)) => vec![who.last_word(probes)],
+        match (&mut self.who, self.source.traced()) {
+            (Some(who), Some(traced)) => vec![who.last_word(traced)],
             _ => Vec::new(),
         }
     }
 
-    /// Reads what must not be missed between two ends of windows.
-    fn look(&mut self) {
-        let probes = self.source.probes();
-        self.judge.look(probes);
-        match &mut self.source {
-            Source::Ebpf(ebpf) => {
-                for late in ebpf.late_timers(&self.config.cpus) {
-                    let mut found = found(GapSource::TimerLateness, late.cpu, late.due_ns, late.fired_ns, None);
-                    found.tape = late.tape;
-                    self.pending.push(Pending { found, while_idle: late.while_idle });
-                }
-            }
-            Source::Counters(sleepers) => {
-                for late in sleepers.take() {
-                    self.pending.push(Pending {
-                        found: found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None),
-                        while_idle: false,
-                    });
-                }
-            }
-        }
-        if let Some((sentinel, clock)) = &mut self.sentinel {
-            clock.reanchor();
-            let mut jumps: Vec<Jump> = Vec::new();
-            sentinel.take(&mut jumps);
-            for jump in jumps {
-                let (start_ns, end_ns) = (clock.ns(jump.before), clock.ns(jump.after));
-                let found = found(GapSource::Sentinel, sentinel.config.cpu, start_ns, end_ns, Some(sentinel.tid));
-                self.pending.push(Pending { found, while_idle: false });
-            }
+    /// Waits until the next look, or for less.
+    fn wait(&mut self, rest: Duration) {
+        match (&mut self.who, self.source.traced()) {
+            (Some(who), Some(traced)) => who.look_for(LOOK_EVERY.min(rest), traced),
+            _ => std::thread::sleep(LOOK_EVERY.min(rest)),
         }
     }
 
-    /// Judges the gaps whose surroundings have settled.
-    fn judge_settled(&mut self) -> Vec<(Gap, bool)> {
-        let settled_ns = self.judge.witness().last_look_ns().saturating_sub(SETTLING_NS);
-        let (ready, waiting): (Vec<Pending>, Vec<Pending>) =
-            std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.found.end_ns <= settled_ns);
-        self.pending = waiting;
-        let probes = self.source.probes();
-        let mut ready = merge(ready);
-        let watched = self.config.cpus.iter().filter(|cpu| self.online.contains(cpu)).count();
-        stopped_together(&mut ready, watched);
-        ready
-            .into_iter()
-            .map(|pending| (self.judge.judge(probes, &pending.found), pending.while_idle))
-            // The sentinel is there for what nobody traces; what preempted it is in the ledger.
-            .filter(|(gap, _)| gap.source != GapSource::Sentinel || gap.verdict != Verdict::Traced)
-            .collect()
+    /// Waits until the counters around the last gaps of a window say what they have to say, so that these gaps are in it.
+    fn settle(&mut self, end_ns: u64) {
+        let settled_ns = end_ns + SETTLING_NS;
+        while let Some(rest_ns) = settled_ns.checked_sub(clock::monotonic_ns()).filter(|rest_ns| *rest_ns > 0) {
+            self.wait(Duration::from_nanos(rest_ns));
+        }
+        self.look();
+    }
+
+    /// Reads what must not be missed between two ends of windows.
+    fn look(&mut self) {
+        match &mut self.source {
+            Source::Ebpf(ebpf) => {
+                ebpf.read_tapes(&self.unwatched_tapes);
+                self.gaps.add_late_timers(ebpf.late_timers(&self.config.cpus));
+            }
+            Source::Counters(sleepers) => self.gaps.add_late_wake_ups(sleepers.take()),
+        }
+        self.gaps.look();
     }
 
     fn close(&mut self) -> Result<Vec<Event>, Error> {
-        let judged = self.judge_settled();
-        let stat = Stat::read(&self.root)?;
         let mut notices = self.notice_cores(&cpus::online(&self.root)?);
         let watched: Vec<CpuId> = self.config.cpus.iter().copied().filter(|cpu| self.online.contains(cpu)).collect();
-        let hidden = self.hidden(&judged);
+        let stat = Stat::read(&self.root)?;
         let mut window = Window {
             start_ns: self.start_ns,
-            end_ns: clock::monotonic_ns(),
+            end_ns: 0,
             cores: Vec::new(),
             untimed: Vec::new(),
             completeness: Vec::new(),
             cost: SelfCost::default(),
         };
+        let interrupts = match &mut self.source {
+            Source::Ebpf(ebpf) => ebpf.end(&watched, &mut window)?,
+            Source::Counters(_) => Interrupts::read(&self.root)?,
+        };
+        window.end_ns = clock::monotonic_ns();
+        self.settle(window.end_ns);
+        let judged = self.gaps.judge_until(window.end_ns, self.source.traced(), watched.len());
+        let rise = interrupts.delta(&self.interrupts);
+        self.interrupts = interrupts;
         match &mut self.source {
             Source::Ebpf(ebpf) => {
-                let interrupts = ebpf.close(&watched, &mut self.judge, (&self.stat, &stat), &hidden, &mut window);
-                let interrupts = interrupts?;
-                window.end_ns = clock::monotonic_ns();
-                ebpf.compare(&interrupts.delta(&self.interrupts), &mut window);
-                self.interrupts = interrupts;
+                let hidden = self.gaps.hidden(&judged, window.start_ns);
+                ebpf.fold((&self.stat, &stat), &hidden, &mut window);
+                ebpf.compare(&rise, &mut window);
             }
             Source::Counters(_) => {
-                let interrupts = Interrupts::read(&self.root)?;
+                let lag = &mut self.lag;
                 let (earlier, later) = (kernel_counters::by_core(&self.stat), kernel_counters::by_core(&stat));
                 let wall_ns = window.end_ns - window.start_ns;
                 for &cpu in &watched {
                     if let (Some(was), Some(is)) = (earlier.get(&cpu), later.get(&cpu)) {
-                        let core = kernel_counters::core_ledger(cpu, wall_ns, &is.since(was), stat.ns(1));
+                        let core = kernel_counters::core_ledger(cpu, wall_ns, &is.since(was), stat.ns(1), lag);
                         window.cores.push(core);
                     }
                 }
-                window.untimed = kernel_counters::untimed(&interrupts.delta(&self.interrupts), &watched);
-                self.interrupts = interrupts;
+                window.untimed = kernel_counters::untimed(&rise, &watched);
             }
         }
         self.stat = stat;
@@ -299,6 +292,7 @@ impl Collector {
                 (false, true) => format!("core {cpu} came back online; its ledger goes on"),
                 _ => continue,
             };
+            self.lag.forget(*cpu);
             if let Source::Ebpf(ebpf) = &mut self.source {
                 ebpf.forget(*cpu);
             }
@@ -308,99 +302,64 @@ impl Collector {
         notices
     }
 
-    /// What the gaps move out of the contexts they were found in, by core; no time is moved twice.
-    fn hidden(&mut self, judged: &[(Gap, bool)]) -> BTreeMap<CpuId, Vec<Hidden>> {
-        let mut hidden: BTreeMap<CpuId, Vec<Hidden>> = BTreeMap::new();
-        for (gap, while_idle) in judged {
-            let until = self.charged_until_ns.entry(gap.cpu).or_default();
-            if gap.unexplained_ns == 0 || gap.start_ns < *until {
-                continue;
-            }
-            *until = gap.start_ns + gap.duration_ns;
-            hidden.entry(gap.cpu).or_default().push(Hidden {
-                cause: hidden_cause(gap.verdict),
-                duration_ns: gap.unexplained_ns,
-                while_idle: *while_idle,
-            });
-        }
-        hidden
-    }
-
     fn add_cost(&mut self, cost: &mut SelfCost, gaps_beyond: u64) {
         let torn = cost.torn;
-        *cost = self.cost.since(self.source.probes(), &self.config.cpus, &self.root);
+        *cost = self.cost.since(self.source.read(), &self.config.cpus, &self.root);
         // Turns of the tape that went unread are no loss to the ledger, which the kernel side keeps.
         let mut dropped = match &self.source {
             Source::Ebpf(ebpf) => ebpf.lost_late_timers(),
             Source::Counters(sleepers) => sleepers.dropped(),
         };
-        dropped += self.sentinel.as_ref().map_or(0, |(sentinel, _)| sentinel.dropped());
+        dropped += self.gaps.dropped();
         cost.dropped = dropped - self.dropped_before + gaps_beyond;
         cost.torn = torn;
+        cost.attach_interrupts = self.attach_interrupts.take();
         self.dropped_before = dropped;
     }
 }
 
-/// The host and its capabilities, as they open a stream that has no collector: a watch for raisers alone.
-///
-/// # Errors
-/// [`Error::Core`] for a core that is not online; [`Error::Host`] when /sys cannot be read.
-pub fn opening_of(root: &Root, config: Config) -> Result<Vec<Event>, Error> {
-    let host = host::describe(&Identity::read(root), &config.checked(root)?, EbpfSource::BTF, "");
-    Ok(vec![Event::Host(host), Event::Capabilities { capabilities: host_capabilities(root) }])
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SourceChoice;
+    use crate::collect::sleeper::LateWakeUp;
+    use crate::kernel_names::LOADED;
+    use crate::who::WhoConfig;
+    use surefoot_testkit::not_run::not_run;
 
-/// What the host can do, found out by trying; attaches the programs for a moment.
-pub fn host_capabilities(root: &Root) -> Vec<Capability> {
-    let identity = Identity::read(root);
-    let probes = Probes::attach(&Options::default());
-    let tapes = probes.as_ref().ok().map(|probes| Tapes::new(root, probes, &[], 0));
-    let tracing = match &probes {
-        Ok(probes) => Tracing::Attached { flavour: probes.flavour(), missing: probes.missing().to_vec() },
-        Err(error) => refusal(error),
-    };
-    let witness = Witness::open(root, &identity, housekeeping_core(&[], root));
-    status::capabilities(&facts(root, &identity, tracing, &witness, tapes.as_ref()))
-}
-
-fn facts(root: &Root, identity: &Identity, tracing: Tracing, witness: &Witness, tapes: Option<&Tapes>) -> Facts {
-    let online = cpus::online(root).unwrap_or_default();
-    let allowed = allowed_cores();
-    Facts {
-        tracing,
-        tsc_trusted: clock::trusted(root),
-        tsc_missing: TscClock::calibrate_for(Duration::from_millis(1)).err(),
-        hypervisor: identity.hypervisor.clone(),
-        container: identity.container.as_ref().map(|container| container.name.clone()),
-        smi_missing: witness.smi_missing().cloned(),
-        symbols_missing: tapes.and_then(|tapes| tapes.names().symbols_missing().cloned()),
-        error_reports: root.sys("devices/system/edac/mc/mc0/ce_count").exists(),
-        all_cores_allowed: online.iter().all(|cpu| allowed.contains(cpu)),
+    #[test]
+    fn a_gap_right_before_the_end_of_a_run_is_counted() {
+        let config = Config { source: SourceChoice::Counters, ..Config::default() };
+        let mut collector = Collector::start(&Root::host(), config).unwrap_or_else(|error| panic!("{error}"));
+        std::thread::sleep(Duration::from_millis(2));
+        let woke_ns = clock::monotonic_ns();
+        let late = LateWakeUp { cpu: CpuId(0), due_ns: woke_ns - 1_000_000, woke_ns };
+        collector.gaps.add_late_wake_ups(vec![late]);
+        let last = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
+        let is_it = |event: &Event| matches!(event, Event::Gap(gap) if gap.start_ns == late.due_ns);
+        assert!(last.iter().any(is_it), "{last:?}");
     }
-}
 
-fn attach(config: &Config) -> Result<Result<Probes, Tracing>, Error> {
-    let flavour = match config.source {
-        SourceChoice::Counters => {
-            let (why, remedy) = ("eBPF was switched off".to_owned(), "leave out --source counters".to_owned());
-            return Ok(Err(Tracing::Refused { why, remedy }));
+    /// The table takes a tenth of a second and some megabytes on a distribution's kernel.
+    #[test]
+    fn the_kernel_s_names_are_read_once_for_the_ledger_and_the_watch_for_raisers() {
+        const TEST: &str = "the_kernel_s_names_are_read_once_for_the_ledger_and_the_watch_for_raisers";
+        // A loop makes the watch lay gaps over the tapes from its start on.
+        let was_there = surefoot_inloop::directory().exists();
+        let polls = surefoot_inloop::Loop::open("names", Duration::from_millis(1));
+        let who = WhoConfig { cpus: vec![CpuId(0)], kernel_stacks: true, user_stacks: true, ..WhoConfig::default() };
+        LOADED.set(0);
+        let mut collector = match Collector::start(&Root::host(), Config { who: Some(who), ..Config::default() }) {
+            Ok(collector) => collector,
+            Err(error) => return not_run(TEST, &error.to_string()),
+        };
+        drop(polls);
+        if !was_there {
+            // Stays if another test has made a loop meanwhile.
+            let _ = std::fs::remove_dir(surefoot_inloop::directory());
         }
-        SourceChoice::Best => None,
-        SourceChoice::Ebpf(flavour) => Some(flavour),
-    };
-    let options = Options { late_threshold_ns: config.gap_threshold_ns, workload: config.workload.clone(), flavour };
-    match Probes::attach(&options) {
-        Ok(probes) => Ok(Ok(probes)),
-        Err(error) if flavour.is_none() => Ok(Err(refusal(&error))),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn refusal(error: &surefoot_probes::Error) -> Tracing {
-    match error {
-        surefoot_probes::Error::Unsupported { why, remedy } => {
-            Tracing::Refused { why: why.clone(), remedy: remedy.clone() }
-        }
-        other => Tracing::Refused { why: other.to_string(), remedy: "report this with the kernel's version".into() },
+        assert_eq!(LOADED.get(), 1);
+        let sharers = collector.source.traced().map(|traced| traced.tapes.names().kernel().sharers());
+        assert_eq!(sharers, Some(3), "the ledger's names, the watch's names, and those of its kernel stacks");
     }
 }

@@ -1,12 +1,11 @@
 //! The judge: from a bare gap to one with its causes, its verdict and its evidence.
 
 use crate::gap::join::{Inside, join};
-use crate::gap::tapes::Tapes;
+use crate::gap::tapes::Traced;
 use crate::gap::verdict::{self, Evidence, Others, Steal};
 use crate::gap::witness::Witness;
 use std::collections::VecDeque;
-use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource};
-use surefoot_probes::Probes;
+use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource, Verdict};
 use surefoot_probes::layout::Turn;
 
 /// Margins that the estimate of entry and exit rests on.
@@ -92,33 +91,19 @@ pub struct Found {
 
 /// Judges gaps.
 pub struct Judge {
-    tapes: Option<Tapes>,
     witness: Witness,
     entry_exit: EntryExit,
 }
 
 impl Judge {
-    /// With the tapes of the watched cores, or without where nothing is traced.
-    pub fn new(tapes: Option<Tapes>, witness: Witness, virtual_machine: bool) -> Self {
-        Judge { tapes, witness, entry_exit: EntryExit::new(virtual_machine) }
+    /// With the witness of what else happened.
+    pub fn new(witness: Witness, virtual_machine: bool) -> Self {
+        Judge { witness, entry_exit: EntryExit::new(virtual_machine) }
     }
 
-    /// Reads the tapes and looks round; to be called every few milliseconds.
-    pub fn look(&mut self, probes: Option<&Probes>) {
-        self.read_tapes(probes);
+    /// Looks round; to be called every few milliseconds.
+    pub fn look(&mut self) {
         self.witness.look();
-    }
-
-    /// Reads the tapes only.
-    pub fn read_tapes(&mut self, probes: Option<&Probes>) {
-        if let (Some(tapes), Some(probes)) = (&mut self.tapes, probes) {
-            tapes.read(probes);
-        }
-    }
-
-    /// The tapes, where there are any.
-    pub fn tapes(&mut self) -> Option<&mut Tapes> {
-        self.tapes.as_mut()
     }
 
     /// The witness.
@@ -131,12 +116,12 @@ impl Judge {
         &self.entry_exit
     }
 
-    /// Joins the gap with its tape and decides.
-    pub fn judge(&mut self, probes: Option<&Probes>, found: &Found) -> Gap {
+    /// Joins the gap with the tape of its core, where anything is traced, and decides.
+    pub fn judge(&mut self, traced: Option<&mut Traced>, found: &Found) -> Gap {
         let span = (found.start_ns, found.end_ns);
         let mut evidence = self.witness.evidence(found.source, found.cpu, span.0, span.1);
-        let mut inside = match (&mut self.tapes, probes) {
-            (Some(tapes), Some(probes)) => {
+        let mut inside = match traced {
+            Some(Traced { probes, tapes }) => {
                 evidence.others = together(found.peers, tapes.others(found.cpu, span.0, span.1));
                 let turns = match found.tape.first() {
                     Some(first) if first.at_ns <= span.0 => found.tape.clone(),
@@ -145,7 +130,7 @@ impl Judge {
                 let stretches = tapes.stretches(probes, found.cpu, &turns, found.own);
                 join(span.0, span.1, &stretches)
             }
-            _ => {
+            None => {
                 evidence.traced = false;
                 evidence.others = found.peers;
                 Inside { unexplained_ns: span.1 - span.0, ..Inside::default() }
@@ -162,8 +147,11 @@ impl Judge {
             evidence.allowance_ns = evidence.allowance_ns.max((span.1 - span.0) / NEGLIGIBLE);
         }
         evidence.nmi_count = inside.causes.iter().filter(|cause| cause.cause.kind == CauseKind::Nmi).count() as u64;
-        evidence.unexplained_ns = inside.unexplained_ns;
+        (evidence.unexplained_ns, evidence.unseen_ns) = (inside.unexplained_ns, inside.unseen_ns);
         let (verdict, certainty, because) = verdict::decide(&evidence);
+        if verdict == Verdict::Smi {
+            self.witness.claim_smi(span.0, span.1);
+        }
         let mut statements = vec![because.to_owned()];
         if spins {
             self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
@@ -220,6 +208,10 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
         Steal::CannotSay => {}
     }
     match evidence.smi_rise {
+        Some(0) if evidence.smi_taken > 0 => {
+            statements
+                .push(format!("{} SMIs were counted around it, which account for other gaps", evidence.smi_taken));
+        }
         Some(0) => statements.push("no SMI was counted around it".to_owned()),
         Some(count) => statements.push(format!("{count} SMIs were counted around it")),
         None => {}
@@ -241,10 +233,27 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gap::pending::found;
 
     fn inside(entries: u32, unexplained_ns: u64) -> Inside {
         let cause = Cause::new(CauseKind::Timer, "local_timer");
         Inside { entries, unexplained_ns, causes: vec![GapCause { cause, duration_ns: 5_000 }], unseen_ns: 0 }
+    }
+
+    #[test]
+    fn of_two_gaps_within_a_tenth_of_a_second_one_smi_explains_one() {
+        const MS: u64 = 1_000_000;
+        let witness = crate::gap::witness::tests::witness(false, &[(0, 0, Some(7), 0, 0), (100, 0, Some(8), 0, 0)]);
+        let mut judge = Judge::new(witness, false);
+        let mut verdict = |start_ms: u64| {
+            let found = found(GapSource::TimerLateness, CpuId(0), start_ms * MS, (start_ms + 2) * MS, None);
+            let gap = judge.judge(None, &found);
+            (gap.verdict, gap.evidence)
+        };
+        assert_eq!(verdict(10).0, Verdict::Smi);
+        let (second, evidence) = verdict(50);
+        assert_eq!(second, Verdict::Undetermined);
+        assert!(evidence.iter().any(|line| line.contains("account for other gaps")), "{evidence:?}");
     }
 
     #[test]

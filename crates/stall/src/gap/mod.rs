@@ -3,6 +3,7 @@
 pub mod join;
 pub mod judge;
 pub(crate) mod pending;
+pub(crate) mod reports;
 pub(crate) mod tapes;
 pub mod verdict;
 pub mod witness;

@@ -3,8 +3,9 @@
 
 use crate::gap::judge::Found;
 use crate::gap::verdict::Others;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapSource, Verdict};
+use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, GapSource, Verdict};
 
 /// Gaps that a window reports; of more the longest are kept and the rest is counted.
 const GAPS_PER_WINDOW: usize = 256;
@@ -22,7 +23,7 @@ pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, o
 
 /// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.
 pub(crate) fn merge(mut pending: Vec<Pending>) -> Vec<Pending> {
-    pending.sort_by_key(|each| (each.found.cpu, each.found.start_ns, std::cmp::Reverse(each.found.end_ns)));
+    pending.sort_by_key(|each| (each.found.cpu, each.found.start_ns, Reverse(each.found.end_ns)));
     let mut kept: Vec<Pending> = Vec::with_capacity(pending.len());
     for mut each in pending {
         each.found.idle = each.while_idle;
@@ -55,26 +56,37 @@ pub(crate) fn stopped_together(ready: &mut [Pending], watched: usize) {
     }
 }
 
+/// Sorts gaps by how likely an SMI was their cause: of many, those that are judged first claim the SMIs that were counted.
+/// An SMI stops all cores, and is longer than most of what else is there.
+pub(crate) fn likelier_smi(pending: &Pending) -> (bool, Reverse<u64>) {
+    let found = &pending.found;
+    (found.peers != Others::Stopped, Reverse(found.end_ns - found.start_ns))
+}
+
 /// Keeps the longest gaps in the order of time; returns how many it dropped.
 pub(crate) fn keep_longest(gaps: &mut Vec<Gap>) -> u64 {
     let beyond = gaps.len().saturating_sub(GAPS_PER_WINDOW);
     if beyond > 0 {
-        gaps.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
+        gaps.sort_by_key(|gap| Reverse(gap.duration_ns));
         gaps.truncate(GAPS_PER_WINDOW);
     }
     gaps.sort_by_key(|gap| (gap.start_ns, gap.cpu));
     beyond as u64
 }
 
-/// Under which cause the ledger books the uncovered part of a gap; `None` leaves it unexplained.
-pub(crate) fn hidden_cause(verdict: Verdict) -> Option<Cause> {
+/// Under which cause the ledger books the uncovered part of a gap; `None` leaves it unexplained, as does a verdict that
+/// cannot be told apart from others here: a row of the ledger carries no doubt.
+pub(crate) fn hidden_cause(verdict: Verdict, certainty: Certainty) -> Option<Cause> {
+    if certainty == Certainty::CannotTellApartHere {
+        return None;
+    }
     match verdict {
         Verdict::Smi => Some(Cause::new(CauseKind::Smi, "counted")),
         Verdict::SmiLike => Some(Cause::new(CauseKind::Smi, "probable")),
         Verdict::CorrectedErrorLogging => Some(Cause::new(CauseKind::Smi, "probable, logs a corrected error")),
-        Verdict::HostScheduled => Some(Cause::new(CauseKind::Host, "scheduled another task")),
-        Verdict::HostUnaccounted => Some(Cause::new(CauseKind::Host, "unaccounted")),
-        Verdict::HostPauseOrSmi => Some(Cause::new(CauseKind::Host, "pause, or SMI of the host")),
+        Verdict::HypervisorScheduled => Some(Cause::new(CauseKind::Hypervisor, "scheduled another task")),
+        Verdict::HypervisorUnaccounted => Some(Cause::new(CauseKind::Hypervisor, "unaccounted")),
+        Verdict::PauseOrSmi => Some(Cause::new(CauseKind::Hypervisor, "pause or SMI")),
         Verdict::Traced | Verdict::HardwareThisCore | Verdict::Undetermined => None,
     }
 }
@@ -109,6 +121,32 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_of_all_cores_claims_an_smi_first_and_then_the_longest_gap() {
+        let mut gaps = [pending(0, 100, 200), pending(0, 300, 900), pending(0, 1_000, 1_050)];
+        gaps[2].found.peers = Others::Stopped;
+        gaps.sort_by_key(likelier_smi);
+        assert_eq!(gaps.iter().map(|gap| gap.found.start_ns).collect::<Vec<_>>(), [1_000, 300, 100]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_no_named_loss() {
+        for verdict in [
+            Verdict::Traced,
+            Verdict::Smi,
+            Verdict::SmiLike,
+            Verdict::CorrectedErrorLogging,
+            Verdict::HypervisorScheduled,
+            Verdict::HypervisorUnaccounted,
+            Verdict::PauseOrSmi,
+            Verdict::HardwareThisCore,
+            Verdict::Undetermined,
+        ] {
+            assert_eq!(hidden_cause(verdict, Certainty::CannotTellApartHere), None, "{verdict:?}");
+        }
+        assert!(hidden_cause(Verdict::HypervisorUnaccounted, Certainty::Probable).is_some());
+    }
+
+    #[test]
     fn the_longest_gaps_are_kept_in_the_order_of_time() {
         let gap = |start_ns: u64, duration_ns: u64| Gap {
             cpu: CpuId(0),
@@ -118,7 +156,7 @@ mod tests {
             causes: Vec::new(),
             unexplained_ns: 0,
             verdict: Verdict::Traced,
-            certainty: surefoot_model::Certainty::Certain,
+            certainty: Certainty::Certain,
             evidence: Vec::new(),
         };
         let mut gaps: Vec<Gap> = (0..300).map(|number| gap(number, 1_000 + number)).collect();

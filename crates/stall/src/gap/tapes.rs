@@ -1,7 +1,11 @@
 //! The recent tapes of the watched cores, with names for what is on them.
+//!
+//! There is one of these for all who need the tapes: whoever looks most often at a core reads its tape, once, and hands
+//! on what is new ([`Tapes::fresh`]); gaps are laid over what is kept.
 
 use crate::gap::join::{Meaning, Stretch};
 use crate::gap::verdict::Others;
+use crate::kernel_names::KernelNames;
 use crate::ledger::names::Names;
 use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::Root;
@@ -16,10 +20,62 @@ const KEPT_TASKS: usize = 4096;
 /// Marks on a kept tape that turns are missing from here on.
 const UNSEEN: u16 = u16::MAX;
 
-#[derive(Default)]
+/// The tape of a core as far as it is kept.
 struct Tape {
     turns: Vec<Turn>,
+    /// The number of the next turn to read.
     next: u64,
+    /// Where in `turns` those of the last reading begin.
+    fresh: usize,
+    /// How many turns were overwritten before the last reading, and ever.
+    lost: (u64, u64),
+    /// Turns that are kept.
+    kept: usize,
+}
+
+impl Tape {
+    /// Begins at the present end.
+    fn of(probes: &Probes, cpu: CpuId, kept: usize) -> Self {
+        Tape { turns: Vec::new(), next: probes.tape_end(cpu), fresh: 0, lost: (0, 0), kept }
+    }
+
+    fn read(&mut self, probes: &Probes, cpu: CpuId) {
+        if self.turns.len() > self.kept {
+            self.turns.drain(..self.turns.len() - self.kept / 2);
+        }
+        let last = self.turns.last().map(|turn| turn.at_ns);
+        let marked = self.turns.len();
+        let (next, lost) = probes.read_tape(cpu, self.next, &mut self.turns);
+        self.next = next;
+        self.lost = (lost, self.lost.1 + lost);
+        put_in_order(last.unwrap_or(0), &mut self.turns[marked..]);
+        self.fresh = marked;
+        if let (Some(at_ns), true) = (last, lost > 0) {
+            self.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, pid: 0 });
+            self.fresh += 1;
+        }
+    }
+}
+
+/// The ledger's programs, and the tapes that are read from them.
+pub struct Traced {
+    /// The programs.
+    pub(crate) probes: Probes,
+    /// What their cores have written lately.
+    pub(crate) tapes: Tapes,
+}
+
+impl Traced {
+    /// Reads the kernel's names, and the tapes of these cores from their present ends on.
+    pub fn new(root: &Root, probes: Probes, cpus: &[CpuId]) -> Self {
+        let tapes = Tapes::new(root, &probes, cpus, 0);
+        Traced { probes, tapes }
+    }
+
+    /// The programs.
+    pub fn probes(&self) -> &Probes {
+        &self.probes
+    }
 }
 
 /// Reads tapes as they grow and says what a turn on them means.
@@ -29,46 +85,47 @@ pub struct Tapes {
     tapes: BTreeMap<CpuId, Tape>,
     known: HashMap<(CpuId, u16), Cause>,
     tasks: HashMap<u32, String>,
-    kept_turns: usize,
-    lost_turns: u64,
 }
 
 impl Tapes {
     /// Starts at the present end of each core's tape; keeps up to `kept_turns` of each, 16 bytes apiece.
     pub fn new(root: &Root, probes: &Probes, cpus: &[CpuId], kept_turns: usize) -> Self {
-        let tapes = cpus.iter().map(|&cpu| (cpu, Tape { turns: Vec::new(), next: probes.tape_end(cpu) })).collect();
+        let tapes = cpus.iter().map(|&cpu| (cpu, Tape::of(probes, cpu, kept_turns))).collect();
         Tapes {
             root: root.clone(),
-            names: Names::load(root),
+            names: Names::load(root, KernelNames::load(root)),
             tapes,
             known: HashMap::new(),
             tasks: HashMap::new(),
-            kept_turns,
-            lost_turns: 0,
         }
     }
 
-    /// Reads what the cores have written since the last call.
-    pub fn read(&mut self, probes: &Probes) {
-        for (&cpu, tape) in &mut self.tapes {
-            if tape.turns.len() > self.kept_turns {
-                tape.turns.drain(..self.kept_turns / 2);
-            }
-            let last = tape.turns.last().map(|turn| turn.at_ns);
-            let marked = tape.turns.len();
-            let (next, lost) = probes.read_tape(cpu, tape.next, &mut tape.turns);
-            tape.next = next;
-            self.lost_turns += lost;
-            put_in_order(last.unwrap_or(0), &mut tape.turns[marked..]);
-            if let (Some(at_ns), true) = (last, lost > 0) {
-                tape.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, pid: 0 });
+    /// Keeps at least so many turns of these cores from now on.
+    pub fn keep(&mut self, cpus: &[CpuId], turns: usize) {
+        for cpu in cpus {
+            if let Some(tape) = self.tapes.get_mut(cpu) {
+                tape.kept = tape.kept.max(turns);
             }
         }
     }
 
-    /// Turns that were overwritten before they could be read; the gaps they lie in stay unexplained.
-    pub fn lost_turns(&self) -> u64 {
-        self.lost_turns
+    /// Reads what these cores have written since the last call for them. One caller alone reads a core's tape.
+    pub fn read(&mut self, probes: &Probes, cpus: &[CpuId]) {
+        for &cpu in cpus {
+            if let Some(tape) = self.tapes.get_mut(&cpu) {
+                tape.read(probes, cpu);
+            }
+        }
+    }
+
+    /// The turns of a core that the last reading brought, and how many were overwritten before it.
+    pub fn fresh(&self, cpu: CpuId) -> (&[Turn], u64) {
+        self.tapes.get(&cpu).map_or((&[], 0), |tape| (&tape.turns[tape.fresh..], tape.lost.0))
+    }
+
+    /// Turns of these cores that were overwritten before they could be read; the gaps they lie in stay unexplained.
+    pub fn lost_turns(&self, cpus: &[CpuId]) -> u64 {
+        cpus.iter().filter_map(|cpu| self.tapes.get(cpu)).map(|tape| tape.lost.1).sum()
     }
 
     /// The names.

@@ -3,7 +3,7 @@
 //! The order of the rows matters and is that of [`ROWS`]; the first that fits decides. Each row carries a test.
 //! Sources of the rules: SMIs halt all cores of a machine but QEMU's do not reach all virtual ones; Intel counts them
 //! in MSR 0x34, AMD in `ls_smi_rx` without any time; a guest's steal counter covers only time runnable but not
-//! running, in ticks, and is a lower bound; osnoise's documentation on what it calls hardware noise.
+//! running, in ticks, and misses some; osnoise's documentation on what it calls hardware noise.
 
 use surefoot_model::{Certainty, GapSource, Verdict};
 
@@ -38,14 +38,18 @@ pub struct Evidence {
     pub traced: bool,
     /// Time that no traced interval covers, nanoseconds.
     pub unexplained_ns: u64,
+    /// The part of it that the tape of this core does not reach, nanoseconds.
+    pub unseen_ns: u64,
     /// The part of it that the entries and exits of the traced intervals may have taken, nanoseconds.
     pub allowance_ns: u64,
     /// Whether the kernel may have masked interrupts there (it cannot while a loop in user mode spins).
     pub maybe_masked: bool,
     /// Whether a hypervisor is below.
     pub virtual_machine: bool,
-    /// By how much the SMI counter rose, where there is one.
+    /// How many SMIs were counted that no other gap accounts for, where they are counted.
     pub smi_rise: Option<u64>,
+    /// How many were counted around it that account for other gaps.
+    pub smi_taken: u64,
     /// What the other cores did.
     pub others: Others,
     /// NMIs inside the gap.
@@ -74,7 +78,7 @@ const fn row(because: &'static str, fits: fn(&Evidence) -> bool, verdict: Verdic
 use Certainty::{CannotTellApartHere, Certain, Probable};
 
 /// The decision table; the first row that fits decides.
-pub const ROWS: [Row; 20] = [
+pub const ROWS: [Row; 21] = [
     row(
         "traced intervals cover it, but for their entry and exit",
         |e| e.traced && e.unexplained_ns <= e.allowance_ns,
@@ -108,18 +112,24 @@ pub const ROWS: [Row; 20] = [
     row(
         "the steal counter rose by about the gap",
         |e| e.virtual_machine && steal_covers(e),
-        Verdict::HostScheduled,
+        Verdict::HypervisorScheduled,
         Certain,
     ),
     row(
         "the steal counter rose, by less than the gap",
         |e| e.virtual_machine && !e.maybe_masked && matches!(e.steal, Steal::Rose(_)),
-        Verdict::HostScheduled,
+        Verdict::HypervisorScheduled,
         Probable,
     ),
     row(
         "nothing is traced here, so software cannot be excluded",
         |e| !e.traced,
+        Verdict::Undetermined,
+        CannotTellApartHere,
+    ),
+    row(
+        "the tape of this core does not reach most of it, so software cannot be excluded",
+        mostly_unseen,
         Verdict::Undetermined,
         CannotTellApartHere,
     ),
@@ -132,31 +142,31 @@ pub const ROWS: [Row; 20] = [
     row(
         "all watched cores stopped together and the wall clock stepped: the machine was paused",
         |e| e.virtual_machine && e.others == Others::Stopped && e.wall_clock_stepped,
-        Verdict::HostPauseOrSmi,
+        Verdict::PauseOrSmi,
         Probable,
     ),
     row(
-        "all watched cores stopped together; a pause of the machine and an SMI of its host look the same from inside",
+        "all watched cores stopped together; a pause of the machine and an SMI of the hypervisor's machine look the same from inside",
         |e| e.virtual_machine && e.others == Others::Stopped,
-        Verdict::HostPauseOrSmi,
+        Verdict::PauseOrSmi,
         CannotTellApartHere,
     ),
     row(
-        "only this core stopped and its steal counter stayed flat: an exit or a memory fault on the host",
+        "only this core stopped and its steal counter stayed flat: an exit or a memory fault below the guest",
         |e| e.virtual_machine && e.others == Others::Ran && e.steal == Steal::Flat,
-        Verdict::HostUnaccounted,
+        Verdict::HypervisorUnaccounted,
         Probable,
     ),
     row(
         "only this core stopped; the gap is too short for the steal counter",
         |e| e.virtual_machine && e.others == Others::Ran,
-        Verdict::HostUnaccounted,
+        Verdict::HypervisorUnaccounted,
         Probable,
     ),
     row(
         "a hypervisor is below and no software ran; whether other cores stopped too was not seen",
         |e| e.virtual_machine,
-        Verdict::HostUnaccounted,
+        Verdict::HypervisorUnaccounted,
         CannotTellApartHere,
     ),
     row(
@@ -172,7 +182,7 @@ pub const ROWS: [Row; 20] = [
         Probable,
     ),
     row(
-        "all cores stopped together although no SMI was counted",
+        "all cores stopped together although no SMI accounts for it",
         |e| e.others == Others::Stopped && e.smi_rise == Some(0),
         Verdict::Undetermined,
         CannotTellApartHere,
@@ -184,7 +194,7 @@ pub const ROWS: [Row; 20] = [
         CannotTellApartHere,
     ),
     row(
-        "no SMI was counted; no other core was looked at",
+        "no SMI accounts for it; no other core was looked at",
         |e| e.smi_rise == Some(0),
         Verdict::HardwareThisCore,
         CannotTellApartHere,
@@ -201,8 +211,17 @@ fn smi(evidence: &Evidence) -> bool {
     evidence.smi_rise.is_some_and(|rise| rise > 0)
 }
 
+/// Whether what ran in most of the uncovered part is not known.
+fn mostly_unseen(evidence: &Evidence) -> bool {
+    evidence.unseen_ns > evidence.unexplained_ns / 2
+}
+
+/// Software can stop all cores at once, too: a cgroup that has used up its quota wakes all its sleepers late. Only a
+/// tape on which nothing ran excludes it.
 fn bare_all_stopped(evidence: &Evidence) -> bool {
     !evidence.virtual_machine
+        && evidence.traced
+        && !mostly_unseen(evidence)
         && evidence.smi_rise.is_none()
         && evidence.others == Others::Stopped
         && evidence.nmi_count == 0
@@ -232,10 +251,12 @@ mod tests {
         source: GapSource::Probe,
         traced: true,
         unexplained_ns: 50_000_000,
+        unseen_ns: 0,
         allowance_ns: 2_000,
         maybe_masked: false,
         virtual_machine: false,
         smi_rise: None,
+        smi_taken: 0,
         others: Others::NotSeen,
         nmi_count: 0,
         error_report_followed: false,
@@ -257,6 +278,7 @@ mod tests {
             Evidence { steal: Steal::Rose(60_000_000), ..GUEST },
             Evidence { steal: Steal::Rose(10_000_000), ..GUEST },
             Evidence { traced: false, ..GUEST },
+            Evidence { unseen_ns: 40_000_000, others: stopped, ..BARE },
             Evidence { maybe_masked: true, source: GapSource::TimerLateness, ..GUEST },
             Evidence { others: stopped, wall_clock_stepped: true, ..GUEST },
             Evidence { others: stopped, ..GUEST },
@@ -303,7 +325,7 @@ mod tests {
             assert!(!matches!(verdict, Verdict::Smi | Verdict::SmiLike | Verdict::HardwareThisCore), "{case:?}");
             case.virtual_machine = false;
             let (verdict, ..) = decide(&case);
-            let of_a_host = [Verdict::HostScheduled, Verdict::HostUnaccounted, Verdict::HostPauseOrSmi];
+            let of_a_host = [Verdict::HypervisorScheduled, Verdict::HypervisorUnaccounted, Verdict::PauseOrSmi];
             assert!(!of_a_host.contains(&verdict), "{case:?}");
         }
     }
@@ -311,10 +333,17 @@ mod tests {
     #[test]
     fn without_tracing_software_is_never_excluded() {
         for case in fitting() {
-            let untraced = Evidence { traced: false, steal: Steal::CannotSay, smi_rise: None, ..case };
-            let (verdict, certainty, _) = decide(&untraced);
-            if untraced.others != Others::Stopped || untraced.virtual_machine {
-                assert_eq!((verdict, certainty), (Verdict::Undetermined, Certainty::CannotTellApartHere), "{case:?}");
+            // Counters of the machine can tell without a tape; who only saw that cores stopped cannot.
+            let dark = Evidence { steal: Steal::CannotSay, smi_rise: None, ..case };
+            for dark in [Evidence { traced: false, ..dark }, Evidence { unseen_ns: dark.unexplained_ns, ..dark }] {
+                let (verdict, certainty, _) = decide(&dark);
+                if verdict != Verdict::Traced {
+                    assert_eq!(
+                        (verdict, certainty),
+                        (Verdict::Undetermined, Certainty::CannotTellApartHere),
+                        "{dark:?}"
+                    );
+                }
             }
         }
     }

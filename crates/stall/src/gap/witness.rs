@@ -3,6 +3,7 @@
 //! A housekeeping thread lets it look round every few milliseconds; it keeps the last looks, so that a gap found
 //! later can be held against the steal counter, the SMI counter, the wall clock and the error reports of its time.
 
+use crate::gap::reports::ErrorReports;
 use crate::gap::verdict::{Evidence, Others, Steal};
 use std::collections::VecDeque;
 use surefoot_hostfs::identity::Identity;
@@ -13,6 +14,9 @@ use surefoot_model::{CpuId, GapSource};
 
 /// Looks that are kept: at 10 ms each, the last five seconds.
 const LOOKS: usize = 512;
+
+/// Spans that SMIs are taken to have caused, kept as long as the looks around them.
+const CLAIMS: usize = 512;
 
 /// The kernel brings the steal counter up to date at the tick, so a rise shows up to this much later.
 pub const SETTLING_NS: u64 = 25_000_000;
@@ -34,6 +38,9 @@ pub struct Witness {
     root: Root,
     looks: VecDeque<Look>,
     smi: Result<SmiCounter, Unsupported>,
+    reports: ErrorReports,
+    /// Spans that an SMI accounts for already, one each; the cores that one SMI stopped share its span.
+    claims: VecDeque<(u64, u64)>,
     virtual_machine: bool,
     step_ns: u64,
 }
@@ -53,6 +60,8 @@ impl Witness {
             root: root.clone(),
             looks: VecDeque::with_capacity(LOOKS),
             smi,
+            reports: ErrorReports::open(root),
+            claims: VecDeque::new(),
             virtual_machine: identity.hypervisor.is_some(),
             step_ns: 1_000_000_000 / ticks_per_s().max(1),
         }
@@ -63,16 +72,22 @@ impl Witness {
         self.smi.as_ref().err()
     }
 
+    /// Whether any memory controller reports errors.
+    pub(crate) fn sees_error_reports(&self) -> bool {
+        self.reports.exist()
+    }
+
     /// Looks round once.
     pub fn look(&mut self) {
-        let steal_ticks = Stat::read(&self.root)
-            .map(|stat| stat.cpus.iter().map(|(cpu, ticks)| (*cpu, ticks.steal)).collect())
-            .unwrap_or_default();
+        // Nothing steals where no hypervisor is below, and the table of a large host is long.
+        let stat = if self.virtual_machine { Stat::read(&self.root).ok() } else { None };
+        let steal_ticks =
+            stat.map_or_else(Vec::new, |stat| stat.cpus.iter().map(|&(cpu, of)| (cpu, of.steal)).collect());
         let look = Look {
             at_ns: clock::monotonic_ns(),
             steal_ticks,
             smi_count: self.smi.as_mut().ok().and_then(|counter| counter.read().ok()),
-            error_reports: error_reports(&self.root),
+            error_reports: self.reports.look(),
             realtime_offset_ns: clock::realtime_offset_ns(),
         };
         if self.looks.len() == LOOKS {
@@ -91,6 +106,30 @@ impl Witness {
         let before = self.looks.iter().rev().find(|look| look.at_ns <= start_ns)?;
         let after = self.looks.iter().find(|look| look.at_ns >= end_ns).or(self.looks.back())?;
         (after.at_ns > before.at_ns).then_some((before, after))
+    }
+
+    /// How many SMIs were counted around a gap and may have caused it, and how many of them other gaps account for.
+    fn smis(&self, (before, after): (&Look, &Look), (start_ns, end_ns): (u64, u64)) -> Option<(u64, u64)> {
+        let rise = after.smi_count?.saturating_sub(before.smi_count?);
+        let near = self.claims.iter().copied().filter(|claim| claim.1 > before.at_ns && claim.0 < after.at_ns);
+        let (shared, others): (Vec<(u64, u64)>, Vec<_>) =
+            near.partition(|claim| claim.0 < end_ns && start_ns < claim.1);
+        let taken = (others.len() as u64).min(rise);
+        // What stopped another core at the same moment stopped this one, too.
+        let left = if shared.is_empty() { rise - taken } else { (rise - taken).max(1) };
+        Some((left, taken))
+    }
+
+    /// Notes that one of the SMIs around this span accounts for it, and so for no other one.
+    pub(crate) fn claim_smi(&mut self, start_ns: u64, end_ns: u64) {
+        if let Some(same) = self.claims.iter_mut().find(|claim| claim.0 < end_ns && start_ns < claim.1) {
+            *same = (same.0.min(start_ns), same.1.max(end_ns));
+            return;
+        }
+        if self.claims.len() == CLAIMS {
+            self.claims.pop_front();
+        }
+        self.claims.push_back((start_ns, end_ns));
     }
 
     fn steal(&self, cpu: CpuId, start_ns: u64, end_ns: u64) -> Steal {
@@ -114,14 +153,17 @@ impl Witness {
         let later_ns = end_ns.saturating_add(1_000_000_000);
         let reports =
             self.around(start_ns, later_ns).map_or(0, |(before, after)| after.error_reports - before.error_reports);
+        let smis = around.and_then(|looks| self.smis(looks, (start_ns, end_ns)));
         Evidence {
             source,
             traced: true,
             unexplained_ns: end_ns - start_ns,
+            unseen_ns: 0,
             allowance_ns: 0,
             maybe_masked: source == GapSource::TimerLateness,
             virtual_machine: self.virtual_machine,
-            smi_rise: around.and_then(|(before, after)| Some(after.smi_count?.saturating_sub(before.smi_count?))),
+            smi_rise: smis.map(|(left, _)| left),
+            smi_taken: smis.map_or(0, |(_, taken)| taken),
             others: Others::NotSeen,
             nmi_count: 0,
             error_report_followed: reports > 0,
@@ -132,26 +174,11 @@ impl Witness {
     }
 }
 
-/// Errors that the memory controllers' drivers have reported so far; never falls.
-fn error_reports(root: &Root) -> u64 {
-    const CONTROLLERS: u32 = 64;
-    let mut sum = 0u64;
-    for controller in 0..CONTROLLERS {
-        let count = |kind: &str| {
-            let path = root.sys(format!("devices/system/edac/mc/mc{controller}/{kind}_count"));
-            root.read_if_present(path).ok().flatten().and_then(|text| text.trim().parse::<u64>().ok())
-        };
-        let Some(corrected) = count("ce") else { break };
-        sum = sum.saturating_add(corrected).saturating_add(count("ue").unwrap_or(0));
-    }
-    sum
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn witness(virtual_machine: bool, looks: &[(u64, u64, Option<u64>, u64, i64)]) -> Witness {
+    pub(crate) fn witness(virtual_machine: bool, looks: &[(u64, u64, Option<u64>, u64, i64)]) -> Witness {
         Witness {
             root: Root::host(),
             looks: looks
@@ -165,12 +192,26 @@ mod tests {
                 })
                 .collect(),
             smi: Err(Unsupported::new("test", "")),
+            reports: ErrorReports::open(&Root::at("/nowhere")),
+            claims: VecDeque::new(),
             virtual_machine,
             step_ns: 10_000_000,
         }
     }
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_ticks_are_read_only_where_something_can_steal() {
+        let tree = surefoot_testkit::HostTree::new().file("proc/stat", "cpu0 1 0 1 9 0 0 0 5 0 0\n");
+        for virtual_machine in [false, true] {
+            let mut witness = witness(virtual_machine, &[]);
+            witness.root = Root::at(tree.path());
+            witness.look();
+            let steal_ticks = witness.looks.back().map(|look| look.steal_ticks.clone());
+            assert_eq!(steal_ticks, Some(if virtual_machine { vec![(CpuId(0), 5)] } else { Vec::new() }));
+        }
+    }
 
     #[test]
     fn steal_is_compared_around_the_gap_and_only_when_it_can_say_something() {
@@ -184,6 +225,25 @@ mod tests {
         assert_eq!(steal(1, 12, 30), Steal::CannotSay, "18 ms may fall between two steps");
         let bare = witness(false, &[(0, 5, None, 0, 0), (90, 9, None, 0, 0)]);
         assert_eq!(bare.evidence(GapSource::Probe, CpuId(0), 12 * MS, 55 * MS).steal, Steal::CannotSay);
+    }
+
+    #[test]
+    fn one_smi_explains_one_gap() {
+        let mut bare = witness(false, &[(0, 0, Some(7), 0, 0), (100, 0, Some(8), 0, 0), (200, 0, Some(10), 0, 0)]);
+        let left = |bare: &Witness, cpu, from_ms: u64, to_ms: u64| {
+            let evidence = bare.evidence(GapSource::TimerLateness, CpuId(cpu), from_ms * MS, to_ms * MS);
+            (evidence.smi_rise, evidence.smi_taken)
+        };
+        assert_eq!(left(&bare, 0, 10, 12), (Some(1), 0));
+        bare.claim_smi(10 * MS, 12 * MS);
+        assert_eq!(left(&bare, 0, 40, 42), (Some(0), 1), "the one SMI of this tenth of a second is taken");
+        assert_eq!(left(&bare, 1, 11, 12), (Some(1), 0), "the same SMI stopped the other core");
+        bare.claim_smi(11 * MS, 12 * MS);
+        assert_eq!(left(&bare, 0, 110, 112), (Some(2), 0), "two more were counted later");
+        bare.claim_smi(110 * MS, 112 * MS);
+        assert_eq!(left(&bare, 0, 150, 152), (Some(1), 1));
+        bare.claim_smi(150 * MS, 152 * MS);
+        assert_eq!(left(&bare, 0, 170, 172), (Some(0), 2));
     }
 
     #[test]

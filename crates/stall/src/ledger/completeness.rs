@@ -1,9 +1,10 @@
 //! Completeness: what the probes counted, held against the kernel's own table of interrupts.
 
+use std::collections::HashMap;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Completeness, CpuId, Untimed};
 use surefoot_probes::Snapshot;
-use surefoot_probes::layout::{CAUSE_LOCAL_TIMER, CAUSES, KEY_DEVICE, VECTORS};
+use surefoot_probes::layout::{CAUSE_LOCAL_TIMER, CAUSES, CauseTotals, KEY_DEVICE, VECTORS};
 
 /// Rows that count errors of the controller rather than interrupts of a core.
 const NOT_INTERRUPTS: [&str; 2] = ["ERR", "MIS"];
@@ -28,6 +29,8 @@ pub fn compare(
 ) -> (Vec<Completeness>, Vec<Untimed>) {
     let mut complete = Vec::new();
     let mut untimed = Vec::new();
+    let columns = rise.columns(spans.iter().map(|(cpu, ..)| *cpu));
+    let probed = Probed::of(spans);
     for row in &rise.rows {
         let label = row.label.as_str();
         if NOT_INTERRUPTS.contains(&label) || INSIDE_ANOTHER.contains(&label) {
@@ -35,14 +38,13 @@ pub fn compare(
         }
         let is_timed = if row.is_device() { times_devices } else { timed_rows.contains(&label) };
         let mut kernel_count = 0;
-        for (cpu, ..) in spans {
-            let count = rise.count(label, *cpu).unwrap_or(0);
+        for (cpu, count) in columns.counts(row).inspect(|_| work::done(1)) {
             kernel_count += count;
             if !is_timed && count > 0 && !(times_nmi && TIMED_OTHERWISE.contains(&label)) {
-                untimed.push(Untimed { cpu: *cpu, row: row.label.clone(), name: row.name.clone(), count });
+                untimed.push(Untimed { cpu, row: row.label.clone(), name: row.name.clone(), count });
             }
         }
-        let probe_count = if is_timed { probe_count(label, spans) } else { 0 };
+        let probe_count = if is_timed { probed.count(label) } else { 0 };
         if is_timed && kernel_count + probe_count > 0 {
             complete.push(Completeness { row: row.label.clone(), kernel_count, probe_count });
         }
@@ -50,27 +52,61 @@ pub fn compare(
     (complete, untimed)
 }
 
-fn probe_count(label: &str, spans: &[Span<'_>]) -> u64 {
-    let belongs = |number: usize, key: u64| match label.parse::<u64>() {
-        Ok(line) => key == u64::from(KEY_DEVICE) << 56 | line,
-        Err(_) => {
-            let vector = number.wrapping_sub(CAUSE_LOCAL_TIMER);
-            VECTORS.get(vector).is_some_and(|vector| vector.row == label)
+/// What the probes counted on all cores together.
+struct Probed {
+    vectors: [u64; VECTORS.len()],
+    by_key: HashMap<u64, u64>,
+}
+
+impl Probed {
+    fn of(spans: &[Span<'_>]) -> Self {
+        let mut probed = Probed { vectors: [0; VECTORS.len()], by_key: HashMap::new() };
+        for (_, earlier, later) in spans {
+            work::done(CAUSES);
+            for (number, (was, is)) in earlier.slot.causes.iter().zip(&later.slot.causes).enumerate() {
+                let count = is.count.saturating_sub(was.count);
+                if count == 0 {
+                    continue;
+                }
+                match probed.vectors.get_mut(number.wrapping_sub(CAUSE_LOCAL_TIMER)) {
+                    Some(vector) => *vector += count,
+                    None if is.kind() == KEY_DEVICE => *probed.by_key.entry(is.key).or_default() += count,
+                    None => {}
+                }
+            }
         }
-    };
-    spans
-        .iter()
-        .flat_map(|(_, earlier, later)| (0..CAUSES).map(move |number| (number, *earlier, *later)))
-        .filter(|(number, _, later)| belongs(*number, later.slot.causes[*number].key))
-        .map(|(number, earlier, later)| {
-            later.slot.causes[number].count.saturating_sub(earlier.slot.causes[number].count)
-        })
-        .sum()
+        probed
+    }
+
+    /// The count that belongs to a row.
+    fn count(&self, label: &str) -> u64 {
+        match label.parse() {
+            Ok(line) => self.by_key.get(&CauseTotals::of_key(KEY_DEVICE, line).key).copied().unwrap_or(0),
+            Err(_) => VECTORS.iter().zip(self.vectors).filter(|(vector, _)| vector.row == label).map(|(_, n)| n).sum(),
+        }
+    }
+}
+
+/// The work of a comparison, counted in tests: a host has hundreds of cores and thousands of interrupt lines.
+mod work {
+    #[cfg(test)]
+    thread_local! {
+        pub(super) static DONE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    #[cfg(test)]
+    pub(super) fn done(cells: usize) {
+        DONE.set(DONE.get() + cells);
+    }
+
+    #[cfg(not(test))]
+    pub(super) fn done(_: usize) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_hostfs::interrupts::Row;
     use surefoot_probes::layout::Slot;
 
     fn snapshot(counts: &[(usize, u64, u64)]) -> Snapshot {
@@ -94,7 +130,7 @@ mod tests {
             Interrupts::parse(&text).unwrap_or_else(|error| panic!("{error}"))
         };
         let rise = table(110, 30, 4, 2, 8).delta(&table(100, 10, 1, 0, 5));
-        let device = u64::from(KEY_DEVICE) << 56 | 36;
+        let device = CauseTotals::of_key(KEY_DEVICE, 36).key;
         let before = snapshot(&[(3, 0, 50), (5, 0, 1), (6, 0, 2), (40, device, 7)]);
         let after = snapshot(&[(3, 0, 60), (5, 0, 2), (6, 0, 20), (40, device, 10)]);
         let spans = [(CpuId(0), &before, &after)];
@@ -106,5 +142,79 @@ mod tests {
         let (_, untimed) = compare(&rise, &spans, &["LOC", "CAL"], false, false);
         let labels: Vec<_> = untimed.iter().map(|row| row.row.as_str()).collect();
         assert_eq!(labels, ["36", "NMI", "HYP"]);
+    }
+
+    /// A host with so many cores and interrupt lines that each line belongs to one core, and all of the timer's row.
+    fn large_host(cores: usize, lines: usize, turn: u64) -> Interrupts {
+        let row = |label: String, is_there: &dyn Fn(usize) -> bool| Row {
+            label,
+            name: "nvme0q1".into(),
+            chip: "PCI-MSIX-0000:00:02.0".into(),
+            input: "1-edge".into(),
+            counts: (0..cores).map(|core| if is_there(core) { turn } else { 0 }).collect(),
+        };
+        let mut rows: Vec<Row> = (0..lines).map(|line| row(line.to_string(), &|core| core == line % cores)).collect();
+        rows.push(row("LOC".into(), &|_| true));
+        Interrupts { cpus: (0..cores as u32).map(CpuId).collect(), rows, irregular: 0 }
+    }
+
+    fn compare_large_host(cores: usize, lines: usize) -> (usize, Vec<Completeness>) {
+        let (before, after) = (snapshot(&[]), snapshot(&[(CAUSE_LOCAL_TIMER, 0, 5)]));
+        let spans: Vec<Span<'_>> = (0..cores as u32).map(|cpu| (CpuId(cpu), &before, &after)).collect();
+        let rise = large_host(cores, lines, 9).delta(&large_host(cores, lines, 4));
+        work::DONE.set(0);
+        let (complete, _) = compare(&rise, &spans, &["LOC"], true, true);
+        (work::DONE.get(), complete)
+    }
+
+    #[test]
+    fn the_work_of_a_window_grows_with_the_cells_of_the_table_and_no_faster() {
+        let (cores, lines) = (256, 2_000);
+        let (work, complete) = compare_large_host(cores, lines);
+        assert_eq!(complete.len(), lines + 1);
+        let timer = complete.iter().find(|row| row.row == "LOC").map(|row| (row.kernel_count, row.probe_count));
+        assert_eq!(timer, Some((5 * cores as u64, 5 * cores as u64)));
+        assert!(work <= (lines + 1) * cores + cores * CAUSES, "{work}");
+    }
+
+    /// Prints how long a window's fold takes on a large host; for people, in a release build.
+    #[test]
+    #[ignore = "a measurement"]
+    fn measure_a_fold_on_a_large_host() {
+        let (cores, lines) = (256, 2_000);
+        let (earlier, later) = (large_host(cores, lines, 4), large_host(cores, lines, 9));
+        let mut before = snapshot(&[]);
+        // A busy core has some forty causes in a second.
+        let active = CAUSE_LOCAL_TIMER..CAUSE_LOCAL_TIMER + 40;
+        let mut after = snapshot(&active.clone().map(|number| (number, 0, 5)).collect::<Vec<_>>());
+        (before.at_ns, after.at_ns) = (0, 1_000_000_000);
+        after.slot.causes[active].iter_mut().for_each(|cause| cause.total_ns = 1_000_000);
+        let spans: Vec<Span<'_>> = (0..cores as u32).map(|cpu| (CpuId(cpu), &before, &after)).collect();
+        let start = std::time::Instant::now();
+        let rise = later.delta(&earlier);
+        let after_delta = start.elapsed();
+        let compared = compare(&rise, &spans, &["LOC"], true, true);
+        let after_compare = start.elapsed();
+        let untimed = crate::ledger::kernel_counters::untimed(&rise, &rise.cpus);
+        let after_untimed = start.elapsed();
+        let counters = crate::ledger::Counters::default();
+        let name = |number: usize, _: &CauseTotals| {
+            surefoot_model::Cause::new(surefoot_model::CauseKind::Timer, number.to_string())
+        };
+        let ledgers: Vec<_> = spans
+            .iter()
+            .map(|(cpu, was, is)| {
+                crate::ledger::core_ledger(*cpu, was, (was, is), &counters, &[], name, |_| Default::default())
+            })
+            .collect();
+        println!(
+            "delta {after_delta:?}, compare {:?}, untimed {:?}, ledgers {:?} ({} {} {})",
+            after_compare - after_delta,
+            after_untimed - after_compare,
+            start.elapsed() - after_untimed,
+            compared.0.len(),
+            untimed.len(),
+            ledgers.len()
+        );
     }
 }

@@ -60,16 +60,7 @@ struct Parts {
 
 impl Parts {
     fn lose(&mut self, lost: Lost) {
-        self.lost
-            .entry(lost.cause.clone())
-            .and_modify(|sum| {
-                sum.count += lost.count;
-                sum.total_ns += lost.total_ns;
-                sum.max_ns = sum.max_ns.max(lost.max_ns);
-                sum.while_idle_ns += lost.while_idle_ns;
-                sum.histogram.merge(&lost.histogram);
-            })
-            .or_insert(lost);
+        self.lost.entry(lost.cause.clone()).and_modify(|sum| sum.add(&lost)).or_insert(lost);
     }
 
     /// Moves hidden time out of the context it was found in.
@@ -79,10 +70,12 @@ impl Parts {
         *from -= moved_ns;
         match &hidden.cause {
             None => self.unexplained_ns += moved_ns,
+            Some(_) if moved_ns == 0 => {}
             Some(cause) => {
-                let mut lost = Lost::new(cause.clone(), 1, moved_ns, hidden.duration_ns);
+                // A gap can have begun before its window, or before the watch: no row lasts longer than it takes in all.
+                let mut lost = Lost::new(cause.clone(), 1, moved_ns, moved_ns);
                 lost.while_idle_ns = if hidden.while_idle { moved_ns } else { 0 };
-                lost.histogram.record(hidden.duration_ns);
+                lost.histogram.record(moved_ns);
                 self.lose(lost);
             }
         }
@@ -90,7 +83,7 @@ impl Parts {
 
     /// Steal that is not in the gaps already booked on the hypervisor.
     fn steal_left_ns(&self, steal_ns: u64) -> u64 {
-        let booked = self.lost.values().filter(|lost| lost.cause.kind == CauseKind::Host);
+        let booked = self.lost.values().filter(|lost| lost.cause.kind == CauseKind::Hypervisor);
         steal_ns.saturating_sub(booked.map(|lost| lost.total_ns).sum())
     }
 
@@ -103,7 +96,7 @@ impl Parts {
         }
         self.work_ns -= from_work_ns;
         self.idle_ns -= from_idle_ns;
-        let mut lost = Lost::new(Cause::new(CauseKind::Host, "steal"), 0, from_work_ns + from_idle_ns, 0);
+        let mut lost = Lost::new(Cause::new(CauseKind::Hypervisor, "steal"), 0, from_work_ns + from_idle_ns, 0);
         lost.while_idle_ns = from_idle_ns;
         self.lose(lost);
     }
@@ -134,9 +127,11 @@ impl Parts {
 
 /// The ledger of a core between two snapshots.
 ///
-/// `name` gives a cause its name; `durations` gives the durations of a cause since the earlier snapshot.
+/// `origin` is the snapshot that the watch of this core began with: what was open then counts from there. `name` gives a
+/// cause its name; `durations` gives the durations of a cause since the earlier snapshot.
 pub fn core_ledger(
     cpu: CpuId,
+    origin: &Snapshot,
     (earlier, later): (&Snapshot, &Snapshot),
     counters: &Counters,
     hidden: &[Hidden],
@@ -145,6 +140,7 @@ pub fn core_ledger(
 ) -> CoreLedger {
     let wall_ns = later.at_ns - earlier.at_ns;
     let took_ns = |number| accounted_ns(later, number).saturating_sub(accounted_ns(earlier, number));
+    let since_origin_ns = |number| accounted_ns(later, number).saturating_sub(accounted_ns(origin, number));
     let mut parts =
         Parts { idle_ns: took_ns(CAUSE_IDLE), work_ns: took_ns(CAUSE_WORK), unexplained_ns: 0, lost: BTreeMap::new() };
     // Before its first event nobody knows what a core does; the kernel's own idle counter does.
@@ -160,13 +156,14 @@ pub fn core_ledger(
             continue;
         }
         let idle_ns = idle_part_ns(later, number).saturating_sub(idle_part_ns(earlier, number));
+        let histogram = durations(number);
         parts.lose(Lost {
             cause: name(number, is),
             count,
             total_ns,
-            max_ns: is.max_ns,
+            max_ns: longest_ns((was, is), total_ns, &histogram).min(since_origin_ns(number)),
             while_idle_ns: idle_ns.min(total_ns),
-            histogram: durations(number),
+            histogram,
         });
     }
     parts.balance(wall_ns);
@@ -184,7 +181,7 @@ pub fn core_ledger(
     parts.move_steal(steal_ns);
     let kernel_ns = split_ns(parts.work_ns, counters.system, counters.user);
     let mut lost: Vec<Lost> = parts.lost.into_values().collect();
-    lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+    Lost::sort(&mut lost);
     CoreLedger {
         cpu,
         wall_ns,
@@ -194,6 +191,18 @@ pub fn core_ledger(
         lost,
         unexplained_ns: parts.unexplained_ns,
     }
+}
+
+/// The longest occurrence of a cause that ended between two snapshots.
+///
+/// The programs keep a maximum since they began; where it rose, it is of this window. Elsewhere the middle of the highest
+/// bucket counts, which is within an eighth of the truth. One that has not ended has lasted for its time in the window.
+fn longest_ns((was, is): (&CauseTotals, &CauseTotals), total_ns: u64, histogram: &Histogram) -> u64 {
+    if is.max_ns > was.max_ns {
+        return is.max_ns;
+    }
+    let longest_ns = if histogram.count() > 0 { histogram.quantile_ns(1.0) } else { total_ns };
+    if is.count > was.count { longest_ns.min(is.max_ns) } else { longest_ns }
 }
 
 /// The share of `whole` that belongs to `part` when `rest` is the other share; 0 when neither was sampled.
@@ -226,7 +235,7 @@ mod tests {
     }
 
     fn ledger(earlier: &Snapshot, later: &Snapshot, counters: &Counters, hidden: &[Hidden]) -> CoreLedger {
-        core_ledger(CpuId(0), (earlier, later), counters, hidden, name, |_| Histogram::default())
+        core_ledger(CpuId(0), earlier, (earlier, later), counters, hidden, name, |_| Histogram::default())
     }
 
     #[test]
@@ -240,11 +249,57 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_of_a_window_is_of_that_window() {
+        let mut first = snapshot(0, 0, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 60_000, 9)]);
+        let mut second = snapshot(1_000_000, 1_000_000, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 62_000, 10)]);
+        let start = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
+        let longest = |first: &Snapshot, second: &Snapshot, duration_ns: Option<u64>| {
+            let mut histogram = Histogram::default();
+            duration_ns.into_iter().for_each(|duration_ns| histogram.record(duration_ns));
+            let durations = |_| histogram.clone();
+            core_ledger(CpuId(0), &start, (first, second), &Counters::default(), &[], name, durations).lost[0].max_ns
+        };
+        for snapshot in [&mut first, &mut second] {
+            snapshot.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 50_000;
+        }
+        let of_window_ns = longest(&first, &second, Some(2_000));
+        assert!(of_window_ns.abs_diff(2_000) <= 250, "{of_window_ns}: the 50 us were before");
+        second.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 60_001;
+        assert_eq!(longest(&first, &second, Some(60_001)), 60_001, "a new maximum is exact");
+        second.slot.causes[CAUSE_LOCAL_TIMER] = first.slot.causes[CAUSE_LOCAL_TIMER];
+        second.slot.causes[CAUSE_LOCAL_TIMER].total_ns += 70_000;
+        assert_eq!(longest(&first, &second, None), 70_000, "one that has not ended yet");
+    }
+
+    #[test]
+    fn what_began_before_the_watch_is_cut_at_its_start() {
+        // A thread that ran for 5 ms when the watch began, and 1 ms more.
+        let first = snapshot(5_000_000, 0, CAUSE_LOCAL_TIMER, &[]);
+        let mut second = snapshot(7_000_000, 7_000_000, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 6_000_000, 1)]);
+        second.slot.causes[CAUSE_WORK].total_ns = 1_000_000;
+        second.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 6_000_000;
+        let row = |origin, earlier, later| {
+            let counters = Counters::default();
+            let core = core_ledger(CpuId(0), origin, (earlier, later), &counters, &[], name, |_| Histogram::default());
+            assert!(core.sums_up(), "{core:?}");
+            (core.lost[0].total_ns, core.lost[0].max_ns)
+        };
+        assert_eq!(row(&first, &first, &second), (1_000_000, 1_000_000));
+        // One that began in an earlier window keeps its whole length.
+        let start = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
+        assert_eq!(row(&start, &first, &second), (1_000_000, 6_000_000));
+        let gap = Hidden { cause: Some(Cause::new(CauseKind::Smi, "")), duration_ns: 90, while_idle: false };
+        let short = snapshot(40, 40, CAUSE_WORK, &[(CAUSE_WORK, 40, 0)]);
+        let core = ledger(&snapshot(0, 0, CAUSE_WORK, &[]), &short, &Counters::default(), &[gap.clone(), gap]);
+        assert_eq!((core.lost[0].count, core.lost[0].total_ns, core.lost[0].max_ns), (1, 40, 40));
+    }
+
+    #[test]
     fn hidden_time_moves_to_its_cause_or_to_unexplained() {
         let first = snapshot(0, 0, CAUSE_WORK, &[]);
         let second = snapshot(1_000, 1_000, CAUSE_WORK, &[(CAUSE_WORK, 800, 0), (CAUSE_IDLE, 200, 0)]);
         let smi = Hidden { cause: Some(Cause::new(CauseKind::Smi, "")), duration_ns: 300, while_idle: false };
-        let host = Hidden { cause: Some(Cause::new(CauseKind::Host, "x")), duration_ns: 60, while_idle: false };
+        let host = Hidden { cause: Some(Cause::new(CauseKind::Hypervisor, "x")), duration_ns: 60, while_idle: false };
         let nobody = Hidden { cause: None, duration_ns: 900, while_idle: false };
         let idle = Hidden { cause: None, duration_ns: 50, while_idle: true };
         let counters = Counters { user: 1, steal_ns: 100, ..Counters::default() };
@@ -303,7 +358,7 @@ mod tests {
             let hidden: Vec<Hidden> = hidden
                 .into_iter()
                 .map(|(named, duration_ns, while_idle)| Hidden {
-                    cause: named.then(|| Cause::new(CauseKind::Host, "x")), duration_ns, while_idle,
+                    cause: named.then(|| Cause::new(CauseKind::Hypervisor, "x")), duration_ns, while_idle,
                 })
                 .collect();
             let core = ledger(&first, &second, &Counters { user, system, idle_ns, steal_ns }, &hidden);

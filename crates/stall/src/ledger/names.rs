@@ -1,9 +1,9 @@
 //! The names of the causes: from the programs' numbers and keys to words of the field.
 
+use crate::kernel_names::KernelNames;
 use std::collections::HashMap;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_hostfs::symbols::Symbols;
-use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Cause, CauseKind};
 use surefoot_probes::layout::{
     self, CAUSE_FIRST_DYNAMIC, CAUSE_LOCAL_TIMER, CAUSE_SOFTIRQ, CauseTotals, KEY_DEVICE, KEY_FUNCTION, KEY_NMI,
@@ -13,25 +13,25 @@ use surefoot_probes::layout::{
 /// The function that x86 calls on the cores whose translations must go.
 const SHOOTDOWN: &str = "flush_tlb_func";
 
-/// Gives causes their names. Interrupt lines and symbols are looked up once and again when a line is new.
+/// Gives causes their names. Interrupt lines are looked up once and again when one is new.
 pub struct Names {
     devices: HashMap<u32, String>,
-    symbols: Result<Symbols, Unsupported>,
+    kernel: KernelNames,
 }
 
 impl Names {
-    /// Reads the interrupt lines and the kernel's symbols.
-    pub fn load(root: &Root) -> Self {
-        let mut names = Names { devices: HashMap::new(), symbols: Symbols::load(root) };
+    /// Reads the interrupt lines; functions have the names of the kernel's table.
+    pub fn load(root: &Root, kernel: KernelNames) -> Self {
+        let mut names = Names { devices: HashMap::new(), kernel };
         if let Ok(interrupts) = Interrupts::read(root) {
             names.learn(&interrupts);
         }
         names
     }
 
-    /// Why functions cannot be named, if they cannot.
-    pub fn symbols_missing(&self) -> Option<&Unsupported> {
-        self.symbols.as_ref().err()
+    /// The names of functions.
+    pub fn kernel(&self) -> &KernelNames {
+        &self.kernel
     }
 
     /// Takes over the names of interrupt lines that were not known yet.
@@ -43,10 +43,8 @@ impl Names {
         }
     }
 
-    fn function(&self, key: u64) -> String {
-        // The key holds the low 56 bits of a kernel address, whose upper byte is all ones.
-        let address = key | 0xFF << 56;
-        match self.symbols.as_ref().ok().and_then(|symbols| symbols.name(address)) {
+    fn function(&self, address: u64) -> String {
+        match self.kernel.name(address) {
             Some(name) => name.to_owned(),
             None => "function without a name".to_owned(),
         }
@@ -71,28 +69,27 @@ impl Names {
             }
             _ => {}
         }
-        let value = totals.key & (u64::MAX >> 8);
-        match (totals.key >> 56) as u8 {
+        match totals.kind() {
             KEY_DEVICE => {
-                let line = value as u32;
+                let line = totals.value() as u32;
                 let name = self.devices.get(&line).filter(|name| !name.is_empty());
                 Cause::new(CauseKind::DeviceInterrupt, name.cloned().unwrap_or_else(|| format!("line {line}")))
             }
             KEY_FUNCTION => {
-                let name = self.function(value);
+                let name = self.function(totals.address());
                 let kind = if name == SHOOTDOWN { CauseKind::TlbShootdown } else { CauseKind::CallFunction };
                 Cause::new(kind, name)
             }
             KEY_THREAD => Cause::new(CauseKind::KernelThread, printable(&totals.name)),
             KEY_TASK => Cause::new(CauseKind::Preemption, printable(&totals.name)),
-            KEY_NMI => Cause::new(CauseKind::Nmi, self.function(value)),
+            KEY_NMI => Cause::new(CauseKind::Nmi, self.function(totals.address())),
             other => Cause::new(CauseKind::OtherInterrupt, format!("key {other}")),
         }
     }
 
     /// The interrupt line of a cause, if it is one.
     pub fn line(totals: &CauseTotals) -> Option<u32> {
-        ((totals.key >> 56) as u8 == KEY_DEVICE).then_some(totals.key as u32)
+        (totals.kind() == KEY_DEVICE).then_some(totals.value() as u32)
     }
 }
 
@@ -120,8 +117,7 @@ mod tests {
     use surefoot_testkit::HostTree;
 
     fn totals(kind: u8, value: u64, name: &[u8]) -> CauseTotals {
-        let mut totals = CauseTotals::default();
-        totals.key = u64::from(kind) << 56 | value & (u64::MAX >> 8);
+        let mut totals = CauseTotals::of_key(kind, value);
         totals.name[..name.len()].copy_from_slice(name);
         totals
     }
@@ -133,7 +129,8 @@ mod tests {
                 "proc/kallsyms",
                 "ffffffff81000000 T _text\nffffffff81001000 t flush_tlb_func\nffffffff81002000 t do_sync_core\n",
             );
-        Names::load(&Root::at(tree.path()))
+        let root = Root::at(tree.path());
+        Names::load(&root, KernelNames::load(&root))
     }
 
     #[test]

@@ -11,11 +11,13 @@
 use super::joiner::Arrival;
 use std::collections::{HashMap, VecDeque};
 use surefoot_model::CpuId;
-use surefoot_probes::layout::Turn;
+use surefoot_probes::layout::{CAUSE_CALL_FUNCTION, CAUSE_CALL_FUNCTION_SINGLE, Turn};
 use surefoot_probes::{CallEvidence, Mark, Raised, RaisedKind};
 
-/// The vectors that run called functions, by their number among the causes.
-const CALL_VECTORS: std::ops::RangeInclusive<u16> = 5..=6;
+/// Whether an interrupt of this number runs called functions.
+fn runs_calls(cause: u16) -> bool {
+    [CAUSE_CALL_FUNCTION, CAUSE_CALL_FUNCTION_SINGLE].contains(&usize::from(cause))
+}
 
 /// The longest time between sending and arrival that is believed, nanoseconds.
 const SENT_NS: u64 = 10_000_000;
@@ -81,7 +83,7 @@ impl CallJoiner {
 
     /// Takes a turn of a core, after all records that were left before it. Gives the calls that arrived with it.
     pub fn turn(&mut self, cpu: CpuId, turn: &Turn) -> Vec<Arrival> {
-        if !self.depths.arrives(cpu, turn) || !CALL_VECTORS.contains(&turn.cause) {
+        if !self.depths.arrives(cpu, turn) || !runs_calls(turn.cause) {
             return Vec::new();
         }
         match self.evidence {
@@ -129,7 +131,7 @@ impl CallJoiner {
         }
         let mut arrivals = Vec::new();
         // Several shootdowns may come with one interrupt; the later ones find its arrival taken.
-        let (mut at_ns, mut vector) = (mark.at_ns, *CALL_VECTORS.start());
+        let (mut at_ns, mut vector) = (mark.at_ns, CAUSE_CALL_FUNCTION as u16);
         let waiting = self.arrived.entry(cpu).or_default();
         let mut is_first = true;
         while let Some(next) = pop_until(waiting, mark.at_ns) {

@@ -1,20 +1,30 @@
-//! Keeps a report small enough to flow, whatever the machine and its symbols are like: raisers beyond a limit are
-//! summed up as one, and what even then does not fit is counted.
+//! Keeps a report small enough to flow, to be recorded or to be kept, whatever the machine and its symbols are like.
+//!
+//! Raisers that are rare are counted together, so that no count is lost; what else finds no room is counted under what is
+//! missing.
 
+use super::weight::{
+    interrupt_bytes, loop_bytes, loop_gap_bytes, notice_bytes, raiser_bytes, raisers_bytes, report_bytes, text_bytes,
+};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use surefoot_model::{Certainty, Interrupt, Raiser, WhoReport};
 
 /// Characters of a stack frame's name that are kept; those of C++ and Rust can fill pages.
 const FRAME_CHARS: usize = 240;
 
-/// Bytes of JSON that a row takes besides its texts: names of fields, numbers, punctuation.
-const ROW_BYTES: usize = 320;
+/// What the raisers that are counted together do.
+const TOGETHER: &str = "other raisers, together for lack of room";
+
+/// A sentence about what is left out.
+const SENTENCE_BYTES: usize = 128;
 
 /// How large a report may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Raisers that are told apart for each kind of interrupt on each core.
     pub raisers: usize,
-    /// The interrupts with all that belongs to them, bytes of JSON.
+    /// The report without its timeline: as JSON, and in memory without the allocator's overhead.
     pub bytes: usize,
 }
 
@@ -26,20 +36,24 @@ impl Limits {
     pub const RECORDING: Limits = Limits { raisers: 10_000, bytes: 12 << 20 };
 }
 
-/// The report within its limits. Raisers are left out from the least frequent on, then interrupts from the cheapest on.
-pub fn limited(mut report: WhoReport, limits: &Limits) -> WhoReport {
+/// Cuts a report down to its limits; the timeline is left alone. The counts of raisers stay: the rarest are counted
+/// together, for each interrupt and certainty. Of interrupts the cheapest go, of loops and their gaps those with the least
+/// time, of sentences the last. How many went is said under what is missing.
+pub fn limit(report: &mut WhoReport, limits: &Limits) {
     let names = report.interrupts.iter_mut().flat_map(|interrupt| &mut interrupt.raisers);
     names.flat_map(|raiser| raiser.kernel_stack.iter_mut().chain(&mut raiser.user_stack)).for_each(shorten);
-    let mut raisers = limits.raisers;
-    loop {
-        report.interrupts.iter_mut().for_each(|interrupt| keep_raisers(interrupt, raisers));
-        if raisers == 0 || interrupts_bytes(&report) <= limits.bytes {
-            break;
-        }
-        raisers /= 2;
+    let beyond = merge_beyond(&mut report.interrupts, limits.raisers);
+    let mut said = Vec::new();
+    let together = if report_bytes(report) > limits.bytes {
+        said = cut_lists(report, limits.bytes);
+        beyond + merge_rare(report, limits.bytes)
+    } else {
+        beyond
+    };
+    if together > 0 {
+        said.push(format!("{together} rare raisers are counted together, for lack of room"));
     }
-    keep_interrupts(&mut report, limits.bytes);
-    report
+    report.missing.extend(said);
 }
 
 fn shorten(frame: &mut String) {
@@ -49,30 +63,11 @@ fn shorten(frame: &mut String) {
     }
 }
 
-/// Whether a row is the sum of others already.
-fn is_sum(raiser: &Raiser) -> bool {
-    raiser.comm == "(other)" && raiser.tid == 0
-}
-
-fn keep_raisers(interrupt: &mut Interrupt, limit: usize) {
-    let (sums, mut kept): (Vec<Raiser>, Vec<Raiser>) =
-        std::mem::take(&mut interrupt.raisers).into_iter().partition(is_sum);
-    let beyond = kept.split_off(limit.min(kept.len()));
-    let count = sums.iter().chain(&beyond).fold(0u64, |sum, raiser| sum.saturating_add(raiser.count));
-    let certainty = sums.iter().chain(&beyond).map(|raiser| raiser.certainty).max();
-    if let Some(certainty) = certainty {
-        let sum = other(certainty, kept.len(), count);
-        let at = kept.partition_point(|raiser| raiser.count >= count);
-        kept.insert(at, sum);
-    }
-    interrupt.raisers = kept;
-}
-
-/// The row that stands for all raisers which are not told apart.
-pub(super) fn other(certainty: Certainty, told_apart: usize, count: u64) -> Raiser {
+/// The row that stands for raisers which are not told apart.
+pub(super) fn other(certainty: Certainty, count: u64) -> Raiser {
     Raiser {
         certainty,
-        function: format!("other raisers, beyond the {told_apart} that are told apart"),
+        function: TOGETHER.to_owned(),
         syscall: String::new(),
         comm: "(other)".to_owned(),
         pid: 0,
@@ -84,134 +79,142 @@ pub(super) fn other(certainty: Certainty, told_apart: usize, count: u64) -> Rais
     }
 }
 
-fn keep_interrupts(report: &mut WhoReport, bytes: usize) {
-    if interrupts_bytes(report) <= bytes {
-        return;
-    }
-    report.interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.total_ns));
-    let (mut used, mut kept) = (0, 0);
-    while let Some(interrupt) = report.interrupts.get(kept) {
-        used += interrupt_bytes(interrupt);
-        if used > bytes {
-            break;
+/// Whether a row is the sum of others already.
+fn is_sum(raiser: &Raiser) -> bool {
+    raiser.comm == "(other)" && raiser.tid == 0
+}
+
+/// Counts raisers of an interrupt together unless they are to stay; returns how many. Sums that were there are among
+/// them, and do not count.
+fn merge(interrupt: &mut Interrupt, mut stays: impl FnMut(&Raiser) -> bool) -> usize {
+    let mut sums: BTreeMap<Certainty, u64> = BTreeMap::new();
+    let mut merged = 0;
+    interrupt.raisers.retain(|raiser| {
+        let is_sum = is_sum(raiser);
+        let stays = !is_sum && stays(raiser);
+        if !stays {
+            let sum = sums.entry(raiser.certainty).or_default();
+            *sum = sum.saturating_add(raiser.count);
+            merged += usize::from(!is_sum);
         }
-        kept += 1;
-    }
-    let left_out = report.interrupts.split_off(kept);
-    let total_ns = left_out.iter().fold(0u64, |sum, interrupt| sum.saturating_add(interrupt.total_ns));
-    report.missing.push(format!(
-        "{} kinds of interrupts, {total_ns} ns together, because there are too many to tell",
-        left_out.len()
-    ));
-    report.interrupts.sort_by(|a, b| a.cpu.cmp(&b.cpu).then(b.total_ns.cmp(&a.total_ns)));
-}
-
-fn interrupts_bytes(report: &WhoReport) -> usize {
-    report.interrupts.iter().map(interrupt_bytes).sum()
-}
-
-fn interrupt_bytes(interrupt: &Interrupt) -> usize {
-    let detail: usize = interrupt.detail.iter().map(|text| text_bytes(text)).sum();
-    let advice = interrupt.advice.iter().flat_map(|row| [&row.rule, &row.remedy, &row.evidence, &row.source]);
-    let advice: usize = advice.map(|text| text_bytes(text) + 16).sum();
-    let raisers: usize = interrupt.raisers.iter().map(raiser_bytes).sum();
-    ROW_BYTES + text_bytes(&interrupt.cause.name) + text_bytes(&interrupt.handler) + detail + advice + raisers
-}
-
-fn raiser_bytes(raiser: &Raiser) -> usize {
-    let texts = [&raiser.function, &raiser.syscall, &raiser.comm, &raiser.wakee];
-    let stacks = raiser.kernel_stack.iter().chain(&raiser.user_stack);
-    ROW_BYTES + texts.into_iter().chain(stacks).map(|text| text_bytes(text)).sum::<usize>()
-}
-
-/// Bytes of a text as JSON, quotation marks and comma included.
-fn text_bytes(text: &str) -> usize {
-    let bytes = text.bytes().map(|byte| match byte {
-        b'"' | b'\\' => 2,
-        0..=0x1F => 6,
-        _ => 1,
+        stays
     });
-    3 + bytes.sum::<usize>()
+    interrupt.raisers.extend(sums.into_iter().map(|(certainty, count)| other(certainty, count)));
+    interrupt.raisers.sort_by_key(|raiser| Reverse(raiser.count));
+    merged
+}
+
+/// Keeps so many raisers of each interrupt, the most frequent.
+fn merge_beyond(interrupts: &mut [Interrupt], most: usize) -> usize {
+    let too_many =
+        |interrupt: &&mut Interrupt| interrupt.raisers.iter().filter(|raiser| !is_sum(raiser)).count() > most;
+    interrupts
+        .iter_mut()
+        .filter(too_many)
+        .map(|interrupt| {
+            interrupt.raisers.sort_by_key(|raiser| Reverse(raiser.count));
+            let mut room = most;
+            merge(interrupt, |_| {
+                let stays = room > 0;
+                room -= usize::from(stays);
+                stays
+            })
+        })
+        .sum()
+}
+
+/// Keeps the most frequent raisers of all interrupts for which the rest of the report leaves room.
+fn merge_rare(report: &mut WhoReport, bytes: usize) -> usize {
+    let rest = report_bytes(report) - raisers_bytes(report) + report.interrupts.iter().map(sums_bytes).sum::<usize>();
+    let room = bytes.saturating_sub(rest + SENTENCE_BYTES);
+    let all = report.interrupts.iter().flat_map(|interrupt| &interrupt.raisers).filter(|raiser| !is_sum(raiser));
+    let mut by_count: Vec<(Reverse<u64>, usize)> =
+        all.map(|raiser| (Reverse(raiser.count), raiser_bytes(raiser))).collect();
+    by_count.sort_unstable();
+    let kept = fitting(by_count.iter().map(|&(_, bytes)| bytes), room);
+    if kept == by_count.len() {
+        return 0;
+    }
+    // Of raisers that are as frequent as the last one with room, so many have room as were counted.
+    by_count.truncate(kept);
+    let least = by_count.last().map_or(u64::MAX, |&(Reverse(count), _)| count);
+    let mut as_frequent = by_count.iter().filter(|&&(Reverse(count), _)| count == least).count();
+    let mut stays = |raiser: &Raiser| {
+        let is_last = raiser.count == least && as_frequent > 0;
+        as_frequent -= usize::from(is_last);
+        raiser.count > least || is_last
+    };
+    report.interrupts.iter_mut().map(|interrupt| merge(interrupt, &mut stays)).sum()
+}
+
+/// Room for the rows that may come to stand for raisers of an interrupt: one for each certainty.
+fn sums_bytes(interrupt: &Interrupt) -> usize {
+    interrupt.raisers.len().min(3) * raiser_bytes(&other(Certainty::Certain, 0))
+}
+
+/// How many come first of which the sizes fit.
+fn fitting(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+    let mut used = 0usize;
+    sizes
+        .take_while(|size| {
+            used = used.saturating_add(*size);
+            used <= room
+        })
+        .count()
+}
+
+/// Shortens the lists that exceed their share. Half of the room is for raisers and their stacks, a quarter for interrupts;
+/// these also have what raisers leave of their half.
+fn cut_lists(report: &mut WhoReport, bytes: usize) -> Vec<String> {
+    let for_raisers = raisers_bytes(report).min(bytes / 2);
+    let total_ns = sum_ns(report);
+    let row_bytes = |interrupt: &Interrupt| interrupt_bytes(interrupt) + sums_bytes(interrupt);
+    let rows = keep_most(&mut report.interrupts, bytes / 4 * 3 - for_raisers, row_bytes, |row| row.total_ns);
+    let rows_ns = total_ns.saturating_sub(sum_ns(report));
+    let gaps = keep_most(&mut report.loop_gaps, bytes / 8, loop_gap_bytes, |gap| gap.duration_ns);
+    let loops = keep_most(&mut report.loops, bytes / 32, loop_bytes, |summary| summary.total_ns);
+    let notices = keep_most(&mut report.notices, bytes / 32, notice_bytes, |_| 0);
+    let sentences = keep_most(&mut report.missing, bytes / 32, |text| text_bytes(text), |_| 0);
+    let mut said = Vec::new();
+    if rows > 0 {
+        said.push(format!(
+            "{rows} kinds of interrupt, the cheapest, {rows_ns} ns together, are left out for lack of room"
+        ));
+    }
+    for (count, what) in [
+        (gaps, "gaps of polling loops, the shortest,"),
+        (loops, "polling loops"),
+        (notices, "notices about the watch"),
+        (sentences, "sentences about what is missing"),
+    ] {
+        if count > 0 {
+            said.push(format!("{count} {what} are left out for lack of room"));
+        }
+    }
+    said
+}
+
+fn sum_ns(report: &WhoReport) -> u64 {
+    report.interrupts.iter().fold(0, |sum, interrupt| sum.saturating_add(interrupt.total_ns))
+}
+
+/// Keeps those of a list that weigh most and fit, of equals the first ones, in their order; returns how many went.
+fn keep_most<T>(
+    list: &mut Vec<T>,
+    room: usize,
+    bytes_of: impl Fn(&T) -> usize,
+    weight_of: impl Fn(&T) -> u64,
+) -> usize {
+    let mut heaviest: Vec<usize> = (0..list.len()).collect();
+    heaviest.sort_by_key(|&at| Reverse(weight_of(&list[at])));
+    let kept = fitting(heaviest.iter().map(|&at| bytes_of(&list[at])), room);
+    let mut stays = vec![false; list.len()];
+    heaviest[..kept].iter().for_each(|&at| stays[at] = true);
+    let gone = list.len() - kept;
+    let mut stays = stays.into_iter();
+    list.retain(|_| stays.next().unwrap_or(false));
+    gone
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use surefoot_model::{Cause, CauseKind, CpuId};
-
-    fn raiser(count: u64) -> Raiser {
-        Raiser {
-            comm: "stats".into(),
-            tid: 7,
-            kernel_stack: vec!["k".repeat(100); 40],
-            user_stack: vec!["é".repeat(1_000); 40],
-            ..other(Certainty::Certain, 0, count)
-        }
-    }
-
-    fn report(interrupts: u64, raisers: u64) -> WhoReport {
-        let interrupt = |number| Interrupt {
-            cpu: CpuId(number as u32 % 4),
-            cause: Cause::new(CauseKind::TlbShootdown, format!("\u{1}{number}")),
-            handler: "h".into(),
-            count: raisers,
-            total_ns: 1_000 + number,
-            p50_ns: 1,
-            p99_ns: 1,
-            max_ns: 1,
-            share_of_lost_ppm: 1,
-            detail: vec!["d".into()],
-            raisers: (1..=raisers).rev().map(raiser).collect(),
-            unknown_raisers: 0,
-            advice: Vec::new(),
-        };
-        WhoReport { interrupts: (0..interrupts).map(interrupt).collect(), ..WhoReport::default() }
-    }
-
-    fn counts(report: &WhoReport) -> u64 {
-        report.interrupts.iter().flat_map(|interrupt| &interrupt.raisers).map(|raiser| raiser.count).sum()
-    }
-
-    #[test]
-    fn a_report_within_its_limits_stays_as_it_is() {
-        let mut small = report(2, 5);
-        small.interrupts.iter_mut().flat_map(|i| &mut i.raisers).for_each(|raiser| raiser.user_stack.clear());
-        assert_eq!(limited(small.clone(), &Limits::EVENT), small);
-    }
-
-    #[test]
-    fn raisers_beyond_the_limit_are_summed_up_and_no_count_is_lost() {
-        let mut large = report(2, 500);
-        large.interrupts[0].raisers.push(other(Certainty::Certain, 10_000, 77));
-        let limits = Limits { raisers: 20, bytes: usize::MAX };
-        let small = limited(large.clone(), &limits);
-        assert_eq!(counts(&small), counts(&large));
-        for interrupt in &small.interrupts {
-            assert_eq!(interrupt.raisers.len(), 21);
-            let sums = interrupt.raisers.iter().filter(|raiser| is_sum(raiser)).collect::<Vec<_>>();
-            assert_eq!(sums.len(), 1);
-            assert!(sums[0].function.contains("beyond the 20 "), "{}", sums[0].function);
-            assert!(interrupt.raisers.is_sorted_by(|a, b| a.count >= b.count));
-            let frame = &interrupt.raisers[1].user_stack[0];
-            assert_eq!(frame.chars().count(), FRAME_CHARS + 3);
-        }
-        assert_eq!(limited(small.clone(), &limits), small, "summing up twice changes nothing");
-    }
-
-    #[test]
-    fn whatever_comes_in_the_json_is_no_larger_than_was_said() {
-        for (interrupts, raisers) in [(3, 200), (60, 3), (10_000, 0)] {
-            let large = report(interrupts, raisers);
-            let small = limited(large.clone(), &Limits::EVENT);
-            let json_bytes = serde_json::to_vec(&small.interrupts).unwrap().len();
-            assert!(json_bytes <= Limits::EVENT.bytes, "{interrupts} x {raisers}: {json_bytes}");
-            assert!(json_bytes > Limits::EVENT.bytes / 5, "{interrupts} x {raisers}: {json_bytes} wastes room");
-            if small.interrupts.len() == large.interrupts.len() {
-                assert_eq!(counts(&small), counts(&large));
-            } else {
-                let missing = format!("{} kinds of interrupts", large.interrupts.len() - small.interrupts.len());
-                assert!(small.missing[0].starts_with(&missing), "{:?}", small.missing);
-            }
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 //! core that is not watched. The raiser pays for its stacks, never the watched core.
 //!
 //! [`run`] watches for a while and reports. Whoever has attached the ledger's programs already, as the collector has,
-//! uses [`Watch`] beside them: look often, ask for the report so far at any time.
+//! uses [`Watch`] beside them, with their tapes ([`crate::Traced`]): look often, ask for the report so far at any time.
 
 pub mod advice;
 pub mod calls;
@@ -22,13 +22,16 @@ mod timeline;
 mod unwind;
 mod unwinding;
 mod watch;
+mod weight;
 
-pub use limit::{Limits, limited};
+pub use limit::{Limits, limit};
 pub use timeline::{ARRIVALS_KEPT, SLICES_KEPT};
 pub use watch::Watch;
 
 use crate::Error;
+use crate::collect::attach::Patching;
 use crate::config::{LONGEST_RUN, checked_cores, keep_off};
+use crate::gap::tapes::Traced;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
@@ -58,7 +61,7 @@ pub struct WhoConfig {
 /// Watches and joins; calls `on_start` when the programs are attached and watching begins.
 ///
 /// # Errors
-/// [`Error::Core`] and [`Error::Option`] for a wish that cannot be met; [`Error::Probes`] where eBPF or BTF is not
+/// [`Error::Core`] and [`Error::Option`] for options that cannot be met; [`Error::Probes`] where eBPF or BTF is not
 /// to be had, because nothing less can name a raiser.
 pub fn run(
     root: &Root,
@@ -76,15 +79,24 @@ pub fn run(
     let cpus = checked_cores(&config.cpus, root)?;
     keep_off(&cpus, root);
     let workload = config.pid.map_or(Workload::None, |pid| Workload::Processes(vec![pid]));
-    let probes = Probes::attach(&Options { workload, ..Options::default() })?;
-    let mut watch = Watch::attach(root, &probes, &WhoConfig { cpus, ..config.clone() })?;
+    let tracefs = crate::tracepoints::tracefs();
+    let patching = Patching::begin(root);
+    let probes = Probes::attach(&Options { workload, tracefs, ..Options::default() })?;
+    let mut traced = Traced::new(root, probes, &cpus);
+    let mut watch = Watch::attach(root, &mut traced, &WhoConfig { cpus: cpus.clone(), ..config.clone() })?;
+    let attaching = patching.end(root, &cpus);
     // Saying something may wake a reader on a watched core: that is over before counting begins.
     on_start();
-    watch.start(&probes);
+    watch.start(&mut traced);
     let start = Instant::now();
     while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY.min(duration.saturating_sub(start.elapsed())));
-        watch.look(&probes);
+        watch.look(&mut traced);
     }
-    Ok(watch.finish(&probes))
+    let mut report = watch.finish(&mut traced);
+    let patching = Patching::begin(root);
+    drop(traced);
+    let parts = [attaching, report.cost.attach_interrupts, patching.end(root, &cpus)];
+    report.cost.attach_interrupts = parts.into_iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part?)));
+    Ok(report)
 }

@@ -1,7 +1,7 @@
 //! Names user stacks on a thread of their own: reading the symbols of a large program takes longer than the rings hold
 //! records, and who reads the rings must not wait for it.
 
-use super::stacks::Stacks;
+use super::stacks::UserStacks;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
@@ -35,9 +35,9 @@ impl Namer {
         let (answer, answers) = sync_channel::<Named>(2 * WAITING);
         let root = root.clone();
         let run = move || {
-            let stacks = Stacks::load(&root);
+            let stacks = UserStacks::new(&root);
             for request in asked {
-                let names = stacks.user(request.pid, &request.addresses, request.top);
+                let names = stacks.frames(request.pid, &request.addresses, request.top);
                 if answer.send((request.row, names)).is_err() {
                     return;
                 }

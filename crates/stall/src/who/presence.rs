@@ -3,11 +3,14 @@
 //! A core that goes offline takes its ledger along: the programs would book the whole absence under whatever ran last.
 //! So the ledger of a core is a sum of stretches during which it was there, and what it was not there for is told.
 
+use crate::collect::cost::Slots;
 use crate::ledger::names::Names;
 use crate::ledger::{self, Counters};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use surefoot_hostfs::tasks::TaskStat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{CoreLedger, CpuId, Histogram, Notice};
+use surefoot_model::{CoreLedger, CpuId, Histogram, Lost, Notice};
 use surefoot_probes::layout::{BUCKETS, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, Snapshot};
 
@@ -18,7 +21,7 @@ const ASK_EVERY_NS: u64 = 20_000_000;
 const NOTICES: usize = 100;
 
 /// The beginning of a stretch: a snapshot, and the durations of every cause so far.
-type Beginning = (Snapshot, Vec<[u32; BUCKETS]>);
+type Beginning = (Arc<Snapshot>, Vec<[u32; BUCKETS]>);
 
 #[derive(Default)]
 struct Core {
@@ -31,7 +34,7 @@ struct Core {
 pub(crate) struct Presence {
     root: Root,
     cores: BTreeMap<CpuId, Core>,
-    process: Option<(u32, String)>,
+    process: Option<(u32, Option<u64>)>,
     start_ns: u64,
     asked_ns: u64,
     notices: Vec<Notice>,
@@ -45,7 +48,7 @@ impl Presence {
             root: root.clone(),
             cores: cpus.iter().map(|&cpu| (cpu, Core::default())).collect(),
             // A number is given to another process after a while; the start time tells them apart.
-            process: pid.map(|pid| (pid, start_time(root, pid).unwrap_or_default())),
+            process: pid.map(|pid| (pid, start_time(root, pid))),
             start_ns: 0,
             asked_ns: 0,
             notices: Vec::new(),
@@ -54,11 +57,12 @@ impl Presence {
         }
     }
 
-    /// Begins now.
-    pub(crate) fn start(&mut self, probes: &Probes, now_ns: u64) {
+    /// Begins now, with these slots.
+    pub(crate) fn start(&mut self, probes: &Probes, slots: &Slots, now_ns: u64) {
         self.start_ns = now_ns;
         for (&cpu, core) in &mut self.cores {
-            *core = Core { since: beginning(probes, cpu), ..Core::default() };
+            let since = slots.get(&cpu).map(|slot| beginning(probes, cpu, Arc::clone(slot)));
+            *core = Core { since, ..Core::default() };
         }
     }
 
@@ -84,13 +88,13 @@ impl Presence {
                 }
                 Some(since_ns) if is_online => {
                     core.offline_ns = None;
-                    core.since = beginning(probes, cpu);
+                    core.since = beginning_now(probes, cpu);
                     let (length, at) = (seconds(now_ns - since_ns), self.since_start(since_ns));
                     let text = format!("core {cpu} was offline for {length}, from {at} after the start; it is back");
                     self.notice(now_ns, text);
                 }
                 None if core.since.is_none() => {
-                    core.since = beginning(probes, cpu);
+                    core.since = beginning_now(probes, cpu);
                     if core.since.is_some() {
                         let at = self.since_start(now_ns);
                         self.notice(now_ns, format!("core {cpu} could be read only from {at} after the start on"));
@@ -103,7 +107,7 @@ impl Presence {
 
     fn look_at_process(&mut self, now_ns: u64) {
         let Some((pid, start)) = &self.process else { return };
-        if start_time(&self.root, *pid).as_ref() == Some(start) {
+        if start.is_some() && start_time(&self.root, *pid) == *start {
             return;
         }
         let text = format!("process {pid} ended after {}; the watch went on without it", self.since_start(now_ns));
@@ -139,24 +143,19 @@ impl Presence {
         new
     }
 
-    /// What the programs had booked under a cause when the present stretch of the core began.
-    pub(crate) fn first_totals(&self, cpu: CpuId, number: usize) -> Option<&CauseTotals> {
-        let (snapshot, _) = self.cores.get(&cpu)?.since.as_ref()?;
-        snapshot.slot.causes.get(number)
-    }
-
-    /// The ledger of a core over all stretches in which it was there, and its newest snapshot; or a sentence that says
-    /// why there is none.
+    /// The ledger of a core over all stretches in which it was there, up to its snapshot among these; or a sentence that
+    /// says why there is none.
     pub(crate) fn ledger(
         &self,
         probes: &Probes,
+        slots: &Slots,
         names: &Names,
         cpu: CpuId,
-    ) -> Result<(CoreLedger, Option<Snapshot>), String> {
+    ) -> Result<(CoreLedger, Option<Arc<Snapshot>>), String> {
         let nothing =
             || format!("core {cpu}: its counters could not be read consistently, so nothing is said about it");
         let core = self.cores.get(&cpu).ok_or_else(nothing)?;
-        let later = core.since.as_ref().and_then(|_| probes.snapshot(cpu));
+        let later = core.since.as_ref().and_then(|_| slots.get(&cpu)).cloned();
         let mut sum = core.done.clone();
         if let (Some(since), Some(later)) = (&core.since, &later) {
             add(&mut sum, stretch(probes, names, cpu, since, later));
@@ -174,9 +173,12 @@ impl Core {
     }
 }
 
-fn beginning(probes: &Probes, cpu: CpuId) -> Option<Beginning> {
-    let histograms = (0..CAUSES).map(|number| probes.histogram(cpu, number)).collect();
-    Some((probes.snapshot(cpu)?, histograms))
+fn beginning(probes: &Probes, cpu: CpuId, snapshot: Arc<Snapshot>) -> Beginning {
+    (snapshot, (0..CAUSES).map(|number| probes.histogram(cpu, number)).collect())
+}
+
+fn beginning_now(probes: &Probes, cpu: CpuId) -> Option<Beginning> {
+    Some(beginning(probes, cpu, Arc::new(probes.snapshot(cpu)?)))
 }
 
 fn stretch(probes: &Probes, names: &Names, cpu: CpuId, since: &Beginning, later: &Snapshot) -> CoreLedger {
@@ -190,7 +192,7 @@ fn stretch(probes: &Probes, names: &Names, cpu: CpuId, since: &Beginning, later:
         histogram
     };
     let name = |number: usize, totals: &CauseTotals| names.cause(number, totals);
-    ledger::core_ledger(cpu, (earlier, later), &Counters::default(), &[], name, durations)
+    ledger::core_ledger(cpu, earlier, (earlier, later), &Counters::default(), &[], name, durations)
 }
 
 /// Adds a stretch to the sum of those before.
@@ -199,38 +201,17 @@ fn add(sum: &mut Option<CoreLedger>, more: CoreLedger) {
         *sum = Some(more);
         return;
     };
-    sum.wall_ns += more.wall_ns;
-    sum.idle_ns += more.idle_ns;
-    sum.user_ns += more.user_ns;
-    sum.kernel_ns += more.kernel_ns;
-    sum.unexplained_ns += more.unexplained_ns;
-    for lost in more.lost {
-        match sum.lost.iter_mut().find(|known| known.cause == lost.cause) {
-            Some(known) => {
-                known.count += lost.count;
-                known.total_ns += lost.total_ns;
-                known.while_idle_ns += lost.while_idle_ns;
-                known.max_ns = known.max_ns.max(lost.max_ns);
-                known.histogram.merge(&lost.histogram);
-            }
-            None => sum.lost.push(lost),
-        }
-    }
-    sum.lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+    sum.add_times(&more);
+    sum.lost = Lost::by_cause(sum.lost.iter().chain(&more.lost));
 }
 
 fn seconds(ns: u64) -> String {
     format!("{:.1} s", ns as f64 / 1e9)
 }
 
-/// When a process was started, in the kernel's own unit (field 22 of /proc/PID/stat); `None` once it has ended, also
-/// when nobody has collected its exit code yet.
-fn start_time(root: &Root, pid: u32) -> Option<String> {
-    let stat = root.read(root.proc(format!("{pid}/stat"))).ok()?;
-    // The name may hold spaces and parentheses, so the fields are counted from the last closing one.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let has_ended = matches!(fields.next()?, "Z" | "X");
-    let start = fields.nth(18)?.to_owned();
-    (!has_ended).then_some(start)
+/// When a process was started, clock ticks since boot; `None` once it has ended, also when nobody has collected its exit
+/// code yet.
+fn start_time(root: &Root, pid: u32) -> Option<u64> {
+    let text = root.read_again(root.proc(format!("{pid}/stat"))).ok()?;
+    TaskStat::parse(&text).filter(|stat| !stat.has_ended()).map(|stat| stat.start_ticks)
 }

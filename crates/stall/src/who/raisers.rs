@@ -1,7 +1,7 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
 use super::naming::Namer;
-use super::stacks::Stacks;
+use super::stacks::{KernelStacks, UserStacks};
 use super::system_calls;
 use crate::ledger::names::printable;
 use std::collections::{BTreeMap, HashMap};
@@ -33,12 +33,16 @@ pub(crate) struct RaiserTable {
     others: BTreeMap<(CpuId, Cause), u64>,
     unknown: BTreeMap<(CpuId, Cause), u64>,
     namer: Option<Namer>,
+    /// Names user stacks at once, where no thread can be had for it.
+    at_once: Option<UserStacks>,
 }
 
 impl RaiserTable {
     /// A table whose user stacks are named by another thread; [`Self::take_names`] brings the names in.
     pub(crate) fn named_aside(root: &Root) -> Self {
-        RaiserTable { namer: Namer::start(root), ..RaiserTable::default() }
+        let namer = Namer::start(root);
+        let at_once = namer.is_none().then(|| UserStacks::new(root));
+        RaiserTable { namer, at_once, ..RaiserTable::default() }
     }
 
     /// Takes over the names that have been found; waits for those that are missing, but no longer than `patience`.
@@ -52,7 +56,7 @@ impl RaiserTable {
     /// there are too many to tell it apart.
     pub(crate) fn count(
         &mut self,
-        stacks: &Stacks,
+        stacks: &KernelStacks,
         (cpu, cause): (CpuId, Cause),
         certainty: Certainty,
         function: String,
@@ -86,13 +90,20 @@ impl RaiserTable {
             tid,
             wakee: printable(&raised.wakee),
             count: 1,
-            kernel_stack: stacks.kernel(&raised.kernel_stack),
-            user_stack: match &mut self.namer {
-                Some(namer) => namer.ask(self.rows.len() as u32, raised.pid, &raised.user_stack, raised.user_top),
-                None => stacks.user(raised.pid, &raised.user_stack, raised.user_top),
-            },
+            kernel_stack: stacks.frames(&raised.kernel_stack),
+            user_stack: self.user_frames(raised),
         };
         Some(self.add(key, raiser))
+    }
+
+    /// The frames of a new row's user stack, or what is shown until they are there.
+    fn user_frames(&mut self, raised: &Raised) -> Vec<String> {
+        let Raised { pid, user_stack, user_top, .. } = raised;
+        match (&mut self.namer, &self.at_once) {
+            (Some(namer), _) => namer.ask(self.rows.len() as u32, *pid, user_stack, *user_top),
+            (None, Some(stacks)) => stacks.frames(*pid, user_stack, *user_top),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn add(&mut self, key: Key, raiser: Raiser) -> u32 {
@@ -102,12 +113,13 @@ impl RaiserTable {
         row
     }
 
-    /// Counts an arrival that was raised on its own core, in a context without a stack. Returns as [`Self::count`] does.
+    /// Counts an arrival that was raised on its own core, in a context without a stack. The thread is asked for its name
+    /// once: to ask at each arrival would open a file each time. Returns as [`Self::count`] does.
     pub(crate) fn count_context(
         &mut self,
         place: (CpuId, Cause),
         context: String,
-        comm: String,
+        comm: impl FnOnce() -> String,
         tid: u32,
     ) -> Option<u32> {
         let key = Key {
@@ -131,7 +143,7 @@ impl RaiserTable {
             certainty: Certainty::Certain,
             function: key.function.clone(),
             syscall: String::new(),
-            comm,
+            comm: comm(),
             pid: 0,
             tid,
             wakee: String::new(),
@@ -162,7 +174,7 @@ impl RaiserTable {
             .collect();
         let place = (cpu, cause.clone());
         if let Some(&count) = self.others.get(&place) {
-            raisers.push(super::limit::other(Certainty::Certain, DISTINCT, count));
+            raisers.push(super::limit::other(Certainty::Certain, count));
         }
         raisers.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.comm, a.tid).cmp(&(&b.comm, b.tid))));
         (raisers, self.unknown.get(&place).copied().unwrap_or(0))
@@ -172,6 +184,7 @@ impl RaiserTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel_names::KernelNames;
     use surefoot_model::CauseKind;
     use surefoot_probes::RaisedKind;
     use surefoot_testkit::HostTree;
@@ -199,8 +212,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_raisers_are_told_apart_and_the_rest_is_counted() {
-        let tree = HostTree::new();
-        let stacks = Stacks::load(&Root::at(tree.path()));
+        let stacks = KernelStacks(KernelNames::load(&Root::at(HostTree::new().path())));
         let mut table = RaiserTable::default();
         let place = || (CpuId(1), Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"));
         for tid in 0..DISTINCT as u32 + 7 {
@@ -219,8 +231,7 @@ mod tests {
 
     #[test]
     fn in_an_interrupt_the_bystander_is_neither_shown_nor_told_apart() {
-        let tree = HostTree::new();
-        let stacks = Stacks::load(&Root::at(tree.path()));
+        let stacks = KernelStacks(KernelNames::load(&Root::at(HostTree::new().path())));
         let mut table = RaiserTable::default();
         let place = || (CpuId(1), Cause::new(CauseKind::CallFunction, "f"));
         for tid in [5, 6] {

@@ -2,6 +2,8 @@
 
 use super::watch::Watch;
 use super::{advice, lines};
+use crate::collect::cost::read_slots;
+use crate::gap::tapes::Traced;
 use crate::ledger::names::Names;
 use std::time::Duration;
 use surefoot_hostfs::interrupts::Interrupts;
@@ -12,7 +14,8 @@ use surefoot_probes::{Probes, RaiserCounts, Snapshot};
 impl Watch {
     /// What was found from the start to `end_ns`, which is now. Waits up to `patience` for the names of stacks; what
     /// happens meanwhile is no part of it.
-    pub(super) fn report(&mut self, probes: &Probes, end_ns: u64, patience: Duration) -> WhoReport {
+    pub(super) fn report(&mut self, traced: &mut Traced, end_ns: u64, patience: Duration) -> WhoReport {
+        let slots = read_slots(&traced.probes);
         let counts = counts_since(self.raisers.counts(), self.counts_before);
         let mut report = WhoReport {
             start_ns: self.start_ns,
@@ -25,24 +28,25 @@ impl Watch {
             records_dropped: counts.dropped + counts.missed,
             records_unmatched: self.joiner.forgotten(),
             marks_lost: self.lost_marks,
-            cost: self.cost.clone().since(Some(probes), &self.cpus, &self.root),
+            cost: self.cost.clone().since(Some((&traced.probes, &slots)), &self.cpus, &self.root),
             missing: self.raisers.missing().to_vec(),
             notices: self.presence.notices(end_ns),
             ..WhoReport::default()
         };
-        report.missing.extend(self.stacks.missing().map(|missing| missing.why.clone()));
+        report.missing.extend(self.stacks.0.missing().map(|missing| missing.why.clone()));
         report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound()));
         if let Ok(interrupts) = Interrupts::read(&self.root) {
             self.names.learn(&interrupts);
+            traced.tapes.learn(&interrupts);
         }
-        let read = |&cpu: &CpuId| (cpu, self.presence.ledger(probes, &self.names, cpu));
+        let read = |&cpu: &CpuId| (cpu, self.presence.ledger(&traced.probes, &slots, &self.names, cpu));
         let ledgers: Vec<_> = self.cpus.iter().map(read).collect();
         self.table.take_names(patience);
         for (cpu, ledger) in ledgers {
             match ledger {
                 Ok((core, later)) => {
                     let lost_ns = core.lost_ns();
-                    let interrupts = core.lost.iter().map(|lost| self.interrupt(cpu, lost, lost_ns, later.as_ref()));
+                    let interrupts = core.lost.iter().map(|lost| self.interrupt(cpu, lost, lost_ns, later.as_deref()));
                     report.interrupts.extend(interrupts);
                 }
                 Err(why) => report.missing.push(why),
@@ -53,7 +57,7 @@ impl Watch {
 
     fn interrupt(&self, cpu: CpuId, lost: &Lost, lost_ns: u64, later: Option<&Snapshot>) -> Interrupt {
         let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause);
-        let quantile = |share| lost.histogram.quantile_ns(share).min(lost.max_ns);
+        let quantile = |share| lost.quantile_ns(share).unwrap_or(0);
         let mut interrupt = Interrupt {
             cpu,
             cause: lost.cause.clone(),

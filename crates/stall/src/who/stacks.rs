@@ -1,37 +1,40 @@
 //! Addresses to names: the kernel's from /proc/kallsyms, a process's from its files while it lives.
 
+use crate::kernel_names::KernelNames;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use surefoot_hostfs::{Root, Unsupported, symbols::Symbols};
+use surefoot_hostfs::Root;
 
-/// Names addresses. Files are read once and kept by the symbolizer.
-pub(crate) struct Stacks {
-    root: Root,
-    kernel: Result<Symbols, Unsupported>,
-    user: Symbolizer,
+/// Names the addresses of kernel stacks.
+pub(crate) struct KernelStacks(pub(crate) KernelNames);
+
+impl KernelStacks {
+    /// A kernel function's name, or its address.
+    pub(crate) fn name(&self, address: u64) -> String {
+        self.0.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+    }
+
+    /// The frames of a stack, innermost first.
+    pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<String> {
+        let names = addresses.iter().map(|&address| self.name(address));
+        names.skip_while(|name| is_of_the_probe(name)).collect()
+    }
 }
 
-impl Stacks {
-    /// Reads the kernel's symbols.
-    pub(crate) fn load(root: &Root) -> Self {
-        Stacks { root: root.clone(), kernel: Symbols::load(root), user: Symbolizer::new() }
-    }
+/// Names the addresses of processes' stacks. Files are read once and kept by the symbolizer.
+pub(crate) struct UserStacks {
+    root: Root,
+    symbolizer: Symbolizer,
+}
 
-    /// A kernel function's name, or its address.
-    pub(crate) fn kernel_name(&self, address: u64) -> String {
-        let name = self.kernel.as_ref().ok().and_then(|symbols| symbols.name(address));
-        name.map_or_else(|| format!("{address:#x}"), str::to_owned)
-    }
-
-    /// The frames of a kernel stack, innermost first.
-    pub(crate) fn kernel(&self, addresses: &[u64]) -> Vec<String> {
-        let names = addresses.iter().map(|&address| self.kernel_name(address));
-        names.skip_while(|name| is_of_the_probe(name)).collect()
+impl UserStacks {
+    pub(crate) fn new(root: &Root) -> Self {
+        UserStacks { root: root.clone(), symbolizer: Symbolizer::new() }
     }
 
     /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its
     /// address and the reason: a stripped or deleted file, code made at run time, a process gone.
-    pub(crate) fn user(&self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
+    pub(crate) fn frames(&self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
         if addresses.is_empty() {
             return Vec::new();
         }
@@ -49,7 +52,7 @@ impl Stacks {
             return None;
         }
         let source = Source::Process(Process::new(pid.into()));
-        match self.user.symbolize_single(&source, Input::AbsAddr(top)).ok()? {
+        match self.symbolizer.symbolize_single(&source, Input::AbsAddr(top)).ok()? {
             Symbolized::Sym(symbol) => Some(symbol.name.to_string()),
             Symbolized::Unknown(_) => None,
         }
@@ -61,12 +64,12 @@ impl Stacks {
         let source = Source::Process(Process::new(pid.into()));
         let calls: Vec<u64> =
             addresses.iter().enumerate().map(|(depth, address)| address.saturating_sub(u64::from(depth > 0))).collect();
-        if let Ok(symbols) = self.user.symbolize(&source, Input::AbsAddr(&calls)) {
+        if let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(&calls)) {
             return symbols.iter().zip(addresses).flat_map(|(symbol, &address)| frames(symbol, address)).collect();
         }
         // One file that cannot be read must not cost the other frames their names.
         let one_by_one =
-            |(&call, &address): (&u64, &u64)| match self.user.symbolize_single(&source, Input::AbsAddr(call)) {
+            |(&call, &address): (&u64, &u64)| match self.symbolizer.symbolize_single(&source, Input::AbsAddr(call)) {
                 Ok(symbol) => frames(&symbol, address),
                 Err(_) if self.root.proc(pid.to_string()).exists() => {
                     vec![format!("{address:#x} (its file cannot be read)")]
@@ -74,11 +77,6 @@ impl Stacks {
                 Err(_) => vec![format!("{address:#x} (the process is gone)")],
             };
         calls.iter().zip(addresses).flat_map(one_by_one).collect()
-    }
-
-    /// Why kernel functions have no names, if they have none.
-    pub(crate) fn missing(&self) -> Option<&Unsupported> {
-        self.kernel.as_ref().err()
     }
 }
 
@@ -110,28 +108,28 @@ mod tests {
         let text = "ffffffff81000000 T bpf_trace_run3\nffffffff81001000 T __traceiter_csd_queue_cpu\n\
                     ffffffff81002000 T flush_tlb_mm_range\nffffffff81003000 T bpf_trace_run1\n";
         let tree = HostTree::new().file("proc/kallsyms", text);
-        let stacks = Stacks::load(&Root::at(tree.path()));
+        let stacks = KernelStacks(KernelNames::load(&Root::at(tree.path())));
         let base = 0xffff_ffff_8100_0010;
         assert_eq!(
-            stacks.kernel(&[base, base + 0x1000, base + 0x2000, base + 0x3000]),
+            stacks.frames(&[base, base + 0x1000, base + 0x2000, base + 0x3000]),
             ["flush_tlb_mm_range", "bpf_trace_run1"]
         );
-        assert_eq!(stacks.kernel_name(0x10), "0x10");
+        assert_eq!(stacks.name(0x10), "0x10");
     }
 
     #[test]
     fn frames_of_this_process_have_names_and_those_of_a_dead_one_say_why_not() {
         let tree = HostTree::new();
-        let stacks = Stacks::load(&Root::at(tree.path()));
+        let stacks = UserStacks::new(&Root::at(tree.path()));
         let own = frames_of_the_probe_test_marker as *const () as u64;
-        let frames = stacks.user(std::process::id(), &[own, 0x10], 0);
+        let frames = stacks.frames(std::process::id(), &[own, 0x10], 0);
         assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
         assert!(frames[1].starts_with("0x10 ("), "{frames:?}");
-        let with_caller = stacks.user(std::process::id(), &[0x10, 0x20], own);
+        let with_caller = stacks.frames(std::process::id(), &[0x10, 0x20], own);
         assert!(with_caller[1].contains("frames_of_the_probe_test_marker"), "{with_caller:?}");
-        assert_eq!(stacks.user(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");
-        assert_eq!(stacks.user(u32::MAX - 7, &[0x10], 0), ["0x10 (the process is gone)"]);
-        assert!(stacks.user(1, &[], 0x10).is_empty());
+        assert_eq!(stacks.frames(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");
+        assert_eq!(stacks.frames(u32::MAX - 7, &[0x10], 0), ["0x10 (the process is gone)"]);
+        assert!(stacks.frames(1, &[], 0x10).is_empty());
     }
 
     #[inline(never)]

@@ -1,49 +1,50 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
+use super::WhoConfig;
 use super::calls::Depths;
 use super::joiner::{Arrival, Joiner};
+use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
 use super::presence::Presence;
 use super::raisers::RaiserTable;
 use super::report;
-use super::stacks::Stacks;
+use super::stacks::KernelStacks;
 use super::timeline::Recorder;
 use super::unwinding::Unwinding;
-use super::{WhoConfig, limit};
 use crate::Error;
-use crate::collect::cost::OwnCost;
+use crate::collect::attach::Patching;
+use crate::collect::cost::{OwnCost, read_slots};
+use crate::gap::tapes::Traced;
 use crate::ledger::names::{Names, printable};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
-use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, KEY_FUNCTION, SOFTIRQS, Turn};
+use surefoot_probes::layout::{CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, Turn};
 use surefoot_probes::{Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
 
 /// How long the end of a watch waits for the names of stacks.
 const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Number of the reschedule vector among the causes.
-const RESCHEDULE: u16 = 4;
-
 /// What later kernels name as the callback of every call interrupt: it tells nothing of the called function.
 const RUNS_THE_QUEUE: &str = "generic_smp_call_function_single_interrupt";
 
 /// Names who interrupts the chosen cores, for as long as it lives. All methods take the ledger's programs that it was
-/// attached beside.
+/// attached beside, with their tapes; those of its cores are read by it alone.
 pub struct Watch {
     pub(super) root: Root,
     pub(super) cpus: Vec<CpuId>,
     pub(super) raisers: Raisers,
     pub(super) names: Names,
-    pub(super) stacks: Stacks,
+    pub(super) stacks: KernelStacks,
     pub(super) unwinding: Unwinding<(Place, Certainty, String)>,
     pub(super) joiner: Joiner,
     pub(super) table: RaiserTable,
     pub(super) presence: Presence,
     next_mark: HashMap<CpuId, u64>,
-    next_turn: HashMap<CpuId, u64>,
     depths: Depths,
+    /// Names of contexts in which softirqs were raised.
+    contexts: HashMap<(CpuId, usize), Cause>,
     pub(super) ticks: BTreeMap<(CpuId, u32), u64>,
     pub(super) joined: (u64, u64),
     pub(super) lost_marks: u64,
@@ -67,8 +68,8 @@ impl Watch {
     ///
     /// # Errors
     /// [`Error::Probes`] where BTF is not to be had.
-    pub fn attach(root: &Root, probes: &Probes, config: &WhoConfig) -> Result<Self, Error> {
-        Self::attach_without(root, probes, config, Vec::new())
+    pub fn attach(root: &Root, traced: &mut Traced, config: &WhoConfig) -> Result<Self, Error> {
+        Self::attach_without(root, traced, config, Vec::new())
     }
 
     /// As [`Watch::attach`], taking these tracepoints for absent: what other kernels leave of the answer.
@@ -77,12 +78,12 @@ impl Watch {
     /// As [`Watch::attach`].
     pub fn attach_without(
         root: &Root,
-        probes: &Probes,
+        traced: &mut Traced,
         config: &WhoConfig,
         hidden_tracepoints: Vec<String>,
     ) -> Result<Self, Error> {
         let raisers = Raisers::attach(
-            probes,
+            &traced.probes,
             &RaiserOptions {
                 cpus: config.cpus.clone(),
                 kernel_stacks: config.kernel_stacks,
@@ -92,66 +93,75 @@ impl Watch {
                 ..RaiserOptions::default()
             },
         )?;
+        let kernel = traced.tapes.names().kernel().clone();
         let mut watch = Watch {
             root: root.clone(),
             cpus: config.cpus.clone(),
             counts_before: raisers.counts(),
             joiner: Joiner::new(raisers.calls()),
             raisers,
-            names: Names::load(root),
-            stacks: Stacks::load(root),
+            names: Names::load(root, kernel.clone()),
+            stacks: KernelStacks(kernel),
             unwinding: Unwinding::start(root),
             table: RaiserTable::named_aside(root),
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
-            next_turn: HashMap::new(),
             depths: Depths::default(),
+            contexts: HashMap::new(),
             ticks: BTreeMap::new(),
             joined: (0, 0),
             lost_marks: 0,
             cost: OwnCost::default(),
             start_ns: 0,
             timeline: config.timeline.then(Recorder::default),
-            loops: Loops::open(root, probes, &config.cpus, surefoot_inloop::directory()),
+            loops: Loops::open(root, traced, &config.cpus, surefoot_inloop::directory()),
         };
-        watch.start(probes);
+        watch.start(traced);
         Ok(watch)
     }
 
+    /// The cores.
+    pub fn cpus(&self) -> &[CpuId] {
+        &self.cpus
+    }
+
     /// Begins now: what attaching, or anything since, has raised does not count. To be called before the first look.
-    pub fn start(&mut self, probes: &Probes) {
+    pub fn start(&mut self, traced: &mut Traced) {
         let _ = self.raisers.take();
         self.start_ns = clock::monotonic_ns();
-        self.presence.start(probes, self.start_ns);
+        traced.tapes.read(&traced.probes, &self.cpus);
+        let slots = read_slots(&traced.probes);
+        self.presence.start(&traced.probes, &slots, self.start_ns);
         self.loops.start(self.start_ns);
         for &cpu in &self.cpus {
             self.next_mark.insert(cpu, self.raisers.marks_end(cpu));
-            self.next_turn.insert(cpu, probes.tape_end(cpu));
         }
-        self.cost = OwnCost::start(Some(probes), &self.cpus);
+        self.cost = OwnCost::start(Some((&traced.probes, &slots)), &self.cpus);
         self.counts_before = self.raisers.counts();
     }
 
     /// Takes what has happened since the last look; to be called every [`super::LOOK_EVERY`] or so, because the rings
     /// hold no more than a few thousand marks. What they could not hold is counted in the report.
-    pub fn look(&mut self, probes: &Probes) {
+    pub fn look(&mut self, traced: &mut Traced) {
         // Gaps before all else, so that whatever lies in them is among what is read next.
-        self.loops.poll(probes);
-        let mut arrived: Vec<(CpuId, Vec<Mark>, Vec<Turn>)> = Vec::new();
-        // Marks first and records second, so that the record of every mark that was read is there.
+        self.loops.poll(traced);
+        // Marks before records, so that the record of every mark that was read is there.
+        let mut arrived: Vec<(CpuId, Vec<Mark>)> = Vec::new();
         for &cpu in &self.cpus {
-            let (mut marks, mut turns) = (Vec::new(), Vec::new());
+            let mut marks = Vec::new();
             let next = self.next_mark.entry(cpu).or_default();
             let (end, lost) = self.raisers.read_marks(cpu, *next, &mut marks);
             *next = end;
             self.lost_marks += lost;
-            let next = self.next_turn.entry(cpu).or_default();
-            let (end, lost) = probes.read_tape(cpu, *next, &mut turns);
-            *next = end;
-            if let Some(timeline) = &mut self.timeline {
-                timeline.turns(cpu, &turns, lost, |number| report::cause_of(&self.names, probes, cpu, number));
+            arrived.push((cpu, marks));
+        }
+        traced.tapes.read(&traced.probes, &self.cpus);
+        let Traced { probes, tapes } = &*traced;
+        if let Some(timeline) = &mut self.timeline {
+            for &cpu in &self.cpus {
+                let (turns, lost) = tapes.fresh(cpu);
+                timeline.turns(cpu, turns, lost, |number| report::cause_of(&self.names, probes, cpu, number));
             }
-            arrived.push((cpu, marks, turns));
         }
         for raised in self.raisers.take() {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
@@ -159,33 +169,34 @@ impl Watch {
                 self.count(probes, cpu, at_ns, arrival);
             }
         }
-        for (cpu, marks, turns) in arrived {
-            self.count_calls(probes, cpu, &marks, &turns);
+        for (cpu, marks) in arrived {
+            let (turns, _) = tapes.fresh(cpu);
+            self.count_calls(probes, cpu, &marks, turns);
             for mark in &marks {
                 if let Some(arrival) = self.joiner.mark(cpu, mark) {
                     self.count(probes, cpu, mark.at_ns, arrival);
                 }
             }
-            for turn in &turns {
-                let has_arrived = self.depths.arrives(cpu, turn) && turn.cause == RESCHEDULE;
+            for turn in turns {
+                let has_arrived = self.depths.arrives(cpu, turn) && usize::from(turn.cause) == CAUSE_RESCHEDULE;
                 if has_arrived {
                     let arrival = self.joiner.reschedule(cpu, turn.at_ns);
                     self.count(probes, cpu, turn.at_ns, arrival);
                 }
             }
         }
-        self.loops.join(probes);
+        self.loops.join(traced);
         self.take_unwound(Duration::ZERO);
         self.table.take_names(Duration::ZERO);
-        self.presence.look(probes, &self.names, clock::monotonic_ns());
+        self.presence.look(&traced.probes, &self.names, clock::monotonic_ns());
     }
 
     /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event
-    /// ([`limit::Limits::EVENT`]).
-    pub fn report_so_far(&mut self, probes: &Probes) -> WhoReport {
-        let mut found =
-            limit::limited(self.report(probes, clock::monotonic_ns(), Duration::ZERO), &limit::Limits::EVENT);
+    /// ([`Limits::EVENT`]).
+    pub fn report_so_far(&mut self, traced: &mut Traced) -> WhoReport {
+        let mut found = self.report(traced, clock::monotonic_ns(), Duration::ZERO);
         self.loops.report(&mut found, GAPS_IN_EVENT);
+        limit(&mut found, &Limits::EVENT);
         found
     }
 
@@ -195,17 +206,21 @@ impl Watch {
     }
 
     /// Looks a last time and reports, timeline included where it was asked for. Small enough for a recording
-    /// ([`limit::Limits::RECORDING`]), the timeline aside.
-    pub fn finish(mut self, probes: &Probes) -> WhoReport {
+    /// ([`Limits::RECORDING`]), the timeline aside.
+    pub fn finish(mut self, traced: &mut Traced) -> WhoReport {
         self.loops.last_poll_follows();
-        self.look(probes);
+        self.look(traced);
         let end_ns = clock::monotonic_ns();
         self.take_unwound(NAMING_PATIENCE);
         for (raised, arrival) in self.unwinding.give_up() {
             self.count_known(arrival, &raised);
         }
-        let mut found = limit::limited(self.report(probes, end_ns, NAMING_PATIENCE), &limit::Limits::RECORDING);
+        let mut found = self.report(traced, end_ns, NAMING_PATIENCE);
         self.loops.report(&mut found, GAPS_LISTED);
+        limit(&mut found, &Limits::RECORDING);
+        let detaching = Patching::begin(&self.root);
+        drop(self.raisers);
+        found.cost.attach_interrupts = detaching.end(&self.root, &self.cpus);
         let (timeline, table) = (self.timeline, self.table);
         found.timeline = timeline.map(|timeline| timeline.finish(end_ns, table.all()));
         found
@@ -232,11 +247,11 @@ impl Watch {
                 let cause = self.names.function_cause(function);
                 self.joined.1 += 1;
                 self.joined.0 += u64::from(raiser.is_some());
-                self.count_raiser(place(cause), certainty, self.stacks.kernel_name(function), raiser);
+                self.count_raiser(place(cause), certainty, self.stacks.name(function), raiser);
             }
             Arrival::Call { vector, function, is_shootdown, raiser, .. } => {
                 let cause = self.names.cause(usize::from(vector), &Default::default());
-                let function = match self.stacks.kernel_name(function) {
+                let function = match self.stacks.name(function) {
                     _ if is_shootdown => "flush_tlb_func".to_owned(),
                     name if function == 0 || name == RUNS_THE_QUEUE => String::new(),
                     name => name,
@@ -246,11 +261,11 @@ impl Watch {
             }
             Arrival::Timer { callback, raiser } => {
                 let place = place(Cause::new(CauseKind::Timer, "local_timer"));
-                let callback = self.stacks.kernel_name(callback);
+                let callback = self.stacks.name(callback);
                 match raiser {
                     Some(_) => self.count_raiser(place, certainty, callback, raiser),
                     // The tick and other periodic timers start themselves again from their callback.
-                    None => self.count_context(place, callback, "(periodic, or armed before)".to_owned(), 0),
+                    None => self.count_context(place, callback, || "(periodic, or armed before)".to_owned(), 0),
                 }
             }
             Arrival::Reschedule { raiser } => {
@@ -265,7 +280,7 @@ impl Watch {
             Arrival::Thread { raiser } => {
                 let is_work = raiser.kind == RaisedKind::Work;
                 let name = if is_work { "kworker".to_owned() } else { thread_family(&printable(&raiser.wakee)) };
-                let function = if is_work { self.stacks.kernel_name(raiser.function) } else { "wake-up".to_owned() };
+                let function = if is_work { self.stacks.name(raiser.function) } else { "wake-up".to_owned() };
                 let cause = Cause::new(CauseKind::KernelThread, name);
                 self.count_raiser(place(cause), certainty, function, Some(raiser));
             }
@@ -307,7 +322,7 @@ impl Watch {
         }
     }
 
-    fn count_context(&mut self, place: Place, context: String, comm: String, tid: u32) {
+    fn count_context(&mut self, place: Place, context: String, comm: impl FnOnce() -> String, tid: u32) {
         let Place { cpu, cause, at_ns } = place;
         let row = self.table.count_context((cpu, cause.clone()), context, comm, tid);
         if let Some(timeline) = &mut self.timeline {
@@ -315,26 +330,33 @@ impl Watch {
         }
     }
 
+    /// The cause of a context above the base, or of a kernel thread. Its name takes a copy of the core's slot, so it is
+    /// kept: there are no more of them than causes.
+    fn context(&mut self, probes: &Probes, cpu: CpuId, number: usize) -> Option<Cause> {
+        let number = number.min(CAUSES - 1);
+        if let Some(cause) = self.contexts.get(&(cpu, number)) {
+            return Some(cause.clone());
+        }
+        let cause = report::cause_of(&self.names, probes, cpu, number)?;
+        self.contexts.insert((cpu, number), cause.clone());
+        Some(cause)
+    }
+
     fn count_softirq(&mut self, probes: &Probes, place: Place, context: usize, tid: u32) {
         let context_cause = match context {
-            0..=2 => None,
-            _ if context < CAUSE_FIRST_DYNAMIC => Some(self.names.cause(context, &Default::default())),
-            _ => {
-                let context = context.min(CAUSES - 1);
-                // A context that appeared after the start has no name in the first snapshot.
-                match self.presence.first_totals(place.cpu, context).filter(|totals| totals.key != 0) {
-                    Some(totals) => Some(self.names.cause(context, totals)),
-                    None => report::cause_of(&self.names, probes, place.cpu, context),
-                }
-            }
+            0..=CAUSE_UNKNOWN => None,
+            _ => self.context(probes, place.cpu, context),
         };
         match context_cause {
             Some(cause) if cause.kind != CauseKind::KernelThread => {
-                self.count_context(place, format!("in {cause}"), "(interrupt)".to_owned(), 0);
+                self.count_context(place, format!("in {cause}"), || "(interrupt)".to_owned(), 0);
             }
-            Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), cause.name, tid),
-            None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), "swapper".to_owned(), 0),
-            None => self.count_context(place, "in a task".to_owned(), comm_of(&self.root, tid), tid),
+            Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), || cause.name, tid),
+            None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), || "swapper".to_owned(), 0),
+            None => {
+                let root = self.root.clone();
+                self.count_context(place, "in a task".to_owned(), || comm_of(&root, tid), tid);
+            }
         }
     }
 }
@@ -352,8 +374,6 @@ fn comm_of(root: &Root, tid: u32) -> String {
 impl Names {
     /// The cause of a called function, by its address.
     pub(crate) fn function_cause(&self, address: u64) -> Cause {
-        let mut totals = surefoot_probes::layout::CauseTotals::default();
-        totals.key = u64::from(KEY_FUNCTION) << 56 | address & (u64::MAX >> 8);
-        self.cause(CAUSES - 1, &totals)
+        self.cause(CAUSES - 1, &CauseTotals::of_key(KEY_FUNCTION, address))
     }
 }

@@ -5,6 +5,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often, and how far apart, a lock that is taken is tried again.
+const LOCK_TRIES: usize = 10;
+const LOCK_WAIT: Duration = Duration::from_millis(20);
 
 /// An exclusive `flock` on `FILE.lock`, which holds the number of the process that has it.
 ///
@@ -35,10 +40,13 @@ impl Lock {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(libc::O_NONBLOCK)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
             .open(&path)
             .map_err(open_error)?;
-        match file.try_lock() {
+        if let Some(what) = crate::file_kind::not_regular(&file.metadata().map_err(open_error)?) {
+            return Err(Error::NotAFile { path: path.clone(), what });
+        }
+        match lock_soon(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::InUse { path: history.to_path_buf(), pid: read_pid(&mut file) });
@@ -61,6 +69,18 @@ impl Lock {
         // Where this fails, the next to open it checks it once more than needed.
         let _ = self.file.set_len(0);
     }
+}
+
+/// Takes the lock, also from one that is about to let go: a process that is being started by its holder has the
+/// descriptor, too, until it runs its own program.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT),
+            other => return other,
+        }
+    }
+    file.try_lock()
 }
 
 /// The same side file whichever way the history is reached, by a symbolic link for instance.

@@ -1,4 +1,4 @@
-//! The history of one host: rolled-up windows, the longest gaps and the notices, in SQLite.
+//! The history of one host in SQLite: rolled-up windows, the longest gaps, notices, findings and what rooms record.
 //!
 //! # What is kept
 //!
@@ -12,6 +12,8 @@
 //! | `gap` | the longest gaps of each day (UTC), as JSON | 1,000 a day, 30 days |
 //! | `notice` | what the reader must know | 10,000, 30 days |
 //! | `state` | how far the seconds are rolled up into minutes | |
+//! | `finding` | one stretch in which a finding of any room held, and how it was put | 10,000, 30 days after its end |
+//! | `record` | what happened in a room at one time, as the room's own JSON | 10,000, 30 days |
 //!
 //! Periods, counts and the size of the file are [`Limits`]. When the file reaches its size, the oldest spans go first,
 //! whatever their age, and [`Pruned`] counts them.
@@ -19,6 +21,8 @@
 //! - A span of one second is one window, or several shorter ones that lie within a second. A span of a minute is
 //!   the sum of the seconds that begin in it; the running minute has no span yet. The parts of each core still add up
 //!   to its `wall_ns`, which says how much of the span was watched.
+//! - A row with a word that this release does not know (a cause, a verdict, a room of a newer release) is left out of what
+//!   is read and counted in [`Answer`]; no read fails for it.
 //! - Histograms, capabilities, Surefoot's own cost and the kernel's counters are not kept; recordings have them.
 //! - Numbers over 2^63 − 1 are kept as 2^63 − 1, because SQLite has no larger ones; the JSON of a gap is exact.
 //!
@@ -35,27 +39,36 @@
 //! say, its records wait in memory for the next try, up to [`Limits::waiting_bytes_max`]; what is given up beyond that
 //! is counted, and the history says so in a notice of its own once writing goes on.
 
+mod findings;
 mod lock;
+mod migration;
 mod prune;
 mod query;
+mod records;
 mod rollup;
 mod schema;
 mod sums;
+mod view;
 mod waiting;
 mod write;
 
+pub use findings::{FINDINGS_MAX, KeptFinding};
+pub use migration::SCHEMA_VERSION;
 pub use prune::Pruned;
-pub use query::{GAPS_MAX, GapFilter, HistoryWindow, KeptGap, Resolution, View, WINDOWS_MAX};
+pub use query::{Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptGap, Resolution, WINDOWS_MAX};
+pub use records::{KeptRecord, RECORDS_MAX};
+pub use view::View;
 pub use waiting::Dropped;
 
 use crate::{Error, Result};
+use findings::Board;
 use lock::Lock;
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_model::{Cause, Event, HostDescription, Notice};
+use surefoot_model::{Cause, Event, Finding, HostDescription, Notice, Room};
 use waiting::Waiting;
 
 /// How often [`History::record`] commits by itself.
@@ -71,13 +84,20 @@ pub struct Limits {
     pub size_bytes_max: u64,
     /// How long spans of a second are kept, seconds.
     pub second_spans_kept_s: u64,
-    /// How long spans of a minute, gaps and notices are kept, seconds.
+    /// How long spans of a minute, gaps, notices, records and findings that are over are kept, seconds.
     pub minute_spans_kept_s: u64,
     /// How many gaps are kept for each day: the longest ones.
     pub gaps_per_day_max: usize,
     /// How many notices are kept: the newest ones.
     pub notices_max: usize,
-    /// Memory for records that wait for a commit.
+    /// How many findings are kept that are over: the newest ones.
+    pub findings_max: usize,
+    /// How many records are kept: of the subject that has most, the oldest go.
+    pub records_max: usize,
+    /// What a record may take as JSON, and the evidence of a finding. A larger record is left out and counted; evidence is
+    /// cut.
+    pub body_bytes_max: usize,
+    /// Memory for what waits for a commit.
     pub waiting_bytes_max: usize,
 }
 
@@ -89,6 +109,9 @@ impl Default for Limits {
             minute_spans_kept_s: 30 * 86_400,
             gaps_per_day_max: 1_000,
             notices_max: 10_000,
+            findings_max: 10_000,
+            records_max: 10_000,
+            body_bytes_max: 8 << 10,
             waiting_bytes_max: 8 << 20,
         }
     }
@@ -134,6 +157,7 @@ pub struct History {
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, once a host has told it.
     offset_ns: Option<i64>,
     waiting: Waiting,
+    board: Board,
     last_commit: Instant,
     last_commit_passed: bool,
     last_prune: Option<Instant>,
@@ -163,6 +187,7 @@ impl History {
         let connection = schema::open(&path, &limits, left_behind)?;
         let mut history = History {
             waiting: Waiting::new(limits.waiting_bytes_max, limits.gaps_per_day_max),
+            board: Board::new(limits.body_bytes_max),
             path,
             limits,
             connection,
@@ -177,6 +202,7 @@ impl History {
             in_doubt: false,
         };
         history.load_causes()?;
+        history.load_findings()?;
         Ok(history)
     }
 
@@ -187,8 +213,6 @@ impl History {
     pub fn record(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Host(host) => self.record_host(host),
-            // The state of the moment, which the page asks the daemon for; no history.
-            Event::Capabilities { .. } | Event::Who(_) => {}
             Event::Window(window) => {
                 let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.windows += 1)?;
                 self.waiting.add_window(window, offset_ns);
@@ -201,7 +225,32 @@ impl History {
                 let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.notices += 1)?;
                 self.waiting.add_notice(realtime_ns(*at_ns, offset_ns), text);
             }
+            // What a room has to record of these; the rest is the state of the moment, which the page asks the daemon for.
+            _ => match records::of(event, self.offset_ns) {
+                Some(records) => {
+                    let bytes_max = self.limits.body_bytes_max;
+                    records.into_iter().for_each(|record| self.waiting.add_record(record, bytes_max));
+                }
+                None => _ = self.offset().inspect_err(|_| self.waiting.dropped.records += 1)?,
+            },
         }
+        self.commit_if_due()
+    }
+
+    /// Takes note of the whole current board: all findings of all rooms at this time, nanoseconds since 1970.
+    ///
+    /// It holds until the next one replaces it. A finding that was not on the board before begins to be kept; one whose
+    /// severity or certainty changed ends and begins anew; one that is gone ends. A sentence whose numbers change is
+    /// written once a minute at most. What is well (severity `ok`) is not kept.
+    ///
+    /// # Errors
+    /// As [`History::commit`].
+    pub fn record_findings(&mut self, at_realtime_ns: i64, board: &[Finding]) -> Result<()> {
+        self.board.replace(at_realtime_ns, board, &mut self.waiting);
+        self.commit_if_due()
+    }
+
+    fn commit_if_due(&mut self) -> Result<()> {
         // Events that come faster than time, from a recording for instance, are committed before memory is short.
         let hurry = self.waiting.is_half_full() && self.last_commit_passed;
         if hurry || self.last_commit.elapsed() >= COMMIT_INTERVAL { self.commit() } else { Ok(()) }
@@ -223,11 +272,12 @@ impl History {
     ///
     /// # Errors
     /// [`Error::TooManyWindows`] over [`WINDOWS_MAX`]; [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Vec<HistoryWindow>> {
+    pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Answer<HistoryWindow>> {
         query::windows(&self.connection, &self.path, range, resolution)
     }
 
-    /// Gives the windows that begin in the range to `take`, oldest first, until it breaks off.
+    /// Gives the windows that begin in the range to `take`, oldest first, until it breaks off. Returns how many rows of
+    /// lost time had a cause that only another release knows; their time is in `unexplained_ns`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Sqlite`].
@@ -236,7 +286,7 @@ impl History {
         range: Range<i64>,
         resolution: Resolution,
         take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         query::for_each_window(&self.connection, &self.path, range, resolution, take)
     }
 
@@ -244,7 +294,7 @@ impl History {
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn gaps(&self, filter: &GapFilter) -> Result<Vec<KeptGap>> {
+    pub fn gaps(&self, filter: &GapFilter) -> Result<Answer<KeptGap>> {
         query::gaps(&self.connection, &self.path, filter)
     }
 
@@ -260,8 +310,25 @@ impl History {
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Sqlite`].
-    pub fn hosts(&self) -> Result<Vec<(i64, HostDescription)>> {
+    pub fn hosts(&self) -> Result<Answer<(i64, HostDescription)>> {
         query::hosts(&self.connection, &self.path)
+    }
+
+    /// The findings that held at any time of the range (nanoseconds since 1970), by the time at which they came; the newest
+    /// [`FINDINGS_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn findings(&self, range: Range<i64>) -> Result<Answer<KeptFinding>> {
+        findings::read(&self.connection, &self.path, range)
+    }
+
+    /// What was recorded in the range, of one room or of all, oldest first; the newest [`RECORDS_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn records(&self, range: Range<i64>, room: Option<Room>) -> Result<Answer<KeptRecord>> {
+        records::read(&self.connection, &self.path, range, room)
     }
 
     /// A second, read-only connection for another thread, with the same queries. It sees what is committed.
@@ -269,7 +336,7 @@ impl History {
     /// # Errors
     /// [`Error::Sqlite`] and [`Error::Corrupt`].
     pub fn open_view(&self) -> Result<View> {
-        View::open(&self.path)
+        View::beside_writer(&self.path)
     }
 
     /// What the history takes on the disk: the database and its log, bytes.
@@ -298,15 +365,14 @@ impl History {
     }
 
     fn log_bytes(&self) -> u64 {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        std::fs::metadata(log).map_or(0, |found| found.len())
+        std::fs::metadata(view::log_of(&self.path)).map_or(0, |found| found.len())
     }
 }
 
 impl Drop for History {
-    /// Writes what waits. The outcome has nobody to tell; who wants it calls [`History::commit`] before.
+    /// Writes what waits; the findings that hold end with the watch. The outcome has nobody to tell; who wants it calls [`History::commit`] before.
     fn drop(&mut self) {
+        self.board.close_all(&mut self.waiting);
         let _ = self.commit();
         if !self.in_doubt {
             self.lock.leave_in_order();

@@ -10,8 +10,11 @@ use rusqlite::{Connection, TransactionBehavior};
 /// Spans deleted in one transaction, so that the log stays short and readers see steady progress.
 const SPANS_PER_TRANSACTION: i64 = 64;
 
-/// Rows of gaps and notices deleted in one transaction.
+/// Rows that are no spans deleted in one transaction.
 const ROWS_PER_TRANSACTION: i64 = 1_000;
+
+/// As above where the size of the file asks for it: rows with a body are large, and no more are to go than must.
+const ROWS_PER_TRANSACTION_FOR_SIZE: i64 = 64;
 
 /// Pages given back to the file system in one go.
 const PAGES_PER_VACUUM: i64 = 1_000;
@@ -19,15 +22,15 @@ const PAGES_PER_VACUUM: i64 = 1_000;
 /// What was pruned, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Spans of a second that came to their age.
+    /// Spans of a second that reached their age.
     pub seconds_by_age: u64,
-    /// Spans of a minute that came to their age.
+    /// Spans of a minute that reached their age.
     pub minutes_by_age: u64,
     /// Spans of either kind that had to go early, for the size of the file.
     pub spans_by_size: u64,
-    /// Gaps and notices that came to their age or number.
+    /// Gaps, notices, findings and records that reached their age or number.
     pub rows_by_age: u64,
-    /// Gaps and notices that had to go early, for the size of the file.
+    /// Those that had to go early, for the size of the file.
     pub rows_by_size: u64,
     /// Gaps that lost their place in their day to longer ones.
     pub gaps_for_longer: u64,
@@ -90,32 +93,72 @@ impl History {
         let minutes = "SELECT id FROM span WHERE resolution_s = ?1 AND start_ns < ?2 ORDER BY start_ns LIMIT ?3";
         self.pruned.seconds_by_age += self.delete_all_spans(seconds, SECOND, seconds_from_ns)?;
         self.pruned.minutes_by_age += self.delete_all_spans(minutes, MINUTE, minutes_from_ns)?;
-        self.pruned.rows_by_age += self.delete_all_rows(
+        let aged = [
             "DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE start_ns < ?1 LIMIT ?2)",
-            minutes_from_ns,
-        )?;
-        self.pruned.rows_by_age += self.delete_all_rows(
             "DELETE FROM notice WHERE id IN (SELECT id FROM notice WHERE at_ns < ?1 LIMIT ?2)",
-            minutes_from_ns,
-        )?;
+            "DELETE FROM finding WHERE id IN (SELECT id FROM finding WHERE until_ns < ?1 LIMIT ?2)",
+            "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE at_ns < ?1 LIMIT ?2)",
+        ];
+        for delete in aged {
+            self.pruned.rows_by_age += self.delete_all_rows(delete, minutes_from_ns)?;
+        }
         self.pruned.rows_by_age += self.delete_all_rows(
             "DELETE FROM notice WHERE id IN
              (SELECT id FROM notice WHERE id <= (SELECT max(id) FROM notice) - ?1 LIMIT ?2)",
             stored(self.limits.notices_max as u64),
         )?;
+        self.pruned.rows_by_age += self.delete_all_rows(
+            "DELETE FROM finding WHERE id IN
+             (SELECT id FROM finding WHERE until_ns IS NOT NULL ORDER BY id DESC LIMIT ?2 OFFSET ?1)",
+            stored(self.limits.findings_max as u64),
+        )?;
+        self.pruned.rows_by_age += self.prune_records()?;
         if self.room()?.is_tight() {
             self.prune_to_size()?;
         }
         self.give_back_free_pages()
     }
 
+    /// Of the subject that has most records the oldest go, so that no job can oust what is kept of another.
+    fn prune_records(&mut self) -> Result<u64> {
+        let records_max = stored(self.limits.records_max as u64);
+        let mut deleted = 0;
+        loop {
+            let count = "SELECT count(*) FROM record";
+            let kept: i64 = self
+                .connection
+                .query_row(count, [], |row| row.get(0))
+                .map_err(sqlite_error(&self.path, "counting its records"))?;
+            let surplus = kept.saturating_sub(records_max);
+            if surplus <= 0 {
+                return Ok(deleted);
+            }
+            // Half of the largest at most, so that several large ones share the loss.
+            let now = self.delete_rows(
+                "WITH largest AS (SELECT room, subject, count(*) AS kept FROM record
+                                  GROUP BY room, subject ORDER BY kept DESC LIMIT 1)
+                 DELETE FROM record WHERE id IN
+                 (SELECT id FROM record JOIN largest USING (room, subject)
+                  ORDER BY at_ns, id LIMIT (SELECT min(?1, ?2, (kept + 1) / 2) FROM largest))",
+                &[surplus, ROWS_PER_TRANSACTION],
+            )?;
+            deleted += now;
+            if now == 0 {
+                return Ok(deleted);
+            }
+        }
+    }
+
     /// Removes the oldest until the file is well within its size.
     pub(super) fn prune_to_size(&mut self) -> Result<()> {
-        // Spans are most of the file; gaps go when no span is left, then the notices.
+        // Spans are most of the file; gaps go when no span is left, then the others.
         let oldest = "SELECT id FROM span ORDER BY start_ns LIMIT ?1";
         let rows = [
             "DELETE FROM gap WHERE id IN (SELECT id FROM gap ORDER BY start_ns LIMIT ?1)",
             "DELETE FROM notice WHERE id IN (SELECT id FROM notice ORDER BY at_ns LIMIT ?1)",
+            "DELETE FROM record WHERE id IN (SELECT id FROM record ORDER BY at_ns LIMIT ?1)",
+            "DELETE FROM finding WHERE id IN
+             (SELECT id FROM finding WHERE until_ns IS NOT NULL ORDER BY from_ns LIMIT ?1)",
         ];
         while !self.room()?.is_ample() {
             let spans = self.delete_spans(oldest, &[SPANS_PER_TRANSACTION])?;
@@ -126,7 +169,7 @@ impl History {
             let mut deleted = 0;
             for row in rows {
                 if deleted == 0 {
-                    deleted = self.delete_rows(row, &[ROWS_PER_TRANSACTION])?;
+                    deleted = self.delete_rows(row, &[ROWS_PER_TRANSACTION_FOR_SIZE])?;
                 }
             }
             self.pruned.rows_by_size += deleted;

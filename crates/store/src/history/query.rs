@@ -1,14 +1,15 @@
 //! Reading the history back.
 
-use super::{loaded, sqlite_error, stored, waiting::word_of};
+use super::sums::{self, LostSum};
+use super::{sqlite_error, stored, waiting::word_of};
 use crate::{Error, Result};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OpenFlags, Row, Statement, named_params};
+use rusqlite::{Connection, Row, Statement, ToSql, named_params};
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use surefoot_model::{Cause, CoreLedger, CpuId, Gap, Histogram, HostDescription, Lost, Verdict};
+use std::ops::{ControlFlow, Deref, Range};
+use std::path::Path;
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Verdict};
 
 /// How many windows one answer holds: more than 30 days of minutes.
 pub const WINDOWS_MAX: usize = 50_000;
@@ -75,64 +76,47 @@ pub struct KeptGap {
     pub gap: Gap,
 }
 
-/// A read-only connection to a history that another thread writes.
-#[derive(Debug)]
-pub struct View {
-    path: PathBuf,
-    connection: Connection,
+/// The rows of an answer, and how many are not among them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<T> {
+    /// What could be read.
+    pub rows: Vec<T>,
+    /// Rows with words that this release does not know: those of a newer one, which wrote them, or of an older one.
+    pub unknown_count: u64,
+    /// Rows beyond what one answer holds, where they are counted.
+    pub left_out_count: u64,
 }
 
-impl View {
-    pub(super) fn open(path: &Path) -> Result<View> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(sqlite_error(path, "opening it to read"))?;
-        connection.busy_timeout(Duration::from_millis(250)).map_err(sqlite_error(path, "setting the time to wait"))?;
-        Ok(View { path: path.to_path_buf(), connection })
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Answer { rows: Vec::new(), unknown_count: 0, left_out_count: 0 }
     }
+}
 
-    /// As [`super::History::windows`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn windows(&self, range: Range<i64>, resolution: Resolution) -> Result<Vec<HistoryWindow>> {
-        windows(&self.connection, &self.path, range, resolution)
+impl<T> Answer<T> {
+    /// Adds a row; one that could not be read is counted.
+    pub(super) fn push(&mut self, row: Option<T>) {
+        match row {
+            Some(row) => self.rows.push(row),
+            None => self.unknown_count += 1,
+        }
     }
+}
 
-    /// As [`super::History::for_each_window`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn for_each_window(
-        &self,
-        range: Range<i64>,
-        resolution: Resolution,
-        take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
-    ) -> Result<()> {
-        for_each_window(&self.connection, &self.path, range, resolution, take)
+impl<T> Deref for Answer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.rows
     }
+}
 
-    /// As [`super::History::gaps`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn gaps(&self, filter: &GapFilter) -> Result<Vec<KeptGap>> {
-        gaps(&self.connection, &self.path, filter)
-    }
+impl<T> IntoIterator for Answer<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
 
-    /// As [`super::History::notices`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
-        notices(&self.connection, &self.path, range)
-    }
-
-    /// As [`super::History::hosts`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn hosts(&self) -> Result<Vec<(i64, HostDescription)>> {
-        hosts(&self.connection, &self.path)
+    fn into_iter(self) -> Self::IntoIter {
+        self.rows.into_iter()
     }
 }
 
@@ -141,10 +125,10 @@ pub(super) fn windows(
     path: &Path,
     range: Range<i64>,
     resolution: Resolution,
-) -> Result<Vec<HistoryWindow>> {
+) -> Result<Answer<HistoryWindow>> {
     let mut windows = Vec::new();
     let mut surplus = false;
-    for_each_window(connection, path, range, resolution, |window| {
+    let unknown_count = for_each_window(connection, path, range, resolution, |window| {
         if windows.len() == WINDOWS_MAX {
             surplus = true;
             return ControlFlow::Break(());
@@ -155,7 +139,7 @@ pub(super) fn windows(
     if surplus {
         return Err(Error::TooManyWindows { path: path.to_path_buf(), limit: WINDOWS_MAX });
     }
-    Ok(windows)
+    Ok(Answer { rows: windows, unknown_count, left_out_count: 0 })
 }
 
 pub(super) fn for_each_window(
@@ -163,49 +147,92 @@ pub(super) fn for_each_window(
     path: &Path,
     range: Range<i64>,
     resolution: Resolution,
+    take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
+) -> Result<u64> {
+    let spans = "SELECT id, start_ns, end_ns FROM span
+         WHERE resolution_s = ?1 AND start_ns >= ?2 AND start_ns < ?3 ORDER BY start_ns, id";
+    let bounds: [&dyn ToSql; 3] = [&resolution.seconds(), &range.start, &range.end];
+    for_each_span(connection, spans, &bounds, take).map_err(sqlite_error(path, "reading its windows"))
+}
+
+/// The minutes of the range, and those of its seconds that are in no minute yet.
+pub(super) fn for_each_minute(
+    connection: &Connection,
+    path: &Path,
+    range: Range<i64>,
+    take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
+) -> Result<u64> {
+    let spans = "SELECT id, start_ns, end_ns FROM span WHERE start_ns >= ?1 AND start_ns < ?2
+           AND (resolution_s = ?3
+                OR resolution_s = ?4 AND id > (SELECT value FROM state WHERE name = 'rolled_up_span'))
+         ORDER BY start_ns, id";
+    let bounds: [&dyn ToSql; 4] = [&range.start, &range.end, &super::write::MINUTE, &super::write::SECOND];
+    for_each_span(connection, spans, &bounds, take).map_err(sqlite_error(path, "reading its minutes"))
+}
+
+/// From the start of the first span of this resolution to the end of the last.
+pub(super) fn kept_range(connection: &Connection, path: &Path, resolution: Resolution) -> Result<Option<Range<i64>>> {
+    let ends = |row: &Row<'_>| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?));
+    let query = "SELECT min(start_ns), max(end_ns) FROM span WHERE resolution_s = ?1";
+    let found = connection.query_row(query, [resolution.seconds()], ends);
+    let (from, to) = found.map_err(sqlite_error(path, "asking for what it keeps"))?;
+    Ok(from.zip(to).map(|(from, to)| from..to))
+}
+
+/// Gives each span of the query to `take`; returns how many of their rows had words that are not known here.
+fn for_each_span(
+    connection: &Connection,
+    spans: &str,
+    bounds: &[&dyn ToSql],
     mut take: impl FnMut(HistoryWindow) -> ControlFlow<()>,
-) -> Result<()> {
-    let mut read = || -> rusqlite::Result<()> {
-        // One transaction, so that all windows are of one moment.
-        let snapshot = connection.unchecked_transaction()?;
-        let mut spans = snapshot.prepare(
-            "SELECT id, start_ns, end_ns FROM span
-             WHERE resolution_s = ?1 AND start_ns >= ?2 AND start_ns < ?3 ORDER BY start_ns, id",
-        )?;
-        let mut parts = Parts::new(&snapshot)?;
-        let mut rows = spans.query([resolution.seconds(), range.start, range.end])?;
-        while let Some(row) = rows.next()? {
-            let cores = parts.cores(row.get(0)?)?;
-            if take(HistoryWindow { start_ns: row.get(1)?, end_ns: row.get(2)?, cores }).is_break() {
-                break;
-            }
+) -> rusqlite::Result<u64> {
+    // One transaction, so that all windows are of one moment.
+    let snapshot = connection.unchecked_transaction()?;
+    let mut spans = snapshot.prepare(spans)?;
+    let mut parts = Parts::new(&snapshot)?;
+    let mut rows = spans.query(bounds)?;
+    while let Some(row) = rows.next()? {
+        let cores = parts.cores(row.get(0)?)?;
+        if take(HistoryWindow { start_ns: row.get(1)?, end_ns: row.get(2)?, cores }).is_break() {
+            break;
         }
-        Ok(())
-    };
-    read().map_err(sqlite_error(path, "reading its windows"))
+    }
+    Ok(parts.unknown_count)
+}
+
+/// What the cores of a span lost.
+#[derive(Default)]
+struct LostOfCores {
+    /// Largest first.
+    named: HashMap<CpuId, Vec<Lost>>,
+    /// To causes that have no name here.
+    unnamed_ns: HashMap<CpuId, u64>,
 }
 
 /// The statements that read the cores of a span, and the causes by their numbers.
 struct Parts<'a> {
     cores: Statement<'a>,
     lost: Statement<'a>,
-    causes: HashMap<i64, Cause>,
+    /// `None` for a kind that only another release knows.
+    causes: HashMap<i64, Option<Cause>>,
+    /// Rows of `lost` of such kinds.
+    unknown_count: u64,
 }
 
 impl<'a> Parts<'a> {
     fn new(connection: &'a Connection) -> rusqlite::Result<Self> {
         let mut select = connection.prepare("SELECT id, kind, name FROM cause")?;
-        let causes = select
-            .query_map([], |row| Ok((row.get(0)?, Cause { kind: parsed(row, 1)?, name: row.get(2)? })))?
-            .collect::<rusqlite::Result<_>>()?;
+        let cause = |row: &Row<'_>| {
+            let (kind, name) = (row.get::<_, String>(1)?.parse::<CauseKind>(), row.get(2)?);
+            Ok((row.get(0)?, kind.ok().map(|kind| Cause { kind, name })))
+        };
+        let causes = select.query_map([], cause)?.collect::<rusqlite::Result<_>>()?;
         Ok(Parts {
-            cores: connection.prepare(
-                "SELECT cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns FROM core
-                 WHERE span = ?1 ORDER BY cpu",
-            )?,
+            cores: connection.prepare(&format!("SELECT {} FROM core WHERE span = ?1 ORDER BY cpu", sums::TIMES))?,
             lost: connection
                 .prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?,
             causes,
+            unknown_count: 0,
         })
     }
 
@@ -213,67 +240,64 @@ impl<'a> Parts<'a> {
         let mut lost = self.lost(span)?;
         self.cores
             .query_map([span], |row| {
-                let cpu: u32 = row.get(0)?;
-                Ok(CoreLedger {
-                    cpu: CpuId(cpu),
-                    wall_ns: loaded(row.get(1)?),
-                    idle_ns: loaded(row.get(2)?),
-                    user_ns: loaded(row.get(3)?),
-                    kernel_ns: loaded(row.get(4)?),
-                    lost: lost.remove(&cpu).unwrap_or_default(),
-                    unexplained_ns: loaded(row.get(5)?),
-                })
+                let times = sums::times(row)?;
+                // What only another release can name is unexplained to this one, so that the parts still add up.
+                let unexplained_ns =
+                    times.unexplained_ns.saturating_add(lost.unnamed_ns.get(&times.cpu).copied().unwrap_or(0));
+                Ok(CoreLedger { lost: lost.named.remove(&times.cpu).unwrap_or_default(), unexplained_ns, ..times })
             })?
             .collect()
     }
 
-    /// What each core of a span lost, largest first.
-    fn lost(&mut self, span: i64) -> rusqlite::Result<HashMap<u32, Vec<Lost>>> {
-        let mut all: HashMap<u32, Vec<Lost>> = HashMap::new();
+    fn lost(&mut self, span: i64) -> rusqlite::Result<LostOfCores> {
+        let mut all = LostOfCores::default();
         let mut rows = self.lost.query([span])?;
         while let Some(row) = rows.next()? {
-            let number: i64 = row.get(1)?;
-            let Some(cause) = self.causes.get(&number) else {
-                return Err(unreadable(1, format!("no cause has the number {number}")));
-            };
-            all.entry(row.get(0)?).or_default().push(Lost {
-                cause: cause.clone(),
-                count: loaded(row.get(2)?),
-                total_ns: loaded(row.get(3)?),
-                max_ns: loaded(row.get(4)?),
-                while_idle_ns: loaded(row.get(5)?),
-                histogram: Histogram::default(),
-            });
+            let (cpu, number) = (CpuId(row.get(0)?), row.get(1)?);
+            let sum = LostSum::read(row, 2)?;
+            match self.causes.get(&number) {
+                Some(Some(cause)) => all.named.entry(cpu).or_default().push(sum.named(cause.clone())),
+                Some(None) => {
+                    self.unknown_count += 1;
+                    let unnamed = all.unnamed_ns.entry(cpu).or_default();
+                    *unnamed = unnamed.saturating_add(sum.total_ns);
+                }
+                None => return Err(unreadable(1, format!("no cause has the number {number}"))),
+            }
         }
-        for lost in all.values_mut() {
-            lost.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.cause.cmp(&b.cause)));
+        for lost in all.named.values_mut() {
+            Lost::sort(lost);
         }
         Ok(all)
     }
 }
 
-pub(super) fn gaps(connection: &Connection, path: &Path, filter: &GapFilter) -> Result<Vec<KeptGap>> {
+pub(super) fn gaps(connection: &Connection, path: &Path, filter: &GapFilter) -> Result<Answer<KeptGap>> {
     let range = filter.range.clone().unwrap_or(i64::MIN..i64::MAX);
-    let read = || -> rusqlite::Result<Vec<KeptGap>> {
-        connection
-            .prepare(
-                "SELECT start_ns, description FROM gap
-                 WHERE start_ns >= :from AND start_ns < :until AND duration_ns >= :shortest
-                   AND (:cpu IS NULL OR cpu = :cpu) AND (:verdict IS NULL OR verdict = :verdict)
-                 ORDER BY duration_ns DESC, start_ns, id LIMIT :limit",
-            )?
-            .query_map(
-                named_params! {
-                    ":from": range.start,
-                    ":until": range.end,
-                    ":shortest": stored(filter.duration_ns_min),
-                    ":cpu": filter.cpu.map(|cpu| cpu.0),
-                    ":verdict": filter.verdict.as_ref().map(word_of),
-                    ":limit": filter.limit.min(GAPS_MAX) as i64,
-                },
-                |row| Ok(KeptGap { start_ns: row.get(0)?, gap: from_json(row, 1)? }),
-            )?
-            .collect()
+    let limit = filter.limit.min(GAPS_MAX);
+    let read = || -> rusqlite::Result<Answer<KeptGap>> {
+        let mut answer = Answer::default();
+        let mut select = connection.prepare(
+            "SELECT start_ns, description FROM gap
+             WHERE start_ns >= :from AND start_ns < :until AND duration_ns >= :shortest
+               AND (:cpu IS NULL OR cpu = :cpu) AND (:verdict IS NULL OR verdict IN (:verdict, :former_verdict))
+             ORDER BY duration_ns DESC, start_ns, id",
+        )?;
+        let mut rows = select.query(named_params! {
+            ":from": range.start,
+            ":until": range.end,
+            ":shortest": stored(filter.duration_ns_min),
+            ":cpu": filter.cpu.map(|cpu| cpu.0),
+            ":verdict": filter.verdict.as_ref().map(word_of),
+            ":former_verdict": filter.verdict.and_then(Verdict::former_word),
+        })?;
+        while answer.rows.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let start_ns = row.get(0)?;
+            answer.push(from_json(row, 1)?.map(|gap| KeptGap { start_ns, gap }));
+        }
+        Ok(answer)
     };
     read().map_err(sqlite_error(path, "reading its gaps"))
 }
@@ -288,22 +312,28 @@ pub(super) fn notices(connection: &Connection, path: &Path, range: Range<i64>) -
     read().map_err(sqlite_error(path, "reading its notices"))
 }
 
-pub(super) fn hosts(connection: &Connection, path: &Path) -> Result<Vec<(i64, HostDescription)>> {
-    let read = || -> rusqlite::Result<Vec<_>> {
-        connection
-            .prepare("SELECT since_ns, description FROM host ORDER BY id")?
-            .query_map([], |row| Ok((row.get(0)?, from_json(row, 1)?)))?
-            .collect()
+pub(super) fn hosts(connection: &Connection, path: &Path) -> Result<Answer<(i64, HostDescription)>> {
+    let read = || -> rusqlite::Result<_> {
+        let mut answer = Answer::default();
+        let mut select = connection.prepare("SELECT since_ns, description FROM host ORDER BY id")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let since_ns = row.get(0)?;
+            answer.push(from_json(row, 1)?.map(|host| (since_ns, host)));
+        }
+        Ok(answer)
     };
     read().map_err(sqlite_error(path, "reading its hosts"))
 }
 
-fn from_json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unreadable(column, error.to_string()))
+/// `None` where the text has another shape than this release knows.
+pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    Ok(serde_json::from_str(&row.get::<_, String>(column)?).ok())
 }
 
-fn parsed<T: std::str::FromStr<Err = String>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    row.get::<_, String>(column)?.parse().map_err(|error| unreadable(column, error))
+/// A plain enum from its word in JSON; `None` for a word that this release does not know.
+pub(super) fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    Ok(serde_json::from_value(serde_json::Value::String(row.get(column)?)).ok())
 }
 
 fn unreadable(column: usize, why: String) -> rusqlite::Error {

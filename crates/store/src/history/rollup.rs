@@ -1,19 +1,19 @@
 //! Seconds summed up into minutes.
 
-use super::loaded;
-use super::sums::{CoreSum, LostSum};
+use super::sums::{self, CoreSum, LostSum};
 use super::waiting::SECOND_NS;
 use super::write::{MINUTE, SECOND, SpanWriter};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::collections::BTreeMap;
+use surefoot_model::CpuId;
 
 const MINUTE_NS: i64 = MINUTE * SECOND_NS;
 
 /// Seconds taken into one transaction.
 const SPANS_PER_TRANSACTION: usize = 600;
 
-/// Cores by number; causes by their number in the database.
-type Cores = BTreeMap<i64, CoreSum<i64>>;
+/// Causes by their number in the database.
+type Cores = BTreeMap<CpuId, CoreSum<i64>>;
 
 /// Sums up the minutes that have become whole since the last time.
 ///
@@ -85,30 +85,18 @@ fn roll_up_seconds(connection: &mut Connection, seconds: &[Second]) -> rusqlite:
 
 /// Adds what one span holds.
 fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusqlite::Result<()> {
-    let mut select = transaction
-        .prepare("SELECT cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns FROM core WHERE span = ?1")?;
+    let mut select = transaction.prepare(&format!("SELECT {} FROM core WHERE span = ?1", sums::TIMES))?;
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
-        cores.entry(row.get(0)?).or_default().add(CoreSum {
-            wall_ns: loaded(row.get(1)?),
-            idle_ns: loaded(row.get(2)?),
-            user_ns: loaded(row.get(3)?),
-            kernel_ns: loaded(row.get(4)?),
-            unexplained_ns: loaded(row.get(5)?),
-            lost: BTreeMap::new(),
-        });
+        let times = sums::times(row)?;
+        cores.entry(times.cpu).or_insert_with(|| CoreSum::empty(times.cpu)).times.add_times(&times);
     }
     let mut select =
         transaction.prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?;
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
-        let lost = LostSum {
-            count: loaded(row.get(2)?),
-            total_ns: loaded(row.get(3)?),
-            max_ns: loaded(row.get(4)?),
-            while_idle_ns: loaded(row.get(5)?),
-        };
-        cores.entry(row.get(0)?).or_default().add_lost(row.get(1)?, lost);
+        let cpu = CpuId(row.get(0)?);
+        cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu)).add_lost(row.get(1)?, LostSum::read(row, 2)?);
     }
     Ok(())
 }
@@ -126,8 +114,8 @@ fn write_minute(transaction: &Transaction<'_>, minute: i64, mut cores: Cores) ->
     }
     let mut writer = SpanWriter::new(transaction)?;
     let id = writer.span(MINUTE, start_ns, start_ns.saturating_add(MINUTE_NS))?;
-    for (cpu, core) in &cores {
-        writer.core(id, *cpu, core)?;
+    for core in cores.values() {
+        writer.core(id, core)?;
     }
     Ok(())
 }

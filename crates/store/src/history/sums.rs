@@ -1,9 +1,12 @@
-//! Ledgers being summed up, before a cause has its number in the database and after.
+//! Ledgers being summed up, before a cause has its number in the database and after, and read from its rows.
 
+use super::loaded;
+use rusqlite::Row;
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CoreLedger, Lost};
+use surefoot_model::{Cause, CoreLedger, CpuId, Lost};
 
-/// What one cause took.
+/// What one cause took. Not a [`Lost`], because that names its cause, which a number in the database stands for here;
+/// and the kind behind a number may be one that only a newer release knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LostSum {
     pub count: u64,
@@ -17,41 +20,53 @@ impl LostSum {
         LostSum { count: lost.count, total_ns: lost.total_ns, max_ns: lost.max_ns, while_idle_ns: lost.while_idle_ns }
     }
 
+    /// From the columns `count, total_ns, max_ns, while_idle_ns`, the first of which has this number.
+    pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<LostSum> {
+        let number = |column: usize| row.get(first + column).map(loaded);
+        Ok(LostSum { count: number(0)?, total_ns: number(1)?, max_ns: number(2)?, while_idle_ns: number(3)? })
+    }
+
     pub(super) fn add(&mut self, other: LostSum) {
         self.count = self.count.saturating_add(other.count);
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.while_idle_ns = self.while_idle_ns.saturating_add(other.while_idle_ns);
     }
-}
 
-/// The ledger of one core; `Key` tells causes apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CoreSum<Key: Ord> {
-    pub wall_ns: u64,
-    pub idle_ns: u64,
-    pub user_ns: u64,
-    pub kernel_ns: u64,
-    pub unexplained_ns: u64,
-    pub lost: BTreeMap<Key, LostSum>,
-}
-
-impl<Key: Ord> Default for CoreSum<Key> {
-    fn default() -> Self {
-        CoreSum { wall_ns: 0, idle_ns: 0, user_ns: 0, kernel_ns: 0, unexplained_ns: 0, lost: BTreeMap::new() }
+    /// The row of a report.
+    pub(super) fn named(self, cause: Cause) -> Lost {
+        Lost { while_idle_ns: self.while_idle_ns, ..Lost::new(cause, self.count, self.total_ns, self.max_ns) }
     }
 }
 
+/// The columns of `core` that [`times`] reads.
+pub(super) const TIMES: &str = "cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns";
+
+/// The times of a core, without its causes, from the columns of [`TIMES`].
+pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<CoreLedger> {
+    let number = |column: usize| row.get(column).map(loaded);
+    Ok(CoreLedger {
+        cpu: CpuId(row.get(0)?),
+        wall_ns: number(1)?,
+        idle_ns: number(2)?,
+        user_ns: number(3)?,
+        kernel_ns: number(4)?,
+        unexplained_ns: number(5)?,
+        lost: Vec::new(),
+    })
+}
+
+/// The ledger of one core with its causes at hand; `Key` tells them apart.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CoreSum<Key: Ord> {
+    /// Its own list of causes stays empty.
+    pub times: CoreLedger,
+    pub lost: BTreeMap<Key, LostSum>,
+}
+
 impl<Key: Ord> CoreSum<Key> {
-    pub(super) fn add(&mut self, other: CoreSum<Key>) {
-        self.wall_ns = self.wall_ns.saturating_add(other.wall_ns);
-        self.idle_ns = self.idle_ns.saturating_add(other.idle_ns);
-        self.user_ns = self.user_ns.saturating_add(other.user_ns);
-        self.kernel_ns = self.kernel_ns.saturating_add(other.kernel_ns);
-        self.unexplained_ns = self.unexplained_ns.saturating_add(other.unexplained_ns);
-        for (key, lost) in other.lost {
-            self.add_lost(key, lost);
-        }
+    pub(super) fn empty(cpu: CpuId) -> CoreSum<Key> {
+        CoreSum { times: CoreLedger::empty(cpu), lost: BTreeMap::new() }
     }
 
     pub(super) fn add_lost(&mut self, key: Key, lost: LostSum) {
@@ -60,30 +75,10 @@ impl<Key: Ord> CoreSum<Key> {
 }
 
 impl CoreSum<Cause> {
-    pub(super) fn of(core: &CoreLedger) -> CoreSum<Cause> {
-        let mut sum = CoreSum {
-            wall_ns: core.wall_ns,
-            idle_ns: core.idle_ns,
-            user_ns: core.user_ns,
-            kernel_ns: core.kernel_ns,
-            unexplained_ns: core.unexplained_ns,
-            lost: BTreeMap::new(),
-        };
+    pub(super) fn add(&mut self, core: &CoreLedger) {
+        self.times.add_times(core);
         for lost in &core.lost {
-            sum.add_lost(lost.cause.clone(), LostSum::of(lost));
-        }
-        sum
-    }
-
-    /// The same core, ready for causes that are told apart by number.
-    pub(super) fn without_causes(&self) -> CoreSum<i64> {
-        CoreSum {
-            wall_ns: self.wall_ns,
-            idle_ns: self.idle_ns,
-            user_ns: self.user_ns,
-            kernel_ns: self.kernel_ns,
-            unexplained_ns: self.unexplained_ns,
-            lost: BTreeMap::new(),
+            self.add_lost(lost.cause.clone(), LostSum::of(lost));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What was recorded and is not committed yet.
 
+use super::findings::FindingRow;
 use super::realtime_ns;
+use super::records::Record;
 use super::sums::{CoreSum, LostSum};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use surefoot_model::{Cause, Gap, HostDescription, Window};
+use surefoot_model::{Cause, CpuId, Gap, HostDescription, Room, Subject, Window};
 
 /// How long a span of the finest resolution lasts.
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
@@ -30,12 +32,16 @@ pub struct Dropped {
     pub notices: u64,
     /// Descriptions of the host.
     pub hosts: u64,
+    /// Changes of findings, and findings beyond what a board holds.
+    pub findings: u64,
+    /// Records.
+    pub records: u64,
 }
 
 impl Dropped {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.windows + self.gaps + self.notices + self.hosts
+        self.windows + self.gaps + self.notices + self.hosts + self.findings + self.records
     }
 
     pub(super) fn since(&self, earlier: &Dropped) -> Dropped {
@@ -44,13 +50,26 @@ impl Dropped {
             gaps: self.gaps - earlier.gaps,
             notices: self.notices - earlier.notices,
             hosts: self.hosts - earlier.hosts,
+            findings: self.findings - earlier.findings,
+            records: self.records - earlier.records,
         }
     }
 }
 
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} windows, {} gaps, {} notices and {} hosts", self.windows, self.gaps, self.notices, self.hosts)
+        let Dropped { windows, gaps, notices, hosts, findings, records } = *self;
+        let kinds = [
+            (windows, "windows"),
+            (gaps, "gaps"),
+            (notices, "notices"),
+            (hosts, "hosts"),
+            (findings, "findings"),
+            (records, "records"),
+        ];
+        let some: Vec<String> =
+            kinds.iter().filter(|kind| kind.0 > 0).map(|(count, name)| format!("{count} {name}")).collect();
+        if some.is_empty() { f.write_str("nothing") } else { f.write_str(&some.join(", ")) }
     }
 }
 
@@ -60,7 +79,7 @@ pub(super) struct WaitingSpan {
     pub start_ns: i64,
     pub end_ns: i64,
     pub windows: u64,
-    pub cores: BTreeMap<u32, CoreSum<Cause>>,
+    pub cores: BTreeMap<CpuId, CoreSum<Cause>>,
     bytes: usize,
 }
 
@@ -79,6 +98,17 @@ pub(super) struct WaitingHost {
     pub description: String,
 }
 
+/// A row of `record`. Its key tells whether it is there already.
+#[derive(Debug)]
+pub(super) struct WaitingRecord {
+    pub room: Room,
+    pub kind: String,
+    pub subject: Subject,
+    pub at_ns: i64,
+    pub dedupe: String,
+    pub body: String,
+}
+
 /// The gaps of one day by length; the number tells gaps of one length apart.
 pub(super) type GapsByLength = BTreeMap<(u64, u64), WaitingGap>;
 
@@ -89,6 +119,13 @@ pub(super) struct Waiting {
     pub gaps: BTreeMap<i64, GapsByLength>,
     pub notices: VecDeque<(i64, String)>,
     pub hosts: VecDeque<(i64, WaitingHost)>,
+    pub records: VecDeque<WaitingRecord>,
+    /// Rows of findings by their number, as they are to be.
+    pub findings: BTreeMap<i64, FindingRow>,
+    /// When the findings that hold were last seen, where the file is to be told.
+    pub seen_ns: Option<i64>,
+    /// Whether the file may hold findings as open that are not.
+    pub has_strays: bool,
     /// The last host, until an event with a time follows: its own has none.
     host_to_come: Option<WaitingHost>,
     /// Given up since the history was opened.
@@ -114,6 +151,10 @@ impl Waiting {
             gaps: BTreeMap::new(),
             notices: VecDeque::new(),
             hosts: VecDeque::new(),
+            records: VecDeque::new(),
+            findings: BTreeMap::new(),
+            seen_ns: None,
+            has_strays: true,
             host_to_come: None,
             dropped: Dropped::default(),
             dropped_noted: Dropped::default(),
@@ -129,7 +170,12 @@ impl Waiting {
 
     pub(super) fn len(&self) -> usize {
         let gaps: usize = self.gaps.values().map(BTreeMap::len).sum();
-        self.spans.len() + gaps + self.notices.len() + self.hosts.len()
+        self.spans.len() + gaps + self.notices.len() + self.hosts.len() + self.records.len() + self.findings.len()
+    }
+
+    /// Whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.seen_ns.is_none()
     }
 
     pub(super) fn is_half_full(&self) -> bool {
@@ -141,6 +187,10 @@ impl Waiting {
         self.gaps.clear();
         self.notices.clear();
         self.hosts.clear();
+        self.records.clear();
+        self.findings.clear();
+        self.seen_ns = None;
+        self.has_strays = false;
         self.bytes = self.host_to_come.as_ref().map_or(0, WaitingHost::bytes);
     }
 
@@ -161,7 +211,7 @@ impl Waiting {
         span.end_ns = span.end_ns.max(end_ns);
         span.windows += 1;
         for core in &window.cores {
-            span.cores.entry(core.cpu.0).or_default().add(CoreSum::of(core));
+            span.cores.entry(core.cpu).or_insert_with(|| CoreSum::empty(core.cpu)).add(core);
         }
         let bytes = bytes_of(span);
         self.bytes += bytes - span.bytes.min(bytes);
@@ -207,10 +257,30 @@ impl Waiting {
 
     pub(super) fn add_notice(&mut self, at_ns: i64, text: &str) {
         self.advance(at_ns, at_ns);
-        let end = (0..=text.len().min(NOTICE_BYTES_MAX)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        let text = text[..end].to_owned();
+        let text = cut(text).to_owned();
         self.bytes += notice_bytes(&text);
         self.notices.push_back((at_ns, text));
+        self.shed();
+    }
+
+    /// A record that a limit keeps out is counted.
+    pub(super) fn add_record(&mut self, record: Record, body_bytes_max: usize) {
+        match record.waiting(body_bytes_max) {
+            Some(waiting) => {
+                self.bytes += waiting.bytes();
+                self.records.push_back(waiting);
+                self.shed();
+            }
+            None => self.dropped.records += 1,
+        }
+    }
+
+    /// The row of this number is to be so, whatever it was to be before.
+    pub(super) fn add_finding(&mut self, id: i64, row: FindingRow) {
+        self.bytes += row.bytes();
+        if let Some(before) = self.findings.insert(id, row) {
+            self.bytes -= before.bytes();
+        }
         self.shed();
     }
 
@@ -231,13 +301,16 @@ impl Waiting {
         }
     }
 
-    /// Gives up the oldest records until the rest fits: windows first, because they are most of it and the gaps and
-    /// notices say more per byte.
+    /// Gives up the oldest until the rest fits: windows first, because they are most of it and the others say more per
+    /// byte; then records, which jobs of any user can make many of.
     fn shed(&mut self) {
         while self.bytes > self.bytes_max {
             if let Some(span) = self.spans.pop_front() {
                 self.bytes -= span.bytes;
                 self.dropped.windows += span.windows;
+            } else if let Some(record) = self.records.pop_front() {
+                self.bytes -= record.bytes();
+                self.dropped.records += 1;
             } else if let Some((_, text)) = self.notices.pop_front() {
                 self.bytes -= notice_bytes(&text);
                 self.dropped.notices += 1;
@@ -249,6 +322,10 @@ impl Waiting {
                 if of_day.get().is_empty() {
                     of_day.remove();
                 }
+            } else if let Some((_, row)) = self.findings.pop_first() {
+                self.bytes -= row.bytes();
+                self.dropped.findings += 1;
+                self.has_strays = true;
             } else if let Some((_, host)) = self.hosts.pop_front() {
                 self.bytes -= host.bytes();
                 self.dropped.hosts += 1;
@@ -263,6 +340,12 @@ impl Waiting {
 impl WaitingGap {
     fn bytes(&self) -> usize {
         size_of::<WaitingGap>() + self.description.len() + self.verdict.len()
+    }
+}
+
+impl WaitingRecord {
+    fn bytes(&self) -> usize {
+        size_of::<WaitingRecord>() + self.kind.len() + self.subject.name.len() + self.dedupe.len() + self.body.len()
     }
 }
 
@@ -284,7 +367,13 @@ fn bytes_of(span: &WaitingSpan) -> usize {
         .flat_map(|core| core.lost.keys())
         .map(|cause| size_of::<(Cause, LostSum)>() + cause.name.len())
         .sum();
-    size_of::<WaitingSpan>() + span.cores.len() * size_of::<(u32, CoreSum<Cause>)>() + lost
+    size_of::<WaitingSpan>() + span.cores.len() * size_of::<(CpuId, CoreSum<Cause>)>() + lost
+}
+
+/// A sentence for people, cut where it is too long to be one.
+pub(super) fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(NOTICE_BYTES_MAX)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
 }
 
 /// The word of a plain enum, as it stands in JSON.
@@ -295,7 +384,7 @@ pub(super) fn word_of(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Certainty, CoreLedger, CpuId, GapSource, SelfCost, Verdict};
+    use surefoot_model::{Certainty, CoreLedger, GapSource, SelfCost, Verdict};
 
     fn window(start_ns: u64, end_ns: u64) -> Window {
         let core = CoreLedger {
@@ -337,7 +426,7 @@ mod tests {
             waiting.add_window(&window(tenth * second / 10, (tenth + 1) * second / 10), 0);
         }
         assert_eq!(waiting.spans.iter().map(|span| span.windows).collect::<Vec<_>>(), [10, 10, 10]);
-        assert!(waiting.spans.iter().all(|span| span.cores[&0].wall_ns == second));
+        assert!(waiting.spans.iter().all(|span| span.cores[&CpuId(0)].times.wall_ns == second));
     }
 
     #[test]
@@ -353,12 +442,12 @@ mod tests {
             windows: waiting.spans.len() as u64,
             gaps: waiting.gaps.values().map(|of_day| of_day.len() as u64).sum(),
             notices: waiting.notices.len() as u64,
-            hosts: 0,
+            ..Dropped::default()
         };
         assert_eq!(waiting.dropped.windows + held.windows, 1_000);
         assert_eq!(waiting.dropped.gaps + held.gaps, 1_000);
         assert_eq!(waiting.dropped.notices + held.notices, 1_000);
-        assert!(waiting.len() > 0);
+        assert!(!waiting.is_empty());
         waiting.clear();
         assert_eq!(waiting.bytes, 0);
     }

@@ -1,13 +1,14 @@
 //! Commits: one transaction for what waits, then the minutes that have become whole.
 
 use super::prune::Room;
+use super::records;
 use super::rollup;
 use super::sums::{CoreSum, LostSum};
 use super::waiting::Waiting;
 use super::{History, sqlite_error, stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
 use surefoot_model::{Cause, CauseKind};
 
@@ -35,7 +36,9 @@ impl History {
     /// error counts what was given up. Nothing that was committed before is lost. [`Error::Corrupt`].
     pub fn commit(&mut self) -> Result<()> {
         self.last_commit = Instant::now();
-        if self.waiting.len() == 0 {
+        // The earlier of both: neither a clock that was set far ahead nor an event from there says when a finding held.
+        self.board.saw(self.waiting.newest_ns.min(now_ns()), &mut self.waiting);
+        if self.waiting.is_empty() {
             return Ok(());
         }
         let committed = self.commit_waiting();
@@ -86,13 +89,18 @@ impl History {
     }
 
     fn write_waiting(&mut self) -> rusqlite::Result<()> {
-        let History { connection, waiting, cause_ids, limits, pruned, .. } = self;
+        let History { connection, waiting, board, cause_ids, limits, pruned, .. } = self;
         let written = (|| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             write_spans(&transaction, waiting, cause_ids)?;
             let gaps_for_longer = write_gaps(&transaction, waiting, limits.gaps_per_day_max)?;
             write_hosts(&transaction, waiting)?;
             write_notices(&transaction, waiting)?;
+            records::write(&transaction, &waiting.records)?;
+            board.write(&transaction, waiting)?;
+            if waiting.has_strays {
+                board.close_strays(&transaction)?;
+            }
             transaction.commit()?;
             pruned.gaps_for_longer += gaps_for_longer;
             Ok(())
@@ -107,6 +115,14 @@ impl History {
 
     pub(super) fn load_causes(&mut self) -> Result<()> {
         load_causes(&self.connection, &mut self.cause_ids).map_err(sqlite_error(&self.path, "reading its causes"))
+    }
+
+    /// Rows that a process left open that died are closed now, or with the first commit where the disk is full.
+    pub(super) fn load_findings(&mut self) -> Result<()> {
+        let History { connection, board, waiting, .. } = self;
+        board.load(connection).map_err(sqlite_error(&self.path, "reading its findings"))?;
+        waiting.has_strays = board.close_strays(connection).is_err();
+        Ok(())
     }
 
     pub(super) fn room(&self) -> Result<Room> {
@@ -191,15 +207,16 @@ impl<'a> SpanWriter<'a> {
         self.span.insert(params![resolution_s, start_ns, end_ns])
     }
 
-    pub(super) fn core(&mut self, span: i64, cpu: i64, core: &CoreSum<i64>) -> rusqlite::Result<()> {
+    pub(super) fn core(&mut self, span: i64, core: &CoreSum<i64>) -> rusqlite::Result<()> {
+        let cpu = core.times.cpu.0;
         self.core.execute(params![
             span,
             cpu,
-            stored(core.wall_ns),
-            stored(core.idle_ns),
-            stored(core.user_ns),
-            stored(core.kernel_ns),
-            stored(core.unexplained_ns)
+            stored(core.times.wall_ns),
+            stored(core.times.idle_ns),
+            stored(core.times.user_ns),
+            stored(core.times.kernel_ns),
+            stored(core.times.unexplained_ns)
         ])?;
         for (&cause, lost) in &core.lost {
             let &LostSum { count, total_ns, max_ns, while_idle_ns } = lost;
@@ -227,12 +244,12 @@ fn write_spans(
     let mut writer = SpanWriter::new(transaction)?;
     for span in &waiting.spans {
         let id = writer.span(SECOND, span.start_ns, span.end_ns)?;
-        for (&cpu, core) in &span.cores {
-            let mut numbered = core.without_causes();
+        for core in span.cores.values() {
+            let mut numbered = CoreSum { times: core.times.clone(), lost: BTreeMap::new() };
             for (cause, &lost) in &core.lost {
                 numbered.add_lost(causes.id(cause)?, lost);
             }
-            writer.core(id, i64::from(cpu), &numbered)?;
+            writer.core(id, &numbered)?;
         }
     }
     Ok(())
@@ -286,7 +303,9 @@ fn write_notices(transaction: &Transaction<'_>, waiting: &Waiting) -> rusqlite::
     }
     let dropped = waiting.dropped.since(&waiting.dropped_noted);
     if dropped.total() > 0 {
-        let text = format!("The history could not be written for a while; {dropped} were given up.");
+        let text = format!(
+            "{dropped} are not in the history: it could not be written for a while, or they are beyond its limits."
+        );
         insert.execute(params![waiting.newest_ns, text])?;
     }
     Ok(())

@@ -4,8 +4,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use surefoot_model::{
-    Capability, CapabilityState, Cause, CauseKind, Certainty, Completeness, CoreLedger, CpuId, Event, Gap, GapCause,
-    GapSource, Histogram, HostDescription, Lost, Notice, ProbeCost, SelfCost, Untimed, Vendor, Verdict, Window,
+    Answered, Capability, CapabilityState, Cause, CauseKind, Certainty, CheckpointDirectory, CheckpointEvent,
+    CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier, Completeness, CoreLedger, CpuId, Decided, Event,
+    Finding, Gap, GapCause, GapSource, Generation, GenerationState, Histogram, HostDescription, JournalEntry,
+    JournalEvent, Lost, Notice, ProbeCost, Room, SelfCost, Severity, SourceReport, SourceState, Subject, SubjectKind,
+    Untimed, Vendor, Verdict, Window,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -104,6 +107,7 @@ fn cost() -> impl Strategy<Value = SelfCost> {
             torn,
             unreported,
             self_interrupts,
+            attach_interrupts: None,
         },
     )
 }
@@ -140,16 +144,14 @@ pub fn gap() -> impl Strategy<Value = Gap> {
         Verdict::Smi,
         Verdict::SmiLike,
         Verdict::CorrectedErrorLogging,
-        Verdict::HostScheduled,
-        Verdict::HostUnaccounted,
-        Verdict::HostPauseOrSmi,
+        Verdict::HypervisorScheduled,
+        Verdict::HypervisorUnaccounted,
+        Verdict::PauseOrSmi,
         Verdict::HardwareThisCore,
         Verdict::Undetermined,
     ]);
-    let certainty =
-        prop_oneof![Just(Certainty::Certain), Just(Certainty::Probable), Just(Certainty::CannotTellApartHere)];
     let causes = vec((cause(), number()).prop_map(|(cause, duration_ns)| GapCause { cause, duration_ns }), 0..3);
-    (cpu(), source, number(), number(), causes, number(), verdict, certainty, vec(text(), 0..3)).prop_map(
+    (cpu(), source, number(), number(), causes, number(), verdict, certainty(), vec(text(), 0..3)).prop_map(
         |(cpu, source, start_ns, duration_ns, causes, unexplained_ns, verdict, certainty, evidence)| Gap {
             cpu,
             source,
@@ -164,6 +166,121 @@ pub fn gap() -> impl Strategy<Value = Gap> {
     )
 }
 
+fn certainty() -> impl Strategy<Value = Certainty> {
+    prop_oneof![Just(Certainty::Certain), Just(Certainty::Probable), Just(Certainty::CannotTellApartHere)]
+}
+
+/// One of few subjects, so that boards have findings in common.
+pub fn finding() -> impl Strategy<Value = Finding> {
+    let room = prop::sample::select(Room::ALL.to_vec());
+    let severity = prop::sample::select(Severity::ALL.to_vec());
+    (room, 0u32..3, severity, certainty(), text(), vec(text(), 0..3), number()).prop_map(
+        |(room, core, severity, certainty, sentence, evidence, since_realtime_ns)| {
+            let subject = Subject::new(SubjectKind::Core, core.to_string());
+            Finding::new(room, "rule", subject, severity, sentence)
+                .with_certainty(certainty)
+                .with_evidence(evidence)
+                .since(since_realtime_ns)
+        },
+    )
+}
+
+fn source() -> impl Strategy<Value = SourceReport> {
+    let state = prop_oneof![Just(SourceState::Works), Just(SourceState::Failed), Just(SourceState::Ended)];
+    (number(), text(), state, text()).prop_map(|(at_ns, source, state, why)| SourceReport { at_ns, source, state, why })
+}
+
+/// JSON has no other numbers than finite ones.
+fn seconds() -> impl Strategy<Value = f64> {
+    prop::num::f64::NORMAL | prop::num::f64::ZERO
+}
+
+fn journal_event() -> impl Strategy<Value = JournalEvent> {
+    let decided = (text(), option::of(number()), vec(text(), 0..3), text(), option::of(seconds()), number()).prop_map(
+        |(place, generation, reasons, failure, staleness_max_s, count)| Decided {
+            decided: [(place.clone(), count)].into(),
+            place,
+            generation,
+            reasons,
+            failure,
+            payload_bytes: count,
+            staleness_max_s,
+            ..Decided::default()
+        },
+    );
+    let answered =
+        (text(), vec(text(), 0..3), number(), seconds()).prop_map(|(place, reasons, asked_count, durable_age_s)| {
+            Answered { place, reasons, asked_count, durable_age_s, session_s: 1.5 }
+        });
+    prop_oneof![
+        (text(), any::<u32>(), text(), text(), any::<bool>()).prop_map(|(job, ranks, policy, shared, is_repeated)| {
+            JournalEvent::Opened { job, ranks, policy, shared, is_repeated }
+        }),
+        decided.prop_map(|decided| JournalEvent::Decision(Box::new(decided))),
+        answered.prop_map(|answered| JournalEvent::Asked(Box::new(answered))),
+        (text(), number(), seconds(), seconds(), number()).prop_map(|(tier, generation, age_s, took_s, bytes)| {
+            JournalEvent::Durable { tier, generation, age_s, took_s, bytes }
+        }),
+        (text(), number(), text()).prop_map(|(tier, generation, why)| JournalEvent::NotDurable {
+            tier,
+            generation,
+            why
+        }),
+        (option::of(number()), text()).prop_map(|(generation, report)| JournalEvent::Restart { generation, report }),
+    ]
+}
+
+fn generation() -> impl Strategy<Value = Generation> {
+    let tiers = vec![CheckpointTier::Memory, CheckpointTier::Durable, CheckpointTier::Shared];
+    let state = prop::sample::select(GenerationState::ALL.to_vec());
+    (number(), prop::sample::select(tiers), state, text(), option::of(number()), any::<u32>()).prop_map(
+        |(number, tier, state, missing, taken_realtime_ns, ranks)| Generation {
+            number,
+            nonce: format!("{number:016x}"),
+            tier,
+            state,
+            missing,
+            taken_realtime_ns,
+            ranks_here: ranks / 2,
+            ranks,
+            payload_bytes: number / 2,
+            stored_bytes: number,
+            protection: "shard".into(),
+            directory: "/ckpt".into(),
+        },
+    )
+}
+
+fn checkpoint() -> impl Strategy<Value = CheckpointEvent> {
+    let entry = (number(), number(), journal_event()).prop_map(|(realtime_ns, lost_count, event)| JournalEntry {
+        realtime_ns,
+        lost_count,
+        event,
+    });
+    let look = (number(), number(), text(), option::of(number()), any::<bool>()).prop_map(
+        |(at_ns, looked_realtime_ns, path, free_bytes, is_cut)| CheckpointLook {
+            at_ns,
+            looked_realtime_ns,
+            directories: vec![CheckpointDirectory { path: path.clone(), free_bytes, ..CheckpointDirectory::default() }],
+            is_cut,
+            problems: vec![CheckpointProblem { path, why: "it is a link".into() }],
+            ..CheckpointLook::default()
+        },
+    );
+    let job =
+        (text(), option::of(any::<bool>()), vec(generation(), 0..3)).prop_map(|(name, is_running, generations)| {
+            CheckpointJob { name, is_running, generations, ..CheckpointJob::default() }
+        });
+    prop_oneof![
+        look.prop_map(CheckpointEvent::Look),
+        job.prop_map(CheckpointEvent::Job),
+        (text(), vec(entry, 0..4), number(), number()).prop_map(|(job, entries, left_out_count, skipped_count)| {
+            CheckpointEvent::Journal { job, entries, left_out_count, skipped_count, is_another: skipped_count % 2 == 1 }
+        }),
+        text().prop_map(|job| CheckpointEvent::Gone { job }),
+    ]
+}
+
 pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         host().prop_map(Event::Host),
@@ -171,6 +288,8 @@ pub fn event() -> impl Strategy<Value = Event> {
         window().prop_map(Event::Window),
         gap().prop_map(Event::Gap),
         (number(), text()).prop_map(|(at_ns, text)| Event::Notice(Notice { at_ns, text })),
+        source().prop_map(Event::Source),
+        checkpoint().prop_map(Event::Checkpoint),
     ]
 }
 
@@ -178,6 +297,11 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// Realtime minus monotonic of the plausible host: some time in 2026.
 pub const OFFSET_NS: i64 = 1_790_000_000 * SECOND_NS as i64;
+
+/// The time of day of this second of the plausible host.
+pub fn realtime_ns(second: u64) -> i64 {
+    OFFSET_NS + (second * SECOND_NS) as i64
+}
 
 pub fn plausible_host(cores: u32) -> Event {
     Event::Host(HostDescription {
@@ -235,7 +359,7 @@ pub fn plausible_gap(second: u64, duration_ns: u64) -> Event {
         duration_ns,
         causes: vec![GapCause { cause: Cause::new(CauseKind::Timer, "local_timer"), duration_ns: duration_ns / 2 }],
         unexplained_ns: duration_ns - duration_ns / 2,
-        verdict: Verdict::HostUnaccounted,
+        verdict: Verdict::HypervisorUnaccounted,
         certainty: Certainty::Probable,
         evidence: vec!["steal did not move".into()],
     })

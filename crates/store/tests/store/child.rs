@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use surefoot_testkit::not_run::not_run;
 
 /// The environment variable that tells a child which file is its own.
 const FILE: &str = "SUREFOOT_TEST_FILE";
@@ -30,6 +31,23 @@ pub fn run(wrapper: &[&str], test: &str, file: &Path) {
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains(DONE), "{test}: {said}{complained}");
+}
+
+/// The ways to a mount name space: as root, or as root of a user name space.
+const WAYS: [&[&str]; 2] = [&["unshare", "--mount"], &["unshare", "--user", "--map-root-user", "--mount"]];
+
+/// Runs the child in a mount name space of its own, which vanishes with it, behind this line of shell, which mounts
+/// something and ends in `exec "$@"`; says so when this machine allows none.
+pub fn run_with_mount(script: &str, test: &str, file: &Path) {
+    let way = WAYS.into_iter().find(|way| {
+        let probe = ["sh", "-c", script, "sh", "true"];
+        let tried = Command::new(way[0]).args(&way[1..]).args(probe).env(FILE, file).output();
+        tried.is_ok_and(|output| output.status.success())
+    });
+    match way {
+        Some(way) => run(&[way, &["sh", "-c", script, "sh"]].concat(), test, file),
+        None => not_run(test, "mounting is not allowed here"),
+    }
 }
 
 /// In the child: its file.

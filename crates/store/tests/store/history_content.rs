@@ -1,6 +1,6 @@
 //! What the history keeps, how it sums up, and what it lets go.
 
-use crate::any_event::{self, OFFSET_NS, SECOND_NS, plausible_gap, plausible_host, plausible_window};
+use crate::any_event::{self, SECOND_NS, plausible_gap, plausible_host, plausible_window, realtime_ns};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,10 +19,6 @@ fn at(directory: &tempfile::TempDir) -> PathBuf {
 
 fn open(path: &Path) -> History {
     History::open(path, Limits::default()).unwrap()
-}
-
-fn realtime_ns(second: u64) -> i64 {
-    OFFSET_NS + (second * SECOND_NS) as i64
 }
 
 /// The ledgers of a window as the history gives them back.

@@ -7,5 +7,8 @@ mod child;
 mod full_disk;
 mod history_content;
 mod history_files;
+mod history_findings;
+mod history_reader;
+mod history_versions;
 mod recording_files;
 mod recording_roundtrip;

@@ -62,7 +62,7 @@ fn open_to_read(path: &Path) -> Result<Option<File>, Error> {
     match options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
         Ok(file) => match file.metadata() {
             Ok(found) if found.is_file() => Ok(Some(file)),
-            Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))),
+            Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))),
             Err(error) => Err(failed(error)),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -132,9 +132,9 @@ impl Parity {
 
     /// What the rows in a slot are of.
     fn members(&self, slot: SlotId, manifest: &Manifest) -> Result<Members, String> {
-        let [rows, told] = &manifest.regions[..] else { return Err("it is no parity".into()) };
+        let [rows, told] = &manifest.regions[..] else { return Err("it does not hold parity".into()) };
         if rows.name != ROWS || told.name != MEMBERS {
-            return Err("it is no parity".into());
+            return Err("it does not hold parity".into());
         }
         let geometry = manifest.geometry().map_err(|error| error.to_string())?;
         let file = Disk.open_file(&self.store.image_path(slot), false).map_err(|error| error.to_string())?;

@@ -105,7 +105,7 @@ impl Checkpointer {
     /// it does what [`Checkpointer::restart`] does. With more or fewer, regions are found by their names: the parts that
     /// the old ranks saved under a name, in the order of the ranks, are one array of which each rank here gets as much as
     /// it registered, if that is all of it; what all had, of one length and content, everybody gets. A routed file of old
-    /// rank r comes to rank r mod M, and from ranks that are no more as `NAME.rank-00007`. `None` when there is nothing.
+    /// rank r goes to rank r mod M, and from ranks that are no more as `NAME.rank-00007`. `None` when there is nothing.
     ///
     /// # Errors
     /// [`Error::NothingIntact`] on all ranks, with what each checkpoint failed at; the regions then hold nothing useful.
@@ -345,7 +345,7 @@ impl Checkpointer {
                 if !is_same {
                     return Err(Error::NothingIntact {
                         why: format!(
-                            "region {name:?} differs between the {} ranks there, and is no array that these {} ranks \
+                            "region {name:?} differs between the {} ranks there, and is not an array that these {} ranks \
                              could share",
                             resized.ranks,
                             self.group.size()

@@ -13,7 +13,7 @@ impl OwnDirectory {
     /// Makes one below a directory that `option` names.
     pub fn below(option: &str, base: &Path) -> anyhow::Result<Self> {
         let base = base.canonicalize().with_context(|| format!("{option}: {}", base.display()))?;
-        anyhow::ensure!(base.is_dir(), "{option}: {} is no directory", base.display());
+        anyhow::ensure!(base.is_dir(), "{option}: {} is not a directory", base.display());
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
         let path = base.join(format!("surefoot-bench-{}-{now_ns}", std::process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path);

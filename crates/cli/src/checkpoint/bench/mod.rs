@@ -2,12 +2,12 @@
 
 mod directories;
 pub mod options;
-mod output;
+pub mod output;
 mod paper;
 mod picture;
 mod program;
 mod tables;
-mod tiers;
+pub mod tiers;
 
 use crate::exit::Outcome;
 use options::BenchOptions;

@@ -29,7 +29,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N", requires = "paper", default_value_t = 100,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub iterations: u64,
-    /// Megabytes of each of the paper's 8 processes; the default has the mean of the paper's 100 to 1,000
+    /// Megabytes of each of the paper's 8 processes; the mean of the default is that of the paper's 100 to 1,000
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "paper", default_value = "100,400,700,1000",
           value_parser = positive)]
     pub sizes_mb: Vec<f64>,
@@ -42,10 +42,10 @@ pub struct BenchOptions {
     /// How old the durable copy may get, seconds at full size; for surefoot
     #[arg(long, value_name = "S", requires = "paper", default_value = "300", value_parser = positive)]
     pub staleness_s: f64,
-    /// Where memory checkpoints go; a directory of its own is made there, and removed
+    /// Directory for memory checkpoints; the run creates and removes a directory of its own in it
     #[arg(long, value_name = "DIR", requires = "paper", default_value = "/dev/shm")]
     pub memory: PathBuf,
-    /// Where durable checkpoints go, likewise
+    /// Directory for durable checkpoints, likewise
     #[arg(long, value_name = "DIR", requires = "paper", default_value = "/var/tmp")]
     pub durable: PathBuf,
     /// Policies: those of simulate, and plain, which writes fresh files [default: all]
@@ -72,7 +72,7 @@ fn scale(text: &str) -> Result<f64, String> {
     let least = 1e-6;
     match factor {
         Ok(factor) if (least..=1.0).contains(&factor) => Ok(factor),
-        _ => Err(format!("'{text}' is no factor from {least} to 1; write 1/50 or 0.02")),
+        _ => Err(format!("'{text}' is not a factor from {least} to 1; write 1/50 or 0.02")),
     }
 }
 

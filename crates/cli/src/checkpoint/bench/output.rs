@@ -2,7 +2,7 @@
 
 use super::paper::Results;
 use super::tables::{FIGURES, modelled};
-use crate::output::line;
+use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_checkpoint::measure::Spread;
@@ -10,8 +10,10 @@ use surefoot_checkpoint::measure::figures::{average, checks};
 use surefoot_checkpoint::measure::paper::PAPER_RANKS;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "BenchLine"))]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line<'a> {
+pub enum Line<'a> {
     Setup {
         iterations: u64,
         compute_s: f64,
@@ -54,6 +56,7 @@ enum Line<'a> {
 
 pub fn json(out: &mut impl Write, results: &Results) -> io::Result<()> {
     let setup = &results.setup;
+    stream(out, "checkpoint bench")?;
     line(
         out,
         &Line::Setup {

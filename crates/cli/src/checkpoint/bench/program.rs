@@ -118,7 +118,7 @@ fn find_library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
         anyhow::ensure!(path.is_file(), "--library: there is no file {}", path.display());
         return path.canonicalize().with_context(|| path.display().to_string());
     }
-    let own = std::env::current_exe().context("where this command is, is not known")?;
+    let own = std::env::current_exe().context("cannot read the path of this command")?;
     let beside: Vec<PathBuf> =
         own.parent().into_iter().flat_map(|folder| [folder.to_owned(), folder.join("../lib")]).collect();
     let all = beside.iter().flat_map(|folder| LIBRARIES.map(|name| folder.join(name)));
@@ -212,7 +212,7 @@ impl Running {
                 String::from_utf8_lossy(&stderr).lines().find(|line| line.starts_with("rank ")).map(str::to_owned);
             bail!("the microbenchmark failed: {}", said.unwrap_or_else(|| last_words(&stderr)));
         }
-        String::from_utf8(stdout).context("the microbenchmark printed what is no text")
+        String::from_utf8(stdout).context("the output of the microbenchmark is not text")
     }
 }
 

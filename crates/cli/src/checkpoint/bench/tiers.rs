@@ -4,7 +4,7 @@ use super::directories::OwnDirectory;
 use super::options::BenchOptions;
 use crate::checkpoint::words::size;
 use crate::exit::Outcome;
-use crate::output::line;
+use crate::output::{line, stream};
 use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
@@ -13,6 +13,9 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::measure::{Spread, tiers};
+use surefoot_hostfs::Root;
+use surefoot_hostfs::device::DeviceNumber;
+use surefoot_hostfs::mounts::{Mount, Mounts};
 
 /// Rounds without --rounds.
 const ROUNDS: u32 = 9;
@@ -24,8 +27,9 @@ const BYTES: f64 = 256e6;
 const BYTES_MAX: f64 = 64e9;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "tier")]
-struct TierLine<'a> {
+pub struct TierLine<'a> {
     directory: &'a Path,
     tier: &'static str,
     measure: &'static str,
@@ -44,9 +48,12 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
     anyhow::ensure!(bytes <= BYTES_MAX, "--size: at most {} can be measured", size(BYTES_MAX));
     let rounds = options.rounds.unwrap_or(ROUNDS) as usize;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    for directory in &options.directories {
+    for (number, directory) in options.directories.iter().enumerate() {
         let rows = measure(directory, bytes as usize, rounds)?;
         if options.json {
+            if number == 0 {
+                stream(&mut out, "checkpoint bench")?;
+            }
             rows.iter().try_for_each(|row| line(&mut out, row))?;
         } else {
             out.write_all(text(directory, bytes, &rows).as_bytes())?;
@@ -112,24 +119,11 @@ fn row(measure: &'static str, seconds: Spread, against: Option<(&'static str, Sp
     Row { measure, seconds, against }
 }
 
-/// Whether a directory is on a file system that is in memory: by the type of the mount that it is on, as
-/// `/proc/self/mountinfo` says (`proc_pid_mountinfo(5)`).
+/// Whether a directory is on a file system that is in memory: by the newest mount with its number.
 fn is_in_memory(directory: &Path) -> anyhow::Result<bool> {
     let device = fs::metadata(directory).with_context(|| directory.display().to_string())?.dev();
-    let text = fs::read_to_string("/proc/self/mountinfo").context("which file system that is cannot be read")?;
-    let kind = text.lines().rev().find_map(|line| kind_of_device(line, device));
-    Ok(matches!(kind, Some("tmpfs" | "ramfs" | "hugetlbfs")))
-}
-
-/// The type of a line's file system, if that is the device's.
-fn kind_of_device(line: &str, device: u64) -> Option<&str> {
-    let mut words = line.split(' ');
-    let (major, minor) = words.nth(2)?.split_once(':')?;
-    let (major, minor): (u64, u64) = (major.parse().ok()?, minor.parse().ok()?);
-    // As makedev(3) packs them.
-    let packed = (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32;
-    let kind = line.split_once(" - ")?.1.split(' ').next()?;
-    (packed == device).then_some(kind)
+    let mounts = Mounts::read(&Root::host()).context("cannot read which file system the directory is on")?;
+    Ok(mounts.with_number(DeviceNumber::of_stat(device)).is_some_and(Mount::is_in_memory))
 }
 
 fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
@@ -165,10 +159,9 @@ mod tests {
 
     #[test]
     fn the_file_system_of_a_directory_is_found() {
-        let line = "36 25 0:31 / /dev/shm rw,nosuid shared:4 - tmpfs tmpfs rw,size=24684172k";
-        assert_eq!((kind_of_device(line, 31), kind_of_device(line, 32)), (Some("tmpfs"), None));
-        assert_eq!(kind_of_device("28 1 259:300 / / rw - ext4 /dev/x rw", 259 << 8 | 44 | 256 << 12), Some("ext4"));
-        assert_eq!(kind_of_device("nonsense", 0), None);
         assert!(!is_in_memory(Path::new("/proc")).unwrap());
+        if let Some(mount) = Mounts::read(&Root::host()).unwrap().on(Path::new("/dev/shm")) {
+            assert_eq!(is_in_memory(Path::new("/dev/shm")).unwrap(), mount.is_in_memory());
+        }
     }
 }

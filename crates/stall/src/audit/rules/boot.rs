@@ -3,13 +3,13 @@
 use super::{Facts, Judgement, Known, Measured, Rule, cores_text, fine, fix, known};
 use crate::audit::measure::listed;
 use surefoot_hostfs::cpus::{format_list, parse_list};
-use surefoot_hostfs::isolation::Task;
+use surefoot_hostfs::tasks::Task;
 use surefoot_model::CpuId;
 
 pub const RULES: &[Rule] = &[
     Rule {
         name: "isolcpus",
-        wished: "the core is isolated from the scheduler",
+        expected: "the core is isolated from the scheduler",
         why: "the scheduler balances ordinary tasks onto every core that is not isolated",
         source: "kernel admin-guide/kernel-parameters: isolcpus; admin-guide/cgroup-v2: cpuset.cpus.partition",
         judge: isolcpus,
@@ -19,7 +19,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "managed_irq",
-        wished: "isolcpus has the flag managed_irq for the core",
+        expected: "isolcpus has the flag managed_irq for the core",
         why: "the queues of NVMe and many network devices place their interrupts themselves, and only this flag keeps them off",
         source: "kernel admin-guide/kernel-parameters: isolcpus, flag managed_irq",
         judge: managed_irq,
@@ -27,7 +27,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "nohz_full",
-        wished: "the core may run without a tick",
+        expected: "the core may run without a tick",
         why: "without it the scheduling tick interrupts the core 100 to 1,000 times a second",
         source: "kernel timers/no_hz",
         judge: nohz_full,
@@ -38,7 +38,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "rcu_nocbs",
-        wished: "RCU callbacks of the core are offloaded",
+        expected: "RCU callbacks of the core are offloaded",
         why: "callbacks that are not offloaded run on the core in softirq context, thousands at a time",
         source: "kernel admin-guide/kernel-parameters: rcu_nocbs, nohz_full",
         judge: rcu_nocbs,
@@ -50,8 +50,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "rcu_threads",
-        wished: "the threads that run offloaded callbacks stay off the core",
-        why: "an offloaded callback is no gain when its thread runs on an isolated core",
+        expected: "the threads that run offloaded callbacks stay off the core",
+        why: "an offloaded callback gains nothing when its thread runs on an isolated core",
         source: "kernel admin-guide/kernel-per-CPU-kthreads: rcuo",
         judge: rcu_threads,
         evidence: |facts, measured| measured.threads_on(facts.cpu(), |ran| ran.kernel && ran.name.starts_with("rcu")),
@@ -77,24 +77,24 @@ fn isolcpus(facts: &Facts<'_>) -> Known<Judgement> {
     if isolated.contains(&facts.cpu()) {
         return fine(value);
     }
-    fix(value, format!("boot option: {}", wished_isolcpus(facts)))
+    fix(value, format!("boot option: {}", expected_isolcpus(facts)))
 }
 
 /// The option that adds the audited cores to those isolated at boot.
-fn wished_isolcpus(facts: &Facts<'_>) -> String {
+fn expected_isolcpus(facts: &Facts<'_>) -> String {
     let already = facts.settings.isolated.as_deref().unwrap_or_default();
     format!("isolcpus=managed_irq,domain,{}", facts.with_audited(already))
 }
 
 fn managed_irq(facts: &Facts<'_>) -> Known<Judgement> {
     let Some(value) = facts.settings.boot.get("isolcpus")? else {
-        return fix("isolcpus is not given", format!("only a boot option helps: {}", wished_isolcpus(facts)));
+        return fix("isolcpus is not given", format!("only a boot option helps: {}", expected_isolcpus(facts)));
     };
     let (flags, cores) = isolcpus_parts(value)?;
     if flags.contains(&"managed_irq") && cores.contains(&facts.cpu()) {
         return fine(format!("isolcpus={value}"));
     }
-    fix(format!("isolcpus={value}"), format!("only a boot option helps: {}", wished_isolcpus(facts)))
+    fix(format!("isolcpus={value}"), format!("only a boot option helps: {}", expected_isolcpus(facts)))
 }
 
 fn device_interrupts(facts: &Facts<'_>, measured: &Measured) -> Known<String> {
@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn isolcpus() {
         let try_it = Try::new("isolcpus");
-        assert_eq!(try_it.ok(&good()).value, "isolated: 2-3");
+        assert_eq!(try_it.ok(&good()).actual, "isolated: 2-3");
         let found = try_it.fix(&good().file("sys/devices/system/cpu/isolated", "\n"));
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("isolated: none", "boot option: isolcpus=managed_irq,domain,2-3")
         );
         // A partition of the cgroup tree isolates as well, and cores isolated already stay in the option.
@@ -198,7 +198,7 @@ mod tests {
             good().file("sys/devices/system/cpu/isolated", "").file("sys/fs/cgroup/cpuset.cpus.isolated", "2-3\n");
         try_it.ok(&partition);
         let found = try_it.fix(&good().file("sys/devices/system/cpu/isolated", "1\n"));
-        assert_eq!(found.command, "boot option: isolcpus=managed_irq,domain,1-3");
+        assert_eq!(found.fix, "boot option: isolcpus=managed_irq,domain,1-3");
     }
 
     fn booted(options: &str) -> HostTree {
@@ -210,11 +210,11 @@ mod tests {
         let try_it = Try::new("managed_irq");
         try_it.ok(&booted("isolcpus=domain,managed_irq,2-3"));
         let found = try_it.fix(&booted("isolcpus=2-3"));
-        assert_eq!(found.value, "isolcpus=2-3");
-        assert_eq!(found.command, "only a boot option helps: isolcpus=managed_irq,domain,2-3");
+        assert_eq!(found.actual, "isolcpus=2-3");
+        assert_eq!(found.fix, "only a boot option helps: isolcpus=managed_irq,domain,2-3");
         try_it.fix(&booted("isolcpus=managed_irq,1"));
         try_it.fix(&booted("quiet"));
-        assert!(try_it.cannot(&booted("isolcpus=managed_irq,0-7:2/4")).value.contains("'0-7:2/4'"));
+        assert!(try_it.cannot(&booted("isolcpus=managed_irq,0-7:2/4")).actual.contains("'0-7:2/4'"));
     }
 
     #[test]
@@ -222,19 +222,19 @@ mod tests {
         let try_it = Try::new("nohz_full");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/devices/system/cpu/nohz_full", "1\n"));
-        assert_eq!(found.command, "only a boot option helps: nohz_full=1-3");
+        assert_eq!(found.fix, "only a boot option helps: nohz_full=1-3");
         let found = try_it.cannot(&good().without("sys/devices/system/cpu/nohz_full"));
-        assert!(found.value.contains("CONFIG_NO_HZ_FULL"), "{}", found.value);
+        assert!(found.actual.contains("CONFIG_NO_HZ_FULL"), "{}", found.actual);
     }
 
     #[test]
     fn rcu_nocbs() {
         let try_it = Try::new("rcu_nocbs");
-        assert_eq!(try_it.ok(&booted("rcu_nocbs=2-3")).value, "rcu_nocbs=2-3");
-        assert_eq!(try_it.ok(&booted("rcu_nocbs=all")).value, "rcu_nocbs=all");
-        assert_eq!(try_it.ok(&booted("nohz_full=1-3")).value, "nohz_full=1-3");
+        assert_eq!(try_it.ok(&booted("rcu_nocbs=2-3")).actual, "rcu_nocbs=2-3");
+        assert_eq!(try_it.ok(&booted("rcu_nocbs=all")).actual, "rcu_nocbs=all");
+        assert_eq!(try_it.ok(&booted("nohz_full=1-3")).actual, "nohz_full=1-3");
         let found = try_it.fix(&booted("rcu_nocbs=1"));
-        assert_eq!(found.command, "only a boot option helps: rcu_nocbs=1-3");
+        assert_eq!(found.fix, "only a boot option helps: rcu_nocbs=1-3");
         try_it.fix(&booted("rcu_nocbs"));
         try_it.fix(&booted(""));
         try_it.cannot(&good().without("proc/cmdline"));
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn rcu_threads() {
         let try_it = Try::new("rcu_threads");
-        assert_eq!(try_it.ok(&good()).value, "none of the 1 callback threads may run on it");
+        assert_eq!(try_it.ok(&good()).actual, "none of the 1 callback threads may run on it");
         let found = try_it.fix(&task(good(), 31, "rcuop/2", true, false, "0-3"));
-        assert_eq!(found.value, "1 of 2 may run on it, such as rcuop/2 (cores 0-3)");
-        assert_eq!(found.command, "for thread in 31; do taskset -pc 0-1 $thread; done");
+        assert_eq!(found.actual, "1 of 2 may run on it, such as rcuop/2 (cores 0-3)");
+        assert_eq!(found.fix, "for thread in 31; do taskset -pc 0-1 $thread; done");
         try_it.cannot(&good().without("proc/30"));
     }
 }

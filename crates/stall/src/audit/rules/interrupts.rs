@@ -3,7 +3,8 @@
 use super::{Facts, Judgement, Known, Measured, Rule, cores_text, fine, fix, known};
 use crate::audit::measure::listed;
 use surefoot_hostfs::cpus::parse_list;
-use surefoot_hostfs::isolation::{InterruptLine, parse_mask};
+use surefoot_hostfs::isolation::InterruptLine;
+use surefoot_hostfs::settings::parse_mask;
 use surefoot_model::CpuId;
 
 /// Local timer interrupts a second on a busy core that still count as a stopped tick: leftovers of timers, no tick.
@@ -15,7 +16,7 @@ const BUSY_LEAST: f64 = 0.5;
 pub const RULES: &[Rule] = &[
     Rule {
         name: "tick",
-        wished: "at most 10 local timer interrupts a second while the core is busy",
+        expected: "at most 10 local timer interrupts a second while the core is busy",
         why: "nohz_full only allows the tick to stop, and a second task, a POSIX timer or a performance event brings it back",
         source: "kernel timers/no_hz: known issues",
         judge: tick,
@@ -27,7 +28,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "interrupts",
-        wished: "no interrupt but the timer's",
+        expected: "no interrupt but the timer's",
         why: "each takes the core away for microseconds, whatever the settings promise",
         source: "/proc/interrupts, differences",
         judge: interrupts,
@@ -35,7 +36,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "softirqs",
-        wished: "no softirq",
+        expected: "no softirq",
         why: "softirqs are work that the kernel still finds to do on the core",
         source: "/proc/softirqs, differences",
         judge: softirqs,
@@ -43,7 +44,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "irq_effective",
-        wished: "no interrupt line is sent to the core",
+        expected: "no interrupt line is sent to the core",
         why: "every interrupt of such a line stops the core",
         source: "kernel core-api/irq/irq-affinity: effective_affinity",
         judge: irq_effective,
@@ -53,7 +54,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "irq_allowed",
-        wished: "no interrupt line may move to the core",
+        expected: "no interrupt line may move to the core",
         why: "the kernel and irqbalance may send a line to any core that its affinity names; if the write is refused the \
               line places itself, and isolcpus=managed_irq keeps it off",
         source: "kernel core-api/irq/irq-affinity: smp_affinity_list",
@@ -62,7 +63,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "irq_default",
-        wished: "new interrupt lines keep off the core",
+        expected: "new interrupt lines keep off the core",
         why: "a device that is plugged in or restarted takes its affinity from here",
         source: "kernel core-api/irq/irq-affinity: default_smp_affinity",
         judge: irq_default,
@@ -70,7 +71,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "irqbalance",
-        wished: "irqbalance does not run, or keeps off the core",
+        expected: "irqbalance does not run, or keeps off the core",
         why: "irqbalance undoes affinities that were set by hand, every ten seconds",
         source: "irqbalance(1): IRQBALANCE_BANNED_CPULIST, IRQBALANCE_BANNED_CPUS",
         judge: irqbalance,
@@ -270,11 +271,11 @@ fn irqbalance(facts: &Facts<'_>) -> Known<Judgement> {
         return fine(value);
     }
     let path = configured.map_or("/etc/default/irqbalance", |(path, _)| path);
-    let wished = facts.with_audited(&cores);
+    let expected = facts.with_audited(&cores);
     fix(
         value,
         format!(
-            "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={wished} >> {path}; systemctl \
+            "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={expected} >> {path}; systemctl \
              restart irqbalance"
         ),
     )
@@ -312,22 +313,22 @@ mod tests {
         let try_it = Try::new("tick");
         let found = try_it.ok_with(&good(), &measured(QUIET, "", 1.0));
         assert_eq!(
-            (found.value.as_str(), found.evidence.as_str()),
+            (found.actual.as_str(), found.evidence.as_str()),
             ("1 a second", "2 local timer interrupts in 2.0 s, core 100 % busy")
         );
         let ticking = measured("LOC: 5 5 2000 5 Local timer interrupts\n", "", 1.0);
         let found = try_it.fix_with(&good(), &ticking);
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("1000 a second", "find what holds the tick: surefoot stall who --cpu 2")
         );
         let found = try_it.fix_with(&good().file("sys/devices/system/cpu/nohz_full", "\n"), &ticking);
-        assert_eq!(found.command, "only a boot option helps: nohz_full=2-3");
+        assert_eq!(found.fix, "only a boot option helps: nohz_full=2-3");
         let found = try_it.fix_with(&good().without("sys/devices/system/cpu/nohz_full"), &ticking);
-        assert!(found.command.ends_with("CONFIG_NO_HZ_FULL: nohz_full=2-3"), "{}", found.command);
+        assert!(found.fix.ends_with("CONFIG_NO_HZ_FULL: nohz_full=2-3"), "{}", found.fix);
         let found = try_it.cannot_with(&good(), &measured(QUIET, "", 0.1));
-        assert!(found.value.contains("only 10 % busy"), "{}", found.value);
-        assert_eq!(try_it.cannot(&good()).value, "recorded tree: not measured");
+        assert!(found.actual.contains("only 10 % busy"), "{}", found.actual);
+        assert_eq!(try_it.cannot(&good()).actual, "recorded tree: not measured");
         try_it.cannot_with(&good(), &measured("", "", 1.0));
     }
 
@@ -340,7 +341,7 @@ mod tests {
             &measured("36: 0 0 7 0 PCI-MSIX 1-edge nvme0q1\nTLB: 0 0 5 0 TLB shootdowns\n", "", 1.0),
         );
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("12 in 2.0 s", "find who raises them: surefoot stall who --cpu 2")
         );
         assert_eq!(found.evidence, "interrupts on it in 2.0 s: 36 nvme0q1 7, TLB 5");
@@ -351,7 +352,7 @@ mod tests {
         let try_it = Try::new("softirqs");
         try_it.ok_with(&good(), &measured("", "RCU: 4 4 0 0\n", 1.0));
         let found = try_it.fix_with(&good(), &measured("", "RCU: 4 4 6 0\n", 1.0));
-        assert_eq!((found.value.as_str(), found.evidence.as_str()), ("6 in 2.0 s", "softirqs on it in 2.0 s: RCU 6"));
+        assert_eq!((found.actual.as_str(), found.evidence.as_str()), ("6 in 2.0 s", "softirqs on it in 2.0 s: RCU 6"));
     }
 
     fn line(tree: HostTree, number: u32, allowed: &str, effective: &str) -> HostTree {
@@ -365,11 +366,11 @@ mod tests {
         try_it.ok(&good());
         let found = try_it.fix(&line(good(), 36, "0-3", "2"));
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("1 of 1 lines: 36 nvme0q1", "for irq in 36; do echo 0-1 > /proc/irq/$irq/smp_affinity_list; done")
         );
         let managed = line(good(), 36, "2", "2").mode("proc/irq/36/smp_affinity_list", 0o444);
-        assert!(try_it.fix(&managed).command.starts_with("# 36 place themselves"));
+        assert!(try_it.fix(&managed).fix.starts_with("# 36 place themselves"));
         // A line that nobody handles does not count; one whose effective cores are not told cannot.
         try_it.ok(&line(good(), 7, "0-3", "2"));
         try_it.cannot(&good().without("proc/irq/36/effective_affinity_list"));
@@ -381,7 +382,7 @@ mod tests {
         try_it.ok(&good());
         try_it.ok(&line(good(), 36, "0-3", "2"));
         let found = try_it.fix(&line(good(), 36, "0-3", "1"));
-        assert_eq!(found.value, "1 of 1 lines: 36 nvme0q1");
+        assert_eq!(found.actual, "1 of 1 lines: 36 nvme0q1");
         // Nobody can move it, so it stays where it is.
         try_it.ok(&line(good(), 36, "0-3", "1").mode("proc/irq/36/smp_affinity_list", 0o444));
         try_it.cannot(&good().without("proc/irq/36/smp_affinity_list"));
@@ -390,34 +391,32 @@ mod tests {
     #[test]
     fn irq_default() {
         let try_it = Try::new("irq_default");
-        assert_eq!(try_it.ok(&good()).value, "cores 0-1");
+        assert_eq!(try_it.ok(&good()).actual, "cores 0-1");
         let found = try_it.fix(&good().file("proc/irq/default_smp_affinity", "f\n"));
-        assert_eq!(found.command, "echo 3 > /proc/irq/default_smp_affinity");
-        assert!(try_it.cannot(&good().file("proc/irq/default_smp_affinity", "?\n")).value.contains("no mask of cores"));
+        assert_eq!(found.fix, "echo 3 > /proc/irq/default_smp_affinity");
+        assert!(
+            try_it.cannot(&good().file("proc/irq/default_smp_affinity", "?\n")).actual.contains("not a mask of cores")
+        );
     }
 
     #[test]
     fn irqbalance() {
         let try_it = Try::new("irqbalance");
-        assert_eq!(try_it.ok(&good()).value, "it does not run");
+        assert_eq!(try_it.ok(&good()).actual, "it does not run");
         let runs = || task(good(), 50, "irqbalance", false, false, "0-1");
-        assert!(try_it.ok(&runs()).value.contains("keeps off isolated"));
+        assert!(try_it.ok(&runs()).actual.contains("keeps off isolated"));
         let file = |text: &str| runs().file("etc/default/irqbalance", text);
         try_it.ok(&file("# a comment\nIRQBALANCE_BANNED_CPULIST=\"2-3\"\n"));
         try_it.ok(&file("IRQBALANCE_BANNED_CPUS=0000000c\n"));
         let found = try_it.fix(&file("IRQBALANCE_BANNED_CPUS=8\n"));
-        assert_eq!(found.value, "/etc/default/irqbalance bans cores 3");
-        assert!(
-            found.command.contains("echo IRQBALANCE_BANNED_CPULIST=2-3 >> /etc/default/irqbalance;"),
-            "{}",
-            found.command
-        );
-        assert!(try_it.cannot(&file("IRQBALANCE_BANNED_CPULIST=all\n")).value.contains("'all'"));
+        assert_eq!(found.actual, "/etc/default/irqbalance bans cores 3");
+        assert!(found.fix.contains("echo IRQBALANCE_BANNED_CPULIST=2-3 >> /etc/default/irqbalance;"), "{}", found.fix);
+        assert!(try_it.cannot(&file("IRQBALANCE_BANNED_CPULIST=all\n")).actual.contains("'all'"));
         // The file was changed, the daemon was not restarted.
         let stale =
             file("IRQBALANCE_BANNED_CPULIST=2-3\n").file("proc/50/environ", "PATH=/\0IRQBALANCE_BANNED_CPUS=8\0");
-        assert_eq!(try_it.fix(&stale).value, "its environment bans cores 3");
+        assert_eq!(try_it.fix(&stale).actual, "its environment bans cores 3");
         let elsewhere = runs().file("etc/sysconfig/irqbalance", "IRQBALANCE_BANNED_CPULIST=1\n");
-        assert!(try_it.fix(&elsewhere).command.contains("/etc/sysconfig/irqbalance"));
+        assert!(try_it.fix(&elsewhere).fix.contains("/etc/sysconfig/irqbalance"));
     }
 }

@@ -9,7 +9,7 @@ const STAT_INTERVAL_LEAST_S: i64 = 10;
 pub const RULES: &[Rule] = &[
     Rule {
         name: "workqueue",
-        wished: "unbound kernel work stays off the core",
+        expected: "unbound kernel work stays off the core",
         why: "work that belongs to no core is run by whichever core the mask allows",
         source: "kernel core-api/workqueue: /sys/devices/virtual/workqueue/cpumask",
         judge: |facts| off_mask(facts, &facts.settings.workqueue, "/sys/devices/virtual/workqueue/cpumask"),
@@ -20,7 +20,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "writeback",
-        wished: "writing back of dirty pages stays off the core",
+        expected: "writing back of dirty pages stays off the core",
         why: "the flusher threads run long, and by default on any core",
         source: "kernel admin-guide/kernel-per-CPU-kthreads: /sys/bus/workqueue/devices/writeback/cpumask",
         judge: |facts| off_mask(facts, &facts.settings.writeback, "/sys/bus/workqueue/devices/writeback/cpumask"),
@@ -31,7 +31,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "timer_migration",
-        wished: "1: timers may move to housekeeping cores",
+        expected: "1: timers may move to housekeeping cores",
         why: "with 0 a timer stays on the core that armed it and expires there",
         source: "kernel admin-guide/sysctl/kernel: timer_migration",
         judge: |facts| exactly(facts, "kernel.timer_migration", 1),
@@ -42,7 +42,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "watchdog",
-        wished: "the lockup detector does not watch the core",
+        expected: "the lockup detector does not watch the core",
         why: "it wakes the core's stop thread every few seconds, which keeps or restarts the tick",
         source: "kernel admin-guide/lockup-watchdogs: watchdog_cpumask",
         judge: |facts| not_watched(facts, "kernel.watchdog"),
@@ -53,7 +53,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "nmi_watchdog",
-        wished: "the hard-lockup detector sends no NMI to the core",
+        expected: "the hard-lockup detector sends no NMI to the core",
         why: "it takes a performance counter and interrupts with an NMI, which nothing can hold back",
         source: "kernel admin-guide/lockup-watchdogs: nmi_watchdog",
         judge: |facts| not_watched(facts, "kernel.nmi_watchdog"),
@@ -63,7 +63,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "rt_throttling",
-        wished: "-1: real-time threads are not throttled",
+        expected: "-1: real-time threads are not throttled",
         why: "a SCHED_FIFO thread that never sleeps is stopped for the rest of each period; newer kernels do so with real-time groups only",
         source: "kernel scheduler/sched-rt-group: sched_rt_runtime_us",
         judge: rt_throttling,
@@ -71,7 +71,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "fair_server",
-        wished: "0: nothing is reserved for ordinary tasks on the core",
+        expected: "0: nothing is reserved for ordinary tasks on the core",
         why: "where an ordinary task waits on the core, this reservation takes up to its share from a SCHED_FIFO thread",
         source: "kernel commit d741f297bcea: /sys/kernel/debug/sched/fair_server",
         judge: fair_server,
@@ -79,7 +79,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "vmstat_interval",
-        wished: "10 s or more",
+        expected: "10 s or more",
         why: "a worker on each core folds its memory statistics this often",
         source: "kernel admin-guide/sysctl/vm: stat_interval",
         judge: |facts| {
@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "machine_check_polling",
-        wished: "corrected errors are not polled for",
+        expected: "corrected errors are not polled for",
         why: "a timer on each core reads all banks of machine checks; where the processor signals corrected errors by \
               interrupt nothing is missed without it",
         source: "kernel ABI sysfs-mce: check_interval, ignore_ce",
@@ -120,9 +120,9 @@ fn off_mask(facts: &Facts<'_>, mask: &Known<Vec<CpuId>>, path: &str) -> Known<Ju
 }
 
 /// A setting of sysctl that must have one value.
-pub(super) fn exactly(facts: &Facts<'_>, name: &str, wished: i64) -> Known<Judgement> {
+pub(super) fn exactly(facts: &Facts<'_>, name: &str, expected: i64) -> Known<Judgement> {
     let now = facts.settings.sysctl(name)?;
-    if now == wished { fine(now.to_string()) } else { fix(now.to_string(), format!("sysctl -w {name}={wished}")) }
+    if now == expected { fine(now.to_string()) } else { fix(now.to_string(), format!("sysctl -w {name}={expected}")) }
 }
 
 /// A watchdog that is off, or whose mask leaves the core out. Its own switch goes first: it may be read without a mask.
@@ -187,7 +187,7 @@ mod tests {
         let tree = good().file("sys/devices/virtual/workqueue/cpumask", "0f\n");
         let found = try_it.fix(&tree);
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("cores 0-3", "echo 3 > /sys/devices/virtual/workqueue/cpumask")
         );
         let mut measured = measured("", "", 1.0);
@@ -204,7 +204,7 @@ mod tests {
         let try_it = Try::new("writeback");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/bus/workqueue/devices/writeback/cpumask", "f\n"));
-        assert_eq!(found.command, "echo 3 > /sys/bus/workqueue/devices/writeback/cpumask");
+        assert_eq!(found.fix, "echo 3 > /sys/bus/workqueue/devices/writeback/cpumask");
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let try_it = Try::new("timer_migration");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("proc/sys/kernel/timer_migration", "0\n"));
-        assert_eq!((found.value.as_str(), found.command.as_str()), ("0", "sysctl -w kernel.timer_migration=1"));
+        assert_eq!((found.actual.as_str(), found.fix.as_str()), ("0", "sysctl -w kernel.timer_migration=1"));
         let found = try_it.ok_with(&good(), &measured("", "TIMER: 0 0 3 0\nHRTIMER: 0 0 1 0\n", 1.0));
         assert_eq!(found.evidence, "3 TIMER and 1 HRTIMER softirqs on it in 2.0 s");
     }
@@ -220,11 +220,11 @@ mod tests {
     #[test]
     fn watchdog() {
         let try_it = Try::new("watchdog");
-        assert_eq!(try_it.ok(&good()).value, "on, for cores 0-1");
+        assert_eq!(try_it.ok(&good()).actual, "on, for cores 0-1");
         let watched = || good().file("proc/sys/kernel/watchdog_cpumask", "0-3\n");
         let found = try_it.fix(&watched());
-        assert_eq!(found.command, "sysctl -w kernel.watchdog_cpumask=0-1");
-        assert_eq!(try_it.ok(&watched().file("proc/sys/kernel/watchdog", "0\n")).value, "off");
+        assert_eq!(found.fix, "sysctl -w kernel.watchdog_cpumask=0-1");
+        assert_eq!(try_it.ok(&watched().file("proc/sys/kernel/watchdog", "0\n")).actual, "off");
         try_it.cannot(&good().without("proc/sys/kernel/watchdog_cpumask"));
     }
 
@@ -234,7 +234,7 @@ mod tests {
         try_it.ok(&good());
         let found = try_it
             .fix(&good().file("proc/sys/kernel/watchdog_cpumask", "0-3\n").file("proc/sys/kernel/nmi_watchdog", "1\n"));
-        assert_eq!(found.command, "sysctl -w kernel.watchdog_cpumask=0-1");
+        assert_eq!(found.fix, "sysctl -w kernel.watchdog_cpumask=0-1");
         let found = try_it.ok_with(&good(), &measured("NMI: 1 1 4 1 Non-maskable interrupts\n", "", 1.0));
         assert_eq!(found.evidence, "4 NMIs on it in 2.0 s");
     }
@@ -245,7 +245,7 @@ mod tests {
         try_it.ok(&good());
         let found = try_it.fix(&good().file("proc/sys/kernel/sched_rt_runtime_us", "950000\n"));
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("950000 of 1000000 us", "sysctl -w kernel.sched_rt_runtime_us=-1")
         );
         try_it.ok(&good().file("proc/sys/kernel/sched_rt_runtime_us", "1000000\n"));
@@ -258,10 +258,10 @@ mod tests {
         let at = "sys/kernel/debug/sched/fair_server/cpu2/runtime";
         let found = try_it.fix(&good().file(at, "50000000\n"));
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("50 ms in each period", "echo 0 > /sys/kernel/debug/sched/fair_server/cpu2/runtime")
         );
-        assert!(try_it.cannot(&good().without(at)).value.contains("from 6.12 on"));
+        assert!(try_it.cannot(&good().without(at)).actual.contains("from 6.12 on"));
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         let try_it = Try::new("vmstat_interval");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("proc/sys/vm/stat_interval", "1\n"));
-        assert_eq!((found.value.as_str(), found.command.as_str()), ("1 s", "sysctl -w vm.stat_interval=60"));
+        assert_eq!((found.actual.as_str(), found.fix.as_str()), ("1 s", "sysctl -w vm.stat_interval=60"));
     }
 
     #[test]
@@ -279,9 +279,9 @@ mod tests {
         let at = "sys/devices/system/machinecheck/machinecheck2";
         let polled = || good().file(format!("{at}/check_interval"), "300\n");
         let found = try_it.fix(&polled());
-        assert_eq!(found.value, "every 300 s");
-        assert!(found.command.starts_with("echo 0 > "), "{}", found.command);
+        assert_eq!(found.actual, "every 300 s");
+        assert!(found.fix.starts_with("echo 0 > "), "{}", found.fix);
         try_it.ok(&polled().file(format!("{at}/ignore_ce"), "1\n"));
-        assert_eq!(try_it.fix(&good().file(format!("{at}/check_interval"), "12c\n")).value, "every 300 s");
+        assert_eq!(try_it.fix(&good().file(format!("{at}/check_interval"), "12c\n")).actual, "every 300 s");
     }
 }

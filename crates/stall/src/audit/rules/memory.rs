@@ -9,7 +9,7 @@ const HUGE: &str = "/sys/kernel/mm/transparent_hugepage";
 pub const RULES: &[Rule] = &[
     Rule {
         name: "numa_balancing",
-        wished: "0: pages are not unmapped to see who touches them",
+        expected: "0: pages are not unmapped to see who touches them",
         why: "it takes pages from running threads by TLB shootdown and makes them fault",
         source: "kernel admin-guide/sysctl/kernel: numa_balancing",
         judge: |facts| exactly(facts, "kernel.numa_balancing", 0),
@@ -17,7 +17,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "ksm",
-        wished: "equal pages are not merged",
+        expected: "equal pages are not merged",
         why: "merging write-protects pages by TLB shootdown, and the next write to one faults and copies",
         source: "kernel admin-guide/mm/ksm: run",
         judge: |facts| match known(&facts.settings.ksm_run)? {
@@ -31,7 +31,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "transparent_huge_pages",
-        wished: "madvise or never",
+        expected: "madvise or never",
         why: "with always the kernel gathers small pages into huge ones under running threads, with a TLB shootdown each",
         source: "kernel admin-guide/mm/transhuge: enabled",
         judge: |facts| match known(&facts.settings.thp_enabled)?.as_str() {
@@ -42,7 +42,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "huge_page_defrag",
-        wished: "not always",
+        expected: "not always",
         why: "with always a page fault may stop to compact memory",
         source: "kernel admin-guide/mm/transhuge: defrag",
         judge: |facts| match known(&facts.settings.thp_defrag)?.as_str() {
@@ -53,7 +53,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "khugepaged",
-        wished: "khugepaged does not compact memory, or has nothing to do",
+        expected: "khugepaged does not compact memory, or has nothing to do",
         why: "compaction moves pages of running threads, with a TLB shootdown each",
         source: "kernel admin-guide/mm/transhuge: khugepaged/defrag",
         judge: khugepaged,
@@ -61,7 +61,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "huge_pages",
-        wished: "huge pages are reserved on the core's node",
+        expected: "huge pages are reserved on the core's node",
         why: "a workload on huge pages has few entries to flush and does not fault; later they may be impossible to get",
         source: "kernel admin-guide/mm/hugetlbpage: nr_hugepages",
         judge: huge_pages,
@@ -69,7 +69,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "swap",
-        wished: "no swap area is in use",
+        expected: "no swap area is in use",
         why: "a page that was swapped out costs milliseconds, and taking it costs a TLB shootdown",
         source: "proc(5): /proc/swaps",
         judge: |facts| match known(&facts.settings.swap_areas)? {
@@ -123,7 +123,7 @@ mod tests {
         let try_it = Try::new("numa_balancing");
         try_it.ok(&good());
         let tree = good().file("proc/sys/kernel/numa_balancing", "1\n");
-        assert_eq!(try_it.fix(&tree).command, "sysctl -w kernel.numa_balancing=0");
+        assert_eq!(try_it.fix(&tree).fix, "sysctl -w kernel.numa_balancing=0");
         let mut measured = measured("", "", 1.0);
         measured.vmstat = Ok(BTreeMap::from([("numa_hint_faults".to_owned(), 77)]));
         assert_eq!(try_it.fix_with(&tree, &measured).evidence, "77 hinting faults in 2.0 s (whole machine)");
@@ -139,7 +139,7 @@ mod tests {
         let try_it = Try::new("ksm");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/kernel/mm/ksm/run", "1\n"));
-        assert_eq!(found.command, "echo 2 > /sys/kernel/mm/ksm/run");
+        assert_eq!(found.fix, "echo 2 > /sys/kernel/mm/ksm/run");
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         let try_it = Try::new("transparent_huge_pages");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"));
-        assert_eq!(found.command, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+        assert_eq!(found.fix, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
         try_it.cannot(&good().file("sys/kernel/mm/transparent_hugepage/enabled", "always\n"));
     }
 
@@ -156,7 +156,7 @@ mod tests {
         let try_it = Try::new("huge_page_defrag");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/kernel/mm/transparent_hugepage/defrag", "[always] defer never\n"));
-        assert_eq!(found.command, "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag");
+        assert_eq!(found.fix, "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag");
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let try_it = Try::new("khugepaged");
         let on = || good().file("sys/kernel/mm/transparent_hugepage/khugepaged/defrag", "1\n");
         try_it.ok(&good());
-        assert_eq!(try_it.fix(&on()).command, "echo 0 > /sys/kernel/mm/transparent_hugepage/khugepaged/defrag");
+        assert_eq!(try_it.fix(&on()).fix, "echo 0 > /sys/kernel/mm/transparent_hugepage/khugepaged/defrag");
         try_it.ok(&on().file("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n"));
     }
 
@@ -172,9 +172,9 @@ mod tests {
     fn huge_pages() {
         let try_it = Try::new("huge_pages");
         let at = "sys/devices/system/node/node0/hugepages";
-        assert_eq!(try_it.ok(&good()).value, "node 0: 64 of 2048 KiB");
+        assert_eq!(try_it.ok(&good()).actual, "node 0: 64 of 2048 KiB");
         let none = || good().file(format!("{at}/hugepages-2048kB/nr_hugepages"), "0\n");
-        assert_eq!(try_it.fix(&none()).command, format!("echo 512 > /{at}/hugepages-2048kB/nr_hugepages"));
+        assert_eq!(try_it.fix(&none()).fix, format!("echo 512 > /{at}/hugepages-2048kB/nr_hugepages"));
         try_it.ok(&none().file(format!("{at}/hugepages-1048576kB/nr_hugepages"), "2\n"));
         try_it.cannot(&good().file("sys/devices/system/node/node0/cpulist", "0-1\n"));
     }
@@ -185,6 +185,6 @@ mod tests {
         try_it.ok(&good());
         let text = "Filename\tType\tSize\tUsed\tPriority\n/dev/vda2 partition 1 0 -2\n";
         let found = try_it.fix(&good().file("proc/swaps", text));
-        assert_eq!((found.value.as_str(), found.command.as_str()), ("1 areas", "swapoff -a"));
+        assert_eq!((found.actual.as_str(), found.fix.as_str()), ("1 areas", "swapoff -a"));
     }
 }

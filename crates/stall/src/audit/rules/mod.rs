@@ -13,7 +13,7 @@ use super::measure::Measured;
 use super::read::{CoreSettings, Known, Settings};
 use super::{Finding, RECORDED, State};
 use surefoot_hostfs::cpus::format_list;
-use surefoot_hostfs::isolation::format_mask;
+use surefoot_hostfs::settings::format_mask;
 use surefoot_model::CpuId;
 
 /// One check.
@@ -21,13 +21,13 @@ use surefoot_model::CpuId;
 pub struct Rule {
     /// Its stable name, as in JSON.
     pub name: &'static str,
-    /// What is wished.
-    pub wished: &'static str,
+    /// What the value should be.
+    pub expected: &'static str,
     /// Why, in one sentence.
     pub why: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// The value now and, where it is not as wished, the command; an error is the reason why it cannot be checked.
+    /// The value now and, where it is not as expected, the command; an error is the reason why it cannot be checked.
     pub judge: fn(&Facts<'_>) -> Known<Judgement>,
     /// What was measured, where something was.
     pub evidence: fn(&Facts<'_>, &Measured) -> Known<String>,
@@ -57,11 +57,11 @@ pub struct Facts<'a> {
 pub struct Judgement {
     /// What is there now.
     pub value: String,
-    /// What to do; `None` when it is as wished.
+    /// What to do; `None` when it is as expected.
     pub command: Option<String>,
 }
 
-/// It is as wished.
+/// It is as expected.
 fn fine(value: impl Into<String>) -> Known<Judgement> {
     Ok(Judgement { value: value.into(), command: None })
 }
@@ -74,7 +74,7 @@ fn fix(value: impl Into<String>, command: impl Into<String>) -> Known<Judgement>
 impl Rule {
     /// Applies the check. Pure.
     pub fn apply(&self, facts: &Facts<'_>) -> Finding {
-        let (state, value, command) = match (self.judge)(facts) {
+        let (state, actual, fix) = match (self.judge)(facts) {
             Ok(Judgement { value, command: None }) => (State::Ok, value, String::new()),
             Ok(Judgement { value, command: Some(command) }) => (State::Fix, value, command),
             Err(reason) => (State::CannotBeChecked, reason, String::new()),
@@ -83,9 +83,9 @@ impl Rule {
             None => RECORDED.to_owned(),
             Some(measured) => (self.evidence)(facts, measured).unwrap_or_else(|why| format!("not measured: {why}")),
         };
-        let Rule { name, wished, why, source, .. } = *self;
-        let (value, evidence) = (on_one_line(&value), on_one_line(&evidence));
-        Finding { cpu: facts.core.cpu, name, state, value, wished: wished.to_owned(), why, command, evidence, source }
+        let Rule { name, expected, why, source, .. } = *self;
+        let (actual, evidence) = (on_one_line(&actual), on_one_line(&evidence));
+        Finding { cpu: facts.core.cpu, name, state, actual, expected: expected.to_owned(), why, fix, evidence, source }
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let names: HashSet<&str> = all().map(|rule| rule.name).collect();
         assert_eq!(names.len(), all().count());
         for rule in all() {
-            let texts = [rule.name, rule.wished, rule.why, rule.source];
+            let texts = [rule.name, rule.expected, rule.why, rule.source];
             assert!(texts.iter().all(|text| !text.is_empty()), "{}", rule.name);
             assert!(!rule.why.ends_with('.') && !rule.why.contains(". "), "{}: one sentence: {}", rule.name, rule.why);
         }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(findings.len(), all().count());
         for finding in findings {
             assert_eq!(finding.state, State::CannotBeChecked, "{finding:?}");
-            assert!(finding.value.len() > 10 && finding.command.is_empty(), "{finding:?}");
+            assert!(finding.actual.len() > 10 && finding.fix.is_empty(), "{finding:?}");
             assert_eq!(finding.evidence, RECORDED);
         }
     }
@@ -177,6 +177,6 @@ mod tests {
             judge(&settings(&good().file("sys/devices/virtual/workqueue/cpumask", "f\n"), &[0, 1, 2, 3]), None);
         let finding = findings.iter().find(|finding| finding.name == "workqueue").unwrap();
         assert_eq!(finding.state, State::Fix);
-        assert!(finding.command.contains("isolate fewer cores"), "{finding:?}");
+        assert!(finding.fix.contains("isolate fewer cores"), "{finding:?}");
     }
 }

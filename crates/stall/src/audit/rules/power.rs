@@ -11,7 +11,7 @@ const WAKE_UP_MOST_US: u64 = 2;
 pub const RULES: &[Rule] = &[
     Rule {
         name: "idle_states",
-        wished: "no idle state that takes more than 2 us to leave",
+        expected: "no idle state that takes more than 2 us to leave",
         why: "a core that sleeps deeply comes back late and cold when the workload wakes",
         source: "kernel admin-guide/pm/cpuidle: disable, PM QoS",
         judge: idle_states,
@@ -26,7 +26,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "governor",
-        wished: "performance",
+        expected: "performance",
         why: "other governors lower the frequency when the core seems idle and take milliseconds to raise it",
         source: "kernel admin-guide/pm/cpufreq: scaling_governor",
         judge: |facts| {
@@ -44,7 +44,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "turbo",
-        wished: "one fixed frequency: no turbo, or equal limits",
+        expected: "one fixed frequency: no turbo, or equal limits",
         why: "with turbo the frequency depends on the neighbours' load, and each change stops the core for microseconds",
         source: "kernel admin-guide/pm/intel_pstate: no_turbo; admin-guide/pm/cpufreq: boost",
         judge: turbo,
@@ -52,7 +52,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "sibling",
-        wished: "the other thread of the physical core is offline or isolated too",
+        expected: "the other thread of the physical core is offline or isolated too",
         why: "both threads share the caches and the execution units, so the sibling's work slows this core down",
         source: "kernel ABI sysfs-devices-system-cpu: topology/thread_siblings_list",
         judge: sibling,
@@ -161,25 +161,25 @@ mod tests {
     #[test]
     fn idle_states() {
         let try_it = Try::new("idle_states");
-        assert_eq!(try_it.ok(&good()).value, "POLL 0 us, C1 1 us");
+        assert_eq!(try_it.ok(&good()).actual, "POLL 0 us, C1 1 us");
         let at = "sys/devices/system/cpu/cpu2";
         let deep = || good().file(format!("{at}/cpuidle/state2/disable"), "0\n");
         let mut measured = measured("", "", 1.0);
         measured.idle = [(surefoot_model::CpuId(2), vec![(1, "C1".into(), 0), (2, "C6".into(), 41)])].into();
         let found = try_it.fix_with(&deep(), &measured);
         assert_eq!(
-            found.command,
+            found.fix,
             "for state in 2; do echo 1 > /sys/devices/system/cpu/cpu2/cpuidle/state$state/disable; done"
         );
         assert_eq!(found.evidence, "entered in 2.0 s: C6 41");
-        assert!(found.value.starts_with("C6 133 us; whether /dev/cpu_dma_latency"), "{}", found.value);
+        assert!(found.actual.starts_with("C6 133 us; whether /dev/cpu_dma_latency"), "{}", found.actual);
         let held = |us: i32| deep().file("dev/cpu_dma_latency", us.to_ne_bytes());
-        assert!(try_it.ok(&held(0)).value.contains("holds /dev/cpu_dma_latency at 0 us"));
-        assert_eq!(try_it.fix(&held(2_000_000_000)).value, "C6 133 us");
+        assert!(try_it.ok(&held(0)).actual.contains("holds /dev/cpu_dma_latency at 0 us"));
+        assert_eq!(try_it.fix(&held(2_000_000_000)).actual, "C6 133 us");
         assert!(
             try_it
                 .ok(&deep().file(format!("{at}/power/pm_qos_resume_latency_us"), "n/a\n"))
-                .value
+                .actual
                 .contains("allows 0 us")
         );
         try_it.fix(&deep().file(format!("{at}/power/pm_qos_resume_latency_us"), "500\n"));
@@ -191,7 +191,7 @@ mod tests {
         let try_it = Try::new("governor");
         try_it.ok(&good());
         let found = try_it.fix(&good().file("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "schedutil\n"));
-        assert_eq!(found.command, "echo performance > /sys/devices/system/cpu/cpu2/cpufreq/scaling_governor");
+        assert_eq!(found.fix, "echo performance > /sys/devices/system/cpu/cpu2/cpufreq/scaling_governor");
     }
 
     #[test]
@@ -200,14 +200,14 @@ mod tests {
         try_it.ok(&good());
         let at = "sys/devices/system/cpu";
         let intel = || good().file(format!("{at}/intel_pstate/no_turbo"), "0\n");
-        assert_eq!(try_it.fix(&intel()).command, format!("echo 1 > /{at}/intel_pstate/no_turbo"));
+        assert_eq!(try_it.fix(&intel()).fix, format!("echo 1 > /{at}/intel_pstate/no_turbo"));
         let amd = good().without(format!("{at}/intel_pstate")).file(format!("{at}/cpufreq/boost"), "1\n");
-        assert_eq!(try_it.fix(&amd).command, format!("echo 0 > /{at}/cpufreq/boost"));
+        assert_eq!(try_it.fix(&amd).fix, format!("echo 0 > /{at}/cpufreq/boost"));
         let range = |tree: surefoot_testkit::HostTree, low: &str| {
             tree.file(format!("{at}/cpu2/cpufreq/scaling_min_freq"), low)
                 .file(format!("{at}/cpu2/cpufreq/scaling_max_freq"), "2600000\n")
         };
-        assert_eq!(try_it.ok(&range(intel(), "2600000\n")).value, "fixed at 2600 MHz");
+        assert_eq!(try_it.ok(&range(intel(), "2600000\n")).actual, "fixed at 2600 MHz");
         try_it.fix(&range(intel(), "800000\n"));
     }
 
@@ -216,10 +216,10 @@ mod tests {
         let try_it = Try::new("sibling");
         try_it.ok(&good());
         let with = |list: &str| good().file("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", list);
-        assert_eq!(try_it.ok(&with("2-3\n")).value, "3, isolated too");
+        assert_eq!(try_it.ok(&with("2-3\n")).actual, "3, isolated too");
         let found = try_it.fix(&with("0,2\n"));
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("0 does ordinary work", "echo 0 > /sys/devices/system/cpu/cpu0/online")
         );
         try_it.cannot(&good().without("sys/devices/system/cpu/cpu2/topology/thread_siblings_list"));

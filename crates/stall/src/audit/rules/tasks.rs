@@ -2,7 +2,7 @@
 
 use super::{Facts, Judgement, Known, Rule, fine, fix, known};
 use crate::audit::measure::listed;
-use surefoot_hostfs::isolation::Task;
+use surefoot_hostfs::tasks::Task;
 
 /// Threads that one command moves; more are moved by running the audit again.
 const MOVED_AT_ONCE: usize = 100;
@@ -10,7 +10,7 @@ const MOVED_AT_ONCE: usize = 100;
 pub const RULES: &[Rule] = &[
     Rule {
         name: "kernel_threads",
-        wished: "no thread of the kernel that could be elsewhere may run on the core",
+        expected: "no thread of the kernel that could be elsewhere may run on the core",
         why: "only the threads that belong to the core itself have to be there",
         source: "kernel admin-guide/kernel-per-CPU-kthreads",
         judge: kernel_threads,
@@ -20,7 +20,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "user_tasks",
-        wished: "only threads that are meant for the isolated cores may run on the core",
+        expected: "only threads that are meant for the isolated cores may run on the core",
         why: "a thread that may run elsewhere too can be started or woken here beside the workload",
         source: "sched_setaffinity(2), cpuset(7)",
         judge: user_tasks,
@@ -92,7 +92,7 @@ mod tests {
         let tree = task(good(), 62, "kswapd0", true, false, "0-3");
         let found = try_it.fix(&tree);
         assert_eq!(
-            (found.value.as_str(), found.command.as_str()),
+            (found.actual.as_str(), found.fix.as_str()),
             ("1 may run on it: kswapd0", "for thread in 62; do taskset -pc 0-1 $thread; done")
         );
         let mut measured = measured("", "", 1.0);
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn user_tasks() {
         let try_it = Try::new("user_tasks");
-        assert_eq!(try_it.ok(&task(good(), 70, "poller", false, false, "2-3")).value, "none but 1 meant for it");
+        assert_eq!(try_it.ok(&task(good(), 70, "poller", false, false, "2-3")).actual, "none but 1 meant for it");
         let found = try_it.fix(&task(good(), 71, "sshd", false, false, "0-3"));
-        assert_eq!(found.value, "1 may run on it and elsewhere: sshd");
-        assert!(found.command.ends_with("systemctl set-property $unit AllowedCPUs=0-1; done"), "{}", found.command);
+        assert_eq!(found.actual, "1 may run on it and elsewhere: sshd");
+        assert!(found.fix.ends_with("systemctl set-property $unit AllowedCPUs=0-1; done"), "{}", found.fix);
     }
 }

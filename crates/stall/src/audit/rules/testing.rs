@@ -1,4 +1,4 @@
-//! Made-up hosts for the tests of the rules: one on which all is as wished, changed by each test.
+//! Made-up hosts for the tests of the rules: one on which all is as expected, changed by each test.
 #![allow(clippy::unwrap_used)]
 
 use super::{Facts, all};
@@ -119,7 +119,7 @@ impl Try {
         let facts = Facts { settings: &settings, core: &settings.cores[0], measured };
         let finding = all().find(|rule| rule.name == self.0).unwrap().apply(&facts);
         assert_eq!(finding.state, expected, "{finding:?}");
-        assert_eq!(finding.command.is_empty(), expected != State::Fix, "{finding:?}");
+        assert_eq!(finding.fix.is_empty(), expected != State::Fix, "{finding:?}");
         finding
     }
 

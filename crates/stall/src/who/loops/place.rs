@@ -2,11 +2,15 @@
 
 use crate::gap::tapes::Tapes;
 use surefoot_hostfs::Root;
+use surefoot_hostfs::tasks::TaskStat;
 use surefoot_model::CpuId;
 use surefoot_probes::layout::Turn;
 
 /// Readings of the loop are not ordered, and anchors have an error: together less than this, nanoseconds.
 const SLACK_NS: u64 = 1_000;
+
+/// How long the answer of /proc is good, nanoseconds: whoever asks for it opens files, and that must not be at every look.
+const HOME_GOOD_FOR_NS: u64 = 1_000_000_000;
 
 /// Where a gap was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,29 @@ impl Home {
     /// This, or the other where /proc does not tell.
     pub(crate) fn or(self, other: Home) -> Home {
         if self == Home::Unknown { other } else { self }
+    }
+}
+
+/// The home of a thread, and when /proc was asked for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AskedHome {
+    home: Home,
+    asked_ns: u64,
+}
+
+impl AskedHome {
+    /// Asks now.
+    pub(crate) fn ask(root: &Root, (pid, tid): (u32, u32), now_ns: u64) -> Self {
+        AskedHome { home: home(root, pid, tid), asked_ns: now_ns }
+    }
+
+    /// The home, asked anew where the last answer is old. Once the thread has ended, where it was before.
+    pub(crate) fn now(&mut self, root: &Root, of: (u32, u32), now_ns: u64) -> Home {
+        if now_ns.saturating_sub(self.asked_ns) >= HOME_GOOD_FOR_NS {
+            let Self { home, asked_ns } = Self::ask(root, of, now_ns);
+            *self = AskedHome { home: home.or(self.home), asked_ns };
+        }
+        self.home
     }
 }
 
@@ -106,7 +133,8 @@ pub(crate) fn home(root: &Root, pid: u32, tid: u32) -> Home {
     if let Some(cpu) = read("status").ok().as_deref().and_then(only_core) {
         return Home::Pinned(cpu);
     }
-    read("stat").ok().as_deref().and_then(processor).map_or(Home::Unknown, Home::Last)
+    let stat = read("stat").ok().as_deref().and_then(TaskStat::parse);
+    stat.map_or(Home::Unknown, |stat| Home::Last(stat.processor))
 }
 
 /// The core of a thread's status that allows one only.
@@ -115,16 +143,10 @@ fn only_core(status: &str) -> Option<CpuId> {
     allowed.trim().parse().ok().map(CpuId)
 }
 
-/// The core that a thread was on last: field 39 of its stat. The name, field 2, may hold anything, so the fields are
-/// counted from its end.
-fn processor(stat: &str) -> Option<CpuId> {
-    let field = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?;
-    field.parse().ok().map(CpuId)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_testkit::HostTree;
 
     fn turn(at_ns: u64, depth: u16, pid: u32) -> Turn {
         Turn { at_ns, cause: if depth > 0 { 3 } else { 1 }, depth, pid }
@@ -178,10 +200,25 @@ mod tests {
     }
 
     #[test]
+    fn proc_is_asked_for_the_home_once_a_second_and_a_thread_that_ended_keeps_it() {
+        let status = |core: u32| format!("Name:\tx\nCpus_allowed_list:\t{core}\n");
+        let tree = HostTree::new().file("proc/9/task/9/status", status(1));
+        let root = Root::at(tree.path());
+        let mut asked = AskedHome::ask(&root, (9, 9), 5);
+        tree.write("proc/9/task/9/status", status(2));
+        assert_eq!(asked.now(&root, (9, 9), 5 + HOME_GOOD_FOR_NS - 1), Home::Pinned(CpuId(1)));
+        assert_eq!(asked.now(&root, (9, 9), 5 + HOME_GOOD_FOR_NS), Home::Pinned(CpuId(2)));
+        std::fs::remove_dir_all(tree.path().join("proc/9")).unwrap();
+        assert_eq!(asked.now(&root, (9, 9), 5 + 3 * HOME_GOOD_FOR_NS), Home::Pinned(CpuId(2)));
+    }
+
+    #[test]
     fn the_home_is_read_behind_the_name() {
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
-        assert_eq!(processor(&format!("9 (a) 1 2 b) R {}", fields.join(" "))), Some(CpuId(39)));
-        assert_eq!(processor("9 (a) R 1 2"), None);
+        let tree = HostTree::new().file("proc/9/task/9/stat", format!("9 (a) 1 2 b) R {}", fields.join(" ")));
+        assert_eq!(home(&Root::at(tree.path()), 9, 9), Home::Last(CpuId(39)));
+        tree.write("proc/9/task/9/stat", "9 (a) R 1 2");
+        assert_eq!(home(&Root::at(tree.path()), 9, 9), Home::Unknown);
         assert_eq!(only_core("Name:\tx\nCpus_allowed:\t2\nCpus_allowed_list:\t1\n"), Some(CpuId(1)));
         assert_eq!(only_core("Cpus_allowed_list:\t0-1\n"), None);
         let own = std::process::id();

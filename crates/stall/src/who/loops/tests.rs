@@ -1,10 +1,18 @@
 #![allow(clippy::unwrap_used)]
 
+use super::claims::{JOINED_PER_LOOK, LOOPS};
+use super::timeline::{ANCHOR_ERROR_NS, CALIBRATION, span};
 use super::*;
+use crate::gap::judge::Judge;
+use crate::gap::witness::Witness;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use surefoot_hostfs::clock::TscClock;
+use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::thread;
 use surefoot_inloop::{Loop, Options};
+use surefoot_model::LoopGap;
 use surefoot_probes::layout::Turn;
 use surefoot_testkit::not_run::not_run;
 
@@ -16,21 +24,25 @@ fn directory() -> tempfile::TempDir {
 fn loops(start_ticks: u64) -> Loops {
     let clock = TscClock::calibrate_for(Duration::from_millis(5)).unwrap();
     let start_ns = clock.ns(start_ticks);
-    let judge = Judge::new(None, Witness::open(&Root::host(), &Identity::read(&Root::host()), None), true);
+    let judge = Judge::new(Witness::open(&Root::host(), &Identity::read(&Root::host()), None), true);
+    let claims = Claims::since(&Root::host(), start_ns);
     Loops {
         root: Root::host(),
         cpus: vec![CpuId(1)],
         reader: None,
         unusable: None,
-        start_ns,
         next_poll_ns: 0,
-        timeline: Some(Timeline { clock, anchored_ns: 0, worst_anchor_ns: 0, judge, lost_turns: 0 }),
+        timeline: Some(Timeline {
+            clock,
+            anchored_ns: 0,
+            worst_anchor_ns: 0,
+            judge,
+            lost_turns_before: 0,
+            lost_turns: 0,
+        }),
         arrivals: Arrivals::default(),
-        numbers: HashMap::new(),
-        noted: Vec::new(),
-        waiting: Vec::new(),
+        claims,
         kept: Kept::new(GAPS_LISTED),
-        left_out: LeftOut::default(),
     }
 }
 
@@ -60,9 +72,9 @@ fn gaps_that_cannot_have_been_do_not_count() {
         (now - 500_000, now - 400_000),
     ];
     loops.take(of_loop(7, &claims), now);
-    assert_eq!(loops.left_out.impossible, 4);
-    let summary = &loops.noted[0].summary;
-    assert_eq!((summary.gap_count, loops.waiting.len()), (2, 2));
+    assert_eq!(loops.claims.impossible, 4);
+    let summary = &loops.claims.noted[0].summary;
+    assert_eq!((summary.gap_count, loops.claims.waiting.len()), (2, 2));
     assert!(loops.missing()[0].starts_with("4 gaps that loops claim"), "{:?}", loops.missing());
 }
 
@@ -72,12 +84,12 @@ fn time_before_the_watch_is_cut_off() {
     let mut loops = loops(now - 1_000_000);
     loops.take(of_loop(7, &[(0, 5), (10, now - 500_000), (now - 400_000, now - 300_000)]), now);
     let half_ns = loops.timeline.as_ref().unwrap().clock.duration_ns(500_000);
-    let summary = loops.noted[0].summary.clone();
+    let summary = loops.claims.noted[0].summary.clone();
     assert_eq!(summary.gap_count, 2, "the one that was over before does not count");
-    let longest = &loops.waiting[0];
-    assert_eq!(longest.start_ns, loops.start_ns);
+    let longest = &loops.claims.waiting[0];
+    assert_eq!(longest.start_ns, loops.claims.start_ns);
     assert!((longest.end_ns - longest.start_ns).abs_diff(half_ns) <= 2, "{half_ns}");
-    assert_eq!(summary.total_ns, loops.waiting.iter().map(|gap| gap.end_ns - gap.start_ns).sum::<u64>());
+    assert_eq!(summary.total_ns, loops.claims.waiting.iter().map(|gap| gap.end_ns - gap.start_ns).sum::<u64>());
 }
 
 #[test]
@@ -87,7 +99,7 @@ fn loops_beyond_the_limit_are_counted_together() {
     for tid in 0..LOOPS as u32 + 3 {
         loops.take(of_loop(tid, &[(now - 900, now - 800), (now - 700, now - 600)]), now);
     }
-    assert_eq!((loops.noted.len(), loops.numbers.len(), loops.left_out.of_more_loops), (LOOPS, LOOPS, 6));
+    assert_eq!((loops.claims.noted.len(), loops.claims.numbers.len(), loops.claims.of_more_loops), (LOOPS, LOOPS, 6));
 }
 
 #[test]
@@ -99,9 +111,9 @@ fn a_look_joins_the_longest_and_counts_the_rest() {
         .map(|number| (now - 90_000_000 + number * 50_000, now - 90_000_000 + number * 50_000 + 9_000 + number * 9))
         .collect();
     loops.take(of_loop(7, &gaps), now);
-    loops.choose();
-    assert_eq!((loops.waiting.len(), loops.noted[0].summary.not_listed), (JOINED_PER_LOOK, 100));
-    let shortest = loops.waiting.iter().map(|gap| gap.end_ns - gap.start_ns).min().unwrap();
+    loops.claims.choose(0);
+    assert_eq!((loops.claims.waiting.len(), loops.claims.noted[0].summary.not_listed), (JOINED_PER_LOOK, 100));
+    let shortest = loops.claims.waiting.iter().map(|gap| gap.end_ns - gap.start_ns).min().unwrap();
     assert!(shortest >= loops.timeline.as_ref().unwrap().clock.duration_ns(9_000 + 99 * 9));
 }
 
@@ -137,13 +149,13 @@ proptest! {
             let before = (now - (1 << 31)).saturating_add(u64::from(before) / 2);
             loops.take(of_loop(tid, &[(before, before + u64::from(length) / 64)]), now);
         }
-        loops.choose();
-        let counted: u64 = loops.noted.iter().map(|noted| noted.summary.gap_count).sum();
-        let not_listed: u64 = loops.noted.iter().map(|noted| noted.summary.not_listed).sum();
-        prop_assert!(counted + loops.left_out.impossible <= total);
-        prop_assert_eq!(loops.waiting.len() as u64 + not_listed, counted);
+        loops.claims.choose(0);
+        let counted: u64 = loops.claims.noted.iter().map(|noted| noted.summary.gap_count).sum();
+        let not_listed: u64 = loops.claims.noted.iter().map(|noted| noted.summary.not_listed).sum();
+        prop_assert!(counted + loops.claims.impossible <= total);
+        prop_assert_eq!(loops.claims.waiting.len() as u64 + not_listed, counted);
         let wall_ns = loops.timeline.as_ref().unwrap().clock.duration_ns(1 << 31) + 1_000;
-        prop_assert!(loops.noted.iter().all(|noted| noted.summary.total_ns <= wall_ns));
+        prop_assert!(loops.claims.noted.iter().all(|noted| noted.summary.total_ns <= wall_ns));
     }
 
     /// Converting keeps the order of instants and the length of gaps, and a new anchor moves an instant of the last
@@ -218,7 +230,7 @@ fn a_span_lies_between_readings_of_the_real_clock_to_a_microsecond() {
 #[test]
 fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
     const NAME: &str = "what_the_tape_shows_lies_in_the_gaps_of_the_loop";
-    let probes = match Probes::attach(&surefoot_probes::Options::default()) {
+    let probes = match surefoot_probes::Probes::attach(&surefoot_probes::Options::default()) {
         Ok(probes) => probes,
         Err(error) => return not_run(NAME, &error.to_string()),
     };
@@ -228,7 +240,8 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
     }
     let cpu = *cores.last().unwrap();
     let directory = directory();
-    let mut loops = Loops::open(&Root::host(), &probes, &[cpu], directory.path().to_owned());
+    let mut traced = Traced::new(&Root::host(), probes, &[cpu]);
+    let mut loops = Loops::open(&Root::host(), &mut traced, &[cpu], directory.path().to_owned());
     let stop = AtomicBool::new(false);
     let (tid, turns, waiting) = std::thread::scope(|scope| {
         let poller = scope.spawn(|| {
@@ -247,13 +260,13 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
         });
         let mut all = Vec::new();
         let mut turns = Vec::new();
-        let mut next = probes.tape_end(cpu);
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(5));
-            loops.poll(&probes);
-            next = probes.read_tape(cpu, next, &mut turns).0;
-            all.extend(loops.waiting.iter().map(|gap| (gap.start_ns, gap.end_ns)));
-            loops.join(&probes);
+            loops.poll(&mut traced);
+            all.extend(loops.claims.waiting.iter().map(|gap| (gap.start_ns, gap.end_ns)));
+            traced.tapes.read(&traced.probes, &[cpu]);
+            turns.extend_from_slice(traced.tapes.fresh(cpu).0);
+            loops.join(&mut traced);
         }
         stop.store(true, Ordering::Relaxed);
         (poller.join().unwrap(), turns, all)

@@ -1,0 +1,101 @@
+//! `surefoot history`: what was lost, found and done over any past range.
+
+mod happened;
+pub mod lines;
+pub mod options;
+mod past;
+mod text;
+mod when;
+
+use crate::exit::Outcome;
+use anyhow::ensure;
+use options::{FILE_DEFAULT, HistoryOptions};
+use past::{Past, Question};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use surefoot_store::history::View;
+
+/// The range unless another is asked for.
+const RANGE_DEFAULT: Duration = Duration::from_secs(86_400);
+
+/// How often a file is read again because a writer began meanwhile; after the first time its log is followed.
+const READINGS_MAX: usize = 3;
+
+pub fn run(options: &HistoryOptions) -> anyhow::Result<Outcome> {
+    let question = question(options, now_ns())?;
+    let past = read(&options.file, &question)?;
+    let mut out = io::stdout().lock();
+    if options.json {
+        lines::write(&mut out, &past, &question)?;
+    } else {
+        out.write_all(text::of(&past, &question).as_bytes())?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn question(options: &HistoryOptions, now_ns: i64) -> anyhow::Result<Question> {
+    let named = |option: &str, text: &Option<String>| {
+        text.as_ref()
+            .map(|text| when::parse(text, now_ns))
+            .transpose()
+            .map_err(|why| anyhow::anyhow!("{option}: {why}"))
+    };
+    let to_ns = named("--to", &options.to)?.unwrap_or(now_ns);
+    let from_ns = match (named("--from", &options.from)?, options.last) {
+        (Some(from_ns), _) => from_ns,
+        (None, last) => {
+            when::before(to_ns, last.unwrap_or(RANGE_DEFAULT)).map_err(|why| anyhow::anyhow!("--last: {why}"))?
+        }
+    };
+    ensure!(
+        from_ns < to_ns,
+        "the range ends at {} UTC, which is not after its beginning, {} UTC",
+        when::second(to_ns),
+        when::second(from_ns)
+    );
+    Ok(Question {
+        asked_ns: now_ns,
+        range: from_ns..to_ns,
+        room: options.room,
+        cpus: options.cpu.clone().unwrap_or_default().0,
+        gap_count: options.gaps,
+    })
+}
+
+fn read(file: &Path, question: &Question) -> anyhow::Result<Past> {
+    let mut reading = 1;
+    loop {
+        let view = View::open(file).map_err(|error| explained(file, error))?;
+        let past = Past::read(&view, question);
+        if !view.has_changed() || reading == READINGS_MAX {
+            return Ok(past?);
+        }
+        reading += 1;
+    }
+}
+
+/// Adds what the reader can do to the two things that happen to everybody.
+fn explained(file: &Path, error: surefoot_store::Error) -> anyhow::Error {
+    let kind = match &error {
+        surefoot_store::Error::Open { source, .. } => Some(source.kind()),
+        _ => None,
+    };
+    match kind {
+        Some(ErrorKind::NotFound) if file == Path::new(FILE_DEFAULT) => anyhow::anyhow!(
+            "{FILE_DEFAULT}: no history is kept there; `surefoot watch` keeps one when it runs as root, --file names another"
+        ),
+        Some(ErrorKind::NotFound) => anyhow::anyhow!("{}: there is no such file", file.display()),
+        Some(ErrorKind::PermissionDenied) => anyhow::anyhow!(
+            "{}: this user may not read it; a history is private to the user who keeps it: run this as that user or as root",
+            file.display()
+        ),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,245 @@
+//! The past for people.
+
+use super::happened;
+use super::past::{Past, Question};
+use super::when;
+use crate::table::{self, Table};
+use crate::units::{duration, percent};
+use std::ops::Range;
+use surefoot_model::{CoreLedger, Lost, Room};
+use surefoot_store::history::KeptFinding;
+
+/// Rows of the table of causes, and of the timelines: the newest.
+const CAUSES_SHOWN: usize = 20;
+const ROWS_SHOWN: usize = 50;
+
+/// A finding that was not seen for longer than this and has no end: its watch died.
+const SEEN_PERIOD_NS: i64 = 60_000_000_000;
+
+/// Text of others on its way to a terminal: no character moves its cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// The whole answer.
+pub fn of(past: &Past, question: &Question) -> String {
+    let mut text = headline(past, question);
+    if question.asks_for(Room::Stall) && past.sum.windows > 0 {
+        let cores: Vec<CoreLedger> = past.sum.cores().into_iter().map(named_plainly).collect();
+        text += &format!("\n{}\n{}", table::cores(&cores), causes(past, &cores));
+    }
+    if question.asks_for(Room::Stall) && question.gap_count > 0 {
+        text += &gaps(past);
+    }
+    text += &findings(past, question.asked_ns);
+    text += &records(past);
+    text += &notices(past);
+    if past.unknown_count > 0 {
+        text += &format!(
+            "\n{} rows of the history have words that this release does not know and are left out; use the release \
+             that wrote them.\n",
+            past.unknown_count
+        );
+    }
+    text
+}
+
+fn range_words(range: &Range<i64>) -> String {
+    format!("{} to {} UTC", when::second(range.start), when::second(range.end))
+}
+
+fn headline(past: &Past, question: &Question) -> String {
+    let host = past.host.as_ref().map_or(String::new(), |host| format!("{}, ", plain(&host.hostname)));
+    let mut text = format!("{host}{}\n", range_words(&question.range));
+    if past.is_empty() {
+        return text + "Nothing is kept for this range.\n" + &kept(past);
+    }
+    if !question.asks_for(Room::Stall) {
+        return text;
+    }
+    if past.sum.windows == 0 {
+        return text + "No core was watched in this range.\n" + &kept(past);
+    }
+    let cores = past.sum.cores();
+    let sum = |of: fn(&CoreLedger) -> u64| cores.iter().fold(0u64, |sum, core| sum.saturating_add(of(core)));
+    let (wall_ns, busy_ns, lost_ns) =
+        (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_while_busy_ns));
+    text += &format!(
+        "{} cores were busy {} of the time and lost {} of their busy time ({}){}\n",
+        cores.len(),
+        percent(busy_ns, wall_ns),
+        percent(lost_ns, busy_ns),
+        duration(lost_ns),
+        largest(&past.sum.causes()),
+    );
+    text + &coverage(past)
+}
+
+/// The three causes that took most from busy cores.
+fn largest(causes: &[Lost]) -> String {
+    let mut causes: Vec<&Lost> = causes.iter().filter(|lost| lost.while_busy_ns() > 0).collect();
+    causes.sort_by_key(|lost| std::cmp::Reverse(lost.while_busy_ns()));
+    let shown: Vec<String> = causes
+        .iter()
+        .take(3)
+        .map(|lost| format!("{} {}", plain(&lost.cause.to_string()), duration(lost.while_busy_ns())))
+        .collect();
+    if shown.is_empty() { ".".to_owned() } else { format!(": {}.", shown.join(", ")) }
+}
+
+/// How much of the range was watched, and how finely it is kept.
+fn coverage(past: &Past) -> String {
+    let watched = when::stretch(i64::try_from(past.watched_ns()).unwrap_or(i64::MAX));
+    let from_to = past.covered.as_ref().map_or(String::new(), |covered| format!(" from {}", range_words(covered)));
+    let fineness = match (past.minutes, past.seconds) {
+        (0, _) => "by the second",
+        (_, 0) => "by the minute",
+        _ => "by the minute, the newest by the second",
+    };
+    format!("Watched for {watched}{from_to}, kept {fineness}.\n")
+}
+
+/// What the file keeps, where the range holds nothing.
+fn kept(past: &Past) -> String {
+    let ranges = [(&past.kept_seconds, "by the second"), (&past.kept_minutes, "by the minute")];
+    let ranges: Vec<String> = ranges
+        .iter()
+        .filter_map(|(range, fineness)| range.as_ref().map(|range| format!("{fineness} from {}", range_words(range))))
+        .collect();
+    match ranges.as_slice() {
+        [] => "The history keeps no lost time at all.\n".to_owned(),
+        ranges => format!("Lost time is kept {}.\n", ranges.join(", ")),
+    }
+}
+
+fn named_plainly(core: CoreLedger) -> CoreLedger {
+    let plainly = |lost: Lost| {
+        let name = plain(&lost.cause.name);
+        Lost { cause: surefoot_model::Cause { name, ..lost.cause }, ..lost }
+    };
+    CoreLedger { lost: core.lost.into_iter().map(plainly).collect(), ..core }
+}
+
+/// Causes by total, with the minute in which each took most.
+fn causes(past: &Past, cores: &[CoreLedger]) -> String {
+    let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
+    let causes = past.sum.causes();
+    if causes.is_empty() {
+        return "No time was lost to a named cause.\n".to_owned();
+    }
+    let mut table = Table::new(
+        &["cause", "count", "total", "share", "while idle", "max so far", "worst minute", "lost in it"],
+        &[0, 6],
+    );
+    for lost in causes.iter().take(CAUSES_SHOWN) {
+        let worst = past.worst_minute(lost);
+        table.row(vec![
+            plain(&lost.cause.to_string()),
+            if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
+            duration(lost.total_ns),
+            percent(lost.total_ns, wall_ns),
+            percent(lost.while_idle_ns, lost.total_ns),
+            if lost.max_ns > 0 { duration(lost.max_ns) } else { "-".to_owned() },
+            worst.map_or("-".to_owned(), |worst| when::minute(worst.start_ns)),
+            worst.map_or("-".to_owned(), |worst| duration(worst.total_ns)),
+        ]);
+    }
+    let mut text = table.text();
+    if let Some(rest) = causes.get(CAUSES_SHOWN..).filter(|rest| !rest.is_empty()) {
+        let rest_ns = rest.iter().fold(0u64, |sum, lost| sum.saturating_add(lost.total_ns));
+        text += &format!("and {} more, {} together\n", rest.len(), duration(rest_ns));
+    }
+    text
+}
+
+fn gaps(past: &Past) -> String {
+    if past.gaps.is_empty() {
+        return "\nNo gap is kept for this range.\n".to_owned();
+    }
+    let mut table = Table::new(
+        &["at", "core", "length", "found by", "verdict", "certainty", "untraced", "inside"],
+        &[0, 3, 4, 5, 7],
+    );
+    for kept in &past.gaps {
+        let gap = &kept.gap;
+        table.row(vec![
+            when::second(kept.start_ns),
+            gap.cpu.to_string(),
+            duration(gap.duration_ns),
+            table::found_by(gap.source).to_owned(),
+            gap.verdict.label().to_owned(),
+            gap.certainty.label().to_owned(),
+            duration(gap.unexplained_ns),
+            plain(&table::inside(gap)),
+        ]);
+    }
+    format!("\nThe longest gaps:\n{}", table.text())
+}
+
+fn findings(past: &Past, asked_ns: i64) -> String {
+    let found = &past.findings;
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["from", "until", "for", "severity", "room", "about", "finding"], &[0, 1, 3, 4, 5, 6]);
+    let left_out = found.len().saturating_sub(ROWS_SHOWN);
+    for kept in &found[left_out..] {
+        let finding = &kept.finding;
+        let end_ns = kept.until_realtime_ns.unwrap_or(kept.last_seen_realtime_ns);
+        table.row(vec![
+            when::second(kept.from_realtime_ns),
+            until(kept, asked_ns),
+            when::stretch(end_ns.saturating_sub(kept.from_realtime_ns)),
+            finding.severity.to_string(),
+            finding.room.to_string(),
+            plain(&finding.subject.to_string()),
+            plain(&finding.sentence),
+        ]);
+    }
+    let earlier = left_out as u64 + found.left_out_count;
+    format!("\nFindings:\n{}{}", table.text(), earlier_ones(earlier))
+}
+
+/// The end of a finding; of one without, whether it holds. A watch that died does not say when its findings ended.
+fn until(kept: &KeptFinding, asked_ns: i64) -> String {
+    match kept.until_realtime_ns {
+        Some(until_ns) => when::second(until_ns),
+        None if kept.last_seen_realtime_ns.saturating_add(SEEN_PERIOD_NS) < asked_ns => "not known".to_owned(),
+        None => "it holds".to_owned(),
+    }
+}
+
+fn records(past: &Past) -> String {
+    let records = &past.records;
+    if records.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["at", "room", "about", "what happened"], &[0, 1, 2, 3]);
+    let left_out = records.len().saturating_sub(ROWS_SHOWN);
+    for record in &records[left_out..] {
+        table.row(vec![
+            when::second(record.at_realtime_ns),
+            record.room.to_string(),
+            plain(&record.subject.to_string()),
+            plain(&happened::words_of(record)),
+        ]);
+    }
+    let earlier = left_out as u64 + records.left_out_count;
+    format!("\nWhat happened:\n{}{}", table.text(), earlier_ones(earlier))
+}
+
+fn notices(past: &Past) -> String {
+    if past.notices.is_empty() {
+        return String::new();
+    }
+    let left_out = past.notices.len().saturating_sub(ROWS_SHOWN);
+    let mut text = String::from("\nNotices:\n");
+    for (at_ns, notice) in &past.notices[left_out..] {
+        text += &format!("{}  {}\n", when::second(*at_ns), plain(notice));
+    }
+    text + &earlier_ones(left_out as u64)
+}
+
+fn earlier_ones(count: u64) -> String {
+    if count == 0 { String::new() } else { format!("and {count} earlier ones; ask for a shorter range, or --json\n") }
+}

@@ -1,0 +1,81 @@
+//! What a line of a job's journal says, in one line for people.
+
+use crate::units::duration;
+use surefoot_model::{JournalEntry, JournalEvent};
+use surefoot_store::history::KeptRecord;
+
+/// `None` for a line of another release.
+pub fn words_of(record: &KeptRecord) -> Option<String> {
+    serde_json::from_value(record.body.clone()).ok().map(|entry: JournalEntry| journal(&entry.event))
+}
+
+fn seconds(seconds: f64) -> String {
+    duration((seconds * 1e9) as u64)
+}
+
+fn journal(event: &JournalEvent) -> String {
+    match event {
+        JournalEvent::Opened { ranks, policy, .. } => format!("session began: {ranks} ranks, policy {policy}"),
+        JournalEvent::Decision(decided) => {
+            let place = decided.place.replace('_', " ");
+            let what = match decided.generation {
+                Some(number) => format!("checkpoint {number} to {place}"),
+                None => format!("no checkpoint ({place})"),
+            };
+            let why = decided.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+            match decided.failure.as_str() {
+                "" => format!("{what}{why}"),
+                failure => format!("{what} failed: {failure}"),
+            }
+        }
+        JournalEvent::Asked(answered) => {
+            let why = answered.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+            format!("asked, told {}{why}", answered.place.replace('_', " "))
+        }
+        JournalEvent::Durable { tier, generation, age_s, took_s, .. } => {
+            let (age, took) = (seconds(*age_s), seconds(*took_s));
+            format!("checkpoint {generation} is {tier} at an age of {age}; writing took {took}")
+        }
+        JournalEvent::NotDurable { tier, generation, why } => {
+            format!("checkpoint {generation} did not become {tier}: {why}")
+        }
+        JournalEvent::Restart { generation: Some(number), report } => {
+            format!("restarted from checkpoint {number}: {report}")
+        }
+        JournalEvent::Restart { generation: None, report } => format!("restart found no checkpoint: {report}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use surefoot_model::{Room, Subject};
+
+    #[test]
+    fn each_line_of_a_journal_has_its_words() {
+        let entry = |body: serde_json::Value| {
+            let (room, subject) = (Room::Checkpoint, Subject::host());
+            words_of(&KeptRecord { room, kind: "kind".into(), subject, at_realtime_ns: 0, body }).unwrap()
+        };
+        for (body, words) in [
+            (json!({"realtime_ns": 1, "event": "opened", "job": "t", "ranks": 4, "policy": "endurance"}), "4 ranks"),
+            (
+                json!({"realtime_ns": 1, "event": "durable", "tier": "shared", "generation": 7, "age_s": 1.5,
+                       "took_s": 0.5, "bytes": 1}),
+                "checkpoint 7 is shared at an age of 1.50 s; writing took 500 ms",
+            ),
+            (
+                json!({"realtime_ns": 1, "event": "not_durable", "tier": "durable", "generation": 7, "why": "full"}),
+                "checkpoint 7 did not become durable: full",
+            ),
+            (
+                json!({"realtime_ns": 1, "event": "restart", "generation": null, "report": "none"}),
+                "found no checkpoint",
+            ),
+            (json!({"realtime_ns": 1, "event": "restart", "generation": 3, "report": "ok"}), "from checkpoint 3: ok"),
+        ] {
+            assert!(entry(body.clone()).contains(words), "{body}: {}", entry(body.clone()));
+        }
+    }
+}

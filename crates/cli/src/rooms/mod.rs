@@ -1,0 +1,125 @@
+//! What each room brings to the command: a source of events, options, commands, words for its records, a part of the
+//! summary and of the report. A new room is a line in each of these here, and nowhere else in this crate but for the
+//! `mod` of its commands.
+
+pub mod checkpoint;
+
+use crate::args::{Filter, What};
+use crate::checkpoint::options::CheckpointCommand;
+use crate::exit::Outcome;
+use crate::{report, settle};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+use surefoot_daemon::rooms::{Options, checkpoint as checkpoints, stall};
+use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
+use surefoot_hostfs::{Root, signals};
+use surefoot_model::{Capability, Event, Report, Room, StreamClock};
+use surefoot_store::history::KeptRecord;
+
+/// The sources that the command line asks for. Keeps this process off the watched cores.
+pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sources> {
+    let config = report::config(what, window).checked(root)?;
+    settle::settle_for(what, root);
+    let mut sources = Sources::new().with("stall", stall::source(root, config));
+    let options = what.rooms.for_daemon()?;
+    if !options.checkpoints.is_empty() {
+        sources = sources.with("checkpoint", checkpoints::source(root, options.checkpoints));
+    }
+    Ok(sources)
+}
+
+/// What works on this host, room by room.
+pub fn capabilities(root: &Root) -> Vec<Capability> {
+    let mut rows = surefoot_stall::host_capabilities(root);
+    rows.push(crate::checkpoint::drive::capability(root));
+    rows.extend(surefoot_daemon::capabilities());
+    rows
+}
+
+/// The commands of rooms.
+#[derive(Subcommand)]
+pub enum RoomCommand {
+    /// Checkpoints: list, verify, repair and restore them; protect other files; plan and simulate.
+    Checkpoint {
+        #[command(subcommand)]
+        command: CheckpointCommand,
+    },
+}
+
+impl RoomCommand {
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        match self {
+            RoomCommand::Checkpoint { command } => crate::checkpoint::run(command),
+        }
+    }
+}
+
+/// What rooms are to look at; shared by watch, report and record. A recording has it already.
+#[derive(Args, Clone)]
+pub struct RoomOptions {
+    /// Also show the checkpoints in this directory (of a tier, of a job, or above); may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub checkpoints: Vec<PathBuf>,
+}
+
+impl RoomOptions {
+    /// The same for the daemon, with absolute paths, because reports and pages show commands that somebody pastes elsewhere.
+    pub fn for_daemon(&self) -> anyhow::Result<Options> {
+        let absolute = self.checkpoints.iter().map(std::path::absolute).collect::<io::Result<_>>();
+        let checkpoints =
+            absolute.context("--checkpoints: the working directory cannot be read; give an absolute path")?;
+        Ok(Options { checkpoints })
+    }
+}
+
+/// What a record of the history says, in the words of its room; `None` where that has none for it.
+pub fn words_of(record: &KeptRecord) -> Option<String> {
+    match record.room {
+        Room::Checkpoint => checkpoint::happened::words_of(record),
+        _ => None,
+    }
+}
+
+/// Starts the sources; they run until Ctrl-C, or for this time.
+pub fn start(sources: Sources, statistics: &Statistics, duration: Option<Duration>) -> anyhow::Result<Running> {
+    let stop = signals::stop_flag()?;
+    sources.start(statistics, stop, duration).map_err(own_error)
+}
+
+/// The source's own error, so that its exit code is known.
+fn own_error(error: StartError) -> anyhow::Error {
+    match error.downcast::<surefoot_stall::Error>() {
+        Ok(error) => anyhow::Error::new(*error),
+        Err(other) => anyhow::anyhow!(other),
+    }
+}
+
+/// Everything that a stream of events says, summed up: the fold of each room.
+#[derive(Default)]
+pub struct Summary {
+    /// Lost time.
+    pub stall: Report,
+    /// Checkpoints.
+    pub checkpoint: checkpoints::State,
+    clock: StreamClock,
+}
+
+impl Summary {
+    /// Adds one event.
+    pub fn add(&mut self, event: &Event) {
+        self.clock.take(event);
+        self.stall.add(event);
+        if let Event::Checkpoint(seen) = event {
+            self.checkpoint.take(seen);
+        }
+    }
+
+    /// Prints the report as the user asked for it.
+    pub fn print(&self, out: &mut impl Write, filter: &Filter, json: bool) -> io::Result<()> {
+        report::print(out, &self.stall, filter, json)?;
+        checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)
+    }
+}

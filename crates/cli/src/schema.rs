@@ -1,0 +1,111 @@
+//! Keeps `docs/schema/lines.json` what the types of the JSON lines say.
+#![allow(clippy::unwrap_used)]
+
+use crate::{audit, checkpoint, ecc, history, output, probe, rooms};
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The schema of a type, by reference.
+type Of = fn(&mut SchemaGenerator) -> Schema;
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
+const COMMANDS: [(&str, &[Of]); 16] = [
+    ("stall report", &[of::<output::Line>, of::<rooms::checkpoint::Line>]),
+    ("stall who", &[of::<output::Line>]),
+    ("stall probe", &[of::<output::Line>, of::<probe::SummaryLine>]),
+    ("stall audit", &[of::<audit::CheckLine>]),
+    ("status", &[of::<output::Line>]),
+    ("history", &[of::<history::lines::What>]),
+    ("ecc coverage", &[of::<ecc::cells::Line>]),
+    ("checkpoint list", &[of::<checkpoint::list::Row>, of::<checkpoint::list::ProblemLine>]),
+    ("checkpoint verify", CHECKED),
+    ("checkpoint scrub", CHECKED),
+    ("checkpoint restore", &[of::<checkpoint::restore::Line>]),
+    ("checkpoint protect", &[of::<checkpoint::protect::ProtectedLine>]),
+    ("checkpoint repair", &[of::<checkpoint::protect::CheckedLine>]),
+    ("checkpoint plan", &[of::<checkpoint::plan::PlanLine>]),
+    ("checkpoint simulate", &[of::<checkpoint::simulate::RunLine>]),
+    ("checkpoint drive", &[of::<checkpoint::drive::DriveLine>]),
+];
+
+const CHECKED: &[Of] =
+    &[of::<checkpoint::verify::Line>, of::<checkpoint::verify::Missing>, of::<checkpoint::list::ProblemLine>];
+
+const BENCH: &[Of] = &[of::<checkpoint::bench::tiers::TierLine>, of::<checkpoint::bench::output::Line>];
+
+/// Adds the field `type` to the structs that are lines, which schemars leaves out. Their definitions, and no others, have
+/// names in lower case: the word in `type`, by which serde renames them.
+fn tag(definitions: &mut Map<String, Value>) {
+    for (word, definition) in definitions.iter_mut().filter(|(name, _)| name.starts_with(char::is_lowercase)) {
+        definition["properties"]["type"] = json!({ "type": "string", "const": word });
+        definition["required"].as_array_mut().unwrap().insert(0, "type".into());
+    }
+}
+
+fn written() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut commands = Map::new();
+    let mut all = vec![of::<output::Stream>(&mut generator)];
+    for (command, types) in COMMANDS.into_iter().chain([("checkpoint bench", BENCH)]) {
+        let lines: Vec<Schema> = types.iter().map(|of| of(&mut generator)).collect();
+        for line in &lines {
+            if !all.contains(line) {
+                all.push(line.clone());
+            }
+        }
+        commands.insert(command.to_owned(), json!({ "anyOf": lines }));
+    }
+    let mut definitions = generator.take_definitions(true);
+    tag(&mut definitions);
+    commands.insert("watch".to_owned(), json!({ "$ref": "model.json#/$defs/Event" }));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Lines",
+        "description": "The JSON lines of the commands. The first line of each stream is a `stream`; `commands` says which \
+                        lines follow it. docs/guide/json.md describes them.",
+        "anyOf": all,
+        "commands": commands,
+        "$defs": definitions,
+    })
+}
+
+#[test]
+fn the_schema_in_docs_is_that_of_the_lines() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/lines.json");
+    let text = format!("{}\n", serde_json::to_string_pretty(&written()).unwrap());
+    if std::env::var_os("SUREFOOT_UPDATE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "docs/schema/lines.json is not what the types say; run SUREFOOT_UPDATE=1 cargo test -p surefoot-cli schema"
+    );
+}
+
+/// The words in `type` by which the lines of a definition are told apart.
+fn words(definition: &Value) -> Vec<&str> {
+    let variants = definition["oneOf"].as_array().map_or(std::slice::from_ref(definition), Vec::as_slice);
+    variants.iter().map(|variant| variant["properties"]["type"]["const"].as_str().unwrap_or("none")).collect()
+}
+
+#[test]
+fn the_lines_of_a_command_are_told_apart_by_their_type() {
+    let schema = written();
+    assert_eq!(words(&schema["$defs"]["stream"]), ["stream"]);
+    for (command, lines) in schema["commands"].as_object().unwrap().iter().filter(|(name, _)| *name != "watch") {
+        let names = lines["anyOf"].as_array().unwrap().iter().filter_map(|line| line["$ref"].as_str());
+        let definitions = names.map(|name| &schema["$defs"][name.rsplit('/').next().unwrap_or_default()]);
+        let mut all: Vec<&str> = definitions.flat_map(words).collect();
+        all.sort_unstable();
+        let count = all.len();
+        all.dedup();
+        assert!(count > 0 && all.len() == count && !all.contains(&"none"), "{command}: {all:?}");
+    }
+}

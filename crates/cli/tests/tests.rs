@@ -1,0 +1,8 @@
+//! The command as a program: whole outputs, exit codes, and what is refused.
+#![allow(clippy::unwrap_used)]
+
+mod suite {
+    mod audit;
+    mod history;
+    mod who;
+}

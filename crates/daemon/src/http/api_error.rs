@@ -1,0 +1,48 @@
+use super::reply;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Characters of a client's own words that come back in an error.
+const ECHO_CHARACTERS_MAX: usize = 100;
+
+/// A refused request: a status and a sentence, sent as `{"error": …}`.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    text: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        ApiError { status, text: text.into() }
+    }
+
+    pub(crate) fn bad_request(text: String) -> Self {
+        ApiError::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// A value that cannot be used, and what can.
+    pub(crate) fn bad_parameter(name: &str, value: &str, allowed: &str) -> Self {
+        ApiError::bad_request(format!("parameter '{name}' cannot be '{}'; allowed: {allowed}", echo(value)))
+    }
+}
+
+/// What a refused request is answered.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ErrorAnswer<'a> {
+    /// Why, and what can be done; one sentence.
+    error: &'a str,
+}
+
+/// The beginning of a client's own words.
+pub(crate) fn echo(text: &str) -> String {
+    text.chars().take(ECHO_CHARACTERS_MAX).collect()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        reply::answer(self.status, &ErrorAnswer { error: &self.text })
+    }
+}

@@ -1,0 +1,26 @@
+//! HTTP on 127.0.0.1: who may ask, how many at once, what is at which address.
+
+mod api_error;
+pub(crate) mod connections;
+mod events;
+mod guard;
+pub(crate) mod json;
+pub(crate) mod metrics;
+mod overview;
+mod page;
+mod past;
+mod question;
+mod reply;
+mod routes;
+
+pub(crate) use api_error::ApiError;
+pub(crate) use question::parameters;
+pub(crate) use reply::json_text;
+pub(crate) use routes::router;
+#[cfg(test)]
+pub(crate) use {
+    api_error::ErrorAnswer, events::LiveMessage, overview::Overview, past::PastAnswer, routes::Capabilities,
+};
+
+/// The version of the shapes of the API and of JSON lines. It grows when a field goes, or means something else.
+pub const SCHEMA: u32 = 2;

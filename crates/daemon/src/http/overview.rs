@@ -1,0 +1,86 @@
+//! `/api/v1/overview`: what all rooms find, a card for each.
+
+use super::SCHEMA;
+use crate::keep::shared::Shared;
+use crate::rooms::Chart;
+use crate::rooms::stall::{Origin, OriginMode};
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_model::{Finding, Headline, HostDescription, Severity};
+
+/// Findings of one card: the most urgent.
+const FINDINGS_PER_ROOM_MAX: usize = 100;
+
+/// What all rooms find, a card for each.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Overview {
+    schema: u32,
+    /// The version of Surefoot.
+    version: &'static str,
+    mode: OriginMode,
+    /// The file that is replayed.
+    recording: Option<String>,
+    /// Now, `CLOCK_REALTIME`; in a replay the end of the data.
+    now_realtime_ns: u64,
+    /// Age of the newest data; `null` before the first.
+    age_ns: Option<u64>,
+    /// `null` until it is known.
+    host: Option<HostDescription>,
+    headline: Headline,
+    /// In the order of the page.
+    rooms: Vec<Card>,
+}
+
+/// What one room finds.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RoomOverview")]
+struct Card {
+    room: surefoot_model::Room,
+    title: &'static str,
+    /// The worst severity of its findings.
+    severity: Severity,
+    is_watched: bool,
+    /// Why it is not watched, and what to do; empty where it is.
+    why: String,
+    /// The most urgent first, those that are well at the end.
+    findings: Vec<Finding>,
+    /// Findings beyond those.
+    findings_left_out: u64,
+    chart: Option<Chart>,
+}
+
+impl Overview {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        let moment = shared.moment();
+        let findings = shared.findings(&moment);
+        let card = |room: &std::sync::Arc<dyn crate::rooms::Room>| {
+            let kind = room.room();
+            let mut own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == kind).cloned().collect();
+            let left_out = own.len().saturating_sub(FINDINGS_PER_ROOM_MAX) as u64;
+            own.truncate(FINDINGS_PER_ROOM_MAX);
+            let why = room.why_not_watched(&moment);
+            Card {
+                room: kind,
+                title: kind.label(),
+                severity: own.first().map_or(Severity::Ok, |worst| worst.severity),
+                is_watched: why.is_none(),
+                why: why.unwrap_or_default(),
+                findings: own,
+                findings_left_out: left_out,
+                chart: room.chart(&moment),
+            }
+        };
+        let origin = Origin::of(&moment.mode);
+        Overview {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            mode: origin.mode,
+            recording: origin.recording.map(str::to_owned),
+            now_realtime_ns: moment.now_realtime_ns,
+            age_ns: moment.age_ns,
+            headline: findings.headline.clone(),
+            rooms: shared.rooms.iter().map(card).collect(),
+            host: moment.host,
+        }
+    }
+}

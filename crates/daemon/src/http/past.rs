@@ -1,0 +1,279 @@
+//! `/api/v1/history`: what the history kept of a stretch of the past.
+
+use super::api_error::ApiError;
+use super::{SCHEMA, json, parameters, reply};
+use crate::keep::shared::Shared;
+use crate::rooms::stall::{PastGapView, PastWindowView};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use surefoot_hostfs::clock;
+use surefoot_model::{Finding, Room, Subject};
+use surefoot_store::history::{GapFilter, KeptFinding, KeptRecord, Resolution, View};
+
+/// The windows of one answer, as JSON.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// The gaps of one answer: the longest ones.
+const ANSWER_GAPS_MAX: usize = 200;
+/// The notices of one answer: the newest ones.
+const ANSWER_NOTICES_MAX: usize = 100;
+/// The findings and records of one answer: the newest ones.
+const ANSWER_FINDINGS_MAX: usize = 1_000;
+const ANSWER_RECORDS_MAX: usize = 2_000;
+/// The range of an answer that names none.
+const RANGE_S_DEFAULT: i64 = 3_600;
+/// Later times have no nanoseconds in 64 bits.
+const TIME_S_MAX: i64 = 9_000_000_000;
+
+/// Answers `/api/v1/history`.
+pub(crate) async fn answer(shared: Arc<Shared>, uri: &Uri) -> Result<Response, ApiError> {
+    let question = Question::of(uri)?;
+    if shared.history.is_none() {
+        let text =
+            "no history is kept; start with: surefoot watch --history FILE (a recording that is replayed has none)";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, text));
+    }
+    let permit = shared.large_answer().await?;
+    // Reading a file would hold up all other clients on the server's one thread.
+    let reading = tokio::task::spawn_blocking(move || match &shared.history {
+        Some(history) => history
+            .read(|view| question.answer(view))
+            .unwrap_or_else(|why| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why))),
+        None => Err(ApiError::new(StatusCode::NOT_FOUND, "no history is kept")),
+    });
+    let text = reading
+        .await
+        .map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the history broke off"))??;
+    Ok(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
+}
+
+/// What a client wants to know about the past.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Question {
+    from_s: i64,
+    to_s: i64,
+    resolution: Resolution,
+}
+
+impl Question {
+    fn of(uri: &Uri) -> Result<Self, ApiError> {
+        let (mut from_s, mut to_s, mut resolution) = (None, None, Resolution::Minute);
+        for (name, value) in parameters(uri, &["from_s", "to_s", "resolution"])? {
+            match name.as_str() {
+                "from_s" => from_s = Some(time_s(&name, &value)?),
+                "to_s" => to_s = Some(time_s(&name, &value)?),
+                _ => resolution = resolution_of(&value)?,
+            }
+        }
+        // Windows are asked for by their beginning; one second more includes the newest.
+        let now_s = clock::realtime_ns() / 1_000_000_000;
+        let to_s = to_s.unwrap_or(i64::try_from(now_s).unwrap_or(TIME_S_MAX).saturating_add(1));
+        let from_s = from_s.unwrap_or(to_s.saturating_sub(RANGE_S_DEFAULT).max(0));
+        if from_s >= to_s {
+            let allowed = format!("a time before to_s, which is {to_s}");
+            return Err(ApiError::bad_parameter("from_s", &from_s.to_string(), &allowed));
+        }
+        Ok(Question { from_s, to_s, resolution })
+    }
+
+    fn range_ns(&self) -> Range<i64> {
+        self.from_s.saturating_mul(1_000_000_000)..self.to_s.saturating_mul(1_000_000_000)
+    }
+
+    /// The answer as JSON. Windows become text one by one, so that a long range needs no more memory than its answer.
+    fn answer(&self, view: &View) -> Result<String, ApiError> {
+        let (windows, unknown_windows) = self.windows(view)?;
+        let of_store = |error: surefoot_store::Error| unreadable(&error.to_string());
+        let filter = GapFilter { range: Some(self.range_ns()), limit: ANSWER_GAPS_MAX, ..GapFilter::default() };
+        let gaps = view.gaps(&filter).map_err(of_store)?;
+        let notices = view.notices(self.range_ns()).map_err(of_store)?;
+        let findings = view.findings(self.range_ns()).map_err(of_store)?;
+        let records = view.records(self.range_ns(), None).map_err(of_store)?;
+        let answer = PastAnswer {
+            schema: SCHEMA,
+            from_s: self.from_s,
+            to_s: self.to_s,
+            resolution: self.resolution.into(),
+            gaps: gaps.rows.iter().map(PastGapView::of).collect(),
+            notices: newest(&notices, ANSWER_NOTICES_MAX).iter().map(PastNoticeView::of).collect(),
+            findings: newest(&findings.rows, ANSWER_FINDINGS_MAX).iter().map(PastFindingView::of).collect(),
+            records: newest(&records.rows, ANSWER_RECORDS_MAX).iter().map(PastRecordView::of).collect(),
+            unknown_count: unknown_windows + gaps.unknown_count + findings.unknown_count + records.unknown_count,
+            windows: Vec::new(),
+        };
+        let mut text = json::to_string(&answer).map_err(|error| unreadable(&error.to_string()))?;
+        // The list of windows is the last member; what was read of them goes between its brackets.
+        text.truncate(text.len() - "]}".len());
+        Ok(text + &windows + "]}")
+    }
+
+    /// The windows as the inside of a JSON list, and how many rows of them this release does not know.
+    fn windows(&self, view: &View) -> Result<(String, u64), ApiError> {
+        let mut windows = String::new();
+        let mut whole = Ok(());
+        let unknown_count = view
+            .for_each_window(self.range_ns(), self.resolution, |window| {
+                if windows.len() > ANSWER_BYTES_MAX {
+                    whole = Err(self.too_long());
+                    return ControlFlow::Break(());
+                }
+                if !windows.is_empty() {
+                    windows.push(',');
+                }
+                match json::to_string(&PastWindowView::of(&window)) {
+                    Ok(text) => windows.push_str(&text),
+                    Err(error) => whole = Err(unreadable(&error.to_string())),
+                }
+                if whole.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .map_err(|error| unreadable(&error.to_string()))?;
+        whole.map(|()| (windows, unknown_count))
+    }
+
+    fn too_long(&self) -> ApiError {
+        let text = format!(
+            "the answer would be longer than {} MiB; ask for a shorter time between from_s and to_s{}",
+            ANSWER_BYTES_MAX >> 20,
+            if self.resolution == Resolution::Second { ", or for resolution=minute" } else { "" }
+        );
+        ApiError::bad_request(text)
+    }
+}
+
+/// What the history has of a range.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PastAnswer<'a> {
+    schema: u32,
+    /// The range, seconds since 1970.
+    from_s: i64,
+    to_s: i64,
+    resolution: PastResolution,
+    /// The longest gaps.
+    gaps: Vec<PastGapView<'a>>,
+    /// The newest.
+    notices: Vec<PastNoticeView<'a>>,
+    /// What held at any time in the range; the newest.
+    findings: Vec<PastFindingView<'a>>,
+    /// What rooms wrote down; the newest.
+    records: Vec<PastRecordView<'a>>,
+    /// Rows that another release wrote and this one does not know.
+    unknown_count: u64,
+    /// Oldest first. They stand at the end, because each becomes text as soon as it is read.
+    windows: Vec<PastWindowView<'a>>,
+}
+
+/// The length of the windows of a range.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum PastResolution {
+    Second,
+    Minute,
+}
+
+impl From<Resolution> for PastResolution {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            Resolution::Second => PastResolution::Second,
+            Resolution::Minute => PastResolution::Minute,
+        }
+    }
+}
+
+/// The end of a list that begins with the oldest.
+fn newest<T>(rows: &[T], rows_max: usize) -> &[T] {
+    &rows[rows.len().saturating_sub(rows_max)..]
+}
+
+fn unreadable(why: &str) -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the history cannot be read: {why}"))
+}
+
+fn time_s(name: &str, text: &str) -> Result<i64, ApiError> {
+    match text.parse::<i64>() {
+        Ok(time_s) if (0..=TIME_S_MAX).contains(&time_s) => Ok(time_s),
+        _ => {
+            let allowed = format!("whole seconds since 1970 (UTC), from 0 to {TIME_S_MAX}");
+            Err(ApiError::bad_parameter(name, text, &allowed))
+        }
+    }
+}
+
+fn resolution_of(text: &str) -> Result<Resolution, ApiError> {
+    [Resolution::Second, Resolution::Minute]
+        .into_iter()
+        .find(|&resolution| word(resolution) == text)
+        .ok_or_else(|| ApiError::bad_parameter("resolution", text, "second or minute"))
+}
+
+fn word(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::Second => "second",
+        Resolution::Minute => "minute",
+    }
+}
+
+/// A notice of the history.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastNotice")]
+struct PastNoticeView<'a> {
+    at_realtime_ns: i64,
+    text: &'a str,
+}
+
+impl<'a> PastNoticeView<'a> {
+    fn of((at_realtime_ns, text): &'a (i64, String)) -> Self {
+        PastNoticeView { at_realtime_ns: *at_realtime_ns, text }
+    }
+}
+
+/// A finding and how long it held.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastFinding")]
+struct PastFindingView<'a> {
+    finding: &'a Finding,
+    /// When it came with this severity and certainty.
+    from_realtime_ns: i64,
+    /// When it was last seen to hold, within ten seconds.
+    last_seen_realtime_ns: i64,
+    /// When it went; `null` while it holds.
+    until_realtime_ns: Option<i64>,
+}
+
+impl<'a> PastFindingView<'a> {
+    fn of(kept: &'a KeptFinding) -> Self {
+        PastFindingView {
+            finding: &kept.finding,
+            from_realtime_ns: kept.from_realtime_ns,
+            last_seen_realtime_ns: kept.last_seen_realtime_ns,
+            until_realtime_ns: kept.until_realtime_ns,
+        }
+    }
+}
+
+/// What a room wrote down.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastRecord")]
+struct PastRecordView<'a> {
+    room: Room,
+    /// What happened, in one word of the room's.
+    kind: &'a str,
+    subject: &'a Subject,
+    at_realtime_ns: i64,
+    /// The whole of it: of a checkpoint a `JournalEntry`, of the watch a `SourceReport`.
+    body: &'a serde_json::Value,
+}
+
+impl<'a> PastRecordView<'a> {
+    fn of(kept: &'a KeptRecord) -> Self {
+        PastRecordView {
+            room: kept.room,
+            kind: &kept.kind,
+            subject: &kept.subject,
+            at_realtime_ns: kept.at_realtime_ns,
+            body: &kept.body,
+        }
+    }
+}

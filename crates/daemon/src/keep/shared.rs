@@ -1,0 +1,213 @@
+use crate::config::Config;
+use crate::keep::board::{Board, Findings};
+use crate::keep::drops::{Dropped, Drops, Seldom};
+use crate::keep::history::History;
+use crate::keep::stream::{Moment, Stream};
+use crate::rooms::{self, Room, Taken};
+use crate::sources::Statistics;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use surefoot_model::{Event, Finding, Headline, Notice};
+use tokio::sync::{Semaphore, broadcast};
+
+/// Own notices that wait for the caller to take them.
+const OWN_NOTICES_MAX: usize = 16;
+/// Events that a live client may lag behind before it loses some.
+const LIVE_EVENTS_MAX: usize = 256;
+/// Clients of the live events at one time.
+pub(crate) const LIVE_CLIENTS_MAX: usize = 32;
+/// Answers of several MiB that may be in memory at one time; others wait for their turn.
+const LARGE_ANSWERS_MAX: usize = 4;
+
+/// An event on its way to the live clients.
+#[derive(Debug, Clone)]
+pub(crate) struct LiveEvent {
+    /// Counts the events since the server began, from 1. News of findings, which can be asked for at any time, have none.
+    pub(crate) sequence: Option<u64>,
+    pub(crate) news: News,
+}
+
+/// What the live clients are told.
+#[derive(Debug, Clone)]
+pub(crate) enum News {
+    /// The event itself.
+    Event(Arc<Event>),
+    /// That there is a newer report of raisers. It can have megabytes, and many of them would wait for a slow client;
+    /// who wants it asks for it.
+    Who {
+        /// Start of what it reports of, `CLOCK_MONOTONIC`.
+        start_ns: u64,
+        /// Its end.
+        end_ns: u64,
+    },
+    /// That findings came, went or changed; who wants them asks for them.
+    Findings(Headline),
+}
+
+/// What all threads of the server share.
+pub(crate) struct Shared {
+    pub(crate) drops: Arc<Drops>,
+    pub(crate) live_clients: Arc<Semaphore>,
+    pub(crate) large_answers: Arc<Semaphore>,
+    pub(crate) history: Option<History>,
+    pub(crate) sources: Statistics,
+    /// The rooms, in the order of the page.
+    pub(crate) rooms: Vec<Arc<dyn Room>>,
+    live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
+    queue_notice: Mutex<Seldom>,
+    /// The server's own notices that nobody has taken yet.
+    own_notices: Mutex<VecDeque<Notice>>,
+    stream: Mutex<Stream>,
+    board: Mutex<Board>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &Config, history: Option<History>) -> Self {
+        let drops = Arc::new(Drops::default());
+        Shared {
+            rooms: rooms::all(config, &drops),
+            drops,
+            live_clients: Arc::new(Semaphore::new(LIVE_CLIENTS_MAX)),
+            large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
+            history,
+            sources: config.sources.clone(),
+            live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
+            queue_notice: Mutex::default(),
+            own_notices: Mutex::default(),
+            stream: Mutex::new(Stream::new(config.mode.clone())),
+            board: Mutex::default(),
+        }
+    }
+
+    /// Takes an event in: into the rooms, to the live clients and to the history.
+    pub(crate) fn fold(&self, event: Event) {
+        let event = Arc::new(event);
+        self.remember(&event);
+        if let Some(history) = &self.history {
+            history.offer(&event, &self.drops);
+        }
+    }
+
+    /// Takes a word about the stream itself in.
+    pub(crate) fn notice(&self, text: String) {
+        let at_ns = self.stream().now_ns();
+        let notice = Notice { at_ns, text };
+        let mut own = lock(&self.own_notices);
+        if own.len() == OWN_NOTICES_MAX {
+            own.pop_front();
+        }
+        own.push_back(notice.clone());
+        drop(own);
+        self.fold(Event::Notice(notice));
+    }
+
+    /// The server's own notices since the last call; of many that nobody took the newest.
+    pub(crate) fn take_notices(&self) -> Vec<Notice> {
+        lock(&self.own_notices).drain(..).collect()
+    }
+
+    /// Counts an event that the full queue refused, and says so, at most once a minute.
+    pub(crate) fn queue_was_full(&self) {
+        self.drops.queue.fetch_add(1, Ordering::Relaxed);
+        if lock(&self.queue_notice).is_due() {
+            let text = "The server cannot keep up and drops events; they are counted under the dropped events.";
+            self.notice(text.to_owned());
+        }
+    }
+
+    fn remember(&self, event: &Arc<Event>) {
+        let mut is_news = self.stream().take(event);
+        for room in &self.rooms {
+            match room.take(event) {
+                Taken::NotMine => {}
+                Taken::Kept { is_news: of_room } => is_news |= of_room,
+                Taken::Oversized => {
+                    self.drops.oversized.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+        if is_news {
+            self.tell(match &**event {
+                Event::Who(who) => News::Who { start_ns: who.start_ns, end_ns: who.end_ns },
+                _ => News::Event(Arc::clone(event)),
+            });
+        }
+    }
+
+    /// Tells the live clients; nobody listening is no error.
+    fn tell(&self, news: News) {
+        // Sent under the lock, so that clients get the events in the order of their numbers.
+        let mut stream = self.stream();
+        let sequence = (!matches!(news, News::Findings(_))).then(|| {
+            stream.sequence += 1;
+            stream.sequence
+        });
+        if let Some(live) = &*lock(&self.live) {
+            let _ = live.send(LiveEvent { sequence, news });
+        }
+    }
+
+    /// A receiver of the events from now on, and the number of the newest event before them;
+    /// `None` when the server is shutting down.
+    pub(crate) fn subscribe(&self) -> Option<(broadcast::Receiver<LiveEvent>, u64)> {
+        let stream = self.stream();
+        let receiver = lock(&self.live).as_ref()?.subscribe();
+        Some((receiver, stream.sequence))
+    }
+
+    /// Ends all streams of live events.
+    pub(crate) fn close_live(&self) {
+        lock(&self.live).take();
+    }
+
+    /// The stream at this moment. Taken before a room is asked, its number is never newer than what the room shows.
+    pub(crate) fn moment(&self) -> Moment {
+        self.stream().moment()
+    }
+
+    /// What all rooms find at a moment, the most urgent first.
+    pub(crate) fn findings(&self, moment: &Moment) -> Findings {
+        let mut all: Vec<Finding> = self.rooms.iter().flat_map(|room| room.findings(moment)).collect();
+        let cut = lock(&self.board).take(&mut all, moment.now_realtime_ns);
+        self.drops.findings.store(cut as u64, Ordering::Relaxed);
+        Findings { headline: Headline::of(&all), all }
+    }
+
+    /// Tells the live clients if findings came, went or changed since this was called last.
+    pub(crate) fn tell_of(&self, findings: &Findings) {
+        if lock(&self.board).has_news(&findings.all) {
+            self.tell(News::Findings(findings.headline.clone()));
+        }
+    }
+
+    /// What was lost on the way so far.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.drops.now(self.sources.dropped())
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        lock(&self.stream)
+    }
+}
+
+/// A panic of another thread leaves plain numbers behind, which are as good as before.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_found_the_queue_full_are_counted_with_one_notice() {
+        let shared = Shared::new(&Config::default(), None);
+        for _ in 0..1_000 {
+            shared.queue_was_full();
+        }
+        assert_eq!(shared.dropped().queue, 1_000);
+        assert_eq!(shared.moment().notices().count(), 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! What is true of the stream of events as a whole: the host, what works on it, notices, and how far it has come.
+
+use crate::config::Mode;
+use crate::keep::ring::Ring;
+use std::sync::Arc;
+use surefoot_hostfs::clock;
+use surefoot_model::{Capability, Event, HostDescription, Notice, StreamClock};
+
+/// Notices that are kept, and memory for them.
+const NOTICES_MAX: usize = 100;
+const NOTICES_BYTES_MAX: usize = 1 << 20;
+
+/// Without new data for so long, nothing is known about the host any more; or for so many windows, if those are longer.
+const STALE_NS: u64 = 10_000_000_000;
+const STALE_WINDOWS: u64 = 3;
+
+/// The stream so far.
+pub(crate) struct Stream {
+    mode: Mode,
+    host: Option<HostDescription>,
+    capabilities: Vec<Capability>,
+    notices: Ring,
+    clock: StreamClock,
+    /// Length and end of the newest window; looks of other sources, which come in between, must not hide that it is late.
+    window: Option<(u64, u64)>,
+    /// Events that were told to the live clients.
+    pub(crate) sequence: u64,
+}
+
+/// The stream at one moment.
+#[derive(Clone)]
+pub(crate) struct Moment {
+    pub(crate) mode: Mode,
+    /// The number of the newest live event before this moment.
+    pub(crate) sequence: u64,
+    /// Now on the clock of the events; in a replay the end of the data.
+    pub(crate) now_ns: u64,
+    /// The same on the clock of the world.
+    pub(crate) now_realtime_ns: u64,
+    /// How old the newest data are; `None` before the first.
+    pub(crate) age_ns: Option<u64>,
+    /// Older data say nothing about now.
+    pub(crate) stale_ns: u64,
+    pub(crate) host: Option<HostDescription>,
+    pub(crate) capabilities: Vec<Capability>,
+    notices: Vec<Arc<Event>>,
+}
+
+impl Stream {
+    pub(crate) fn new(mode: Mode) -> Self {
+        let notices = Ring::new(NOTICES_MAX, NOTICES_BYTES_MAX);
+        Stream {
+            mode,
+            host: None,
+            capabilities: Vec::new(),
+            notices,
+            clock: StreamClock::default(),
+            window: None,
+            sequence: 0,
+        }
+    }
+
+    /// Takes note of an event; tells whether it is kept here.
+    pub(crate) fn take(&mut self, event: &Arc<Event>) -> bool {
+        self.clock.take(event);
+        match &**event {
+            Event::Host(host) => self.host = Some(host.clone()),
+            Event::Capabilities { capabilities } => self.capabilities.clone_from(capabilities),
+            Event::Window(window) => {
+                self.window = Some((window.end_ns.saturating_sub(window.start_ns), window.end_ns));
+            }
+            Event::Notice(_) => return self.notices.push(Arc::clone(event)),
+            _ => {}
+        }
+        false
+    }
+
+    /// Now on the clock of the events. A recording's time stands still at its end.
+    pub(crate) fn now_ns(&self) -> u64 {
+        match self.mode {
+            Mode::Live => clock::monotonic_ns(),
+            Mode::Replay { .. } => self.clock.newest_ns.unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        let now_ns = self.now_ns();
+        Moment {
+            mode: self.mode.clone(),
+            sequence: self.sequence,
+            now_ns,
+            now_realtime_ns: self.realtime_ns(now_ns),
+            age_ns: self
+                .window
+                .map(|(_, end_ns)| end_ns)
+                .or(self.clock.newest_ns)
+                .map(|newest_ns| now_ns.saturating_sub(newest_ns)),
+            stale_ns: self
+                .window
+                .map_or(STALE_NS, |(length_ns, _)| length_ns.saturating_mul(STALE_WINDOWS).max(STALE_NS)),
+            host: self.host.clone(),
+            capabilities: self.capabilities.clone(),
+            notices: self.notices.events().cloned().collect(),
+        }
+    }
+
+    fn realtime_ns(&self, monotonic_ns: u64) -> u64 {
+        match self.mode {
+            // Before the host's description comes, this machine's own clock will do.
+            Mode::Live if self.clock.offset_ns.is_none() => clock::realtime_ns(),
+            _ => self.clock.realtime_ns(monotonic_ns),
+        }
+    }
+}
+
+impl Moment {
+    /// The notices, oldest first.
+    pub(crate) fn notices(&self) -> impl DoubleEndedIterator<Item = &Notice> {
+        self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
+    }
+
+    /// Whether this is a recording.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.mode != Mode::Live
+    }
+}

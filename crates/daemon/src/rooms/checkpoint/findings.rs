@@ -1,0 +1,312 @@
+//! What the checkpoints come to: a finding or two for each job, and one for each drive that is worn. Pure.
+
+use super::state::{Job, State};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use surefoot_model::{
+    CheckpointTier, DriveWear, Finding, Generation, GenerationState, Room, Severity, Subject, SubjectKind,
+};
+
+/// A finding names no longer name than this.
+const NAME_CHARACTERS_MAX: usize = 128;
+/// Problems that one finding names.
+const PROBLEMS_MAX: usize = 10;
+/// A drive this worn is worth knowing, percent of its rated life.
+const WORN_PERCENT: u64 = 90;
+/// A drive with less spare flash than this should be replaced, percent; the threshold that makers commonly set.
+const SPARE_PERCENT_MIN: u64 = 10;
+
+/// Everything that is to be said at a time.
+pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = state.jobs.values().flat_map(|job| of_job(job, now_realtime_ns)).collect();
+    let Some(look) = state.look() else { return findings };
+    if state.jobs.is_empty() && look.jobs_left_out == 0 && !look.is_cut {
+        let directories: Vec<String> = look.directories.iter().map(|directory| directory.path.clone()).collect();
+        let sentence = "No job keeps checkpoints in the directories that are looked at.".to_owned();
+        findings.push(say("jobs", Subject::host(), Severity::Ok, sentence).with_evidence(directories));
+    }
+    let unreadable =
+        look.directories.iter().filter_map(|directory| Some((&directory.path, directory.problem.as_ref()?)));
+    let evidence: Vec<String> = unreadable.map(|(path, why)| format!("{path}: {why}")).take(PROBLEMS_MAX).collect();
+    if let [first, ..] = &evidence[..] {
+        let sentence = match evidence.len() {
+            1 => format!(
+                "A checkpoint directory cannot be looked at: {first}; create it, or name another with --checkpoints."
+            ),
+            count => format!("{count} checkpoint directories cannot be looked at."),
+        };
+        findings.push(say("directory", Subject::host(), Severity::Warning, sentence).with_evidence(evidence));
+    }
+    let problems = look.problems_left_out.saturating_add(look.problems.len() as u64);
+    if problems > 0 {
+        let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
+        let sentence = match problems {
+            1 => "One file among the checkpoints is damaged or of another kind.".to_owned(),
+            _ => format!("{problems} files among the checkpoints are damaged or of another kind."),
+        };
+        findings.push(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()));
+    }
+    let left_out = look.jobs_left_out.saturating_add(state.jobs_dropped);
+    if left_out > 0 || look.is_cut {
+        let sentence = match left_out {
+            0 => {
+                "There is more in the checkpoint directories than one look reads; some jobs may be missing.".to_owned()
+            }
+            1 => "One more job keeps checkpoints than is shown.".to_owned(),
+            _ => format!("{left_out} more jobs keep checkpoints than are shown."),
+        };
+        findings.push(say("left-out", Subject::host(), Severity::Notice, sentence));
+    }
+    findings.extend(look.drives.iter().flat_map(|drives| &drives.drives).flat_map(of_drive));
+    findings
+}
+
+/// What is to be said of one job; at least one finding.
+pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
+    let mut findings = vec![durable(job, now_realtime_ns)];
+    findings.extend(damaged(job));
+    findings
+}
+
+fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
+    Finding::new(Room::Checkpoint, rule, subject, severity, sentence)
+}
+
+fn subject(job: &Job) -> Subject {
+    Subject::new(SubjectKind::Job, clipped(&job.seen.name))
+}
+
+/// A name that fits. Two long ones that begin alike stay two, because keys are made of them.
+fn clipped(name: &str) -> String {
+    if name.chars().count() <= NAME_CHARACTERS_MAX {
+        return surefoot_model::one_line(name);
+    }
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    let beginning: String = name.chars().take(NAME_CHARACTERS_MAX - 17).collect();
+    format!("{}~{:016x}", surefoot_model::one_line(&beginning), hasher.finish())
+}
+
+/// How old the durable copy is, beside its bound.
+fn durable(job: &Job, now_ns: u64) -> Finding {
+    let name = clipped(&job.seen.name);
+    let age_of = |then_ns: u64| age(now_ns.saturating_sub(then_ns) as f64 / 1e9);
+    let memory = match job.memory_realtime_ns() {
+        Some(taken_ns) => format!("one in memory from {} ago", age_of(taken_ns)),
+        None => "none in memory".to_owned(),
+    };
+    let standing = job.standing();
+    let bound_s = standing.as_ref().and_then(|standing| standing.staleness_max_s);
+    let since_ns = job.durable_realtime_ns().or(standing.map(|standing| standing.began_realtime_ns));
+    let is_running = job.seen.is_running == Some(true);
+    let is_late = job.durable_age_s(now_ns).zip(bound_s).is_some_and(|(age_s, bound_s)| age_s > bound_s) && is_running;
+    let say = |severity, sentence| say("durable", subject(job), severity, sentence);
+    let Some(taken_ns) = job.durable_realtime_ns() else {
+        let severity = if is_late { Severity::Warning } else { Severity::Notice };
+        let sentence =
+            format!("Job '{name}' has no durable checkpoint, {memory}: a power failure now would lose its work.");
+        return say(severity, sentence).since(since_ns.unwrap_or(0));
+    };
+    let copy = format!("Job '{name}' has a durable checkpoint from {} ago", age_of(taken_ns));
+    match bound_s {
+        Some(bound_s) if is_late => {
+            let sentence = format!("{copy}, older than its bound of {}; {memory}.", age(bound_s));
+            let overdue_ns = (bound_s * 1e9) as u64;
+            say(Severity::Warning, sentence).since(taken_ns.saturating_add(overdue_ns))
+        }
+        Some(bound_s) if is_running => say(Severity::Ok, format!("{copy} (bound {}), {memory}.", age(bound_s))),
+        _ => say(Severity::Ok, format!("{copy}, {memory}.")),
+    }
+}
+
+/// Whether the newest checkpoint of a tier is damaged, and what a restart takes instead.
+fn damaged(job: &Job) -> Option<Finding> {
+    let newest = |is_tier: &dyn Fn(CheckpointTier) -> bool| {
+        let of_tier = |one: &&Generation| is_tier(one.tier) && one.state != GenerationState::Unfinished;
+        job.seen.generations.iter().find(of_tier)
+    };
+    let is_memory = |tier| tier == CheckpointTier::Memory;
+    let broken = [newest(&is_memory), newest(&|tier| !is_memory(tier))]
+        .into_iter()
+        .flatten()
+        .find(|one| one.state == GenerationState::Damaged)?;
+    let is_whole = |one: &&Generation| matches!(one.state, GenerationState::Complete | GenerationState::Partial);
+    let (severity, then) = match job.seen.generations.iter().find(is_whole) {
+        Some(other) => (Severity::Warning, format!("a restart takes number {} {}", other.number, other.tier.place())),
+        None => (Severity::Critical, "there is no intact one to restart from".to_owned()),
+    };
+    let name = clipped(&job.seen.name);
+    let (number, place) = (broken.number, broken.tier.place());
+    let sentence = format!("The newest checkpoint of job '{name}' {place}, number {number}, is damaged; {then}.");
+    let evidence = vec![format!("{}: {}", broken.directory, broken.missing)];
+    Some(say("damaged", subject(job), severity, sentence).with_evidence(evidence))
+}
+
+/// What a drive's own counters say of its end.
+fn of_drive(drive: &DriveWear) -> Vec<Finding> {
+    let name = clipped(&drive.name);
+    let subject = Subject::new(SubjectKind::Drive, name.clone());
+    let mut findings = Vec::new();
+    if let Some(used) = drive.percent_used.as_ref().filter(|used| used.value >= WORN_PERCENT) {
+        let severity = if used.value >= 100 { Severity::Warning } else { Severity::Notice };
+        let sentence = format!("Drive {name} has used {} % of its rated life.", used.value);
+        findings.push(say("worn", subject.clone(), severity, sentence).with_evidence(vec![used.source.label().into()]));
+    }
+    if let Some(spare) = drive.spare_percent.as_ref().filter(|spare| spare.value < SPARE_PERCENT_MIN) {
+        let sentence = format!("Drive {name} has {} % of its spare flash left.", spare.value);
+        let evidence = vec![spare.source.label().into()];
+        findings.push(say("spare", subject.clone(), Severity::Warning, sentence).with_evidence(evidence));
+    }
+    if let Some(errors) = drive.media_error_count.as_ref().filter(|errors| errors.value > 0) {
+        let sentence = format!("Drive {name} could not correct {} errors of its medium.", errors.value);
+        let evidence = vec![errors.source.label().into()];
+        findings.push(say("media-errors", subject, Severity::Notice, sentence).with_evidence(evidence));
+    }
+    findings
+}
+
+/// A number of seconds as people say it: two digits or more, in the largest unit that fits.
+fn age(seconds: f64) -> String {
+    match seconds {
+        ..0.9995 => format!("{:.0} ms", seconds * 1e3),
+        ..9.95 => format!("{seconds:.1} s"),
+        ..119.5 => format!("{seconds:.0} s"),
+        ..7_170.0 => format!("{:.0} min", seconds / 60.0),
+        ..172_800.0 => format!("{:.0} h", seconds / 3_600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_model::{
+        CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem, Decided, DriveSource, JournalEntry,
+        JournalEvent, Sourced,
+    };
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn generation(number: u64, tier: CheckpointTier, state: GenerationState) -> Generation {
+        Generation {
+            number,
+            nonce: String::new(),
+            tier,
+            state,
+            missing: "rank 0: it is not a manifest".into(),
+            taken_realtime_ns: Some(number * SECOND_NS),
+            ranks_here: 1,
+            ranks: 1,
+            payload_bytes: 1,
+            stored_bytes: 1,
+            protection: "shard".into(),
+            directory: "/ssd/a".into(),
+        }
+    }
+
+    fn job(is_running: bool, bound_s: Option<f64>, generations: Vec<Generation>) -> Job {
+        let mut state = State::default();
+        let (name, is_running) = ("train".to_owned(), Some(is_running));
+        let seen = CheckpointJob { name, is_running, generations, ..CheckpointJob::default() };
+        state.take(&CheckpointEvent::Job(seen));
+        let decided = Decided { staleness_max_s: bound_s, session_s: 50.0, ..Decided::default() };
+        let event = JournalEvent::Decision(Box::new(decided));
+        let entries = vec![JournalEntry { realtime_ns: 100 * SECOND_NS, lost_count: 0, event }];
+        let job = "train".into();
+        state.take(&CheckpointEvent::Journal { job, entries, left_out_count: 0, skipped_count: 0, is_another: false });
+        state.jobs["train"].clone()
+    }
+
+    fn said(job: &Job) -> Vec<(Severity, String)> {
+        of_job(job, 200 * SECOND_NS).into_iter().map(|finding| (finding.severity, finding.sentence)).collect()
+    }
+
+    #[test]
+    fn the_age_of_the_durable_copy_is_held_against_its_bound() {
+        use CheckpointTier::{Durable, Memory};
+        use GenerationState::{Complete, Unfinished};
+        let both = vec![generation(190, Memory, Complete), generation(140, Durable, Complete)];
+        let good = "Job 'train' has a durable checkpoint from 60 s ago (bound 100 s), one in memory from 10 s ago.";
+        assert_eq!(said(&job(true, Some(100.0), both.clone())), [(Severity::Ok, good.into())]);
+        let late = "Job 'train' has a durable checkpoint from 60 s ago, older than its bound of 30 s; one in memory from 10 s ago.";
+        assert_eq!(said(&job(true, Some(30.0), both.clone())), [(Severity::Warning, late.into())]);
+        let since = of_job(&job(true, Some(30.0), both.clone()), 200 * SECOND_NS)[0].since_realtime_ns;
+        assert_eq!(since, 170 * SECOND_NS, "since the bound passed");
+        let ended = "Job 'train' has a durable checkpoint from 60 s ago, one in memory from 10 s ago.";
+        assert_eq!(said(&job(false, Some(30.0), both)), [(Severity::Ok, ended.into())]);
+        let none = "Job 'train' has no durable checkpoint, none in memory: a power failure now would lose its work.";
+        let unfinished = vec![generation(190, Durable, Unfinished)];
+        assert_eq!(said(&job(true, Some(200.0), unfinished.clone())), [(Severity::Notice, none.into())]);
+        assert_eq!(said(&job(true, Some(100.0), unfinished)), [(Severity::Warning, none.into())]);
+    }
+
+    #[test]
+    fn a_damaged_newest_checkpoint_says_what_a_restart_takes() {
+        use CheckpointTier::{Durable, Memory};
+        use GenerationState::{Complete, Damaged};
+        let older = vec![generation(9, Durable, Damaged), generation(8, Durable, Complete)];
+        let words = said(&job(true, None, older));
+        let sentence = "The newest checkpoint of job 'train' on the SSD, number 9, is damaged; a restart takes number 8 on the SSD.";
+        assert_eq!(words[1], (Severity::Warning, sentence.into()));
+        let words = said(&job(true, None, vec![generation(9, Memory, Damaged)]));
+        let sentence = "The newest checkpoint of job 'train' in memory, number 9, is damaged; there is no intact one to restart from.";
+        assert_eq!(words[1], (Severity::Critical, sentence.into()));
+    }
+
+    #[test]
+    fn problems_and_worn_drives_are_said_once_each() {
+        let problem = |path: &str| CheckpointProblem { path: path.into(), why: "it is a link".into() };
+        let wear = |value| Some(Sourced::new(value, DriveSource::NvmeHealthLog, ""));
+        let (percent_used, spare_percent, media_error_count) = (wear(101), wear(9), wear(3));
+        let drive = DriveWear {
+            name: "nvme0n1".into(),
+            percent_used,
+            spare_percent,
+            media_error_count,
+            ..DriveWear::default()
+        };
+        let drives = Some(surefoot_model::CheckpointDrives { read_realtime_ns: 1, drives: vec![drive] });
+        let problems = vec![problem("/a"), problem("/b")];
+        let mut state = State::default();
+        state.take(&CheckpointEvent::Look(CheckpointLook { problems, drives, ..CheckpointLook::default() }));
+        let found = of(&state, 0);
+        let keys: Vec<&str> = found.iter().map(|finding| finding.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "checkpoint/jobs/host",
+                "checkpoint/problems/host",
+                "checkpoint/worn/drive/nvme0n1",
+                "checkpoint/spare/drive/nvme0n1",
+                "checkpoint/media-errors/drive/nvme0n1"
+            ]
+        );
+        assert_eq!(found[1].sentence, "2 files among the checkpoints are damaged or of another kind.");
+        assert_eq!(found[1].evidence, ["/a: it is a link", "/b: it is a link"]);
+        assert_eq!((found[2].severity, found[3].severity), (Severity::Warning, Severity::Warning));
+    }
+
+    #[test]
+    fn hostile_numbers_and_long_names_make_neither_a_panic_nor_one_of_two() {
+        let mut state = State::default();
+        let problems = vec![CheckpointProblem { path: "/a".into(), why: "it is a link".into() }];
+        let (problems_left_out, jobs_left_out) = (u64::MAX, u64::MAX);
+        let look = CheckpointLook { problems, problems_left_out, jobs_left_out, ..CheckpointLook::default() };
+        state.take(&CheckpointEvent::Look(look));
+        let names = [format!("{}a", "M".repeat(300)), format!("{}b", "M".repeat(300))];
+        for name in &names {
+            assert_eq!(clipped(name).chars().count(), NAME_CHARACTERS_MAX);
+            state.take(&CheckpointEvent::Job(CheckpointJob { name: name.clone(), ..CheckpointJob::default() }));
+        }
+        let found = of(&state, 0);
+        let keys: std::collections::BTreeSet<&String> = found.iter().map(|finding| &finding.key).collect();
+        assert_eq!(keys.len(), found.len());
+        assert!(found.iter().any(|finding| finding.key == "checkpoint/left-out/host"));
+    }
+
+    #[test]
+    fn ages_keep_two_digits_and_their_unit() {
+        let ages: Vec<String> = [0.04, 0.9994, 3.0, 9.96, 119.0, 120.0, 7_200.0, 200_000.0].map(age).into();
+        assert_eq!(ages, ["40 ms", "999 ms", "3.0 s", "10 s", "119 s", "2 min", "2 h", "2 days"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Checkpoints of jobs: what lies in the directories that were named, what jobs decided, and how worn the drives are.
+
+pub mod findings;
+mod series;
+mod source;
+mod state;
+mod view;
+
+pub use source::source;
+pub use state::State;
+pub use view::{Answer, JobView, JournalState};
+
+use crate::config::Config;
+use crate::http::{json_text, parameters};
+use crate::keep::shared::lock;
+use crate::keep::stream::Moment;
+use crate::rooms::{Chart, Room, Route, Taken};
+use prometheus_client::encoding::DescriptorEncoder;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use surefoot_model::{Event, Finding};
+
+/// Jobs that are told of.
+const JOBS_MAX: usize = 64;
+/// Generations, and lines of journals, of all jobs together.
+const ROWS_MAX: usize = 8_000;
+/// Generations, and lines of its journal, of one job.
+const ROWS_OF_JOB_MAX: usize = 1_200;
+
+/// What to do where no directory was named.
+const NOT_NAMED: &str = "no checkpoint directory is configured; start with: surefoot watch --checkpoints DIR";
+/// The same of a recording.
+const NOT_RECORDED: &str =
+    "this recording holds no checkpoints; record them with: surefoot stall record --checkpoints DIR";
+
+/// What its route answers, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    let about = "Checkpoints of jobs, and the drives beneath them.";
+    vec![crate::schema::answer::<Answer>(of, "GET /api/v1/checkpoints", about)]
+}
+
+/// The room of checkpoints.
+pub(crate) struct Checkpoint {
+    /// The directories that the source looks into, for the time before its first look.
+    directories: Vec<PathBuf>,
+    state: Mutex<State>,
+}
+
+impl Checkpoint {
+    pub(crate) fn new(config: &Config) -> Self {
+        Checkpoint { directories: config.rooms.checkpoints.clone(), state: Mutex::default() }
+    }
+}
+
+impl Room for Checkpoint {
+    fn room(&self) -> surefoot_model::Room {
+        surefoot_model::Room::Checkpoint
+    }
+
+    fn take(&self, event: &Arc<Event>) -> Taken {
+        let Event::Checkpoint(seen) = &**event else { return Taken::NotMine };
+        lock(&self.state).take(seen);
+        // Who looks at checkpoints asks for them.
+        Taken::Kept { is_news: false }
+    }
+
+    fn findings(&self, moment: &Moment) -> Vec<Finding> {
+        findings::of(&lock(&self.state), moment.now_realtime_ns)
+    }
+
+    fn series(&self, moment: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    }
+
+    fn routes(self: Arc<Self>) -> Vec<Route> {
+        vec![Route::new("/api/v1/checkpoints", move |shared, uri| {
+            parameters(uri, &[])?;
+            let moment = shared.moment();
+            let why = self.why_not_watched(&moment);
+            let state = lock(&self.state).clone();
+            let answer = Answer::of(&state, &self.directories, why, moment.now_realtime_ns);
+            Ok(answer.within_limit(json_text))
+        })]
+    }
+
+    fn chart(&self, _: &Moment) -> Option<Chart> {
+        let points: Vec<(u64, f64)> = lock(&self.state).ages.iter().copied().collect();
+        (!points.is_empty()).then_some(Chart { title: "Age of the oldest durable copy", unit: "s", points })
+    }
+
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        let has_looked = lock(&self.state).look().is_some();
+        let is_watched = has_looked || (!moment.is_replay() && !self.directories.is_empty());
+        let why = if moment.is_replay() { NOT_RECORDED } else { NOT_NAMED };
+        (!is_watched).then(|| why.to_owned())
+    }
+}

@@ -1,0 +1,111 @@
+//! From one look to the next: what is told is what changed.
+
+use super::jobs::Found;
+use std::collections::BTreeMap;
+use surefoot_model::{CheckpointEvent, CheckpointLook};
+
+/// What was told of each job so far.
+#[derive(Default)]
+pub(super) struct Changes {
+    told: BTreeMap<String, Found>,
+}
+
+impl Changes {
+    /// Takes a look; returns what is to be told of it: jobs and lines before the look that frames them.
+    pub(super) fn take(&mut self, look: CheckpointLook, found: Vec<Found>) -> Vec<CheckpointEvent> {
+        let is_there = |name: &String| found.iter().any(|found| found.job.name == *name);
+        // What is gone makes room for what is new, so it is told first.
+        let gone: Vec<String> = self.told.keys().filter(|name| !is_there(name)).cloned().collect();
+        let mut events: Vec<CheckpointEvent> = gone.into_iter().map(|job| CheckpointEvent::Gone { job }).collect();
+        let mut told = std::mem::take(&mut self.told);
+        for found in found {
+            let before = told.remove(&found.job.name);
+            events.extend(changed(before.as_ref(), &found));
+            self.told.insert(found.job.name.clone(), found);
+        }
+        events.push(CheckpointEvent::Look(look));
+        events
+    }
+}
+
+fn changed(before: Option<&Found>, now: &Found) -> Vec<CheckpointEvent> {
+    let mut events = Vec::new();
+    if before.is_none_or(|before| before.job != now.job) {
+        events.push(CheckpointEvent::Job(now.job.clone()));
+    }
+    // A journal only grows at its end; where its last known line is gone, it is another one, and all of it is new.
+    let last = before.and_then(|before| before.entries.last());
+    let known = last.and_then(|last| now.entries.iter().rposition(|entry| entry == last));
+    let is_another = last.is_some() && known.is_none();
+    let first = known.map_or(0, |at| at + 1);
+    let is_skipping = before.is_some_and(|before| before.skipped_count != now.skipped_count);
+    if first < now.entries.len() || is_another || is_skipping {
+        events.push(CheckpointEvent::Journal {
+            job: now.job.name.clone(),
+            entries: now.entries[first..].to_vec(),
+            // Lines that were told before and have since left the part that is read are not left out.
+            left_out_count: if known.is_none() { now.left_out_count } else { 0 },
+            skipped_count: now.skipped_count,
+            is_another,
+        });
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::{CheckpointJob, JournalEntry, JournalEvent};
+
+    fn entry(realtime_ns: u64) -> JournalEntry {
+        let event = JournalEvent::Restart { generation: None, report: "there was no checkpoint".into() };
+        JournalEntry { realtime_ns, lost_count: 0, event }
+    }
+
+    fn found(is_running: bool, entries: std::ops::Range<u64>) -> Found {
+        let job = CheckpointJob { name: "a".into(), is_running: Some(is_running), ..CheckpointJob::default() };
+        Found { job, entries: entries.map(entry).collect(), left_out_count: 0, skipped_count: 0 }
+    }
+
+    fn words(events: &[CheckpointEvent]) -> Vec<String> {
+        let word = |event: &CheckpointEvent| match event {
+            CheckpointEvent::Look(_) => "look".to_owned(),
+            CheckpointEvent::Job(job) => format!("job {}", job.name),
+            CheckpointEvent::Journal { entries, left_out_count, is_another, .. } => {
+                let another = if *is_another { "another journal: " } else { "" };
+                format!("{another}{} lines, {left_out_count} left out", entries.len())
+            }
+            CheckpointEvent::Gone { job } => format!("gone {job}"),
+        };
+        events.iter().map(word).collect()
+    }
+
+    #[test]
+    fn only_what_changed_is_told() {
+        let mut changes = Changes::default();
+        let mut take = |found: Vec<Found>| words(&changes.take(CheckpointLook::default(), found));
+        assert_eq!(take(vec![]), ["look"]);
+        assert_eq!(take(vec![found(true, 0..3)]), ["job a", "3 lines, 0 left out", "look"]);
+        assert_eq!(take(vec![found(true, 0..3)]), ["look"]);
+        assert_eq!(take(vec![found(true, 0..4)]), ["1 lines, 0 left out", "look"]);
+        // The beginning of the journal is no longer read.
+        let shorter = Found { left_out_count: 2, ..found(true, 2..5) };
+        assert_eq!(take(vec![shorter.clone()]), ["1 lines, 0 left out", "look"]);
+        assert_eq!(take(vec![shorter]), ["look"]);
+        assert_eq!(take(vec![found(false, 2..5)]), ["job a", "look"]);
+        // Another journal in its place.
+        let another = Found { left_out_count: 7, ..found(false, 100..102) };
+        assert_eq!(take(vec![another]), ["another journal: 2 lines, 7 left out", "look"]);
+        assert_eq!(take(vec![found(false, 0..0)]), ["another journal: 0 lines, 0 left out", "look"]);
+        assert_eq!(take(vec![]), ["gone a", "look"]);
+    }
+
+    #[test]
+    fn what_is_gone_makes_room_before_what_is_new_asks_for_it() {
+        let mut changes = Changes::default();
+        changes.take(CheckpointLook::default(), vec![found(true, 0..0)]);
+        let mut other = found(true, 0..0);
+        other.job.name = "b".into();
+        assert_eq!(words(&changes.take(CheckpointLook::default(), vec![other])), ["gone a", "job b", "look"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! From copies and journals to jobs; pure.
+
+use super::text;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::inspect::{Copy, Tier};
+use surefoot_checkpoint::session::journal::{Entry, Event, History};
+use surefoot_model::{CheckpointJob, CheckpointTier, Generation, GenerationState};
+
+/// The longest name of a job that a journal is believed.
+const NAME_CHARACTERS_MAX: usize = 128;
+
+/// Copies of one generation in one tier, newest generation first.
+type Group<'a> = BTreeMap<(Reverse<(u64, u64)>, CheckpointTier), Vec<&'a Copy>>;
+
+/// A journal, with the directory of the job that it lies in.
+pub(super) type Journal = (PathBuf, History);
+
+/// A job as one look finds it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) job: CheckpointJob,
+    /// The lines of its journal that were read, oldest first.
+    pub(super) entries: Vec<Entry>,
+    /// Lines before these.
+    pub(super) left_out_count: u64,
+    /// Lines that could not be read.
+    pub(super) skipped_count: u64,
+}
+
+/// The directories that jobs say several nodes share.
+pub(super) fn shared(journals: &[Journal]) -> BTreeSet<PathBuf> {
+    let opened = |entry: &Entry| match &entry.event {
+        Event::Opened { shared, .. } if Path::new(shared).is_absolute() => Some(PathBuf::from(shared)),
+        _ => None,
+    };
+    journals.iter().flat_map(|(_, history)| history.entries.iter().filter_map(opened)).collect()
+}
+
+/// The tier of a copy. Whether a durable one is shared, its file system or its job says.
+pub(super) fn tier(copy: &Copy, is_shared: &dyn Fn(&Path) -> bool) -> CheckpointTier {
+    match copy.tier {
+        Tier::Memory => CheckpointTier::Memory,
+        Tier::Durable if is_shared(&copy.job_directory) => CheckpointTier::Shared,
+        Tier::Durable => CheckpointTier::Durable,
+    }
+}
+
+/// The jobs whose copies and journals these are, by name.
+pub(super) fn jobs(copies: &[Copy], journals: &[Journal], is_shared: &dyn Fn(&Path) -> bool) -> Vec<Found> {
+    let mut of_jobs: BTreeMap<String, (Vec<&Copy>, Vec<&Journal>)> = BTreeMap::new();
+    let mut owners: BTreeMap<&Path, String> = BTreeMap::new();
+    for copy in copies.iter().filter(|copy| !copy.is_astray()) {
+        let name = copy.job();
+        // A manifest that cannot be read gives the directory's last name, which need not be all of the job's.
+        if copy.manifest.is_ok() {
+            owners.insert(&copy.job_directory, name.clone());
+        }
+    }
+    for copy in copies.iter().filter(|copy| !copy.is_astray()) {
+        let name = owners.get(copy.job_directory.as_path()).cloned().unwrap_or_else(|| copy.job());
+        of_jobs.entry(name).or_default().0.push(copy);
+    }
+    for journal in journals {
+        let name = owners.get(journal.0.as_path()).cloned().or_else(|| job_of(&journal.1));
+        let name = name.unwrap_or_else(|| journal.0.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        of_jobs.entry(name).or_default().1.push(journal);
+    }
+    of_jobs.into_iter().map(|(name, (copies, journals))| job(name, &copies, &journals, is_shared)).collect()
+}
+
+fn job_of(history: &History) -> Option<String> {
+    history.entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::Opened { job, .. } => Some(job.chars().take(NAME_CHARACTERS_MAX).collect()),
+        _ => None,
+    })
+}
+
+fn job(name: String, copies: &[&Copy], journals: &[&Journal], is_shared: &dyn Fn(&Path) -> bool) -> Found {
+    let directories: BTreeSet<&Path> = copies
+        .iter()
+        .map(|copy| copy.job_directory.as_path())
+        .chain(journals.iter().map(|(directory, _)| directory.as_path()))
+        .collect();
+    let mut groups: Group<'_> = BTreeMap::new();
+    for copy in copies {
+        if let Some(generation) = copy.generation {
+            groups
+                .entry((Reverse((generation.number, generation.nonce)), tier(copy, is_shared)))
+                .or_default()
+                .push(copy);
+        }
+    }
+    let mut entries: Vec<Entry> = journals.iter().flat_map(|(_, history)| history.entries.iter().cloned()).collect();
+    if journals.len() > 1 {
+        // A job that had its memory tier elsewhere before; otherwise the order of the lines is that of the file.
+        entries.sort_by_key(|entry| entry.realtime_ns);
+    }
+    let job = CheckpointJob {
+        name: surefoot_model::one_line(&name),
+        directories: directories.into_iter().map(text).collect(),
+        is_running: None,
+        generations: groups.iter().map(|(key, copies)| generation(*key, copies)).collect(),
+        generations_left_out: 0,
+    };
+    Found {
+        job,
+        entries,
+        left_out_count: journals.iter().map(|(_, history)| history.left_out_count).sum(),
+        skipped_count: journals.iter().map(|(_, history)| history.skipped_count).sum(),
+    }
+}
+
+fn generation((Reverse((number, nonce)), tier): (Reverse<(u64, u64)>, CheckpointTier), copies: &[&Copy]) -> Generation {
+    let manifests = || copies.iter().filter_map(|copy| copy.manifest.as_ref().ok());
+    let ranks = manifests().map(|manifest| manifest.ranks).max().unwrap_or(0);
+    let here: BTreeSet<u32> = manifests().map(|manifest| manifest.rank).collect();
+    let ranks_here = u32::try_from(here.len()).unwrap_or(u32::MAX);
+    let committed = copies.iter().find_map(|copy| copy.committed_ranks);
+    let expected = committed.unwrap_or(ranks);
+    let unreadable = copies.iter().find_map(|copy| copy.manifest.as_ref().err().map(|why| (copy.rank, why)));
+    let absent = || {
+        let first = (0..expected).find(|rank| !here.contains(rank)).unwrap_or(0);
+        format!("{} of {expected} ranks are not here, rank {first} the first of them", expected - ranks_here)
+    };
+    let is_absent = ranks_here < expected;
+    let (state, missing) = match (unreadable, tier, committed) {
+        (_, CheckpointTier::Durable | CheckpointTier::Shared, None) => {
+            (GenerationState::Unfinished, "it is not marked as complete: being written, or given up".to_owned())
+        }
+        (Some((rank, why)), _, _) => (GenerationState::Damaged, format!("rank {rank}: {why}")),
+        (None, CheckpointTier::Memory, _) if is_absent => (GenerationState::Partial, absent()),
+        (None, _, _) if is_absent => (GenerationState::Damaged, absent()),
+        _ => (GenerationState::Complete, String::new()),
+    };
+    Generation {
+        number,
+        nonce: format!("{nonce:016x}"),
+        tier,
+        state,
+        missing,
+        taken_realtime_ns: manifests().map(|manifest| manifest.taken_realtime_ns).max(),
+        ranks_here,
+        ranks: expected,
+        payload_bytes: manifests().map(|manifest| manifest.payload_bytes).fold(0, u64::saturating_add),
+        stored_bytes: copies.iter().map(|copy| copy.stored_bytes).fold(0, u64::saturating_add),
+        protection: manifests().next().map_or("", |manifest| manifest.protection.label()).to_owned(),
+        directory: copies.first().map(|copy| text(&copy.directory)).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_checkpoint::image::Protection;
+    use surefoot_checkpoint::{GenerationId, Manifest};
+
+    fn copy(tier: Tier, number: u64, rank: u32, ranks: u32, committed_ranks: Option<u32>) -> Copy {
+        let base = match tier {
+            Tier::Memory => "/dev/shm/a/job",
+            Tier::Durable => "/ssd/a/job",
+        };
+        let generation = GenerationId { number, nonce: u64::MAX };
+        Copy {
+            tier,
+            job_directory: base.into(),
+            directory: format!("{base}/somewhere").into(),
+            rank,
+            generation: Some(generation),
+            manifest: Ok(Manifest {
+                job: "a/job".into(),
+                generation,
+                rank,
+                ranks,
+                taken_realtime_ns: number * 1_000,
+                payload_bytes: 10,
+                protection: Protection::Shard,
+                table_crc32c: 0,
+                regions: Vec::new(),
+            }),
+            manifests: Vec::new(),
+            image: "/image".into(),
+            stored_bytes: 20,
+            committed_ranks,
+        }
+    }
+
+    fn unreadable(copy: Copy) -> Copy {
+        Copy { manifest: Err("it is not a manifest".into()), ..copy }
+    }
+
+    fn states(found: &Found) -> Vec<(u64, &'static str, GenerationState)> {
+        found.job.generations.iter().map(|one| (one.number, one.tier.as_str(), one.state)).collect()
+    }
+
+    #[test]
+    fn generations_are_whole_in_part_unfinished_or_damaged() {
+        use GenerationState::{Complete, Damaged, Partial, Unfinished};
+        let copies = [
+            copy(Tier::Memory, 9, 0, 2, None),
+            copy(Tier::Memory, 8, 0, 2, None),
+            copy(Tier::Memory, 8, 1, 2, None),
+            copy(Tier::Durable, 9, 0, 2, None),
+            copy(Tier::Durable, 7, 0, 2, Some(2)),
+            copy(Tier::Durable, 7, 1, 2, Some(2)),
+            copy(Tier::Durable, 6, 1, 2, Some(2)),
+            unreadable(copy(Tier::Durable, 5, 0, 2, Some(2))),
+            copy(Tier::Durable, 5, 1, 2, Some(2)),
+        ];
+        let found = jobs(&copies, &[], &|_| false);
+        assert_eq!(found.len(), 1, "a manifest that cannot be read makes no other job: {found:#?}");
+        assert_eq!(
+            states(&found[0]),
+            [
+                (9, "memory", Partial),
+                (9, "durable", Unfinished),
+                (8, "memory", Complete),
+                (7, "durable", Complete),
+                (6, "durable", Damaged),
+                (5, "durable", Damaged),
+            ]
+        );
+        let job = &found[0].job;
+        assert_eq!(job.name, "a/job");
+        assert_eq!(job.directories, ["/dev/shm/a/job", "/ssd/a/job"]);
+        assert_eq!(job.generations[0].missing, "1 of 2 ranks are not here, rank 1 the first of them");
+        assert_eq!(job.generations[4].missing, "1 of 2 ranks are not here, rank 0 the first of them");
+        assert_eq!(job.generations[5].missing, "rank 0: it is not a manifest");
+        assert_eq!((job.generations[2].payload_bytes, job.generations[2].nonce.as_str()), (20, "ffffffffffffffff"));
+        let shared = jobs(&copies, &[], &|path| path.starts_with("/ssd"));
+        assert_eq!(states(&shared[0])[3], (7, "shared", Complete));
+    }
+
+    #[test]
+    fn a_journal_without_copies_is_a_job_by_the_name_that_it_gives() {
+        let (job, policy, shared) = ("of/its/own".into(), "surefoot".into(), "/scratch/own".into());
+        let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
+        let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
+        let history = History { entries, skipped_count: 4, left_out_count: 5 };
+        let journals = [("/dev/shm/own".into(), history)];
+        assert_eq!(super::shared(&journals), BTreeSet::from([PathBuf::from("/scratch/own")]));
+        let found = jobs(&[], &journals, &|_| false);
+        assert_eq!(found[0].job.name, "of/its/own");
+        assert_eq!((found[0].entries.len(), found[0].skipped_count, found[0].left_out_count), (1, 4, 5));
+    }
+}

@@ -1,0 +1,205 @@
+//! One look at everything: directories, copies, journals, locks, drives.
+
+use super::jobs::{self, Found, Journal};
+use super::locks::Locks;
+use super::{drives, mounts as file_systems, text};
+use crate::rooms::checkpoint::{JOBS_MAX, ROWS_MAX, ROWS_OF_JOB_MAX};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_checkpoint::inspect::{self, Copy, SurveyLimits};
+use surefoot_checkpoint::session::journal;
+use surefoot_checkpoint::{Disk, Storage};
+use surefoot_hostfs::mounts::Mounts;
+use surefoot_hostfs::{Root, clock};
+use surefoot_model::{CheckpointDirectory, CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier};
+
+/// Copies that are looked at: so many ranks times so many generations.
+const COPIES_MAX: usize = 20_000;
+/// Entries of directories that are looked at.
+const ENTRIES_MAX: usize = 200_000;
+/// Memory for manifests.
+const MANIFEST_BYTES_MAX: usize = 32 << 20;
+/// Looking for copies ends after this time.
+const SURVEY_TIME: Duration = Duration::from_secs(5);
+/// Journals that are read.
+const JOURNALS_MAX: usize = 256;
+/// Problems that are shown.
+const PROBLEMS_MAX: usize = 100;
+
+/// Where to look.
+pub(super) struct Looker {
+    root: Root,
+    directories: Vec<PathBuf>,
+}
+
+impl Looker {
+    pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
+        Looker { root, directories }
+    }
+
+    /// What there is to be seen now, and the jobs.
+    pub(super) fn look(&self) -> (CheckpointLook, Vec<Found>) {
+        let begun = Instant::now();
+        let mut answer = CheckpointLook { looked_realtime_ns: clock::realtime_ns(), ..CheckpointLook::default() };
+        let mounts = Mounts::read(&self.root).unwrap_or_default();
+        let mut copies = Vec::new();
+        let mut journals = BTreeSet::new();
+        for directory in &self.directories {
+            let view = self.survey(directory, &mounts, begun, &mut copies, &mut journals, &mut answer);
+            answer.directories.push(view);
+        }
+        let journals = read_journals(journals, &mut answer);
+        let shared = jobs::shared(&journals);
+        let is_shared =
+            |path: &Path| file_systems::is_shared(&mounts, path) || shared.iter().any(|known| path.starts_with(known));
+        self.see_tiers(&copies, &is_shared, &mounts, &mut answer);
+        // Of directories within each other, a copy is found twice.
+        let mut seen = BTreeSet::new();
+        copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
+        let mut found = jobs::jobs(&copies, &journals, &is_shared);
+        say_astray(&copies, &mut answer);
+        self.see_who_runs(&copies, &mut found);
+        cut(&mut answer, &mut found);
+        match drives::read(&self.root) {
+            Some(Ok(report)) => answer.drives = Some(drives::beneath(report, &mut answer.directories)),
+            Some(Err(why)) => problem(&mut answer, &self.root.path(surefoot_model::DriveReport::FILE), why),
+            None => {}
+        }
+        answer.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        answer.at_ns = clock::monotonic_ns();
+        (answer, found)
+    }
+
+    fn survey(
+        &self,
+        directory: &Path,
+        mounts: &Mounts,
+        begun: Instant,
+        copies: &mut Vec<Copy>,
+        journals: &mut BTreeSet<PathBuf>,
+        answer: &mut CheckpointLook,
+    ) -> CheckpointDirectory {
+        let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+        let mut view = CheckpointDirectory { path: text(directory), ..CheckpointDirectory::default() };
+        let limits = SurveyLimits {
+            entries_max: ENTRIES_MAX,
+            copies_max: COPIES_MAX.saturating_sub(copies.len()),
+            manifest_bytes_max: MANIFEST_BYTES_MAX / self.directories.len().max(1),
+            until: Some(begun + SURVEY_TIME),
+        };
+        let mut survey = match inspect::survey_within(&[directory.to_owned()], limits) {
+            Ok(survey) => survey,
+            Err(error) => {
+                view.problem = Some(error.to_string());
+                return view;
+            }
+        };
+        view.file_system = mounts.on(&path).map(|mount| mount.kind.clone());
+        view.free_bytes = Disk.free_bytes(&path).ok();
+        copies.append(&mut survey.copies);
+        journals.extend(survey.journals);
+        answer.is_cut |= survey.is_cut;
+        answer.problems_left_out += survey.problems_left_out;
+        for found in survey.problems {
+            problem(answer, &found.path, found.why);
+        }
+        view
+    }
+
+    /// Says what is kept in each directory, or could be.
+    fn see_tiers(
+        &self,
+        copies: &[Copy],
+        is_shared: &dyn Fn(&Path) -> bool,
+        mounts: &Mounts,
+        answer: &mut CheckpointLook,
+    ) {
+        for (view, directory) in answer.directories.iter_mut().zip(&self.directories) {
+            let Ok(path) = fs::canonicalize(directory) else { continue };
+            let below = copies.iter().filter(|copy| copy.directory.starts_with(&path));
+            let tiers: BTreeSet<CheckpointTier> = below.map(|copy| jobs::tier(copy, is_shared)).collect();
+            view.tiers = match tiers.is_empty() {
+                true => file_systems::tier(mounts, &path).into_iter().collect(),
+                false => tiers.into_iter().collect(),
+            };
+        }
+    }
+
+    /// Looks whether somebody holds the lock of one of the ranks in memory.
+    fn see_who_runs(&self, copies: &[Copy], jobs: &mut [Found]) {
+        let locks = Locks::read(&self.root);
+        for Found { job, .. } in jobs {
+            let directories = job.directories.iter().map(PathBuf::from);
+            let first = directories.map(|directory| directory.join("rank-00000"));
+            let of_job = copies.iter().filter(|copy| job.directories.contains(&text(&copy.job_directory)));
+            let ranks: BTreeSet<PathBuf> = of_job.map(|copy| copy.directory.clone()).chain(first).collect();
+            let held = ranks.iter().filter_map(|directory| locks.holds(&directory.join("lock")));
+            job.is_running = held.fold(None, |any, is_held| Some(any.unwrap_or(false) || is_held));
+        }
+    }
+}
+
+fn read_journals(directories: BTreeSet<PathBuf>, answer: &mut CheckpointLook) -> Vec<Journal> {
+    let lines_max = (ROWS_MAX / directories.len().clamp(1, JOURNALS_MAX)).min(ROWS_OF_JOB_MAX);
+    let mut journals = Vec::new();
+    for directory in directories {
+        if journals.len() == JOURNALS_MAX {
+            answer.is_cut = true;
+            break;
+        }
+        match journal::read(&directory, lines_max) {
+            Ok(Some(history)) => journals.push((directory, history)),
+            Ok(None) => {}
+            Err(error) => problem(answer, &directory, error.to_string()),
+        }
+    }
+    journals
+}
+
+/// Copies in the directory of another job, which no restart would look at, and copies that nothing is known of.
+fn say_astray(copies: &[Copy], answer: &mut CheckpointLook) {
+    for copy in copies {
+        match &copy.manifest {
+            Ok(manifest) if copy.is_astray() => {
+                problem(answer, &copy.directory, format!("it is of the job {:?} and lies in another's", manifest.job));
+            }
+            Err(why) if copy.generation.is_none() => problem(answer, &copy.directory, why.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Shares what may be told between the jobs; the oldest goes.
+fn cut(answer: &mut CheckpointLook, found: &mut Vec<Found>) {
+    answer.jobs_left_out = found.len().saturating_sub(JOBS_MAX) as u64;
+    // Whoever fills a directory with names that come first must not push a job out that runs.
+    found.sort_by_key(|found| (found.job.is_running != Some(true), Reverse(newest_ns(&found.job))));
+    found.truncate(JOBS_MAX);
+    found.sort_by(|a, b| a.job.name.cmp(&b.job.name));
+    let rows_max = (ROWS_MAX / found.len().max(1)).min(ROWS_OF_JOB_MAX);
+    for Found { job, entries, left_out_count, .. } in found {
+        job.generations_left_out = job.generations.len().saturating_sub(rows_max) as u64;
+        job.generations.truncate(rows_max);
+        let gone = entries.len().saturating_sub(rows_max);
+        entries.drain(..gone);
+        *left_out_count += gone as u64;
+    }
+}
+
+/// When the newest checkpoint of a job was taken; times to come, which nobody has taken one at, count for nothing.
+fn newest_ns(job: &CheckpointJob) -> u64 {
+    let now_ns = clock::realtime_ns();
+    let taken = job.generations.iter().filter_map(|one| one.taken_realtime_ns);
+    taken.filter(|&taken_ns| taken_ns <= now_ns).max().unwrap_or(0)
+}
+
+fn problem(answer: &mut CheckpointLook, path: &Path, why: String) {
+    if answer.problems.len() < PROBLEMS_MAX {
+        answer.problems.push(CheckpointProblem { path: text(path), why: surefoot_model::one_line(&why) });
+    } else {
+        answer.problems_left_out += 1;
+    }
+}

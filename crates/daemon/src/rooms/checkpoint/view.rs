@@ -1,0 +1,204 @@
+//! The answer of `/api/v1/checkpoints`. Times are absolute, so that an answer says the same however late it is read.
+
+use super::findings;
+use super::state::{Job, Standing, State};
+use crate::http::SCHEMA;
+use axum::body::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use surefoot_model::{
+    CheckpointDirectory, CheckpointDrives, CheckpointJob, CheckpointLook, CheckpointProblem, Finding, JournalEntry,
+};
+
+/// The longest answer.
+const ANSWER_BYTES_MAX: usize = 6 << 20;
+
+/// Everything about checkpoints at one moment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Checkpoints")]
+pub struct Answer {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The version of Surefoot.
+    pub version: &'static str,
+    /// Why there is nothing to see, and what to do; absent where directories are watched.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
+    pub looked_realtime_ns: Option<u64>,
+    /// How long it took.
+    pub look_ns: u64,
+    /// The directories that were named.
+    pub directories: Vec<CheckpointDirectory>,
+    /// The jobs, by name.
+    pub jobs: Vec<JobView>,
+    /// Jobs beyond those.
+    pub jobs_left_out: u64,
+    /// Whether a limit ended the look before it had seen everything.
+    pub is_cut: bool,
+    /// What is not as it should be.
+    pub problems: Vec<CheckpointProblem>,
+    /// Problems beyond those.
+    pub problems_left_out: u64,
+    /// The wear of the drives beneath these directories; `null` where nobody publishes it.
+    pub drives: Option<CheckpointDrives>,
+}
+
+/// A job.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
+pub struct JobView {
+    /// What lies there.
+    #[serde(flatten)]
+    pub seen: CheckpointJob,
+    /// Ranks of the newest checkpoint.
+    pub ranks: u32,
+    /// When the newest checkpoint in memory was taken that is whole here.
+    pub memory_realtime_ns: Option<u64>,
+    /// The same of the newest complete one on an SSD or shared file system.
+    pub durable_realtime_ns: Option<u64>,
+    /// Bytes that lie there, by tier.
+    pub stored_bytes: BTreeMap<&'static str, u64>,
+    /// What is to be said of the job; at least one.
+    pub findings: Vec<Finding>,
+    /// What the newest lines of its journal say; `null` without a decision in them.
+    pub state: Option<JournalState>,
+    /// The journal, oldest line first.
+    pub events: Vec<JournalEntry>,
+    /// Lines before those.
+    pub events_left_out: u64,
+    /// Lines of the journal that could not be read.
+    pub events_skipped: u64,
+}
+
+/// Where a job stands, as its newest decision says.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct JournalState {
+    /// The word for its policy; empty where the line that says it is gone.
+    pub policy: String,
+    /// When the session began.
+    pub began_realtime_ns: u64,
+    /// The bound on the age of the durable copy; `null` where the policy has none.
+    pub staleness_max_s: Option<f64>,
+    /// Decisions of the session, by place.
+    pub decided: BTreeMap<String, u64>,
+    /// Bytes that the durable tier took on one node since the session began.
+    pub durable_bytes: u64,
+    /// Seconds of the session that went into checkpoints.
+    pub checkpoint_s: f64,
+    /// Seconds of the session.
+    pub session_s: f64,
+    /// What the drive bears until the planned end of its life; `null` where its endurance is not known.
+    pub budget_bytes_per_s: Option<f64>,
+    /// When the drive's rating is used up at the rate of this job alone; `null` where that is not known.
+    pub drive_ends_realtime_ns: Option<u64>,
+    /// Lines that the job could not write.
+    pub lost_count: u64,
+}
+
+impl Answer {
+    /// The answer at a time. `directories` are those that will be looked into, for the time before the first look.
+    pub(super) fn of(state: &State, directories: &[PathBuf], why: Option<String>, now_realtime_ns: u64) -> Self {
+        let named = |path: &PathBuf| CheckpointDirectory {
+            path: path.to_string_lossy().into_owned(),
+            ..CheckpointDirectory::default()
+        };
+        let waiting = || CheckpointLook { directories: directories.iter().map(named).collect(), ..Default::default() };
+        let look = state.look().cloned().unwrap_or_else(waiting);
+        Answer {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            why,
+            looked_realtime_ns: state.look().map(|look| look.looked_realtime_ns),
+            look_ns: look.look_ns,
+            directories: look.directories,
+            jobs: state.jobs.values().map(|job| JobView::of(job, now_realtime_ns)).collect(),
+            jobs_left_out: look.jobs_left_out.saturating_add(state.jobs_dropped),
+            is_cut: look.is_cut,
+            problems: look.problems,
+            problems_left_out: look.problems_left_out,
+            drives: look.drives,
+        }
+    }
+
+    /// The answer of a recording or of a run that is over, as of its end.
+    pub fn at_end(state: &State, end_realtime_ns: u64) -> Self {
+        Answer::of(state, &[], None, end_realtime_ns)
+    }
+
+    /// The answer's text; the oldest of what is long goes until that is short enough.
+    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
+        loop {
+            let body = text(&self);
+            if body.len() <= ANSWER_BYTES_MAX {
+                return body;
+            }
+            for job in &mut self.jobs {
+                let gone = job.events.len().div_ceil(2);
+                job.events.drain(..gone);
+                job.events_left_out += gone as u64;
+                let kept = job.seen.generations.len() / 2;
+                job.seen.generations_left_out += (job.seen.generations.len() - kept) as u64;
+                job.seen.generations.truncate(kept);
+            }
+            let kept = self.problems.len() / 2;
+            self.problems_left_out += (self.problems.len() - kept) as u64;
+            self.problems.truncate(kept);
+            if self.jobs.iter().all(|job| job.events.is_empty()) {
+                let kept = self.jobs.len() / 2;
+                self.jobs_left_out += (self.jobs.len() - kept) as u64;
+                self.jobs.truncate(kept);
+                self.drives = None;
+            }
+        }
+    }
+}
+
+impl JobView {
+    fn of(job: &Job, now_realtime_ns: u64) -> Self {
+        let generations = &job.seen.generations;
+        JobView {
+            ranks: generations.iter().map(|one| one.ranks).find(|&ranks| ranks > 0).unwrap_or(0),
+            memory_realtime_ns: job.memory_realtime_ns(),
+            durable_realtime_ns: job.durable_realtime_ns(),
+            stored_bytes: stored_bytes(job),
+            findings: findings::of_job(job, now_realtime_ns),
+            state: job.standing().map(JournalState::of),
+            events: job.entries.iter().cloned().collect(),
+            events_left_out: job.entries_left_out,
+            events_skipped: job.entries_skipped,
+            seen: job.seen.clone(),
+        }
+    }
+}
+
+impl JournalState {
+    fn of(standing: Standing) -> Self {
+        let decided = standing.decided;
+        JournalState {
+            policy: standing.policy,
+            began_realtime_ns: standing.began_realtime_ns,
+            staleness_max_s: standing.staleness_max_s,
+            decided: decided.decided,
+            durable_bytes: decided.durable_bytes,
+            checkpoint_s: decided.checkpoint_s,
+            session_s: decided.session_s,
+            budget_bytes_per_s: decided.budget_bytes_per_s,
+            drive_ends_realtime_ns: standing.drive_ends_realtime_ns,
+            lost_count: standing.lost_count,
+        }
+    }
+}
+
+/// What a job's checkpoints take, by the word for their tier.
+pub(super) fn stored_bytes(job: &Job) -> BTreeMap<&'static str, u64> {
+    let mut stored: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for generation in &job.seen.generations {
+        let sum = stored.entry(generation.tier.as_str()).or_default();
+        *sum = sum.saturating_add(generation.stored_bytes);
+    }
+    stored
+}

@@ -1,0 +1,123 @@
+//! One room per capability. Each folds the events that are its own into a state, and says what that comes to in the same
+//! four ways: findings, series for /metrics, the answers of its routes, and one small chart for the overview.
+//!
+//! A room's folder holds `state.rs` (the fold), `findings.rs` (pure), `series.rs` (metrics), `view.rs` (the JSON of the
+//! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
+
+pub mod checkpoint;
+pub mod stall;
+mod watch;
+
+use crate::config::Config;
+use crate::http::ApiError;
+use crate::keep::drops::Drops;
+use crate::keep::shared::Shared;
+use crate::keep::stream::Moment;
+use axum::body::Bytes;
+use axum::http::Uri;
+use prometheus_client::encoding::DescriptorEncoder;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use surefoot_model::{Event, Finding};
+
+/// What the rooms are told at the start, each a field of its own where it needs one.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Directories of checkpoints that a source looks into: of a tier, of a job, or anything above.
+    pub checkpoints: Vec<PathBuf>,
+}
+
+/// The rooms, in the order of the page: the one line that a new room adds.
+pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
+    vec![
+        Arc::new(stall::Stall::new(config, Arc::clone(drops))),
+        Arc::new(checkpoint::Checkpoint::new(config)),
+        Arc::new(watch::Watch::new(config, Arc::clone(drops))),
+    ]
+}
+
+/// What the routes of the rooms answer, as JSON Schema.
+#[cfg(test)]
+pub(crate) fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    [stall::schemas(generator), checkpoint::schemas(generator)].concat()
+}
+
+/// What every room does. Its state is behind a lock of its own, so that a long answer of one does not hold up another.
+pub(crate) trait Room: Send + Sync {
+    /// Which one it is.
+    fn room(&self) -> surefoot_model::Room;
+
+    /// Takes an event in, if it is one of its own.
+    fn take(&self, event: &Arc<Event>) -> Taken;
+
+    /// What it finds at this moment.
+    fn findings(&self, moment: &Moment) -> Vec<Finding>;
+
+    /// Writes its metric families, whose names begin with the room's.
+    ///
+    /// # Errors
+    /// Never in practice: the text goes to memory.
+    fn series(&self, moment: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error>;
+
+    /// Its addresses under /api/v1.
+    fn routes(self: Arc<Self>) -> Vec<Route>;
+
+    /// What changed lately, small; `None` where a line would say nothing.
+    fn chart(&self, _moment: &Moment) -> Option<Chart> {
+        None
+    }
+
+    /// Why it looks at nothing, and what to do; `None` where it does look.
+    fn why_not_watched(&self, _moment: &Moment) -> Option<String> {
+        None
+    }
+}
+
+/// What a room did with an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The event is of another room, or nothing of it is kept one by one.
+    NotMine,
+    /// It is kept; live clients are told of it or not.
+    Kept {
+        /// Whether they are.
+        is_news: bool,
+    },
+    /// It is too large to be kept.
+    Oversized,
+}
+
+/// An address of a room.
+pub(crate) struct Route {
+    /// Below the root, such as `/api/v1/who`.
+    pub(crate) path: &'static str,
+    pub(crate) answer: Box<Answer>,
+}
+
+/// Answers a question with the text of a JSON object.
+type Answer = dyn Fn(&Shared, &Uri) -> Result<Bytes, ApiError> + Send + Sync;
+
+impl Route {
+    pub(crate) fn new(
+        path: &'static str,
+        answer: impl Fn(&Shared, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        Route { path, answer: Box::new(answer) }
+    }
+}
+
+/// One line over time.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Chart {
+    /// What it shows, in a few words.
+    pub(crate) title: &'static str,
+    /// `ns_per_s`, `s` or `count`.
+    pub(crate) unit: &'static str,
+    /// `CLOCK_REALTIME` nanoseconds and the value, oldest first.
+    pub(crate) points: Vec<(u64, f64)>,
+}
+
+/// Points of a chart: the newest.
+pub(crate) const CHART_POINTS_MAX: usize = 120;

@@ -1,0 +1,216 @@
+//! What lost time comes to: one finding about the host, where its working time went and how sure that is.
+//!
+//! Pure: windows and gaps in, a finding out. The page, the API, `health.json` and the command show the same one.
+//!
+//! Words used here:
+//! - *work time* of a core: wall time minus idle time.
+//! - *lost*: time of named causes while the core was not idle, plus unexplained time.
+//! - *rate*: lost time per second of wall time.
+
+use super::phrase::{self, Longest};
+use super::state::Kept;
+use crate::keep::stream::Moment;
+use std::collections::BTreeMap;
+use surefoot_model::{CauseKind, CpuId, Finding, Gap, GapSource, Room, Severity, Subject, Window};
+
+/// A core that lost less than this share of its work time is quiet, parts per million.
+const QUIET_SHARE_PPM: u64 = 10_000;
+/// And so is one that lost less than this per second, however little it worked: 1 ms/s.
+const QUIET_RATE_NS_PER_S: u64 = 1_000_000;
+/// From this share on the loss is serious, parts per million.
+const SERIOUS_SHARE_PPM: u64 = 50_000;
+/// Provided that it is at least this per second: 5 ms/s.
+const SERIOUS_RATE_NS_PER_S: u64 = 5_000_000;
+/// The kernel's own counters go in steps of this length, 10 ms.
+pub(crate) const STEP_NS: u64 = 10_000_000;
+/// Time in fewer steps than this is a few samples, which say nothing about a share: 50 ms.
+const SAYING_STEPS: u64 = 5;
+/// Gaps from this length on are named one by one: 1 ms.
+const GAP_NS: u64 = 1_000_000;
+/// Cores, and lines about the longest gap, that a finding names as its evidence.
+const EVIDENCE_CORES_MAX: usize = 8;
+/// Gaps from this length on are serious: 10 ms.
+const SERIOUS_GAP_NS: u64 = 10_000_000;
+
+/// What is said before the first window.
+const NO_DATA: &str = "There are no data yet.";
+
+/// The findings about what is kept: about its last minute.
+pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
+    // What was true long ago says nothing about now; that the data are late is said by the watch itself.
+    let is_stale = !moment.is_replay() && moment.now_ns.saturating_sub(kept.end_ns()) > moment.stale_ns;
+    let (windows, gaps) = kept.last_minute();
+    if windows.is_empty() || is_stale { Vec::new() } else { vec![of_refs(&windows, &gaps)] }
+}
+
+/// The finding about these windows and the gaps of the same time; a minute of both is a good measure.
+///
+/// ```
+/// use surefoot_daemon::rooms::stall::findings;
+/// use surefoot_model::Severity;
+/// let finding = findings::of(&[], &[]);
+/// assert_eq!(finding.severity, Severity::Notice);
+/// assert_eq!(finding.sentence, "There are no data yet.");
+/// ```
+pub fn of(windows: &[Window], gaps: &[Gap]) -> Finding {
+    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>())
+}
+
+/// As [`of`], for those who hold references.
+pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> Finding {
+    let say = |severity, sentence| Finding::new(Room::Stall, "lost-time", Subject::host(), severity, sentence);
+    let cores = CoreSum::of(windows);
+    if cores.is_empty() {
+        return say(Severity::Notice, NO_DATA.to_owned());
+    }
+    // A thread of our own that woke late says that the core was busy or stopped, not which: that is no gap to name.
+    let told: Vec<&Gap> = gaps.iter().copied().filter(|gap| gap.source != GapSource::SleepLateness).collect();
+    let longest = longest(windows, &told);
+    let longest_ns = longest.as_ref().map_or(0, Longest::duration_ns);
+    let mut loud: Vec<&CoreSum> = cores.iter().filter(|core| !core.is_quiet()).collect();
+    // The core that suffers most leads; the lower number among equals.
+    loud.sort_by_key(|core| (std::cmp::Reverse(core.share_ppm()), core.cpu));
+
+    let serious = longest_ns >= SERIOUS_GAP_NS || loud.iter().any(|core| core.is_serious());
+    let severity = match (serious, loud.is_empty() && longest_ns < GAP_NS) {
+        (true, _) => Severity::Warning,
+        (false, true) => Severity::Ok,
+        (false, false) => Severity::Notice,
+    };
+    let sentence = match loud.first() {
+        Some(worst) => phrase::loud(worst, loud.len(), &cores, longest.as_ref()),
+        None => phrase::quiet(&cores, longest.as_ref()),
+    };
+    let of_core = |core: &&CoreSum| {
+        let (share, rate) = (phrase::percent(core.share_ppm()), phrase::rate(core.rate_ns_per_s()));
+        format!("core {}: {share} of its working time, {rate}", core.cpu)
+    };
+    let mut evidence: Vec<String> = loud.iter().take(EVIDENCE_CORES_MAX).map(of_core).collect();
+    if let Some(Longest::Gap(gap)) = longest.filter(|longest| longest.duration_ns() >= GAP_NS) {
+        evidence.extend(gap.evidence.iter().take(EVIDENCE_CORES_MAX).cloned());
+    }
+    say(severity, sentence).with_evidence(evidence)
+}
+
+/// A sum that stops at its end.
+pub(crate) fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+/// A part of a whole in parts per million; all of it when the whole is shorter than its part.
+pub(crate) fn share_ppm(part: u64, whole: u64) -> u64 {
+    if part == 0 {
+        return 0;
+    }
+    let ppm = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
+    u64::try_from(ppm).unwrap_or(u64::MAX).min(1_000_000)
+}
+
+/// What is true of one core over all the windows.
+#[derive(Debug, Clone)]
+pub(crate) struct CoreSum {
+    pub(crate) cpu: CpuId,
+    pub(crate) wall_ns: u64,
+    pub(crate) work_ns: u64,
+    /// Named causes while not idle, and the unexplained part.
+    pub(crate) lost_ns: u64,
+    pub(crate) unexplained_ns: u64,
+    /// The part of what was lost that is known in steps of [`STEP_NS`] alone.
+    stepped_ns: u64,
+    /// Time lost while not idle by kind, and within the kind by name.
+    pub(crate) kinds: BTreeMap<CauseKind, BTreeMap<String, u64>>,
+    /// Whether every cause that took time tells how long its occurrences were.
+    pub(crate) lengths_known: bool,
+}
+
+impl CoreSum {
+    fn new(cpu: CpuId) -> Self {
+        let kinds = BTreeMap::new();
+        CoreSum {
+            cpu,
+            wall_ns: 0,
+            work_ns: 0,
+            lost_ns: 0,
+            unexplained_ns: 0,
+            stepped_ns: 0,
+            kinds,
+            lengths_known: true,
+        }
+    }
+
+    fn of(windows: &[&Window]) -> Vec<CoreSum> {
+        let mut sums: BTreeMap<CpuId, CoreSum> = BTreeMap::new();
+        for core in windows.iter().flat_map(|window| &window.cores) {
+            let sum = sums.entry(core.cpu).or_insert_with(|| CoreSum::new(core.cpu));
+            add(&mut sum.wall_ns, core.wall_ns);
+            add(&mut sum.work_ns, core.busy_ns());
+            add(&mut sum.lost_ns, core.unexplained_ns);
+            add(&mut sum.unexplained_ns, core.unexplained_ns);
+            for lost in &core.lost {
+                let busy_ns = lost.while_busy_ns();
+                if busy_ns > 0 {
+                    add(&mut sum.lost_ns, busy_ns);
+                    let names = sum.kinds.entry(lost.cause.kind).or_default();
+                    add(names.entry(lost.cause.name.clone()).or_default(), busy_ns);
+                    sum.lengths_known &= lost.max_ns > 0;
+                    if lost.count == 0 && lost.max_ns == 0 {
+                        add(&mut sum.stepped_ns, busy_ns);
+                    }
+                }
+            }
+        }
+        sums.into_values().collect()
+    }
+
+    pub(crate) fn share_ppm(&self) -> u64 {
+        share_ppm(self.lost_ns, self.work_ns)
+    }
+
+    /// Lost nanoseconds per second of wall time.
+    pub(crate) fn rate_ns_per_s(&self) -> u64 {
+        rate_ns_per_s(self.lost_ns, self.wall_ns)
+    }
+
+    /// Whether what was lost is no more than a few of the source's steps.
+    pub(crate) fn is_few_steps(&self) -> bool {
+        self.stepped_ns > 0 && self.stepped_ns == self.lost_ns && self.lost_ns < SAYING_STEPS * STEP_NS
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_few_steps() || self.share_ppm() < QUIET_SHARE_PPM || self.rate_ns_per_s() < QUIET_RATE_NS_PER_S
+    }
+
+    fn is_serious(&self) -> bool {
+        self.share_ppm() >= SERIOUS_SHARE_PPM && self.rate_ns_per_s() >= SERIOUS_RATE_NS_PER_S
+    }
+}
+
+/// A recording may hold any number; a sum stops at its end.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// Lost nanoseconds per second of wall time.
+pub(crate) fn rate_ns_per_s(lost_ns: u64, wall_ns: u64) -> u64 {
+    u64::try_from(u128::from(lost_ns) * 1_000_000_000 / u128::from(wall_ns.max(1))).unwrap_or(u64::MAX)
+}
+
+/// The longest gap or single occurrence of a cause; of equals the gap, because it has evidence.
+fn longest<'a>(windows: &[&'a Window], gaps: &[&'a Gap]) -> Option<Longest<'a>> {
+    let gap = gaps.iter().max_by_key(|gap| gap.duration_ns).map(|gap| Longest::Gap(gap));
+    let occurrence = longest_occurrence(windows);
+    match (gap, occurrence) {
+        (Some(gap), Some(occurrence)) if occurrence.duration_ns() > gap.duration_ns() => Some(occurrence),
+        (gap, occurrence) => gap.or(occurrence),
+    }
+}
+
+/// The longest occurrence that ended in these windows.
+fn longest_occurrence<'a>(windows: &[&'a Window]) -> Option<Longest<'a>> {
+    let cores = windows.iter().flat_map(|window| &window.cores);
+    let rows = cores.flat_map(|core| core.lost.iter().map(|lost| (core.cpu, lost)));
+    // Where single occurrences are not known, or none has ended, there is none to name.
+    let known = rows.filter(|(_, lost)| lost.histogram.count() > 0);
+    let (cpu, lost) = known.max_by_key(|(_, lost)| lost.max_ns)?;
+    Some(Longest::Occurrence { cpu, cause: &lost.cause, duration_ns: lost.max_ns })
+}

@@ -1,0 +1,112 @@
+//! Lost time: how much each core lost, to what, and who raised it.
+
+mod filter;
+pub mod findings;
+mod phrase;
+mod series;
+mod source;
+mod state;
+mod totals;
+mod view;
+mod who;
+
+pub use source::source;
+pub(crate) use view::{Origin, OriginMode, PastGapView, PastWindowView, WindowView};
+pub(crate) use who::fitted;
+
+use crate::config::Config;
+use crate::http::json_text;
+use crate::keep::drops::Drops;
+use crate::keep::shared::lock;
+use crate::keep::stream::Moment;
+use crate::rooms::{CHART_POINTS_MAX, Chart, Room, Route, Taken};
+use filter::Filter;
+use prometheus_client::encoding::DescriptorEncoder;
+use state::State;
+use std::sync::{Arc, Mutex};
+use surefoot_model::{Event, Finding};
+use view::{Frame, ReportView, SnapshotView};
+use who::WhoAnswer;
+
+/// What its routes answer, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    use crate::schema::answer;
+    vec![
+        answer::<SnapshotView<'_>>(of, "GET /api/v1/snapshot", "Lost time: what is kept of the last minutes."),
+        answer::<ReportView<'_>>(of, "GET /api/v1/report", "Lost time, summed up over a stretch of time."),
+        answer::<WhoAnswer<'_>>(of, "GET /api/v1/who", "Who interrupted the watched cores."),
+    ]
+}
+
+/// The room of lost time.
+pub(crate) struct Stall {
+    state: Mutex<State>,
+}
+
+impl Stall {
+    pub(crate) fn new(config: &Config, drops: Arc<Drops>) -> Self {
+        Stall { state: Mutex::new(State::new(config.keep_windows, config.keep_gaps, drops)) }
+    }
+}
+
+impl Room for Stall {
+    fn room(&self) -> surefoot_model::Room {
+        surefoot_model::Room::Stall
+    }
+
+    fn take(&self, event: &Arc<Event>) -> Taken {
+        lock(&self.state).take(event)
+    }
+
+    fn findings(&self, moment: &Moment) -> Vec<Finding> {
+        let kept = lock(&self.state).kept();
+        findings::of_kept(&kept, moment)
+    }
+
+    fn series(&self, _: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let totals = lock(&self.state).totals().clone();
+        series::encode(&totals, encoder)
+    }
+
+    fn routes(self: Arc<Self>) -> Vec<Route> {
+        let kept = {
+            let room = Arc::clone(&self);
+            move || lock(&room.state).kept()
+        };
+        let (snapshot, report, who) = (kept.clone(), kept.clone(), kept);
+        vec![
+            Route::new("/api/v1/snapshot", move |shared, uri| {
+                let frame = Frame::of(shared);
+                let filter = Filter::of(uri, frame.watched())?;
+                Ok(json_text(&SnapshotView::of(&frame, &snapshot(), &filter)))
+            }),
+            Route::new("/api/v1/report", move |shared, uri| {
+                let frame = Frame::of(shared);
+                let filter = Filter::of(uri, frame.watched())?;
+                Ok(json_text(&ReportView::of(&frame, &report(), &filter)))
+            }),
+            Route::new("/api/v1/who", move |shared, uri| {
+                let frame = Frame::of(shared);
+                let filter = Filter::of_interrupts(uri, frame.watched())?;
+                Ok(json_text(&WhoAnswer::of(&frame, &who(), &filter)))
+            }),
+        ]
+    }
+
+    fn chart(&self, moment: &Moment) -> Option<Chart> {
+        let kept = lock(&self.state).kept();
+        let offset_ns = i128::from(moment.now_realtime_ns) - i128::from(moment.now_ns);
+        let newest = kept.windows().rev().take(CHART_POINTS_MAX).map(|window| {
+            let lost_ns = window.cores.iter().fold(0u64, |sum, core| {
+                sum.saturating_add(core.lost_while_busy_ns()).saturating_add(core.unexplained_ns)
+            });
+            let seconds = window.end_ns.saturating_sub(window.start_ns).max(1) as f64 / 1e9;
+            let at_ns = u64::try_from(i128::from(window.end_ns) + offset_ns).unwrap_or(0);
+            (at_ns, (lost_ns as f64 / seconds).round())
+        });
+        let mut points: Vec<(u64, f64)> = newest.collect();
+        points.reverse();
+        (!points.is_empty()).then_some(Chart { title: "Lost per second, all cores", unit: "ns_per_s", points })
+    }
+}

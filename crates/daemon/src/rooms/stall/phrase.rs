@@ -1,0 +1,272 @@
+//! The words of a finding: subjects, causes, lengths, shares.
+
+use super::findings::{CoreSum, STEP_NS, rate_ns_per_s, share_ppm, sum};
+use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
+
+/// A gap this long is named even when little was lost in all: 1 ms.
+const LONG_GAP_NS: u64 = 1_000_000;
+/// More than this share of the loss without a cause is said, parts per million.
+const UNEXPLAINED_SHARE_PPM: u64 = 50_000;
+/// More than half.
+const MOST_PPM: u64 = 500_000;
+/// A name stands for its kind from this share of the kind's time on.
+const NAME_SHARE_PPM: u64 = 800_000;
+/// Below this share of wall time at work, shares of the work time say little.
+const ALMOST_IDLE_PPM: u64 = 10_000;
+/// Characters of a name from the machine within a sentence.
+const NAME_CHARACTERS_MAX: usize = 40;
+
+/// The longest stretch in which a core did not get on with its work.
+pub(crate) enum Longest<'a> {
+    /// A gap, with its verdict.
+    Gap(&'a Gap),
+    /// A single occurrence of a named cause.
+    Occurrence { cpu: CpuId, cause: &'a Cause, duration_ns: u64 },
+}
+
+impl Longest<'_> {
+    pub(crate) fn duration_ns(&self) -> u64 {
+        match self {
+            Longest::Gap(gap) => gap.duration_ns,
+            Longest::Occurrence { duration_ns, .. } => *duration_ns,
+        }
+    }
+
+    fn cpu(&self) -> CpuId {
+        match self {
+            Longest::Gap(gap) => gap.cpu,
+            Longest::Occurrence { cpu, .. } => *cpu,
+        }
+    }
+
+    fn why(&self) -> String {
+        match self {
+            Longest::Gap(gap) => gap_why(gap),
+            Longest::Occurrence { cause, .. } => one(cause),
+        }
+    }
+}
+
+/// The sentence about a host on which no core lost much.
+pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+    let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
+    let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
+    let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
+    let work_ns = sum(cores.iter().map(|core| core.work_ns));
+    let (everyone, is, their) = everyone(cores);
+    let idle = share_ppm(work_ns, wall_ns) < ALMOST_IDLE_PPM;
+    let amount = match lost_ns {
+        0 => "nothing".to_owned(),
+        _ if cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps()) => {
+            format!("{} in steps of {}", length(lost_ns), length(STEP_NS))
+        }
+        _ if idle => rate(rate_ns_per_s(lost_ns, wall_ns)),
+        _ => format!("{} of {their} working time", percent(share_ppm(lost_ns, work_ns))),
+    };
+    let unexplained = match share_ppm(unexplained_ns, lost_ns) {
+        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of that unexplained)", percent(ppm)),
+        _ => String::new(),
+    };
+    let idle = if idle { " almost idle and" } else { "" };
+    let gap = match longest {
+        Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
+            let (cpu, length, why) = (longest.cpu(), length(longest.duration_ns()), longest.why());
+            let who = if cores.len() == 1 { "it".to_owned() } else { format!("core {cpu}") };
+            return format!("{everyone} lost {amount}{unexplained}, but {who} had a gap of {length} ({why}).");
+        }
+        Some(longest) => format!(", longest gap {} ({})", length(longest.duration_ns()), longest.why()),
+        None if cores.iter().all(|core| core.lengths_known) => String::new(),
+        None => "; how long single gaps were is not visible here".to_owned(),
+    };
+    format!("{everyone} {is}{idle} quiet: {amount} lost{unexplained}{gap}.")
+}
+
+/// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
+pub(crate) fn loud(worst: &CoreSum, loud_count: usize, cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+    let share = percent(worst.share_ppm());
+    let rate = rate(worst.rate_ns_per_s());
+    let cpu = worst.cpu;
+    let subject = match (loud_count, cores.len()) {
+        (1, _) => format!("Core {cpu} lost {share} of its working time ({rate})"),
+        (2, 2) => format!("Both cores lost up to {share} of their working time ({rate} on core {cpu})"),
+        (all, count) if all == count => {
+            format!("All {count} cores lost up to {share} of their working time ({rate} on core {cpu})")
+        }
+        (some, count) => {
+            format!("{some} of {count} cores lost up to {share} of their working time ({rate} on core {cpu})")
+        }
+    };
+    let gap = match longest {
+        Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
+            let (cpu, length, why) = (longest.cpu(), length(longest.duration_ns()), longest.why());
+            format!("the longest gap took {length} on core {cpu} ({why})")
+        }
+        _ if cores.iter().all(|core| core.lengths_known) => "nothing above 1 ms".to_owned(),
+        _ => "how long single gaps were is not visible here".to_owned(),
+    };
+    format!("{subject}, {}; {gap}.", to_what(worst))
+}
+
+/// What a core lost its time to.
+fn to_what(core: &CoreSum) -> String {
+    let mut kinds: Vec<(CauseKind, u64)> =
+        core.kinds.iter().map(|(&kind, names)| (kind, sum(names.values().copied()))).collect();
+    kinds.sort_by_key(|&(kind, total_ns)| (std::cmp::Reverse(total_ns), kind));
+    let share = |total_ns: u64| share_ppm(total_ns, core.lost_ns);
+    let unexplained_ppm = share(core.unexplained_ns);
+    if unexplained_ppm > MOST_PPM || kinds.is_empty() {
+        return format!("{} of it unexplained", percent(unexplained_ppm));
+    }
+    let causes = match kinds.as_slice() {
+        [first, ..] if share(first.1) > MOST_PPM => format!("most of it to {}", many(core, first.0)),
+        [first, second, ..] if share(first.1.saturating_add(second.1)) > MOST_PPM => {
+            format!("mainly to {} and {}", many(core, first.0), many(core, second.0))
+        }
+        [first, ..] => format!("to many causes, the largest being {}", many(core, first.0)),
+        [] => String::new(),
+    };
+    match unexplained_ppm {
+        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!("{causes}, with {} unexplained", percent(ppm)),
+        _ => causes,
+    }
+}
+
+/// A kind of cause as the receiver of lost time; with its name where one name stands for it.
+fn many(core: &CoreSum, kind: CauseKind) -> String {
+    let names = &core.kinds[&kind];
+    let total_ns = sum(names.values().copied());
+    let name = names
+        .iter()
+        .find(|&(name, &name_ns)| !name.is_empty() && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)
+        .map(|(name, _)| clipped(name));
+    let named = |plural: &str, of: &str| match &name {
+        Some(name) => format!("{plural}{of}{name}"),
+        None => plural.to_owned(),
+    };
+    match kind {
+        CauseKind::Smi => "SMIs".to_owned(),
+        CauseKind::Hypervisor => "the hypervisor (at least; steal time misses some)".to_owned(),
+        CauseKind::Nmi => named("NMIs", " of "),
+        CauseKind::MachineCheck => "machine-check interrupts".to_owned(),
+        CauseKind::DeviceInterrupt => named("device interrupts", " of "),
+        CauseKind::Timer => "the timer".to_owned(),
+        CauseKind::CallFunction => named("calls from other cores", " of "),
+        CauseKind::TlbShootdown => "TLB shootdowns".to_owned(),
+        CauseKind::Reschedule => "reschedule interrupts".to_owned(),
+        CauseKind::IrqWork => "irq_work".to_owned(),
+        CauseKind::Softirq => named("softirqs", ", above all "),
+        CauseKind::KernelThread => named("kernel threads", ", above all "),
+        CauseKind::Preemption => named("other tasks", ", above all "),
+        CauseKind::OtherInterrupt => named("other interrupts", ", above all "),
+    }
+}
+
+/// A single occurrence of a cause.
+fn one(cause: &Cause) -> String {
+    let with_name = !cause.name.is_empty()
+        && matches!(
+            cause.kind,
+            CauseKind::Nmi
+                | CauseKind::DeviceInterrupt
+                | CauseKind::CallFunction
+                | CauseKind::Softirq
+                | CauseKind::KernelThread
+                | CauseKind::OtherInterrupt
+        );
+    match cause.kind {
+        CauseKind::Preemption if !cause.name.is_empty() => format!("task {}", clipped(&cause.name)),
+        kind if with_name => format!("{} {}", kind.label(), clipped(&cause.name)),
+        kind => kind.label().to_owned(),
+    }
+}
+
+/// Who took a gap's time: the largest traced cause when traced causes cover more than half, else the verdict.
+fn gap_why(gap: &Gap) -> String {
+    let traced = gap.verdict == Verdict::Traced || gap.unexplained_ns.saturating_mul(2) < gap.duration_ns;
+    if let (true, Some(first)) = (traced, gap.causes.first()) {
+        return one(&first.cause);
+    }
+    let what = match gap.verdict {
+        Verdict::Traced => "traced",
+        Verdict::Smi => "SMI",
+        Verdict::SmiLike => "an SMI",
+        Verdict::CorrectedErrorLogging => "the logging of a corrected error",
+        Verdict::HypervisorScheduled => "the hypervisor scheduled another task",
+        Verdict::HypervisorUnaccounted => "the hypervisor, unaccounted",
+        Verdict::PauseOrSmi => "a pause of this machine, or an SMI of the hypervisor's machine",
+        Verdict::HardwareThisCore => "hardware of this core",
+        Verdict::Undetermined => return "cause undetermined".to_owned(),
+    };
+    match gap.certainty {
+        Certainty::Certain => what.to_owned(),
+        Certainty::Probable => format!("probably {what}"),
+        Certainty::CannotTellApartHere => format!("{what}: cannot be told apart here"),
+    }
+}
+
+/// All cores as a subject, its verb, and its possessive.
+fn everyone(cores: &[CoreSum]) -> (String, &'static str, &'static str) {
+    match cores {
+        [core] => (format!("Core {}", core.cpu), "is", "its"),
+        [_, _] => ("Both cores".to_owned(), "are", "their"),
+        _ => (format!("All {} cores", cores.len()), "are", "their"),
+    }
+}
+
+/// Parts per million as a percentage, rounded to what matters.
+pub(crate) fn percent(ppm: u64) -> String {
+    match ppm {
+        0 => "0 %".to_owned(),
+        1..500 => "less than 0.1 %".to_owned(),
+        500..99_500 => format!("{:.1} %", ppm as f64 / 10_000.0),
+        _ => format!("{:.0} %", ppm as f64 / 10_000.0),
+    }
+}
+
+/// Lost time per second.
+pub(crate) fn rate(ns_per_s: u64) -> String {
+    format!("{}/s", length(ns_per_s))
+}
+
+/// A duration with two digits or more, in the largest unit that fits.
+fn length(duration_ns: u64) -> String {
+    let (value, unit) = match duration_ns {
+        0..1_000 => return format!("{duration_ns} ns"),
+        1_000..999_500 => (duration_ns as f64 / 1e3, "µs"),
+        999_500..999_500_000 => (duration_ns as f64 / 1e6, "ms"),
+        _ => (duration_ns as f64 / 1e9, "s"),
+    };
+    if value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+fn clipped(name: &str) -> String {
+    // A name from the machine may hold anything; a sentence stays one line.
+    let clean = |character: char| if character.is_control() { '?' } else { character };
+    let clipped: String = name.chars().take(NAME_CHARACTERS_MAX).map(clean).collect();
+    if name.chars().count() > NAME_CHARACTERS_MAX { format!("{clipped}…") } else { clipped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_shares_round_without_leaving_their_unit() {
+        let lengths: Vec<String> =
+            [0, 999, 1_000, 9_949, 9_950, 999_499, 999_500, 31_000_000, 999_500_000, 61_000_000_000].map(length).into();
+        assert_eq!(
+            lengths,
+            ["0 ns", "999 ns", "1.0 µs", "9.9 µs", "10 µs", "999 µs", "1.0 ms", "31 ms", "1.0 s", "61 s"]
+        );
+        let shares: Vec<String> = [0, 1, 499, 500, 31_000, 99_499, 99_500, 1_000_000].map(percent).into();
+        assert_eq!(shares, ["0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "3.1 %", "9.9 %", "10 %", "100 %"]);
+    }
+
+    #[test]
+    fn names_from_the_machine_stay_short_and_on_one_line() {
+        let cause = Cause::new(CauseKind::KernelThread, format!("a\nb{}", "x".repeat(100)));
+        let text = one(&cause);
+        assert!(text.starts_with("kernel thread a?bxxx") && text.ends_with('…'), "{text}");
+        assert!(text.chars().count() <= "kernel thread ".len() + NAME_CHARACTERS_MAX + 1);
+    }
+}

@@ -1,0 +1,351 @@
+//! The shapes of the API: those of the model, without histograms, and narrowed by a [`Filter`].
+
+use super::filter::Filter;
+use super::state::Kept;
+use crate::config::Mode;
+use crate::http::SCHEMA;
+use crate::keep::drops::Dropped;
+use crate::keep::shared::Shared;
+use crate::keep::stream::Moment;
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_model::{
+    Capability, CauseKind, Completeness, CoreLedger, CpuId, Gap, Headline, HostDescription, LARGEST_GAPS, Lost, Notice,
+    Report, SelfCost, Untimed, Window,
+};
+use surefoot_store::history::{HistoryWindow, KeptGap};
+
+/// Gaps in a snapshot: the longest ones.
+const SNAPSHOT_GAPS_MAX: usize = 200;
+
+/// What stands around the answers of this room: the stream, its headline, what was lost on the way.
+pub(crate) struct Frame {
+    moment: Moment,
+    headline: Headline,
+    dropped: Dropped,
+}
+
+impl Frame {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        let moment = shared.moment();
+        let headline = shared.findings(&moment).headline;
+        Frame { headline, dropped: shared.dropped(), moment }
+    }
+
+    /// The cores that are watched; empty as long as the host is unknown.
+    pub(crate) fn watched(&self) -> &[CpuId] {
+        self.moment.host.as_ref().map_or(&[], |host| &host.cpus)
+    }
+
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        Origin::of(&self.moment.mode)
+    }
+}
+
+/// Everything that the page shows at first.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Snapshot")]
+pub(crate) struct SnapshotView<'a> {
+    schema: u32,
+    /// The version of Surefoot.
+    version: &'static str,
+    #[serde(flatten)]
+    origin: Origin<'a>,
+    /// The number of the newest live event in this answer.
+    sequence: u64,
+    now_ns: u64,
+    /// `null` before the first window.
+    age_ns: Option<u64>,
+    headline: &'a Headline,
+    host: &'a Option<HostDescription>,
+    capabilities: &'a [Capability],
+    windows: Vec<WindowView<'a>>,
+    gaps: Vec<&'a Gap>,
+    notices: Vec<&'a Notice>,
+    /// Where the newest report of raisers ends, which is at `/api/v1/who`; `null` where they are not watched.
+    who_end_ns: Option<u64>,
+    cost: SelfCost,
+    dropped: &'a Dropped,
+}
+
+/// Where the data come from.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct Origin<'a> {
+    pub(crate) mode: OriginMode,
+    /// The file that is replayed.
+    pub(crate) recording: Option<&'a str>,
+}
+
+/// Whether this machine is looked at now, or a recording is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Mode")]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OriginMode {
+    Live,
+    Replay,
+}
+
+impl<'a> Origin<'a> {
+    pub(crate) fn of(mode: &'a Mode) -> Self {
+        match mode {
+            Mode::Live => Origin { mode: OriginMode::Live, recording: None },
+            Mode::Replay { file } => Origin { mode: OriginMode::Replay, recording: Some(file) },
+        }
+    }
+}
+
+/// A stretch of time, summed up.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Report")]
+pub(crate) struct ReportView<'a> {
+    schema: u32,
+    version: &'static str,
+    #[serde(flatten)]
+    origin: Origin<'a>,
+    headline: &'a Headline,
+    host: &'a Option<HostDescription>,
+    start_ns: u64,
+    end_ns: u64,
+    /// How many windows are summed up.
+    windows: u64,
+    cores: Vec<CoreView<LostSumView>>,
+    causes: Vec<LostSumView>,
+    untimed: Vec<Untimed>,
+    completeness: Vec<Completeness>,
+    cost: SelfCost,
+    /// The longest gaps.
+    gaps: Vec<&'a Gap>,
+    /// How many gaps there were in all, the short ones included.
+    gap_count: usize,
+    notices: Vec<&'a Notice>,
+    dropped: &'a Dropped,
+}
+
+/// A window, without histograms.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Window")]
+pub(crate) struct WindowView<'a> {
+    start_ns: u64,
+    end_ns: u64,
+    cores: Vec<CoreView<LostView<'a>>>,
+    untimed: Vec<&'a Untimed>,
+    completeness: &'a [Completeness],
+    cost: &'a SelfCost,
+}
+
+/// The ledger of a core.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LedgerOf{L}")]
+struct CoreView<L> {
+    cpu: CpuId,
+    wall_ns: u64,
+    idle_ns: u64,
+    user_ns: u64,
+    kernel_ns: u64,
+    lost: Vec<L>,
+    /// Time of causes that the filter left out, so that the parts still add up.
+    #[serde(skip_serializing_if = "is_zero")]
+    filtered_ns: u64,
+    unexplained_ns: u64,
+}
+
+/// What one cause took.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Lost")]
+struct LostView<'a> {
+    kind: CauseKind,
+    name: &'a str,
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+    while_idle_ns: u64,
+}
+
+/// What one cause took in a stretch of time.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReportCause")]
+struct LostSumView {
+    kind: CauseKind,
+    name: String,
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+    while_idle_ns: u64,
+    /// `null` where the source does not know single durations.
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+}
+
+impl<'a> SnapshotView<'a> {
+    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter) -> Self {
+        let moment = &frame.moment;
+        let end_ns = kept.end_ns();
+        let windows = kept.windows().filter(|window| filter.has_window(window, end_ns));
+        let mut gaps = longest_gaps(kept, filter);
+        gaps.truncate(SNAPSHOT_GAPS_MAX);
+        SnapshotView {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            origin: frame.origin(),
+            sequence: moment.sequence,
+            now_ns: moment.now_ns,
+            age_ns: moment.age_ns,
+            headline: &frame.headline,
+            host: &moment.host,
+            capabilities: &moment.capabilities,
+            windows: windows.map(|window| WindowView::of(window, filter)).collect(),
+            gaps,
+            notices: moment.notices().collect(),
+            who_end_ns: kept.who().map(|who| who.end_ns),
+            cost: kept.cost(),
+            dropped: &frame.dropped,
+        }
+    }
+}
+
+impl<'a> ReportView<'a> {
+    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter) -> Self {
+        let moment = &frame.moment;
+        let end_ns = kept.end_ns();
+        let mut report = Report::default();
+        kept.windows().filter(|window| filter.has_window(window, end_ns)).for_each(|window| report.add_window(window));
+        let ledgers: Vec<CoreLedger> = report.cores().into_iter().filter(|core| filter.has_cpu(core.cpu)).collect();
+        let mut gaps = longest_gaps(kept, filter);
+        let gap_count = gaps.len();
+        gaps.truncate(LARGEST_GAPS);
+        ReportView {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            origin: frame.origin(),
+            headline: &frame.headline,
+            host: &moment.host,
+            start_ns: report.start_ns,
+            end_ns: report.end_ns,
+            windows: report.windows,
+            causes: causes(&ledgers, filter),
+            cores: ledgers.iter().map(|core| CoreView::of(core, filter, LostSumView::of)).collect(),
+            untimed: report.untimed.into_iter().filter(|row| filter.has_cpu(row.cpu)).collect(),
+            completeness: report.completeness,
+            cost: report.cost,
+            gaps,
+            gap_count,
+            notices: moment.notices().collect(),
+            dropped: &frame.dropped,
+        }
+    }
+}
+
+/// The gaps that a filter lets through, longest first; of equals the older first.
+fn longest_gaps<'a>(kept: &'a Kept, filter: &Filter) -> Vec<&'a Gap> {
+    let end_ns = kept.end_ns();
+    let mut gaps: Vec<&Gap> = kept.gaps().filter(|gap| filter.has_gap(gap, end_ns)).collect();
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.duration_ns), gap.start_ns));
+    gaps
+}
+
+/// The causes that a filter lets through, summed over these cores, largest first.
+fn causes(ledgers: &[CoreLedger], filter: &Filter) -> Vec<LostSumView> {
+    let rows = ledgers.iter().flat_map(|core| &core.lost).filter(|lost| filter.has_kind(lost.cause.kind));
+    Lost::by_cause(rows).iter().map(LostSumView::of).collect()
+}
+
+impl<'a> WindowView<'a> {
+    /// The whole window.
+    pub(crate) fn whole(window: &'a Window) -> Self {
+        WindowView::of(window, &Filter::default())
+    }
+
+    fn of(window: &'a Window, filter: &Filter) -> Self {
+        let cores = window.cores.iter().filter(|core| filter.has_cpu(core.cpu));
+        WindowView {
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+            cores: cores.map(|core| CoreView::of(core, filter, LostView::of)).collect(),
+            untimed: window.untimed.iter().filter(|row| filter.has_cpu(row.cpu)).collect(),
+            completeness: &window.completeness,
+            cost: &window.cost,
+        }
+    }
+}
+
+impl<L> CoreView<L> {
+    fn of<'a>(core: &'a CoreLedger, filter: &Filter, row: impl Fn(&'a Lost) -> L) -> Self {
+        let left_out = core.lost.iter().filter(|lost| !filter.has_kind(lost.cause.kind));
+        CoreView {
+            cpu: core.cpu,
+            wall_ns: core.wall_ns,
+            idle_ns: core.idle_ns,
+            user_ns: core.user_ns,
+            kernel_ns: core.kernel_ns,
+            lost: core.lost.iter().filter(|lost| filter.has_kind(lost.cause.kind)).map(row).collect(),
+            filtered_ns: left_out.fold(0, |sum, lost| sum.saturating_add(lost.total_ns)),
+            unexplained_ns: core.unexplained_ns,
+        }
+    }
+}
+
+impl<'a> LostView<'a> {
+    fn of(lost: &'a Lost) -> Self {
+        LostView {
+            kind: lost.cause.kind,
+            name: &lost.cause.name,
+            count: lost.count,
+            total_ns: lost.total_ns,
+            max_ns: lost.max_ns,
+            while_idle_ns: lost.while_idle_ns,
+        }
+    }
+}
+
+impl LostSumView {
+    fn of(lost: &Lost) -> Self {
+        LostSumView {
+            kind: lost.cause.kind,
+            p50_ns: lost.quantile_ns(0.5),
+            p99_ns: lost.quantile_ns(0.99),
+            name: lost.cause.name.clone(),
+            count: lost.count,
+            total_ns: lost.total_ns,
+            max_ns: lost.max_ns,
+            while_idle_ns: lost.while_idle_ns,
+        }
+    }
+}
+
+/// A window of the history, on the clock of the world.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastWindow")]
+pub(crate) struct PastWindowView<'a> {
+    start_realtime_ns: i64,
+    end_realtime_ns: i64,
+    cores: Vec<CoreView<LostView<'a>>>,
+}
+
+impl<'a> PastWindowView<'a> {
+    pub(crate) fn of(window: &'a HistoryWindow) -> Self {
+        PastWindowView {
+            start_realtime_ns: window.start_ns,
+            end_realtime_ns: window.end_ns,
+            cores: window.cores.iter().map(|core| CoreView::of(core, &Filter::default(), LostView::of)).collect(),
+        }
+    }
+}
+
+/// A gap of the history; the times in the gap itself are those of the boot that it happened in.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastGap")]
+pub(crate) struct PastGapView<'a> {
+    start_realtime_ns: i64,
+    #[serde(flatten)]
+    gap: &'a Gap,
+}
+
+impl<'a> PastGapView<'a> {
+    pub(crate) fn of(kept: &'a KeptGap) -> Self {
+        PastGapView { start_realtime_ns: kept.start_ns, gap: &kept.gap }
+    }
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}

@@ -1,0 +1,103 @@
+//! What is to be said of the watch itself. Pure.
+
+use super::state::State;
+use crate::keep::stream::Moment;
+use surefoot_model::{Finding, Room, Severity, Subject, SubjectKind};
+
+/// A loss is told of for so long.
+const RECENT_NS: u64 = 60_000_000_000;
+
+/// Everything that is to be said at a moment.
+pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for report in state.failing() {
+        let subject = Subject::new(SubjectKind::Source, &report.source);
+        let sentence = format!("The source '{}' fails: {}.", report.source, report.why);
+        findings.push(say("source", subject, Severity::Warning, sentence));
+    }
+    let is_recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| moment.now_ns.saturating_sub(at_ns) <= RECENT_NS);
+    if is_recent(state.unseen_ns) {
+        let sentence = "Events were dropped in the last minute; what is shown is incomplete.";
+        findings.push(say("dropped", Subject::host(), Severity::Notice, sentence.to_owned()));
+    }
+    if is_recent(state.history_ns) {
+        let sentence = "The history is losing events; the past will have a hole.";
+        findings.push(say("history", Subject::host(), Severity::Warning, sentence.to_owned()));
+    }
+    if !moment.is_replay() {
+        findings.extend(age(moment.age_ns, moment.stale_ns));
+    }
+    if findings.is_empty() && moment.age_ns.is_some() {
+        let sentence = "Every source works, and nothing was dropped.".to_owned();
+        findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
+    }
+    findings
+}
+
+/// What the age of the newest data says.
+fn age(age_ns: Option<u64>, stale_ns: u64) -> Option<Finding> {
+    let say = |severity, sentence| Some(say("data-age", Subject::host(), severity, sentence));
+    match age_ns {
+        None => say(Severity::Notice, "There are no data yet.".to_owned()),
+        Some(age_ns) if age_ns > stale_ns => {
+            say(Severity::Warning, format!("The newest data are {} s old.", age_ns / 1_000_000_000))
+        }
+        Some(_) => None,
+    }
+}
+
+fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
+    Finding::new(Room::Watch, rule, subject, severity, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::keep::drops::Dropped;
+    use crate::keep::stream::Stream;
+    use std::sync::Arc;
+    use surefoot_model::{Event, SourceReport, SourceState};
+
+    fn report(state: SourceState, why: &str) -> Arc<Event> {
+        Arc::new(Event::Source(SourceReport { at_ns: 1, source: "stall".into(), state, why: why.into() }))
+    }
+
+    fn keys(state: &State, moment: &Moment) -> Vec<String> {
+        of(state, moment).into_iter().map(|finding| finding.key).collect()
+    }
+
+    #[test]
+    fn a_source_that_fails_is_told_of_until_it_works_again() {
+        let moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut state = State::default();
+        state.take(&report(SourceState::Failed, "/proc/stat cannot be read"));
+        let found = of(&state, &moment);
+        assert_eq!(found[0].sentence, "The source 'stall' fails: /proc/stat cannot be read.");
+        assert_eq!((found[0].key.as_str(), found[0].severity), ("watch/source/source/stall", Severity::Warning));
+        state.take(&report(SourceState::Works, ""));
+        assert_eq!(keys(&state, &moment), [""; 0], "without data there is nothing to praise");
+    }
+
+    #[test]
+    fn what_is_dropped_is_told_of_for_a_minute() {
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        let mut state = State::default();
+        let dropped = Dropped { queue: 1, history: 1, ..Dropped::default() };
+        state.note_dropped(&dropped, 5);
+        state.note_dropped(&dropped, 10);
+        moment.now_ns = 5 + RECENT_NS;
+        assert_eq!(keys(&state, &moment), ["watch/dropped/host", "watch/history/host"]);
+        moment.now_ns += 1;
+        moment.age_ns = Some(0);
+        assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
+    }
+
+    #[test]
+    fn old_data_are_said_to_be_old() {
+        assert_eq!(age(None, 10_000_000_000).map(|finding| finding.severity), Some(Severity::Notice));
+        assert_eq!(age(Some(10_000_000_000), 10_000_000_000), None);
+        let old = age(Some(15_900_000_000), 10_000_000_000).map(|finding| (finding.severity, finding.sentence));
+        assert_eq!(old, Some((Severity::Warning, "The newest data are 15 s old.".to_owned())));
+    }
+}

@@ -1,0 +1,94 @@
+use crate::keep::drops::Dropped;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use surefoot_model::{Event, ProbeCost, SelfCost, SourceReport, SourceState};
+
+/// Probes that are told apart; the rest counts as [`OTHER`].
+const PROBES_MAX: usize = 64;
+const OTHER: &str = "other";
+/// Sources that are told apart; a recording may name any number.
+const SOURCES_MAX: usize = 64;
+/// Characters of a name.
+const NAME_CHARACTERS_MAX: usize = 128;
+
+/// What is known of the watch itself.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    totals: Totals,
+    /// The newest word of each source.
+    pub(super) sources: BTreeMap<String, SourceReport>,
+    before: Dropped,
+    /// When events were dropped last before anybody saw them, and when the history lost some, `CLOCK_MONOTONIC`.
+    pub(super) unseen_ns: Option<u64>,
+    pub(super) history_ns: Option<u64>,
+}
+
+/// Sums since the server began, which only grow.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    pub(super) probes: BTreeMap<String, ProbeCost>,
+    pub(super) process_cpu_ns: u64,
+    /// As in the newest window.
+    pub(super) resident_bytes: u64,
+    /// As in the newest window.
+    pub(super) map_bytes: u64,
+    pub(super) unreported: u64,
+    pub(super) self_interrupts: u64,
+    pub(super) attach_interrupts: u64,
+}
+
+impl State {
+    pub(super) fn take(&mut self, event: &Arc<Event>) {
+        match &**event {
+            Event::Window(window) => self.totals.add(&window.cost),
+            Event::Source(report) if self.sources.len() < SOURCES_MAX || self.sources.contains_key(&report.source) => {
+                self.sources.insert(shortened(&report.source), report.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares what was dropped with the last time.
+    pub(super) fn note_dropped(&mut self, now: &Dropped, now_ns: u64) {
+        if now.unseen() > self.before.unseen() {
+            self.unseen_ns = Some(now_ns);
+        }
+        if now.history > self.before.history {
+            self.history_ns = Some(now_ns);
+        }
+        self.before = now.clone();
+    }
+
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The sources that do not work now.
+    pub(super) fn failing(&self) -> impl Iterator<Item = &SourceReport> {
+        self.sources.values().filter(|report| report.state != SourceState::Works)
+    }
+}
+
+impl Totals {
+    fn add(&mut self, cost: &SelfCost) {
+        for probe in &cost.probes {
+            let is_known = self.probes.len() < PROBES_MAX || self.probes.contains_key(&probe.name);
+            let name = shortened(if is_known { &probe.name } else { OTHER });
+            let none = || ProbeCost { name: name.clone(), count: 0, total_ns: 0, missed: 0 };
+            let sum = self.probes.entry(name.clone()).or_insert_with(none);
+            sum.count = sum.count.saturating_add(probe.count);
+            sum.total_ns = sum.total_ns.saturating_add(probe.total_ns);
+            sum.missed = sum.missed.saturating_add(probe.missed);
+        }
+        self.process_cpu_ns = self.process_cpu_ns.saturating_add(cost.process_cpu_ns);
+        self.resident_bytes = cost.resident_bytes;
+        self.map_bytes = cost.map_bytes;
+        self.unreported = self.unreported.saturating_add(cost.unreported);
+        self.self_interrupts = self.self_interrupts.saturating_add(cost.self_interrupts);
+        self.attach_interrupts = self.attach_interrupts.saturating_add(cost.attach_interrupts.unwrap_or(0));
+    }
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(NAME_CHARACTERS_MAX).collect()
+}

@@ -1,0 +1,329 @@
+use super::{Source, SourceStatistics, Start, Statistics};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::clock;
+use surefoot_model::{Event, SourceReport, SourceState};
+
+/// Why a source could not start, as the source itself says it.
+pub type StartError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Turns whose events may wait to be taken.
+const TURNS_MAX: usize = 64;
+/// How long a source waits for room in the channel before the events of its turn are dropped.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a waiting sender looks for room.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
+/// A source that failed is tried again after this time at least.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often the reader looks whether the run should end when no events come.
+const WAIT: Duration = Duration::from_millis(250);
+
+/// Sources at work. Dropping it ends them.
+pub struct Running {
+    turns: Receiver<Vec<Event>>,
+    end: End,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What ends a run: the user, the time, or the reader.
+#[derive(Clone)]
+struct End {
+    stop: &'static AtomicBool,
+    is_closed: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
+
+impl End {
+    fn has_come(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+            || self.stop.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Rests until the end has come; its coming by `close` is told by unparking.
+    fn rest(&self, rest: Duration) {
+        let until = Instant::now() + rest;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = self.deadline.map_or(left, |end| left.min(end.saturating_duration_since(Instant::now())));
+            if left.is_zero() || self.has_come() {
+                return;
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn start(
+        planned: Vec<(&'static str, Start)>,
+        statistics: &Statistics,
+        stop: &'static AtomicBool,
+        duration: Option<Duration>,
+    ) -> Result<Self, StartError> {
+        let (sender, turns) = sync_channel(TURNS_MAX);
+        let end = End { stop, is_closed: Arc::default(), deadline: None };
+        let mut running = Running { turns, end, threads: Vec::new() };
+        let waiting = running.start_each(planned, sender, statistics)?;
+        // The time counts from when all of them watch.
+        running.end.deadline = duration.map(|duration| Instant::now() + duration);
+        for go in waiting {
+            go.send(running.end.clone())?;
+        }
+        Ok(running)
+    }
+
+    /// Starts one source after another; each then waits for the word to go.
+    fn start_each(
+        &mut self,
+        planned: Vec<(&'static str, Start)>,
+        sender: SyncSender<Vec<Event>>,
+        statistics: &Statistics,
+    ) -> Result<Vec<SyncSender<End>>, StartError> {
+        let mut waiting = Vec::new();
+        for (at, (name, start)) in planned.into_iter().enumerate() {
+            let (ready, started) = sync_channel(1);
+            let (go, gone) = sync_channel::<End>(1);
+            let worker = Worker { name, at, sender: sender.clone(), statistics: statistics.clone(), was_failed: false };
+            let thread = Builder::new().name(format!("surefoot-{name}")).spawn(move || {
+                let mut source = match start() {
+                    Ok(source) => source,
+                    Err(error) => return drop(ready.send(Err(error))),
+                };
+                worker.send(source.opening());
+                // Who starts the run may have given up meanwhile; then there is nothing to do.
+                if ready.send(Ok(())).is_ok()
+                    && let Ok(end) = gone.recv()
+                {
+                    worker.run(&mut *source, &end);
+                }
+            })?;
+            self.threads.push(thread);
+            started.recv()??;
+            waiting.push(go);
+        }
+        Ok(waiting)
+    }
+
+    /// The events of the next turn of any source; `None` once all sources have ended.
+    pub fn next_turn(&self) -> Option<Vec<Event>> {
+        loop {
+            // A source that waits or rests does not see the user's wish by itself.
+            if self.end.stop.load(Ordering::Relaxed) {
+                self.close();
+            }
+            match self.turns.recv_timeout(WAIT) {
+                Ok(events) => return Some(events),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Lets the sources end; what they still have to say comes from [`Running::next_turn`].
+    pub fn close(&self) {
+        self.end.is_closed.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.close();
+        // A source that waits for room in the channel gets it.
+        while self.next_turn().is_some() {}
+        for thread in self.threads.drain(..) {
+            // A panic was printed by its own hook; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A source's thread.
+struct Worker {
+    name: &'static str,
+    at: usize,
+    sender: SyncSender<Vec<Event>>,
+    statistics: Statistics,
+    was_failed: bool,
+}
+
+impl Worker {
+    fn run(mut self, source: &mut dyn Source, end: &End) {
+        while !end.has_come() {
+            let begun = Instant::now();
+            let turn = source.turn(&end.is_closed);
+            let took = begun.elapsed();
+            self.counts().turned(took, turn.is_err());
+            let rest = match turn {
+                Ok(events) => {
+                    self.send(self.changed(SourceState::Works, String::new()).into_iter().chain(events).collect());
+                    self.was_failed = false;
+                    source.rest(took)
+                }
+                Err(why) => {
+                    self.send(self.changed(SourceState::Failed, why).into_iter().collect());
+                    self.was_failed = true;
+                    source.rest(took).max(RETRY)
+                }
+            };
+            end.rest(rest);
+        }
+        self.send(source.closing());
+    }
+
+    /// A word about the source if its state is another than before.
+    fn changed(&self, state: SourceState, why: String) -> Option<Event> {
+        let is_failed = state == SourceState::Failed;
+        (is_failed != self.was_failed).then(|| {
+            let (at_ns, source) = (clock::monotonic_ns(), self.name.to_owned());
+            Event::Source(SourceReport { at_ns, source, state, why })
+        })
+    }
+
+    fn counts(&self) -> &SourceStatistics {
+        &self.statistics.sources()[self.at]
+    }
+
+    /// Hands events on; those of one turn stay together. Whether they found room in time.
+    fn send(&self, events: Vec<Event>) -> bool {
+        let count = events.len();
+        if count == 0 {
+            return true;
+        }
+        let until = Instant::now() + PATIENCE;
+        let mut waiting = events;
+        loop {
+            match self.sender.try_send(waiting) {
+                Ok(()) => {
+                    self.counts().handed_on(count);
+                    return true;
+                }
+                Err(TrySendError::Full(back)) if Instant::now() < until => {
+                    waiting = back;
+                    std::thread::sleep(ROOM_WAIT);
+                }
+                Err(_) => {
+                    self.counts().dropped_some(count);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sources;
+    use super::*;
+    use surefoot_model::Notice;
+
+    struct Counter {
+        turns: u64,
+        fails_at: u64,
+        rest: Duration,
+    }
+
+    impl Source for Counter {
+        fn opening(&mut self) -> Vec<Event> {
+            vec![notice("opening")]
+        }
+
+        fn turn(&mut self, _: &AtomicBool) -> Result<Vec<Event>, String> {
+            self.turns += 1;
+            if self.turns == self.fails_at { Err("the file is gone".into()) } else { Ok(vec![notice("turn")]) }
+        }
+
+        fn closing(&mut self) -> Vec<Event> {
+            vec![notice("closing")]
+        }
+
+        fn rest(&self, _: Duration) -> Duration {
+            self.rest
+        }
+    }
+
+    fn notice(text: &str) -> Event {
+        Event::Notice(Notice { at_ns: 0, text: text.into() })
+    }
+
+    fn counter(fails_at: u64, rest: Duration) -> Start {
+        Box::new(move || Ok(Box::new(Counter { turns: 0, fails_at, rest })))
+    }
+
+    fn flag() -> &'static AtomicBool {
+        Box::leak(Box::default())
+    }
+
+    fn words(events: &[Event]) -> Vec<String> {
+        let word = |event: &Event| match event {
+            Event::Notice(notice) => notice.text.clone(),
+            Event::Source(report) => format!("{} {:?} {}", report.source, report.state, report.why),
+            other => format!("{other:?}"),
+        };
+        events.iter().map(word).collect()
+    }
+
+    fn all(running: &Running) -> Vec<Event> {
+        std::iter::from_fn(|| running.next_turn()).flatten().collect()
+    }
+
+    #[test]
+    fn a_source_that_fails_says_so_and_is_tried_again_while_the_others_go_on() {
+        let sources = Sources::new()
+            .with("good", counter(0, Duration::from_millis(100)))
+            .with("bad", counter(1, Duration::from_millis(100)));
+        let statistics = sources.statistics();
+        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(1_500))).unwrap();
+        let words = words(&all(&running));
+        assert_eq!(words[..2], ["opening", "opening"], "all openings come first");
+        assert!(words.contains(&"bad Failed the file is gone".to_owned()), "{words:?}");
+        assert!(words.contains(&"bad Works ".to_owned()), "{words:?}");
+        assert_eq!(words.iter().filter(|word| *word == "closing").count(), 2);
+        let [good, bad] = statistics.sources() else { panic!("{statistics:?}") };
+        assert!(good.turns() > bad.turns() && good.failures() == 0, "{statistics:?}");
+        assert_eq!((bad.failures(), bad.is_failed(), bad.dropped()), (1, false, 0));
+        assert!(good.events() >= good.turns());
+    }
+
+    #[test]
+    fn a_source_that_cannot_start_ends_the_others_with_its_own_error() {
+        let refuses: Start = Box::new(|| Err("no such core".into()));
+        let sources = Sources::new().with("good", counter(0, Duration::from_secs(3600))).with("bad", refuses);
+        let begun = Instant::now();
+        let statistics = sources.statistics();
+        let error = sources.start(&statistics, flag(), None).err().unwrap();
+        assert_eq!(error.to_string(), "no such core");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the one that rests was woken");
+    }
+
+    #[test]
+    fn the_users_wish_ends_a_source_that_rests() {
+        let stop = flag();
+        let sources = Sources::new().with("slow", counter(0, Duration::from_secs(3600)));
+        let statistics = sources.statistics();
+        let running = sources.start(&statistics, stop, None).unwrap();
+        assert_eq!(words(&running.next_turn().unwrap()), ["opening"]);
+        assert_eq!(words(&running.next_turn().unwrap()), ["turn"]);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(words(&all(&running)), ["closing"]);
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_loses_events_which_are_counted() {
+        let sources = Sources::new().with("fast", counter(0, Duration::ZERO));
+        let statistics = sources.statistics();
+        let running = sources.start(&statistics, flag(), None).unwrap();
+        let begun = Instant::now();
+        while statistics.dropped() == 0 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(statistics.dropped() > 0);
+        drop(running);
+        let fast = &statistics.sources()[0];
+        assert_eq!(fast.events() + fast.dropped(), fast.turns() + 2, "each event was handed on or counted");
+    }
+}

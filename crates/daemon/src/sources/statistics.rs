@@ -1,0 +1,92 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What each source of a run has done so far; shared with whoever shows it.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics(Arc<[SourceStatistics]>);
+
+/// What one source has done so far. Each count grows only.
+#[derive(Debug)]
+pub struct SourceStatistics {
+    /// The source's name.
+    pub name: &'static str,
+    is_failed: AtomicBool,
+    turns: AtomicU64,
+    failures: AtomicU64,
+    duration_ns: AtomicU64,
+    events: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Statistics {
+    pub(super) fn of(names: impl Iterator<Item = &'static str>) -> Self {
+        let zero = |name| SourceStatistics {
+            name,
+            is_failed: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            duration_ns: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        };
+        Statistics(names.map(zero).collect())
+    }
+
+    /// The sources, in the order in which they open the stream.
+    pub fn sources(&self) -> &[SourceStatistics] {
+        &self.0
+    }
+
+    /// Events of all sources that found the channel full.
+    pub fn dropped(&self) -> u64 {
+        self.0.iter().fold(0, |sum, source| sum.saturating_add(source.dropped()))
+    }
+}
+
+impl SourceStatistics {
+    /// Whether its last turn failed.
+    pub fn is_failed(&self) -> bool {
+        self.is_failed.load(Ordering::Relaxed)
+    }
+
+    /// Turns that have ended, the failed ones included.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Turns that failed.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Time within turns, waiting included, nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.duration_ns.load(Ordering::Relaxed)
+    }
+
+    /// Events handed on.
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Events that found the channel full.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn turned(&self, took: Duration, is_failed: bool) {
+        self.is_failed.store(is_failed, Ordering::Relaxed);
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.failures.fetch_add(u64::from(is_failed), Ordering::Relaxed);
+        self.duration_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn handed_on(&self, count: usize) {
+        self.events.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped_some(&self, count: usize) {
+        self.dropped.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,120 @@
+use crate::{Finding, Headline, Room, Severity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The health of a host in one small file, for other programs on it: the daemon writes it, the checkpoint controller
+/// reads it before each decision.
+///
+/// It is replaced as a whole, so that a reader never sees half of it, and removed when the daemon stops. A reader tells a
+/// daemon that died by the age of the file: see [`Health::is_current`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Health {
+    /// [`Health::VERSION`].
+    pub version: u32,
+    /// `CLOCK_REALTIME` of the writing, nanoseconds.
+    pub updated_realtime_ns: u64,
+    /// The node name; empty until it is known.
+    pub host: String,
+    /// The worst severity and its sentence.
+    pub headline: Headline,
+    /// Age of the newest window of lost time, nanoseconds; `None` without data.
+    pub data_age_ns: Option<u64>,
+    /// What each room that watches this host has found. A room that is not here says nothing of the host.
+    pub rooms: BTreeMap<Room, RoomHealth>,
+}
+
+/// What one room has found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct RoomHealth {
+    /// The worst severity of its findings.
+    pub severity: Severity,
+    /// Its findings above `ok`, the worst first.
+    pub findings: Vec<Finding>,
+    /// Findings that had no room in the file.
+    pub findings_left_out: u64,
+}
+
+impl Health {
+    /// The version that this describes. Version 1 had a state and reasons in place of findings.
+    pub const VERSION: u32 = 2;
+
+    /// The file's name in the daemon's run directory.
+    pub const FILE_NAME: &'static str = "health.json";
+
+    /// Where the daemon writes and programs look, unless told otherwise.
+    pub const FILE: &'static str = "/run/surefoot/health.json";
+
+    /// The longest file that is written or read.
+    pub const FILE_BYTES_MAX: u64 = 1 << 16;
+
+    /// Older health says nothing any more: the daemon writes every second.
+    pub const STALE_NS: u64 = 60_000_000_000;
+
+    /// The findings of one room that are kept in the file.
+    pub const FINDINGS_PER_ROOM_MAX: usize = 20;
+
+    /// Whether this is of the version described here and not older than [`Health::STALE_NS`].
+    pub fn is_current(&self, now_realtime_ns: u64) -> bool {
+        self.version == Health::VERSION && now_realtime_ns.saturating_sub(self.updated_realtime_ns) <= Health::STALE_NS
+    }
+
+    /// The worst finding of a room at or above a severity.
+    pub fn worst(&self, room: Room, at_least: Severity) -> Option<&Finding> {
+        let findings = &self.rooms.get(&room)?.findings;
+        findings.iter().filter(|finding| finding.severity >= at_least).min_by(|a, b| crate::by_urgency(a, b))
+    }
+}
+
+impl RoomHealth {
+    /// The health that these findings of one room make.
+    pub fn of(mut findings: Vec<Finding>) -> Self {
+        let severity = findings.iter().map(|finding| finding.severity).max().unwrap_or_default();
+        findings.retain(|finding| finding.severity > Severity::Ok);
+        findings.sort_by(crate::by_urgency);
+        let left_out = findings.len().saturating_sub(Health::FINDINGS_PER_ROOM_MAX);
+        findings.truncate(Health::FINDINGS_PER_ROOM_MAX);
+        RoomHealth { severity, findings, findings_left_out: left_out as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Subject, SubjectKind};
+
+    fn finding(number: u64, severity: Severity) -> Finding {
+        let subject = Subject::new(SubjectKind::Dimm, format!("A{number}"));
+        Finding::new(Room::Memory, "errors", subject, severity, "It has errors.").since(number)
+    }
+
+    #[test]
+    fn a_room_keeps_its_worst_findings_and_counts_the_rest() {
+        let mut findings: Vec<Finding> = (1..=30).map(|number| finding(number, Severity::Notice)).collect();
+        findings.push(finding(31, Severity::Critical));
+        findings.push(finding(32, Severity::Ok));
+        let health = RoomHealth::of(findings);
+        assert_eq!((health.severity, health.findings.len(), health.findings_left_out), (Severity::Critical, 20, 11));
+        assert_eq!(health.findings[0].subject.name, "A31");
+    }
+
+    #[test]
+    fn only_current_health_of_this_version_speaks() {
+        let rooms = BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding(1, Severity::Critical)]))]);
+        let headline = Headline { severity: Severity::Critical, sentence: String::new() };
+        let mut health = Health {
+            version: Health::VERSION,
+            updated_realtime_ns: 1_000,
+            host: String::new(),
+            headline,
+            data_age_ns: None,
+            rooms,
+        };
+        assert!(health.is_current(1_000 + Health::STALE_NS) && !health.is_current(1_001 + Health::STALE_NS));
+        assert!(health.worst(Room::Memory, Severity::Critical).is_some());
+        assert_eq!(health.worst(Room::Stall, Severity::Ok), None);
+        health.version = 1;
+        assert!(!health.is_current(1_000));
+    }
+}

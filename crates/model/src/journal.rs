@@ -1,0 +1,172 @@
+use crate::weight::texts;
+use crate::{Happened, HappenedBody, Room, Subject, SubjectKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One line of a job's journal: what the job decided about its checkpoints, or what became of one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct JournalEntry {
+    /// `CLOCK_REALTIME` of the writing, nanoseconds.
+    pub realtime_ns: u64,
+    /// Lines before this one that could not be written, since the session began.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_count: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: JournalEvent,
+}
+
+impl JournalEntry {
+    /// See [`crate::Event::held_bytes`].
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of_val(self)
+            + match &self.event {
+                JournalEvent::Decision(decided) => {
+                    size_of_val(&**decided) + texts(&decided.reasons) + decided.failure.len()
+                }
+                JournalEvent::Asked(answered) => size_of_val(&**answered) + texts(&answered.reasons),
+                JournalEvent::Restart { report, .. } => report.len(),
+                JournalEvent::NotDurable { why, .. } => why.len(),
+                JournalEvent::Opened { job, .. } => job.len(),
+                JournalEvent::Durable { .. } => 0,
+            }
+    }
+
+    /// What the history keeps of it; `None` for a line that says again what an earlier one said.
+    pub(crate) fn happened(&self, job: &str) -> Option<Happened<'_>> {
+        let kind = match &self.event {
+            // Said again where a journal goes on in another file; the session began earlier.
+            JournalEvent::Opened { is_repeated: true, .. } => return None,
+            JournalEvent::Opened { .. } => "opened",
+            JournalEvent::Decision(_) => "decision",
+            JournalEvent::Asked(_) => "asked",
+            JournalEvent::Durable { .. } => "durable",
+            JournalEvent::NotDurable { .. } => "not_durable",
+            JournalEvent::Restart { .. } => "restart",
+        };
+        let subject = Subject::new(SubjectKind::Job, job);
+        let (at_realtime_ns, body) = (self.realtime_ns, HappenedBody::Journal(self));
+        Some(Happened { room: Room::Checkpoint, kind, subject, at_realtime_ns, body })
+    }
+}
+
+/// What happened to a job's checkpoints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum JournalEvent {
+    /// A session began.
+    Opened {
+        /// The job.
+        job: String,
+        /// Its ranks.
+        ranks: u32,
+        /// The word for the policy.
+        policy: String,
+        /// The directory that several nodes share, where there is one: below it the job's copies are no SSD's.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        shared: String,
+        /// Whether it began in the file before this one, and the line is here so that it is not forgotten.
+        #[serde(default, skip_serializing_if = "is_no")]
+        is_repeated: bool,
+    },
+    /// It was decided where a checkpoint goes, and it went there or failed.
+    Decision(Box<Decided>),
+    /// The job asked whether a checkpoint pays, and the answer is another than the last that was written.
+    Asked(Box<Answered>),
+    /// A checkpoint that was written in the background is durable.
+    Durable {
+        /// `durable` on the node's own drive, `shared` in the shared directory.
+        tier: String,
+        /// Its number.
+        generation: u64,
+        /// Seconds from the moment at which it was taken to this line.
+        age_s: f64,
+        /// Seconds that writing took.
+        took_s: f64,
+        /// Bytes that all ranks wrote.
+        bytes: u64,
+    },
+    /// A checkpoint on its way did not become durable.
+    NotDurable {
+        /// As above.
+        tier: String,
+        /// Its number.
+        generation: u64,
+        /// Why.
+        why: String,
+    },
+    /// The job asked for its newest checkpoint.
+    Restart {
+        /// The one that came back; `None` when there was none, or none was intact.
+        generation: Option<u64>,
+        /// What rank 0 met, or why nothing came back.
+        report: String,
+    },
+}
+
+/// An answer to whether a checkpoint pays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Answered {
+    /// Where one would go that were taken then, as in [`Decided`]; `skip` when none pays.
+    pub place: String,
+    /// Why, the deciding reason first.
+    pub reasons: Vec<String>,
+    /// How often the job asked since the last such line, this time included. The answers between were the same but for
+    /// their numbers, or changed too often to be written each time.
+    pub asked_count: u64,
+    /// Age of the newest durable copy; of the session where it has none.
+    pub durable_age_s: f64,
+    /// Seconds since the session began.
+    pub session_s: f64,
+}
+
+/// A decision, with what was known and what it cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Decided {
+    /// Where it went: the label of the place in lower case, with `_` for spaces.
+    pub place: String,
+    /// Its number; `None` when none was taken.
+    pub generation: Option<u64>,
+    /// Why, the deciding reason first.
+    pub reasons: Vec<String>,
+    /// Why it could not be saved; empty when it was, or none was to be.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failure: String,
+    /// Bytes of rank 0's payload.
+    pub payload_bytes: u64,
+    /// Bytes of the whole checkpoint on one node in the durable tier; the maximum over nodes.
+    pub node_bytes: u64,
+    /// Seconds that the call took.
+    pub visible_s: f64,
+    /// Age of the newest durable copy before the decision; of the session where it has none.
+    pub durable_age_s: f64,
+    /// The bound on that age, where the policy has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness_max_s: Option<f64>,
+    /// Bytes that the durable tier took on one node since the session began; the maximum over nodes.
+    pub durable_bytes: u64,
+    /// Seconds since the session began.
+    pub session_s: f64,
+    /// Of these, visible in checkpoints.
+    pub checkpoint_s: f64,
+    /// Where the drive's endurance is known: bytes per second that it bears until the end of its planned life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_bytes_per_s: Option<f64>,
+    /// Where it is known: bytes that may still be written before the rating is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endurance_left_bytes: Option<f64>,
+    /// Decisions of the session so far by place, this one included.
+    pub decided: BTreeMap<String, u64>,
+}
+
+fn is_no(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

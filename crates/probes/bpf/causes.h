@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The table of a core's causes: how an occurrence is counted, and how a cause is found by its key. */
+#ifndef SUREFOOT_CAUSES_H
+#define SUREFOOT_CAUSES_H
+
+#include "maps.h"
+
+static __always_inline u32 bucket_of(u64 duration_ns)
+{
+	u64 rest = duration_ns;
+	u32 log = 0, bucket;
+
+	if (duration_ns < 16)
+		return duration_ns / 4;
+	if (rest >> 32) { log += 32; rest >>= 32; }
+	if (rest >> 16) { log += 16; rest >>= 16; }
+	if (rest >> 8) { log += 8; rest >>= 8; }
+	if (rest >> 4) { log += 4; rest >>= 4; }
+	if (rest >> 2) { log += 2; rest >>= 2; }
+	if (rest >> 1) log += 1;
+	bucket = 4 + (log - 4) * 4 + ((duration_ns >> ((log - 2) & 63)) & 3);
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static __always_inline void count_one(struct slot *slot, u32 cause, u64 own_ns)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct histogram *histogram;
+
+	if (cause >= CAUSES)
+		return;
+	slot->causes[cause].count++;
+	if (own_ns > slot->causes[cause].max_ns)
+		slot->causes[cause].max_ns = own_ns;
+	histogram = bpf_map_lookup_elem(&histograms, &cpu);
+	if (histogram)
+		histogram->buckets[cause][bucket_of(own_ns) & (BUCKETS - 1)]++;
+}
+
+#define KEY(kind, value) (((u64)(kind) << KEY_SHIFT) | ((u64)(value) & ((1ULL << KEY_SHIFT) - 1)))
+
+/* Finds a cause by its key; makes room for it when `name` is given and a place is free. */
+static __always_inline u32 find(struct slot *slot, u64 key, u32 other, const u64 *name, bool insert)
+{
+	u32 hash = (key * 0x9E3779B97F4A7C15ULL) >> 50;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		u32 index = CAUSE_FIRST_DYNAMIC + ((hash + i) & (DYNAMIC_CAUSES - 1));
+		u64 have = slot->causes[index].key;
+
+		if (have == key)
+			return index;
+		if (!have) {
+			if (!insert)
+				return other;
+			slot->causes[index].name[0] = name ? name[0] : 0;
+			slot->causes[index].name[1] = name ? name[1] : 0;
+			slot->causes[index].key = key;
+			return index;
+		}
+	}
+	return other;
+}
+
+/* Kernel threads of one family (kworker/1:2, ksoftirqd/0) share a name: up to the slash. "irq/24-ahci" stays whole. */
+static __always_inline u32 find_thread(struct slot *slot, u32 kind, u32 other, char *comm)
+{
+	u64 name[2] = {}, hash;
+	bool whole = kind == KEY_TASK || (comm[0] == 'i' && comm[1] == 'r' && comm[2] == 'q' && comm[3] == '/');
+	bool cut = false;
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		if (!comm[i] || (comm[i] == '/' && !whole))
+			cut = true;
+		if (!cut)
+			((char *)name)[i] = comm[i];
+	}
+	hash = (name[0] ^ (name[1] * 0xFF51AFD7ED558CCDULL)) * 0xC4CEB9FE1A85EC53ULL;
+	return find(slot, KEY(kind, hash >> 8), other, name, true);
+}
+
+#endif

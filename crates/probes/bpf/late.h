@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Timers that fire late, each with what its core did until then. */
+#ifndef SUREFOOT_LATE_H
+#define SUREFOOT_LATE_H
+
+#include "ledger.h"
+
+static __always_inline void copy_tape(struct slot *slot, struct late *late)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 have = slot->tape_turns;
+	u64 wanted = have < LATE_TURNS ? have : LATE_TURNS;
+	int i;
+
+	late->turns = wanted;
+	for (i = 0; i < LATE_TURNS; i++) {
+		u32 index = cpu * TAPE_TURNS + ((have - wanted + i) & WINDOW_MASK);
+		struct turn *turn;
+
+		if ((u64)i >= wanted)
+			break;
+		turn = bpf_map_lookup_elem(&tape, &index);
+		if (turn)
+			late->tape[i] = *turn;
+	}
+}
+
+/* Called for a timer that fired `late_ns` after it was due. */
+static __always_inline void record_late(struct slot *slot, s64 late_ns)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u32 index = cpu * LATE_RECORDS + (slot->late_records % LATE_RECORDS);
+	struct late *late = bpf_map_lookup_elem(&late_ring, &index);
+
+	if (!late)
+		return;
+	late->fired_ns = slot->timer_entry_ns;
+	late->due_ns = slot->timer_entry_ns - late_ns;
+	late->base_cause = slot->frames[0].cause;
+	late->base_pid = slot->base_pid;
+	copy_tape(slot, late);
+	barrier();
+	slot->late_records++;
+}
+
+#endif

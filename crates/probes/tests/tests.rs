@@ -1,0 +1,7 @@
+//! The programs on the running kernel, through the crate's public API.
+#![allow(clippy::unwrap_used)]
+
+mod suite {
+    mod ledger;
+    mod raisers;
+}

@@ -1,0 +1,92 @@
+//! What this host can do, found out by trying.
+
+use crate::collect::ebpf::EbpfSource;
+use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
+use crate::gap::witness::Witness;
+use crate::kernel_names::KernelNames;
+use crate::status::{self, Facts, Tracing};
+use crate::{Error, host, tracepoints};
+use std::time::Duration;
+use surefoot_hostfs::clock::{self, TscClock};
+use surefoot_hostfs::identity::Identity;
+use surefoot_hostfs::{Root, cpus};
+use surefoot_model::{Capability, Event};
+use surefoot_probes::{Options, Probes};
+
+/// The host and its capabilities, as they open a stream that has no collector: a watch for raisers alone.
+///
+/// # Errors
+/// [`Error::Core`] for a core that is not online; [`Error::Host`] when /sys cannot be read.
+pub fn opening_of(root: &Root, config: Config) -> Result<Vec<Event>, Error> {
+    let host = host::describe(&Identity::read(root), &config.checked(root)?, EbpfSource::BTF, "");
+    Ok(vec![Event::Host(host), Event::Capabilities { capabilities: host_capabilities(root) }])
+}
+
+/// What the host can do, found out by trying; attaches the programs for a moment.
+pub fn host_capabilities(root: &Root) -> Vec<Capability> {
+    let identity = Identity::read(root);
+    let probes = Probes::attach(&Options { tracefs: tracepoints::tracefs(), ..Options::default() });
+    let kernel = probes.is_ok().then(|| KernelNames::load(root));
+    let tracing = match &probes {
+        Ok(probes) => Tracing::Attached { flavour: probes.flavour(), missing: probes.missing().to_vec() },
+        Err(error) => refusal(error),
+    };
+    let witness = Witness::open(root, &identity, housekeeping_core(&[], root));
+    status::capabilities(&facts(root, &identity, tracing, &witness, kernel.as_ref()))
+}
+
+/// What is known about the host; `kernel` are the names of its functions, where they are needed.
+pub(super) fn facts(
+    root: &Root,
+    identity: &Identity,
+    tracing: Tracing,
+    witness: &Witness,
+    kernel: Option<&KernelNames>,
+) -> Facts {
+    let online = cpus::online(root).unwrap_or_default();
+    let allowed = allowed_cores();
+    Facts {
+        tracing,
+        tracefs: tracepoints::place(),
+        tsc_trusted: clock::trusted(root),
+        tsc_missing: TscClock::calibrate_for(Duration::from_millis(1)).err(),
+        hypervisor: identity.hypervisor.clone(),
+        container: identity.container.as_ref().map(|container| container.name.clone()),
+        smi_missing: witness.smi_missing().cloned(),
+        symbols_missing: kernel.and_then(KernelNames::missing).cloned(),
+        error_reports: witness.sees_error_reports(),
+        all_cores_allowed: online.iter().all(|cpu| allowed.contains(cpu)),
+    }
+}
+
+/// Attaches the programs, where they are wanted; or says why there are none, where less will do.
+pub(super) fn attach(config: &Config) -> Result<Result<Probes, Tracing>, Error> {
+    let flavour = match config.source {
+        SourceChoice::Counters => {
+            let (why, remedy) = ("eBPF was switched off".to_owned(), "leave out --source counters".to_owned());
+            return Ok(Err(Tracing::Refused { why, remedy }));
+        }
+        SourceChoice::Best => None,
+        SourceChoice::Ebpf(flavour) => Some(flavour),
+    };
+    let options = Options {
+        late_threshold_ns: config.gap_threshold_ns,
+        workload: config.workload.clone(),
+        flavour,
+        tracefs: tracepoints::tracefs(),
+    };
+    match Probes::attach(&options) {
+        Ok(probes) => Ok(Ok(probes)),
+        Err(error) if flavour.is_none() => Ok(Err(refusal(&error))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn refusal(error: &surefoot_probes::Error) -> Tracing {
+    match error {
+        surefoot_probes::Error::Unsupported { why, remedy } => {
+            Tracing::Refused { why: why.clone(), remedy: remedy.clone() }
+        }
+        other => Tracing::Refused { why: other.to_string(), remedy: "report this with the kernel's version".into() },
+    }
+}

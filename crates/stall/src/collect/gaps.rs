@@ -1,0 +1,198 @@
+//! Gaps on their way to a window: found, waiting for the counters around them to settle, judged, booked.
+
+use crate::Error;
+use crate::collect::ebpf::LateTimer;
+use crate::collect::sleeper::LateWakeUp;
+use crate::config::SentinelConfig;
+use crate::gap::judge::Judge;
+use crate::gap::pending::{Pending, found, hidden_cause, likelier_smi, merge, stopped_together};
+use crate::gap::tapes::Traced;
+use crate::gap::witness::Witness;
+use crate::ledger::Hidden;
+use crate::spin::Jump;
+use crate::spin::sentinel::Sentinel;
+use std::collections::BTreeMap;
+use surefoot_hostfs::clock::{self, TscClock};
+use surefoot_model::{CpuId, Gap, GapSource, Verdict};
+
+/// The gaps of the watched cores, and those that the sentinel finds.
+pub(crate) struct Gaps {
+    judge: Judge,
+    sentinel: Option<(Sentinel, TscClock)>,
+    pending: Vec<Pending>,
+    /// When the watch began: what is found is cut there.
+    since_ns: u64,
+    /// Up to where gaps of a core have been booked.
+    booked_until_ns: BTreeMap<CpuId, u64>,
+}
+
+impl Gaps {
+    /// Starts the sentinel, if one is wanted.
+    ///
+    /// # Errors
+    /// [`Error::NoCounter`] without a usable counter; [`Error::Host`] and [`Error::Thread`] when it cannot start.
+    pub(crate) fn start(
+        witness: Witness,
+        virtual_machine: bool,
+        sentinel: Option<SentinelConfig>,
+        threshold_ns: u64,
+    ) -> Result<Self, Error> {
+        let sentinel = match sentinel {
+            Some(chosen) => {
+                let clock = TscClock::calibrate()?;
+                Some((Sentinel::start(chosen, &clock, threshold_ns)?, clock))
+            }
+            None => None,
+        };
+        let judge = Judge::new(witness, virtual_machine);
+        Ok(Gaps {
+            judge,
+            sentinel,
+            pending: Vec::new(),
+            since_ns: clock::monotonic_ns(),
+            booked_until_ns: BTreeMap::new(),
+        })
+    }
+
+    /// The watch begins now: what went before is nobody's.
+    pub(crate) fn begin(&mut self, at_ns: u64) {
+        self.since_ns = at_ns;
+        for pending in std::mem::take(&mut self.pending) {
+            self.wait(pending);
+        }
+    }
+
+    /// Lets a gap wait, or the part of it that fell into the watch.
+    fn wait(&mut self, mut pending: Pending) {
+        pending.found.start_ns = pending.found.start_ns.max(self.since_ns);
+        if pending.found.start_ns < pending.found.end_ns {
+            self.pending.push(pending);
+        }
+    }
+
+    /// Reads what must not be missed between two ends of windows.
+    pub(crate) fn look(&mut self) {
+        self.judge.look();
+        if let Some((sentinel, clock)) = &mut self.sentinel {
+            clock.reanchor();
+            let mut jumps: Vec<Jump> = Vec::new();
+            sentinel.take(&mut jumps);
+            let (cpu, tid) = (sentinel.config.cpu, sentinel.tid);
+            let spans: Vec<_> = jumps.iter().map(|jump| (clock.ns(jump.before), clock.ns(jump.after))).collect();
+            for (start_ns, end_ns) in spans {
+                let found = found(GapSource::Sentinel, cpu, start_ns, end_ns, Some(tid));
+                self.wait(Pending { found, while_idle: false });
+            }
+        }
+    }
+
+    /// Takes kernel timers that fired late.
+    pub(crate) fn add_late_timers(&mut self, timers: Vec<LateTimer>) {
+        for late in timers {
+            let mut found = found(GapSource::TimerLateness, late.cpu, late.due_ns, late.fired_ns, None);
+            found.tape = late.tape;
+            self.wait(Pending { found, while_idle: late.while_idle });
+        }
+    }
+
+    /// Takes threads of our own that woke late.
+    pub(crate) fn add_late_wake_ups(&mut self, wake_ups: Vec<LateWakeUp>) {
+        for late in wake_ups {
+            let found = found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None);
+            self.wait(Pending { found, while_idle: false });
+        }
+    }
+
+    /// Judges the gaps that ended up to this moment, which must be [`SETTLING_NS`](crate::gap::witness::SETTLING_NS) before the last look; each with whether its
+    /// core was idle. `watched` cores are online.
+    pub(crate) fn judge_until(
+        &mut self,
+        until_ns: u64,
+        mut traced: Option<&mut Traced>,
+        watched: usize,
+    ) -> Vec<(Gap, bool)> {
+        let (ready, waiting): (Vec<Pending>, Vec<Pending>) =
+            std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.found.end_ns <= until_ns);
+        self.pending = waiting;
+        let mut ready = merge(ready);
+        stopped_together(&mut ready, watched);
+        ready.sort_by_key(likelier_smi);
+        let mut judged: Vec<(Gap, bool)> = ready
+            .into_iter()
+            .map(|pending| (self.judge.judge(traced.as_deref_mut(), &pending.found), pending.while_idle))
+            // The sentinel is there for what nobody traces; what preempted it is in the ledger.
+            .filter(|(gap, _)| gap.source != GapSource::Sentinel || gap.verdict != Verdict::Traced)
+            .collect();
+        judged.sort_by_key(|(gap, _)| (gap.cpu, gap.start_ns));
+        judged
+    }
+
+    /// What the gaps move out of the contexts they were found in, by core; no time is moved twice, and none that lies before
+    /// the window.
+    pub(crate) fn hidden(&mut self, judged: &[(Gap, bool)], window_start_ns: u64) -> BTreeMap<CpuId, Vec<Hidden>> {
+        let mut hidden: BTreeMap<CpuId, Vec<Hidden>> = BTreeMap::new();
+        for (gap, while_idle) in judged {
+            let until = self.booked_until_ns.entry(gap.cpu).or_default();
+            if gap.unexplained_ns == 0 || gap.start_ns < *until {
+                continue;
+            }
+            *until = gap.start_ns + gap.duration_ns;
+            let inside_ns = until.saturating_sub(gap.start_ns.max(window_start_ns));
+            hidden.entry(gap.cpu).or_default().push(Hidden {
+                cause: hidden_cause(gap.verdict, gap.certainty),
+                duration_ns: gap.unexplained_ns.min(inside_ns),
+                while_idle: *while_idle,
+            });
+        }
+        hidden
+    }
+
+    /// Jumps of the sentinel that found no room, ever.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.sentinel.as_ref().map_or(0, |(sentinel, _)| sentinel.dropped())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use surefoot_hostfs::Root;
+    use surefoot_hostfs::identity::Identity;
+
+    fn gaps() -> Gaps {
+        let root = Root::host();
+        let witness = Witness::open(&root, &Identity::read(&root), None);
+        Gaps::start(witness, false, None, 1_000).unwrap()
+    }
+
+    #[test]
+    fn a_gap_is_judged_with_the_window_that_it_ended_in() {
+        let mut gaps = gaps();
+        gaps.begin(0);
+        gaps.look();
+        let end_ns = gaps.judge.witness().last_look_ns();
+        gaps.add_late_timers(vec![late(end_ns - 3_000_000, end_ns - 1), late(end_ns - 10, end_ns + 10)]);
+        let judged = gaps.judge_until(end_ns, None, 1);
+        assert_eq!(judged.iter().map(|(gap, _)| gap.start_ns).collect::<Vec<_>>(), [end_ns - 3_000_000]);
+        assert_eq!(gaps.pending.len(), 1, "the other one belongs to the next window");
+        let hidden = gaps.hidden(&judged, end_ns - 1_000_000);
+        assert_eq!(hidden[&CpuId(0)][0].duration_ns, 999_999, "two of its milliseconds were in the window before");
+    }
+
+    fn late(due_ns: u64, fired_ns: u64) -> LateTimer {
+        LateTimer { cpu: CpuId(0), due_ns, fired_ns, while_idle: false, tape: Vec::new() }
+    }
+
+    #[test]
+    fn a_gap_that_began_before_the_watch_is_cut_at_its_start() {
+        let mut gaps = gaps();
+        gaps.begin(0);
+        gaps.add_late_timers(vec![late(100, 900), late(1_000, 90_000)]);
+        gaps.begin(2_000);
+        gaps.add_late_timers(vec![late(10, 3_000), late(50, 2_000), late(5_000, 6_000)]);
+        let spans: Vec<_> = gaps.pending.iter().map(|each| (each.found.start_ns, each.found.end_ns)).collect();
+        assert_eq!(spans, [(2_000, 90_000), (2_000, 3_000), (5_000, 6_000)]);
+    }
+}

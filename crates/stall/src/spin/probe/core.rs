@@ -1,0 +1,174 @@
+//! The loop of one core, and what it found.
+
+use super::ProbeConfig;
+use crate::Error;
+use crate::gap::verdict::Others;
+use crate::spin::{self, Granularity, Jumps};
+use std::collections::VecDeque;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use surefoot_hostfs::clock::TscClock;
+use surefoot_hostfs::thread;
+use surefoot_model::{Certainty, CpuId, Gap, Verdict};
+
+/// Durations that the percentiles are computed from; later ones are counted but not kept.
+const KEPT_DURATIONS: usize = 1 << 20;
+
+/// Gaps of a core that those of others are compared with.
+const KEPT_RECENT: usize = 4096;
+
+/// What one core's loop found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CoreSummary {
+    /// The core.
+    pub cpu: CpuId,
+    /// Gaps over the threshold.
+    pub gap_count: u64,
+    /// Their sum, nanoseconds.
+    pub gap_total_ns: u64,
+    /// The part of the sum under a traced cause, entry and exit included.
+    pub named_ns: u64,
+    /// The part of the sum that is not traced but has a certain or probable verdict: hypervisor, firmware, hardware.
+    pub judged_ns: u64,
+    /// The rest.
+    pub unexplained_ns: u64,
+    /// The part of the sum in gaps over 20 µs, and of that what is named or judged.
+    pub over_20us: (u64, u64),
+    /// Lengths at 50, 90, 99, 99.9 and 100 %, nanoseconds.
+    pub percentiles_ns: [u64; 5],
+    /// Shortest turn of the loop, nanoseconds.
+    pub loop_shortest_ns: u64,
+    /// Median turn of the loop, nanoseconds.
+    pub loop_median_ns: u64,
+}
+
+/// The loop of a core, as seen from the thread that reads it.
+pub(super) struct Loop {
+    pub(super) cpu: CpuId,
+    pub(super) jumps: Arc<Jumps>,
+    pub(super) thread: JoinHandle<Result<Granularity, Error>>,
+    /// The number of its thread.
+    pub(super) tid: u32,
+    /// Its newest gaps, for those of other cores to be compared with.
+    recent: VecDeque<(u64, u64)>,
+    summary: CoreSummary,
+    durations_ns: Vec<u64>,
+}
+
+/// Starts a loop on each core; all of them or none.
+pub(super) fn start_all(config: &ProbeConfig, end: u64, clock: &TscClock) -> Result<Vec<Loop>, Error> {
+    let threshold = clock.ticks(config.threshold_ns);
+    let mut loops = Vec::new();
+    for &cpu in &config.cpus {
+        let jumps = Arc::new(Jumps::default());
+        let (ready, started) = mpsc::channel();
+        let theirs = Arc::clone(&jumps);
+        let priority = config.fifo_priority;
+        let spin = move || -> Result<Granularity, Error> {
+            let prepared = thread::pin_to(cpu).and_then(|()| priority.map_or(Ok(()), thread::set_fifo));
+            let _ = ready.send((thread::current_tid(), prepared.is_ok()));
+            prepared?;
+            let granularity = spin::granularity();
+            theirs.stay_on(cpu);
+            spin::spin_until(end, threshold, &theirs);
+            Ok(granularity)
+        };
+        let name = format!("probe-{cpu}");
+        let thread = std::thread::Builder::new().name(name).spawn(spin).map_err(Error::Thread)?;
+        let (tid, prepared) = started.recv().unwrap_or((0, false));
+        if !prepared {
+            loops.iter().for_each(|each: &Loop| each.jumps.stop());
+            let error = thread.join().map(|result| result.err());
+            return Err(error
+                .ok()
+                .flatten()
+                .unwrap_or(Error::Option { option: "cpu", why: format!("the loop on core {cpu} did not start") }));
+        }
+        let summary = CoreSummary {
+            cpu,
+            gap_count: 0,
+            gap_total_ns: 0,
+            named_ns: 0,
+            judged_ns: 0,
+            unexplained_ns: 0,
+            over_20us: (0, 0),
+            percentiles_ns: [0; 5],
+            loop_shortest_ns: 0,
+            loop_median_ns: 0,
+        };
+        loops.push(Loop { cpu, jumps, thread, tid, recent: VecDeque::new(), summary, durations_ns: Vec::new() });
+    }
+    Ok(loops)
+}
+
+/// What the other loops saw: a peer that spins and notes no jump ran.
+pub(super) fn peers(loops: &[Loop], own: usize, start_ns: u64, end_ns: u64) -> Others {
+    let length_ns = end_ns - start_ns;
+    let mut others = Others::NotSeen;
+    for (index, peer) in loops.iter().enumerate() {
+        if index == own {
+            continue;
+        }
+        let overlap_ns: u64 = peer
+            .recent
+            .iter()
+            .rev()
+            .take_while(|span| span.1 + 1_000_000_000 > start_ns)
+            .map(|span| span.1.min(end_ns).saturating_sub(span.0.max(start_ns)))
+            .sum();
+        if overlap_ns * 2 < length_ns {
+            return Others::Ran;
+        }
+        others = Others::Stopped;
+    }
+    others
+}
+
+impl Loop {
+    /// Remembers a gap before it is judged.
+    pub(super) fn note(&mut self, span: (u64, u64)) {
+        if self.recent.len() >= KEPT_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(span);
+    }
+
+    /// Counts a judged gap.
+    pub(super) fn count(&mut self, gap: &Gap) {
+        let named_ns = gap.duration_ns - gap.unexplained_ns;
+        let is_judged = !matches!(gap.verdict, Verdict::Traced | Verdict::Undetermined)
+            && gap.certainty != Certainty::CannotTellApartHere;
+        let judged_ns = if is_judged { gap.unexplained_ns } else { 0 };
+        let summary = &mut self.summary;
+        summary.gap_count += 1;
+        summary.gap_total_ns += gap.duration_ns;
+        summary.named_ns += named_ns;
+        summary.judged_ns += judged_ns;
+        summary.unexplained_ns += gap.unexplained_ns - judged_ns;
+        if gap.duration_ns > 20_000 {
+            summary.over_20us.0 += gap.duration_ns;
+            summary.over_20us.1 += named_ns + judged_ns;
+        }
+        if self.durations_ns.len() < KEPT_DURATIONS {
+            self.durations_ns.push(gap.duration_ns);
+        }
+    }
+
+    /// What the loop found; waits for its end.
+    ///
+    /// # Errors
+    /// What ended it before its time.
+    pub(super) fn finish(mut self, clock: &TscClock) -> Result<CoreSummary, Error> {
+        let granularity = self.thread.join().unwrap_or_else(|_| {
+            Err(Error::Thread(std::io::Error::other(format!("the loop on core {} panicked", self.cpu))))
+        })?;
+        self.summary.loop_shortest_ns = clock.duration_ns(granularity.shortest);
+        self.summary.loop_median_ns = clock.duration_ns(granularity.median);
+        self.durations_ns.sort_unstable();
+        if let Some(last) = self.durations_ns.len().checked_sub(1) {
+            self.summary.percentiles_ns =
+                [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| self.durations_ns[(last as f64 * share).round() as usize]);
+        }
+        Ok(self.summary)
+    }
+}

@@ -1,0 +1,132 @@
+//! The collector on the running kernel: the parts add up, the counts agree with the kernel's own table, and everything is
+//! read once.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_hostfs::Root;
+use surefoot_model::{CpuId, Event, Report, Window};
+use surefoot_probes::Flavour;
+use surefoot_stall::who::WhoConfig;
+use surefoot_stall::{Collector, Config, Error, SourceChoice};
+use surefoot_testkit::not_run::not_run;
+
+fn windows(source: SourceChoice, count: usize) -> Option<(Vec<Event>, Vec<Window>)> {
+    let config = Config { source, window: Duration::from_millis(500), ..Config::default() };
+    let mut collector = match Collector::start(&Root::host(), config) {
+        Ok(collector) => collector,
+        Err(Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
+            not_run(&format!("the ledger on {source:?}"), &why);
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let mut events = collector.opening();
+    for _ in 0..count {
+        events.extend(collector.next_window(&AtomicBool::new(false)).unwrap());
+    }
+    let windows: Vec<Window> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Window(window) => Some(window.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(windows.len(), count);
+    Some((events, windows))
+}
+
+fn parts_add_up(windows: &[Window]) {
+    for window in windows {
+        assert!(!window.cores.is_empty());
+        for core in &window.cores {
+            assert!(core.sums_up(), "{core:?}");
+            assert!(core.wall_ns > 0);
+        }
+    }
+    for pair in windows.windows(2) {
+        assert_eq!(pair[0].end_ns, pair[1].start_ns, "windows follow each other without a hole");
+    }
+}
+
+#[test]
+fn typed_tracepoints_account_for_all_time_and_agree_with_the_kernel_s_counts() {
+    let Some((events, windows)) = windows(SourceChoice::Ebpf(Flavour::Btf), 6) else { return };
+    parts_add_up(&windows);
+    let report = Report::of(&events);
+    for row in &report.completeness {
+        // The table is read right after the cores, so a busy line may run ahead by a few.
+        let slack = 12 + row.kernel_count / 50;
+        assert!(row.kernel_count.abs_diff(row.probe_count) <= slack, "{row:?}");
+    }
+    assert!(report.completeness.iter().any(|row| row.row == "LOC" && row.probe_count > 0), "{:?}", report.completeness);
+    let unexplained_ns: u64 = report.cores().iter().map(|core| core.unexplained_ns).sum();
+    let wall_ns: u64 = report.cores().iter().map(|core| core.wall_ns).sum();
+    assert!(unexplained_ns < wall_ns / 2, "{unexplained_ns} of {wall_ns} ns unexplained");
+    assert!(report.cost.probes_ns() > 0);
+}
+
+#[test]
+fn plain_tracepoints_account_for_all_time() {
+    let Some((_, windows)) = windows(SourceChoice::Ebpf(Flavour::Plain), 3) else { return };
+    parts_add_up(&windows);
+}
+
+#[test]
+fn the_kernel_s_counters_alone_account_for_all_time_and_name_what_they_cannot_time() {
+    let (events, windows) = windows(SourceChoice::Counters, 3).unwrap();
+    parts_add_up(&windows);
+    let Event::Host(host) = &events[0] else { panic!("{:?}", events[0]) };
+    assert!(!host.missing.is_empty());
+    assert!(windows.iter().any(|window| window.untimed.iter().any(|row| row.row == "LOC")));
+    assert!(windows.iter().all(|window| window.completeness.is_empty()));
+}
+
+/// With raisers named and a polling loop in sight, the ledger, the watch and the gaps of loops all need the tapes, and the
+/// ledger and the cost both need the slots.
+#[test]
+fn each_turn_and_each_slot_is_copied_once_for_all_who_need_it() {
+    const TEST: &str = "each_turn_and_each_slot_is_copied_once_for_all_who_need_it";
+    const WINDOWS: u64 = 10;
+    let was_there = surefoot_inloop::directory().exists();
+    let polls = surefoot_inloop::Loop::open("reads", Duration::from_millis(1)).unwrap();
+    let who = WhoConfig {
+        cpus: vec![CpuId(0)],
+        pid: None,
+        kernel_stacks: true,
+        user_stacks: false,
+        stacks_per_s: 100,
+        timeline: false,
+    };
+    let config = Config { window: Duration::from_millis(100), who: Some(who), ..Config::default() };
+    let mut collector = match Collector::start(&Root::host(), config) {
+        Ok(collector) => collector,
+        Err(Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => return not_run(TEST, &why),
+        Err(error) => panic!("{error}"),
+    };
+    let mut windows = |count: u64| {
+        for _ in 0..count {
+            collector.next_window(&AtomicBool::new(false)).unwrap();
+        }
+        collector.reads().unwrap()
+    };
+    // The slot of a core is also read when a cause is on its tape for the first time.
+    let before = windows(5);
+    let after = windows(WINDOWS);
+    drop(polls);
+    if !was_there {
+        // Stays if another test has made a loop meanwhile.
+        let _ = std::fs::remove_dir(surefoot_inloop::directory());
+    }
+    let (slots, cores) = (after.slots - before.slots, possible_cores());
+    let (turns, written) = (after.turns - before.turns, after.turns_written - before.turns_written);
+    println!("{WINDOWS} windows of {cores} cores: {slots} slots, {turns} of {written} turns");
+    assert!(slots <= WINDOWS * cores * 3 / 2, "{slots} slots in {WINDOWS} windows of {cores} cores");
+    assert!(after.turns <= after.turns_written, "{after:?}");
+    assert!(turns * 10 >= written * 9, "{turns} of {written} turns were read");
+}
+
+/// Cores that the arrays have room for.
+fn possible_cores() -> u64 {
+    surefoot_hostfs::cpus::possible(&Root::host()).unwrap().len() as u64
+}

@@ -1,0 +1,9 @@
+//! Lost time on the running kernel, through the crate's public API.
+#![allow(clippy::unwrap_used)]
+
+mod suite {
+    mod audit_live;
+    mod ledger_live;
+    mod raisers_live;
+    mod who_live;
+}

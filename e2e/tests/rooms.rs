@@ -1,0 +1,129 @@
+//! Two rooms in one stream: lost time and checkpoints are recorded, replayed and kept alike.
+
+use serde_json::Value;
+use std::path::Path;
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
+use surefoot_e2e::command::{Finished, Running, surefoot};
+use surefoot_e2e::http;
+use surefoot_e2e::machine::{Need, turn};
+
+/// A job with four checkpoints, every other one on the SSD, that goes on running.
+fn job(tiers: &Path) -> Checkpointer {
+    for tier in ["memory", "ssd"] {
+        std::fs::create_dir(tiers.join(tier)).unwrap();
+    }
+    let mut config = Config::new("cfd/wing", tiers.join("memory"), Some(tiers.join("ssd")));
+    config.policy = Policy::Fixed(Fixed::EveryNth(2));
+    config.set("drive_file", "none").unwrap();
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    std::fs::write(job.route_file("state").unwrap(), [7; 50_000]).unwrap();
+    job.restart().unwrap();
+    (0..4).for_each(|_| assert!(job.checkpoint().unwrap().generation.is_some()));
+    job
+}
+
+fn record(file: &Path, tiers: &Path, options: &str) -> Finished {
+    let finished = surefoot("stall record --output").arg(file).arg("--checkpoints").arg(tiers).words(options).run();
+    finished.expect_code(0);
+    finished
+}
+
+fn checkpoints_of(page: &mut Running) -> Value {
+    let page = page.line_where(|line| line.contains("http://"));
+    let address = page.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    for _ in 0..300 {
+        let answer: Value = serde_json::from_str(&http::get(&address, "/api/v1/checkpoints").body).unwrap();
+        if !answer["looked_realtime_ns"].is_null() {
+            return answer;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the recording holds no look at checkpoints");
+}
+
+/// The same without the texts that the API gives beside times of the wall clock.
+fn without_texts(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_texts).collect(),
+        Value::Object(members) => {
+            let is_text = |name: &str| name.ends_with("realtime") && members.contains_key(&format!("{name}_ns"));
+            let kept = members.iter().filter(|(name, _)| !is_text(name));
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_texts(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn a_recording_of_two_rooms_replays_both_to_the_byte() {
+    let Some(_turn) = turn("a_recording_of_two_rooms_replays_both_to_the_byte", Need::Nothing) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let tiers = tempfile::tempdir().unwrap();
+    let mut running = job(tiers.path());
+    let file = folder.path().join("text");
+    let live = record(&file, tiers.path(), "--duration 3s --source counters");
+    assert!(live.stdout.contains("cfd/wing") && live.stdout.contains("core"), "{}", live.stdout);
+    let replayed = surefoot("stall replay").arg(&file).run();
+    replayed.expect_code(0);
+    assert_eq!(replayed.stdout, live.stdout);
+
+    // While it is recorded, the job decides.
+    let file = folder.path().join("json");
+    let recorder = {
+        let (file, tiers) = (file.clone(), tiers.path().to_owned());
+        std::thread::spawn(move || record(&file, &tiers, "--duration 5s --source counters --json"))
+    };
+    while !recorder.is_finished() {
+        assert!(running.checkpoint().unwrap().generation.is_some());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let live = recorder.join().unwrap();
+    assert_eq!(surefoot("stall replay").arg(&file).words("--json").run().stdout, live.stdout);
+    let line = live.json().into_iter().find(|line| line["type"] == "checkpoints").unwrap();
+    let decisions = line["jobs"][0]["events"].as_array().unwrap().iter().filter(|event| event["event"] == "decision");
+    assert!(decisions.count() > 4, "those before the recording and those during it: {line:#}");
+
+    // The page of a recording shows the same, each time, long after the job is gone.
+    drop(running);
+    drop(tiers);
+    let answer = || {
+        let mut page = surefoot("watch --port 0 --replay").arg(&file).start();
+        let answer = checkpoints_of(&mut page);
+        page.signal("TERM");
+        page.finish().expect_code(0);
+        answer
+    };
+    let first = answer();
+    assert_eq!(first, answer());
+    assert_eq!(without_texts(&first["jobs"]), line["jobs"]);
+    assert_eq!(first["why"], Value::Null);
+}
+
+#[test]
+fn a_host_without_a_page_keeps_its_history_and_its_health() {
+    let Some(_turn) = turn("a_host_without_a_page_keeps_its_history_and_its_health", Need::Nothing) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (history, run) = (folder.path().join("history.db"), folder.path().join("run"));
+    let mut running = surefoot("watch --no-page --source counters --interval 100ms --history")
+        .arg(&history)
+        .arg("--run-directory")
+        .arg(&run)
+        .start();
+    running.line_where(|line| !line.starts_with("reduced: "));
+    let health = run.join("health.json");
+    for _ in 0..500 {
+        if std::fs::read_to_string(&health).is_ok_and(|text| text.contains("lost-time") || text.contains("\"stall\"")) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(std::fs::read_to_string(&health).unwrap().contains("\"stall\""));
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    running.signal("TERM");
+    running.finish().expect_code(0);
+    assert!(!health.exists(), "nobody believes in it after the end");
+    let kept = surefoot_store::history::History::open(&history, Default::default()).unwrap();
+    let windows = kept.windows(0..i64::MAX, surefoot_store::history::Resolution::Second).unwrap();
+    assert!(!windows.is_empty());
+}

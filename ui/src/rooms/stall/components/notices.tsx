@@ -1,0 +1,34 @@
+// What somebody who reads the numbers must know: a core went offline, the history's disk is full.
+
+import { clock } from "../../../format.ts";
+import { past, pastAnswer } from "../../../state.ts";
+import * as state from "../state.ts";
+
+/** How many notices stand open; the rest is folded. */
+const OPEN_NOTICES = 2;
+
+export function Notices() {
+  const offset = state.offsetNs.value;
+  const told =
+    past.value === null
+      ? (state.meta.value?.notices ?? []).map(({ at_ns: at, text }) => ({ at: at + offset, text }))
+      : (pastAnswer.value?.notices ?? []).map(({ at_realtime_ns: at, text }) => ({ at, text }));
+  const newestFirst = told.reverse();
+  const row = ({ at, text }: (typeof told)[number], nth: number) => (
+    <li key={`${at}/${nth}`}>
+      <time class="figures">{clock(at, 0, 0)}</time>
+      <span class="untrusted">{text}</span>
+    </li>
+  );
+  return (
+    <section class="notices" data-testid="notices" aria-label="Notices" hidden={newestFirst.length === 0}>
+      <ul>{newestFirst.slice(0, OPEN_NOTICES).map(row)}</ul>
+      {newestFirst.length > OPEN_NOTICES && (
+        <details>
+          <summary>{newestFirst.length - OPEN_NOTICES} earlier</summary>
+          <ul>{newestFirst.slice(OPEN_NOTICES).map(row)}</ul>
+        </details>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,63 @@
+// The words of this room for the values of the API. Each table names every value of its type, so that the compiler says
+// what is missing when a type gains one.
+
+import type { CauseKind, GapSource, Verdict } from "../../types.ts";
+
+export type Kind = CauseKind;
+
+/** Every kind of cause in the order of the tables, with the words for people. */
+export const KINDS = [
+  { id: "smi", label: "SMI" },
+  { id: "hypervisor", label: "hypervisor" },
+  { id: "nmi", label: "NMI" },
+  { id: "machine_check", label: "machine check" },
+  { id: "device_interrupt", label: "device interrupt" },
+  { id: "timer", label: "timer" },
+  { id: "call_function", label: "call function" },
+  { id: "tlb_shootdown", label: "TLB shootdown" },
+  { id: "reschedule", label: "reschedule" },
+  { id: "irq_work", label: "irq_work" },
+  { id: "softirq", label: "softirq" },
+  { id: "kernel_thread", label: "kernel thread" },
+  { id: "preemption", label: "preemption" },
+  { id: "other_interrupt", label: "other interrupt" },
+] as const satisfies readonly { id: Kind; label: string }[];
+
+/** Does not compile when a kind has no words. */
+const everyKind: Exclude<Kind, (typeof KINDS)[number]["id"]> extends never ? true : never = true;
+void everyKind;
+
+/** Where a kind stands in `KINDS`; an unknown one (a newer server) counts as another interrupt. */
+export function kindIndex(kind: string): number {
+  const at = KINDS.findIndex((known) => known.id === kind);
+  return at < 0 ? KINDS.length - 1 : at;
+}
+
+export const VERDICTS: Record<Verdict, string> = {
+  traced: "traced",
+  smi: "SMI",
+  smi_like: "SMI-like",
+  corrected_error_logging: "corrected-error logging",
+  hypervisor_scheduled: "hypervisor scheduled another task",
+  hypervisor_unaccounted: "hypervisor, unaccounted",
+  pause_or_smi: "VM pause, or SMI of the hypervisor's machine",
+  hardware_this_core: "hardware, this core",
+  undetermined: "undetermined",
+};
+
+/** The kinds of cause that a verdict on the uncovered part of a gap speaks of. */
+export const VERDICT_KINDS: Partial<Record<Verdict, readonly Kind[]>> = {
+  smi: ["smi"],
+  smi_like: ["smi"],
+  corrected_error_logging: ["smi", "machine_check"],
+  hypervisor_scheduled: ["hypervisor"],
+  hypervisor_unaccounted: ["hypervisor"],
+  pause_or_smi: ["hypervisor", "smi"],
+};
+
+export const SOURCES: Record<GapSource, string> = {
+  probe: "probe",
+  sentinel: "sentinel",
+  timer_lateness: "late timer",
+  sleep_lateness: "late sleep",
+};

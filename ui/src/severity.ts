@@ -1,0 +1,37 @@
+// How bad a finding is, and the order in which people read findings; pure.
+
+import type { Finding, Severity } from "./types.ts";
+
+/** From well to bad. */
+export const SEVERITIES = ["ok", "notice", "warning", "critical"] as const satisfies readonly Severity[];
+
+export const SEVERITY_WORDS: Record<Severity, string> = { ok: "OK", notice: "Notice", warning: "Warning", critical: "Critical" };
+
+/** A severity of a newer server counts as a notice. */
+export function known(severity: Severity): Severity {
+  return SEVERITIES.includes(severity) ? severity : "notice";
+}
+
+const SURENESS = ["certain", "probable", "cannot_tell_apart_here"];
+
+/** The worst first; of equals the surer, then the older: the order of `by_urgency` in crates/model. */
+export function byUrgency(a: Finding, b: Finding): number {
+  return (
+    SEVERITIES.indexOf(known(b.severity)) - SEVERITIES.indexOf(known(a.severity)) ||
+    SURENESS.indexOf(a.certainty) - SURENESS.indexOf(b.certainty) ||
+    a.since_realtime_ns - b.since_realtime_ns ||
+    (a.key < b.key ? -1 : 1)
+  );
+}
+
+export function isAboveOk(finding: Finding): boolean {
+  return known(finding.severity) !== "ok";
+}
+
+const SUBJECTS: Record<string, string> = { dimm: "DIMM", host: "this host" };
+
+/** What a finding is about, in words. */
+export function subjectWords({ kind, name }: Finding["subject"]): string {
+  const word = Object.hasOwn(SUBJECTS, kind) ? SUBJECTS[kind] : kind;
+  return name === "" ? word : `${word} ${name}`;
+}

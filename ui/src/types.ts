@@ -1,0 +1,1737 @@
+// Made by dev/types.mjs from docs/schema/api.json; do not edit. `npm run types:generate` makes it anew.
+
+/**
+ * How much of a capability this host allows.
+ */
+export type CapabilityState = "works" | "reduced" | "unsupported";
+/**
+ * What took time from a core. The order is that of the tables.
+ */
+export type CauseKind =
+  | "smi"
+  | "hypervisor"
+  | "nmi"
+  | "machine_check"
+  | "device_interrupt"
+  | "timer"
+  | "call_function"
+  | "tlb_shootdown"
+  | "reschedule"
+  | "irq_work"
+  | "softirq"
+  | "kernel_thread"
+  | "preemption"
+  | "other_interrupt";
+/**
+ * How sure a statement is.
+ */
+export type Certainty = "certain" | "probable" | "cannot_tell_apart_here";
+/**
+ * Where a copy of a checkpoint lies.
+ */
+export type CheckpointTier = "memory" | "durable" | "shared";
+/**
+ * Where a number about a drive comes from, and so what it means.
+ */
+export type DriveSource = "nvme_health_log" | "nvme_endurance_log" | "smartctl" | "file_system" | "since_boot" | "rating_table";
+/**
+ * One line of a job's journal: what the job decided about its checkpoints, or what became of one.
+ */
+export type JournalEntry = {
+  /**
+   * Lines before this one that could not be written, since the session began.
+   */
+  lost_count?: number;
+  /**
+   * `CLOCK_REALTIME` of the writing, nanoseconds.
+   */
+  realtime_ns: number;
+} & JournalEntry1;
+export type JournalEntry1 =
+  | {
+      event: "opened";
+      /**
+       * Whether it began in the file before this one, and the line is here so that it is not forgotten.
+       */
+      is_repeated?: boolean;
+      /**
+       * The job.
+       */
+      job: string;
+      /**
+       * The word for the policy.
+       */
+      policy: string;
+      /**
+       * Its ranks.
+       */
+      ranks: number;
+      /**
+       * The directory that several nodes share, where there is one: below it the job's copies are no SSD's.
+       */
+      shared?: string;
+    }
+  | (Decided & {
+      event: "decision";
+    })
+  | (Answered & {
+      event: "asked";
+    })
+  | {
+      /**
+       * Seconds from the moment at which it was taken to this line.
+       */
+      age_s: number;
+      /**
+       * Bytes that all ranks wrote.
+       */
+      bytes: number;
+      event: "durable";
+      /**
+       * Its number.
+       */
+      generation: number;
+      /**
+       * `durable` on the node's own drive, `shared` in the shared directory.
+       */
+      tier: string;
+      /**
+       * Seconds that writing took.
+       */
+      took_s: number;
+    }
+  | {
+      event: "not_durable";
+      /**
+       * Its number.
+       */
+      generation: number;
+      /**
+       * As above.
+       */
+      tier: string;
+      /**
+       * Why.
+       */
+      why: string;
+    }
+  | {
+      event: "restart";
+      /**
+       * The one that came back; `None` when there was none, or none was intact.
+       */
+      generation: number | null;
+      /**
+       * What rank 0 met, or why nothing came back.
+       */
+      report: string;
+    };
+/**
+ * The part of Surefoot that a finding comes from: one per capability, and the watch itself.
+ */
+export type Room = "stall" | "memory" | "checkpoint" | "nic" | "disturb" | "remedy" | "watch";
+/**
+ * How bad a finding is. The order is from well to bad.
+ */
+export type Severity = "ok" | "notice" | "warning" | "critical";
+/**
+ * What kind of thing a finding is about.
+ */
+export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interface" | "case" | "source";
+/**
+ * How whole a checkpoint is.
+ */
+export type GenerationState = "complete" | "partial" | "unfinished" | "damaged";
+/**
+ * A logical processor, by the kernel's number.
+ */
+export type CpuId = number;
+/**
+ * How a gap was found.
+ */
+export type GapSource = "probe" | "sentinel" | "timer_lateness" | "sleep_lateness";
+/**
+ * What stole the time that no traced interval covers; the rows of the decision table.
+ */
+export type Verdict =
+  | "traced"
+  | "smi"
+  | "smi_like"
+  | "corrected_error_logging"
+  | "hypervisor_scheduled"
+  | "hypervisor_unaccounted"
+  | "pause_or_smi"
+  | "hardware_this_core"
+  | "undetermined";
+/**
+ * Who made the processor, as far as the verdict depends on it.
+ */
+export type Vendor = "intel" | "amd" | "other";
+/**
+ * What a live client is sent. Its type is also the name of the server-sent event.
+ */
+export type LiveMessage =
+  | (Window & {
+      type: "window";
+    })
+  | (Gap & {
+      type: "gap";
+    })
+  | (Notice & {
+      type: "notice";
+    })
+  | {
+      /**
+       * Its end.
+       */
+      end_ns: number;
+      /**
+       * Start of what it reports of, `CLOCK_MONOTONIC`.
+       */
+      start_ns: number;
+      type: "who";
+    }
+  | {
+      headline: Headline;
+      type: "findings";
+    }
+  | {
+      /**
+       * Events that it has missed.
+       */
+      missed: number;
+      type: "lagged";
+    };
+/**
+ * Whether this machine is looked at now, or a recording is shown.
+ */
+export type Mode = "live" | "replay";
+/**
+ * The length of the windows of a range.
+ */
+export type PastResolution = "second" | "minute";
+
+/**
+ * What is advised about an interrupt.
+ */
+export interface Advice {
+  /**
+   * What was seen that calls for it.
+   */
+  evidence: string;
+  /**
+   * What to do.
+   */
+  remedy: string;
+  /**
+   * The rule's stable name.
+   */
+  rule: string;
+  /**
+   * Where the remedy is described.
+   */
+  source: string;
+}
+/**
+ * An answer to whether a checkpoint pays.
+ */
+export interface Answered {
+  /**
+   * How often the job asked since the last such line, this time included. The answers between were the same but for
+   * their numbers, or changed too often to be written each time.
+   */
+  asked_count: number;
+  /**
+   * Age of the newest durable copy; of the session where it has none.
+   */
+  durable_age_s: number;
+  /**
+   * Where one would go that were taken then, as in [`Decided`]; `skip` when none pays.
+   */
+  place: string;
+  /**
+   * Why, the deciding reason first.
+   */
+  reasons: string[];
+  /**
+   * Seconds since the session began.
+   */
+  session_s: number;
+}
+/**
+ * What works on this host.
+ */
+export interface Capabilities {
+  /**
+   * One row per capability; empty until the host is known.
+   */
+  capabilities: Capability[];
+  schema: number;
+}
+/**
+ * One thing that Surefoot can do, and whether it can do it on this host.
+ */
+export interface Capability {
+  /**
+   * Stable identifier, such as `stall.ledger`.
+   */
+  id: string;
+  /**
+   * What it gives the user, in a few words.
+   */
+  name: string;
+  /**
+   * Why it is so: what was found, or what is missing.
+   */
+  reason: string;
+  /**
+   * What the user can do about it; empty when nothing is needed or nothing helps.
+   */
+  remedy: string;
+  state: CapabilityState;
+}
+/**
+ * One cause: its kind, and the name that tells it from others of the kind.
+ */
+export interface Cause {
+  kind: CauseKind;
+  /**
+   * Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+   */
+  name: string;
+}
+/**
+ * One line over time.
+ */
+export interface Chart {
+  /**
+   * `CLOCK_REALTIME` nanoseconds and the value, oldest first.
+   */
+  points: [number, number][];
+  /**
+   * What it shows, in a few words.
+   */
+  title: string;
+  /**
+   * `ns_per_s`, `s` or `count`.
+   */
+  unit: string;
+}
+/**
+ * A directory that was named.
+ */
+export interface CheckpointDirectory {
+  /**
+   * Names of the drives beneath it, where they are known.
+   */
+  drives: string[];
+  /**
+   * The kernel's word for its file system; `None` where it is not known.
+   */
+  file_system: string | null;
+  /**
+   * What may still be written there; `None` where it is not known.
+   */
+  free_bytes: number | null;
+  /**
+   * As it was named, absolute.
+   */
+  path: string;
+  /**
+   * Why it could not be looked at.
+   */
+  problem: string | null;
+  /**
+   * What is kept there, or could be.
+   */
+  tiers: CheckpointTier[];
+}
+/**
+ * The wear of drives at one time.
+ */
+export interface CheckpointDrives {
+  /**
+   * The drives.
+   */
+  drives: DriveWear[];
+  /**
+   * When it was read, `CLOCK_REALTIME`.
+   */
+  read_realtime_ns: number;
+}
+/**
+ * One drive: what it is, and how worn. What is not known is `None`, and `notes` say why.
+ */
+export interface DriveWear {
+  /**
+   * The numbers, as `MAJOR:MINOR`, of the device and of all that lies on it: partitions, volumes, arrays, and the
+   * numbers that a directory on it shows.
+   */
+  device_numbers: string[];
+  /**
+   * Whether the kernel takes it for a rotating disk.
+   */
+  is_rotational: boolean;
+  /**
+   * Errors of the medium that the drive could not correct.
+   */
+  media_error_count?: SourcedUint64 | null;
+  /**
+   * The maker's model name; empty where there is none.
+   */
+  model: string;
+  /**
+   * The kernel's name of the whole device, such as `nvme0n1`.
+   */
+  name: string;
+  /**
+   * Why something is not known, a sentence without a full stop each.
+   */
+  notes: string[];
+  /**
+   * The drive's own estimate of its life used, percent; may be more than 100.
+   */
+  percent_used?: SourcedUint64 | null;
+  /**
+   * Hours that it was switched on.
+   */
+  power_on_hours?: SourcedUint64 | null;
+  /**
+   * Bytes that it is rated for, by the measure of its source: the host's bytes of a standard workload in a table, the
+   * flash's bytes in an endurance log.
+   */
+  rated_bytes?: SourcedUint64 | null;
+  /**
+   * The serial number, where every user may read it.
+   */
+  serial?: string | null;
+  /**
+   * Its size.
+   */
+  size_bytes: number;
+  /**
+   * Spare flash left, percent.
+   */
+  spare_percent?: SourcedUint64 | null;
+  /**
+   * Bytes that went to the flash over bytes that hosts wrote, over its life.
+   */
+  write_amplification?: SourcedDouble | null;
+  /**
+   * Bytes that hosts wrote to it.
+   */
+  written_bytes?: SourcedUint64 | null;
+}
+/**
+ * A number with its source.
+ */
+export interface SourcedUint64 {
+  /**
+   * More about the source: a field, an attribute, the document of a rating; may be empty.
+   */
+  detail?: string;
+  source: DriveSource;
+  /**
+   * The number.
+   */
+  value: number;
+}
+/**
+ * A number with its source.
+ */
+export interface SourcedDouble {
+  /**
+   * More about the source: a field, an attribute, the document of a rating; may be empty.
+   */
+  detail?: string;
+  source: DriveSource;
+  /**
+   * The number.
+   */
+  value: number;
+}
+/**
+ * Something in the directories of checkpoints that is not as it should be.
+ */
+export interface CheckpointProblem {
+  /**
+   * Where.
+   */
+  path: string;
+  /**
+   * What.
+   */
+  why: string;
+}
+/**
+ * Everything about checkpoints at one moment.
+ */
+export interface Checkpoints {
+  /**
+   * The directories that were named.
+   */
+  directories: CheckpointDirectory[];
+  /**
+   * The wear of the drives beneath these directories; `null` where nobody publishes it.
+   */
+  drives: CheckpointDrives | null;
+  /**
+   * Whether a limit ended the look before it had seen everything.
+   */
+  is_cut: boolean;
+  /**
+   * The jobs, by name.
+   */
+  jobs: Job[];
+  /**
+   * Jobs beyond those.
+   */
+  jobs_left_out: number;
+  /**
+   * How long it took.
+   */
+  look_ns: number;
+  /**
+   * When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
+   */
+  looked_realtime_ns: number | null;
+  /**
+   * What is not as it should be.
+   */
+  problems: CheckpointProblem[];
+  /**
+   * Problems beyond those.
+   */
+  problems_left_out: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see, and what to do; absent where directories are watched.
+   */
+  why?: string;
+}
+/**
+ * A job.
+ */
+export interface Job {
+  /**
+   * Where its checkpoints lie, one directory per tier.
+   */
+  directories: string[];
+  /**
+   * The same of the newest complete one on an SSD or shared file system.
+   */
+  durable_realtime_ns: number | null;
+  /**
+   * The journal, oldest line first.
+   */
+  events: JournalEntry[];
+  /**
+   * Lines before those.
+   */
+  events_left_out: number;
+  /**
+   * Lines of the journal that could not be read.
+   */
+  events_skipped: number;
+  /**
+   * What is to be said of the job; at least one.
+   */
+  findings: Finding[];
+  /**
+   * Newest first.
+   */
+  generations: Generation[];
+  /**
+   * Generations beyond those.
+   */
+  generations_left_out: number;
+  /**
+   * Whether a process holds the lock of a rank; `None` where there is no lock to be seen. A job in another container
+   * is not seen to run.
+   */
+  is_running: boolean | null;
+  /**
+   * When the newest checkpoint in memory was taken that is whole here.
+   */
+  memory_realtime_ns: number | null;
+  /**
+   * The job's name.
+   */
+  name: string;
+  /**
+   * Ranks of the newest checkpoint.
+   */
+  ranks: number;
+  /**
+   * What the newest lines of its journal say; `null` without a decision in them.
+   */
+  state: JournalState | null;
+  /**
+   * Bytes that lie there, by tier.
+   */
+  stored_bytes: {
+    [k: string]: number;
+  };
+}
+/**
+ * A decision, with what was known and what it cost.
+ */
+export interface Decided {
+  /**
+   * Where the drive's endurance is known: bytes per second that it bears until the end of its planned life.
+   */
+  budget_bytes_per_s?: number | null;
+  /**
+   * Of these, visible in checkpoints.
+   */
+  checkpoint_s: number;
+  /**
+   * Decisions of the session so far by place, this one included.
+   */
+  decided: {
+    [k: string]: number;
+  };
+  /**
+   * Age of the newest durable copy before the decision; of the session where it has none.
+   */
+  durable_age_s: number;
+  /**
+   * Bytes that the durable tier took on one node since the session began; the maximum over nodes.
+   */
+  durable_bytes: number;
+  /**
+   * Where it is known: bytes that may still be written before the rating is used up.
+   */
+  endurance_left_bytes?: number | null;
+  /**
+   * Why it could not be saved; empty when it was, or none was to be.
+   */
+  failure?: string;
+  /**
+   * Its number; `None` when none was taken.
+   */
+  generation: number | null;
+  /**
+   * Bytes of the whole checkpoint on one node in the durable tier; the maximum over nodes.
+   */
+  node_bytes: number;
+  /**
+   * Bytes of rank 0's payload.
+   */
+  payload_bytes: number;
+  /**
+   * Where it went: the label of the place in lower case, with `_` for spaces.
+   */
+  place: string;
+  /**
+   * Why, the deciding reason first.
+   */
+  reasons: string[];
+  /**
+   * Seconds since the session began.
+   */
+  session_s: number;
+  /**
+   * The bound on that age, where the policy has one.
+   */
+  staleness_max_s?: number | null;
+  /**
+   * Seconds that the call took.
+   */
+  visible_s: number;
+}
+/**
+ * The one statement that every room makes. The headline, the page's overview, `health.json`, metrics, alerts and
+ * remedies are folds over findings and know nothing else of a room.
+ */
+export interface Finding {
+  certainty: Certainty;
+  /**
+   * What it rests on, a line each; may be empty.
+   */
+  evidence?: string[];
+  /**
+   * Names the same trouble of the same thing for as long as it lasts, also after a restart: room, rule and subject, as
+   * [`Finding::key_of`] joins them.
+   */
+  key: string;
+  room: Room;
+  /**
+   * One sentence for people, with its full stop.
+   */
+  sentence: string;
+  severity: Severity;
+  /**
+   * Since when it holds, `CLOCK_REALTIME`; 0 where that is not known.
+   */
+  since_realtime_ns: number;
+  subject: Subject;
+}
+/**
+ * What a finding is about.
+ */
+export interface Subject {
+  kind: SubjectKind;
+  /**
+   * Which one; empty for the host.
+   */
+  name: string;
+}
+/**
+ * A checkpoint in one tier.
+ */
+export interface Generation {
+  /**
+   * Where the first of its copies lies.
+   */
+  directory: string;
+  /**
+   * What is missing or wrong, one sentence; empty where nothing is.
+   */
+  missing: string;
+  /**
+   * Sixteen hexadecimal digits, because a number of 64 bits does not survive every reader of JSON.
+   */
+  nonce: string;
+  /**
+   * Its number, which grows with each checkpoint of the job.
+   */
+  number: number;
+  /**
+   * Payload of the ranks that are here.
+   */
+  payload_bytes: number;
+  /**
+   * `shard`, `chip` or `checked`; empty where no manifest says it.
+   */
+  protection: string;
+  /**
+   * Ranks that it has; 0 where no manifest says it.
+   */
+  ranks: number;
+  /**
+   * Ranks that are here.
+   */
+  ranks_here: number;
+  state: GenerationState;
+  /**
+   * What that takes in the tier.
+   */
+  stored_bytes: number;
+  /**
+   * When it was taken, `CLOCK_REALTIME`; `None` where no manifest says it.
+   */
+  taken_realtime_ns: number | null;
+  tier: CheckpointTier;
+}
+/**
+ * Where a job stands, as its newest decision says.
+ */
+export interface JournalState {
+  /**
+   * When the session began.
+   */
+  began_realtime_ns: number;
+  /**
+   * What the drive bears until the planned end of its life; `null` where its endurance is not known.
+   */
+  budget_bytes_per_s: number | null;
+  /**
+   * Seconds of the session that went into checkpoints.
+   */
+  checkpoint_s: number;
+  /**
+   * Decisions of the session, by place.
+   */
+  decided: {
+    [k: string]: number;
+  };
+  /**
+   * When the drive's rating is used up at the rate of this job alone; `null` where that is not known.
+   */
+  drive_ends_realtime_ns: number | null;
+  /**
+   * Bytes that the durable tier took on one node since the session began.
+   */
+  durable_bytes: number;
+  /**
+   * Lines that the job could not write.
+   */
+  lost_count: number;
+  /**
+   * The word for its policy; empty where the line that says it is gone.
+   */
+  policy: string;
+  /**
+   * Seconds of the session.
+   */
+  session_s: number;
+  /**
+   * The bound on the age of the durable copy; `null` where the policy has none.
+   */
+  staleness_max_s: number | null;
+}
+/**
+ * A row of /proc/interrupts held against what the probes counted, over all watched cores.
+ */
+export interface Completeness {
+  /**
+   * By how much the kernel's own counter rose.
+   */
+  kernel_count: number;
+  /**
+   * How many the probes saw.
+   */
+  probe_count: number;
+  /**
+   * The row's label in /proc/interrupts.
+   */
+  row: string;
+}
+/**
+ * [`Drops`] with those of the sources, at one moment.
+ */
+export interface Dropped {
+  findings: number;
+  health: number;
+  history: number;
+  kernel: number;
+  live: number;
+  oversized: number;
+  queue: number;
+  short_gaps: number;
+  /**
+   * Events that found the channel of the sources full.
+   */
+  sources: number;
+  torn: number;
+}
+/**
+ * What a refused request is answered.
+ */
+export interface ErrorAnswer {
+  /**
+   * Why, and what can be done; one sentence.
+   */
+  error: string;
+}
+/**
+ * A stretch in which a core made no progress.
+ */
+export interface Gap {
+  /**
+   * What the probes saw inside, largest first.
+   */
+  causes: GapCause[];
+  certainty: Certainty;
+  cpu: CpuId;
+  /**
+   * How long it lasted.
+   */
+  duration_ns: number;
+  /**
+   * What the verdict rests on, one statement each.
+   */
+  evidence: string[];
+  source: GapSource;
+  /**
+   * When it began, `CLOCK_MONOTONIC`.
+   */
+  start_ns: number;
+  /**
+   * The part that no traced interval covers.
+   */
+  unexplained_ns: number;
+  verdict: Verdict;
+}
+/**
+ * One traced cause inside a gap.
+ */
+export interface GapCause {
+  /**
+   * Its share of the gap, nested time counted once, nanoseconds.
+   */
+  duration_ns: number;
+  kind: CauseKind;
+  /**
+   * Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+   */
+  name: string;
+}
+/**
+ * What a host says in one sentence.
+ */
+export interface Headline {
+  /**
+   * The sentence of the worst finding, and how many others are above `ok`.
+   */
+  sentence: string;
+  severity: Severity;
+}
+/**
+ * The health of a host in one small file, for other programs on it: the daemon writes it, the checkpoint controller
+ * reads it before each decision.
+ *
+ * It is replaced as a whole, so that a reader never sees half of it, and removed when the daemon stops. A reader tells a
+ * daemon that died by the age of the file: see [`Health::is_current`].
+ */
+export interface Health {
+  /**
+   * Age of the newest window of lost time, nanoseconds; `None` without data.
+   */
+  data_age_ns: number | null;
+  headline: Headline;
+  /**
+   * The node name; empty until it is known.
+   */
+  host: string;
+  /**
+   * What each room that watches this host has found. A room that is not here says nothing of the host.
+   */
+  rooms: {
+    [k: string]: RoomHealth;
+  };
+  /**
+   * `CLOCK_REALTIME` of the writing, nanoseconds.
+   */
+  updated_realtime_ns: number;
+  /**
+   * [`Health::VERSION`].
+   */
+  version: number;
+}
+/**
+ * What one room has found.
+ */
+export interface RoomHealth {
+  /**
+   * Its findings above `ok`, the worst first.
+   */
+  findings: Finding[];
+  /**
+   * Findings that had no room in the file.
+   */
+  findings_left_out: number;
+  severity: Severity;
+}
+/**
+ * What stays true about a host while it is watched; opens every recording.
+ */
+export interface HostDescription {
+  /**
+   * The cores that are being watched, ascending.
+   */
+  cpus: CpuId[];
+  /**
+   * Gaps from this length on are reported, nanoseconds; what is shorter was not looked for.
+   */
+  gap_threshold_ns: number;
+  /**
+   * The node name, as `uname -n` prints it.
+   */
+  hostname: string;
+  /**
+   * The hypervisor's name from CPUID, or `None` on bare metal.
+   */
+  hypervisor: string | null;
+  /**
+   * The kernel release, as `uname -r` prints it.
+   */
+  kernel: string;
+  /**
+   * What is missing here and how to get it, one line; empty when nothing is.
+   */
+  missing: string;
+  /**
+   * The processor's model name.
+   */
+  processor: string;
+  /**
+   * `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` when watching began, nanoseconds.
+   */
+  realtime_offset_ns: number;
+  /**
+   * Where the numbers come from: `eBPF (BTF)`, `eBPF (plain tracepoints)` or `kernel counters`.
+   */
+  source: string;
+  vendor: Vendor;
+  /**
+   * The workload that preemption is counted against, as the user named it; empty if none.
+   */
+  workload: string;
+}
+/**
+ * One kind of interrupt on one core: what it cost and who raised it.
+ */
+export interface Interrupt {
+  /**
+   * What is advised.
+   */
+  advice: Advice[];
+  /**
+   * How often it came.
+   */
+  count: number;
+  cpu: CpuId;
+  /**
+   * More that is known about it: affinity of the line, why the tick runs.
+   */
+  detail: string[];
+  /**
+   * What ran: the handler function, driver or action; empty where it is not known.
+   */
+  handler: string;
+  kind: CauseKind;
+  /**
+   * Longest; nanoseconds.
+   */
+  max_ns: number;
+  /**
+   * Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+   */
+  name: string;
+  /**
+   * Median; nanoseconds.
+   */
+  p50_ns: number;
+  /**
+   * 99th percentile; nanoseconds.
+   */
+  p99_ns: number;
+  /**
+   * Who raised it, most frequent first.
+   */
+  raisers: Raiser[];
+  /**
+   * Its share of the core's lost time, millionths.
+   */
+  share_of_lost_ppm: number;
+  /**
+   * Time it took, nested ones left out; nanoseconds.
+   */
+  total_ns: number;
+  /**
+   * Arrivals for which no raiser is known.
+   */
+  unknown_raisers: number;
+}
+/**
+ * Who raised an interrupt on a watched core, and how often.
+ */
+export interface Raiser {
+  certainty: Certainty;
+  /**
+   * The thread's name; `(interrupt)` when it was raised in one, because the thread is a bystander then.
+   */
+  comm: string;
+  /**
+   * How often.
+   */
+  count: number;
+  /**
+   * The function that was asked for: called function, timer callback, work function; or the context that raised.
+   */
+  function: string;
+  /**
+   * The raiser's kernel stack, innermost first; empty where none was taken.
+   */
+  kernel_stack: string[];
+  /**
+   * Its process; 0 in an interrupt.
+   */
+  pid: number;
+  /**
+   * The system call that the raiser was in; empty outside one.
+   */
+  syscall: string;
+  /**
+   * The thread; 0 in an interrupt.
+   */
+  tid: number;
+  /**
+   * The raiser's user stack, innermost first; empty where none was taken.
+   */
+  user_stack: string[];
+  /**
+   * The thread that was being woken, where that is the reason; empty otherwise.
+   */
+  wakee: string;
+}
+/**
+ * The ledger of a core.
+ */
+export interface LedgerOfLost {
+  cpu: CpuId;
+  /**
+   * Time of causes that the filter left out, so that the parts still add up.
+   */
+  filtered_ns?: number;
+  idle_ns: number;
+  kernel_ns: number;
+  lost: Lost[];
+  unexplained_ns: number;
+  user_ns: number;
+  wall_ns: number;
+}
+/**
+ * What one cause took.
+ */
+export interface Lost {
+  count: number;
+  kind: CauseKind;
+  max_ns: number;
+  name: string;
+  total_ns: number;
+  while_idle_ns: number;
+}
+/**
+ * The ledger of a core.
+ */
+export interface LedgerOfReportCause {
+  cpu: CpuId;
+  /**
+   * Time of causes that the filter left out, so that the parts still add up.
+   */
+  filtered_ns?: number;
+  idle_ns: number;
+  kernel_ns: number;
+  lost: ReportCause[];
+  unexplained_ns: number;
+  user_ns: number;
+  wall_ns: number;
+}
+/**
+ * What one cause took in a stretch of time.
+ */
+export interface ReportCause {
+  count: number;
+  kind: CauseKind;
+  max_ns: number;
+  name: string;
+  /**
+   * `null` where the source does not know single durations.
+   */
+  p50_ns: number | null;
+  p99_ns: number | null;
+  total_ns: number;
+  while_idle_ns: number;
+}
+/**
+ * A window, without histograms.
+ */
+export interface Window {
+  completeness: Completeness[];
+  cores: LedgerOfLost[];
+  cost: SelfCost;
+  end_ns: number;
+  start_ns: number;
+  untimed: Untimed[];
+}
+/**
+ * What Surefoot itself cost in a window.
+ */
+export interface SelfCost {
+  /**
+   * Inter-processor interrupts that the watched cores received while the programs were attached, and detached where
+   * that is over: the kernel patches its text for each tracepoint. Others may have raised some of them. Only in the
+   * cost that begins with attaching.
+   */
+  attach_interrupts?: number | null;
+  /**
+   * Events that were overwritten before they could be read.
+   */
+  dropped: number;
+  /**
+   * Memory of the eBPF maps.
+   */
+  map_bytes: number;
+  /**
+   * Time in each eBPF program.
+   */
+  probes: ProbeCost[];
+  /**
+   * Processor time of this process, nanoseconds.
+   */
+  process_cpu_ns: number;
+  /**
+   * Resident memory of this process.
+   */
+  resident_bytes: number;
+  /**
+   * Inter-processor interrupts that this process raised on watched cores.
+   */
+  self_interrupts: number;
+  /**
+   * Snapshots of a core that could not be read consistently and were skipped.
+   */
+  torn: number;
+  /**
+   * Ends of contexts on watched cores that the kernel did not report: exits of interrupts, and switches. The next
+   * event there, or the next tick, shows them; until then the time counts for what ran before.
+   */
+  unreported: number;
+}
+/**
+ * What one eBPF program cost in a window.
+ */
+export interface ProbeCost {
+  /**
+   * How often it ran.
+   */
+  count: number;
+  /**
+   * Runs that the kernel skipped because the program was already running on that core.
+   */
+  missed: number;
+  /**
+   * The program's name.
+   */
+  name: string;
+  /**
+   * Time inside it, extrapolated from one run in 64; nanoseconds.
+   */
+  total_ns: number;
+}
+/**
+ * A row of /proc/interrupts that counts but has no tracepoint here: how often is known, how long is not.
+ */
+export interface Untimed {
+  /**
+   * How often in the window.
+   */
+  count: number;
+  cpu: CpuId;
+  /**
+   * The row's description.
+   */
+  name: string;
+  /**
+   * The row's label in /proc/interrupts, such as `HYP`.
+   */
+  row: string;
+}
+/**
+ * Something the reader of the data must know: a core went offline, the history's disk is full.
+ */
+export interface Notice {
+  /**
+   * When, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * What, in one sentence.
+   */
+  text: string;
+}
+/**
+ * A gap that a polling thread noted itself, with what the kernel did on its core meanwhile.
+ */
+export interface LoopGap {
+  /**
+   * The core that it ran on, where the kernel's side tells.
+   */
+  cpu: CpuId | null;
+  /**
+   * Length in nanoseconds.
+   */
+  duration_ns: number;
+  /**
+   * What the program calls the loop.
+   */
+  name: string;
+  /**
+   * What filled it, longest first.
+   */
+  parts: LoopGapPart[];
+  /**
+   * The process.
+   */
+  pid: number;
+  /**
+   * Start, `CLOCK_MONOTONIC` nanoseconds.
+   */
+  start_ns: number;
+  /**
+   * The thread.
+   */
+  tid: number;
+  /**
+   * What nothing explains; with the parts it adds up to the length. Nanoseconds.
+   */
+  unexplained_ns: number;
+}
+/**
+ * A part of a gap that a polling thread noted.
+ */
+export interface LoopGapPart {
+  /**
+   * How often.
+   */
+  count: number;
+  kind: CauseKind;
+  /**
+   * Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+   */
+  name: string;
+  /**
+   * Threads that raised it, `name-thread in system call`, most frequent first; empty where none is known.
+   */
+  raisers: string[];
+  /**
+   * For how long within the gap, nested causes left out; nanoseconds.
+   */
+  total_ns: number;
+}
+/**
+ * What one polling thread noted in all.
+ */
+export interface LoopSummary {
+  /**
+   * Gaps that it noted while we watched.
+   */
+  gap_count: number;
+  /**
+   * What the program calls the loop.
+   */
+  name: string;
+  /**
+   * Gaps that were read but are not listed, because there are too many.
+   */
+  not_listed: number;
+  /**
+   * Gaps that were overwritten before they were read.
+   */
+  overwritten: number;
+  /**
+   * The process.
+   */
+  pid: number;
+  /**
+   * A turn over this length is a gap; nanoseconds.
+   */
+  threshold_ns: number;
+  /**
+   * The thread.
+   */
+  tid: number;
+  /**
+   * Their time together; nanoseconds.
+   */
+  total_ns: number;
+}
+/**
+ * What all rooms find, a card for each.
+ */
+export interface Overview {
+  /**
+   * Age of the newest data; `null` before the first.
+   */
+  age_ns: number | null;
+  headline: Headline;
+  /**
+   * `null` until it is known.
+   */
+  host: HostDescription | null;
+  mode: Mode;
+  /**
+   * Now, `CLOCK_REALTIME`; in a replay the end of the data.
+   */
+  now_realtime_ns: number;
+  /**
+   * The file that is replayed.
+   */
+  recording: string | null;
+  /**
+   * In the order of the page.
+   */
+  rooms: RoomOverview[];
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+}
+/**
+ * What one room finds.
+ */
+export interface RoomOverview {
+  chart: Chart | null;
+  /**
+   * The most urgent first, those that are well at the end.
+   */
+  findings: Finding[];
+  /**
+   * Findings beyond those.
+   */
+  findings_left_out: number;
+  is_watched: boolean;
+  room: Room;
+  severity: Severity;
+  title: string;
+  /**
+   * Why it is not watched, and what to do; empty where it is.
+   */
+  why: string;
+}
+/**
+ * What the history has of a range.
+ */
+export interface PastAnswer {
+  /**
+   * What held at any time in the range; the newest.
+   */
+  findings: PastFinding[];
+  /**
+   * The range, seconds since 1970.
+   */
+  from_s: number;
+  /**
+   * The longest gaps.
+   */
+  gaps: PastGap[];
+  /**
+   * The newest.
+   */
+  notices: PastNotice[];
+  /**
+   * What rooms wrote down; the newest.
+   */
+  records: PastRecord[];
+  resolution: PastResolution;
+  schema: number;
+  to_s: number;
+  /**
+   * Rows that another release wrote and this one does not know.
+   */
+  unknown_count: number;
+  /**
+   * Oldest first. They stand at the end, because each becomes text as soon as it is read.
+   */
+  windows: PastWindow[];
+}
+/**
+ * A finding and how long it held.
+ */
+export interface PastFinding {
+  finding: Finding;
+  /**
+   * When it came with this severity and certainty.
+   */
+  from_realtime_ns: number;
+  /**
+   * When it was last seen to hold, within ten seconds.
+   */
+  last_seen_realtime_ns: number;
+  /**
+   * When it went; `null` while it holds.
+   */
+  until_realtime_ns: number | null;
+}
+/**
+ * A gap of the history; the times in the gap itself are those of the boot that it happened in.
+ */
+export interface PastGap {
+  /**
+   * What the probes saw inside, largest first.
+   */
+  causes: GapCause[];
+  certainty: Certainty;
+  cpu: CpuId;
+  /**
+   * How long it lasted.
+   */
+  duration_ns: number;
+  /**
+   * What the verdict rests on, one statement each.
+   */
+  evidence: string[];
+  source: GapSource;
+  /**
+   * When it began, `CLOCK_MONOTONIC`.
+   */
+  start_ns: number;
+  start_realtime_ns: number;
+  /**
+   * The part that no traced interval covers.
+   */
+  unexplained_ns: number;
+  verdict: Verdict;
+}
+/**
+ * A notice of the history.
+ */
+export interface PastNotice {
+  at_realtime_ns: number;
+  text: string;
+}
+/**
+ * What a room wrote down.
+ */
+export interface PastRecord {
+  at_realtime_ns: number;
+  /**
+   * The whole of it: of a checkpoint a `JournalEntry`, of the watch a `SourceReport`.
+   */
+  body: unknown;
+  /**
+   * What happened, in one word of the room's.
+   */
+  kind: string;
+  room: Room;
+  subject: Subject;
+}
+/**
+ * A window of the history, on the clock of the world.
+ */
+export interface PastWindow {
+  cores: LedgerOfLost[];
+  end_realtime_ns: number;
+  start_realtime_ns: number;
+}
+/**
+ * A stretch of time, summed up.
+ */
+export interface Report {
+  causes: ReportCause[];
+  completeness: Completeness[];
+  cores: LedgerOfReportCause[];
+  cost: SelfCost;
+  dropped: Dropped;
+  end_ns: number;
+  /**
+   * How many gaps there were in all, the short ones included.
+   */
+  gap_count: number;
+  /**
+   * The longest gaps.
+   */
+  gaps: Gap[];
+  headline: Headline;
+  host: HostDescription | null;
+  mode: Mode;
+  notices: Notice[];
+  /**
+   * The file that is replayed.
+   */
+  recording: string | null;
+  schema: number;
+  start_ns: number;
+  untimed: Untimed[];
+  version: string;
+  /**
+   * How many windows are summed up.
+   */
+  windows: number;
+}
+/**
+ * Everything that the page shows at first.
+ */
+export interface Snapshot {
+  /**
+   * `null` before the first window.
+   */
+  age_ns: number | null;
+  capabilities: Capability[];
+  cost: SelfCost;
+  dropped: Dropped;
+  gaps: Gap[];
+  headline: Headline;
+  host: HostDescription | null;
+  mode: Mode;
+  notices: Notice[];
+  now_ns: number;
+  /**
+   * The file that is replayed.
+   */
+  recording: string | null;
+  schema: number;
+  /**
+   * The number of the newest live event in this answer.
+   */
+  sequence: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Where the newest report of raisers ends, which is at `/api/v1/who`; `null` where they are not watched.
+   */
+  who_end_ns: number | null;
+  windows: Window[];
+}
+/**
+ * What happened on the watched cores one by one: what ran when, and who raised it.
+ */
+export interface Timeline {
+  /**
+   * What was raised, in the order in which it was seen.
+   */
+  arrivals: TimelineArrival[];
+  /**
+   * Arrivals that found no room.
+   */
+  arrivals_dropped: number;
+  /**
+   * The causes that slices and arrivals name by their place here.
+   */
+  causes: Cause[];
+  /**
+   * The raisers that arrivals name by their place here.
+   */
+  raisers: Raiser[];
+  /**
+   * What ran, in the order in which it ended. Those of one core nest: a later one lies beside an earlier one or
+   * contains it.
+   */
+  slices: TimelineSlice[];
+  /**
+   * Slices that found no room.
+   */
+  slices_dropped: number;
+  /**
+   * Changes of context that were overwritten before they could be read; what ran there is not among the slices.
+   */
+  turns_lost: number;
+}
+/**
+ * Something that was raised for a core and arrived there.
+ */
+export interface TimelineArrival {
+  /**
+   * When it arrived, `CLOCK_MONOTONIC` nanoseconds; for work and wake-ups, when it was raised.
+   */
+  at_ns: number;
+  /**
+   * What arrived: its place among [`Timeline::causes`].
+   */
+  cause: number;
+  cpu: CpuId;
+  /**
+   * When it was raised elsewhere; `None` where it was raised in the context that it arrived in.
+   */
+  raised_ns: number | null;
+  /**
+   * Who raised it: a place among [`Timeline::raisers`]; `None` where that is not known or one of too many.
+   */
+  raiser: number | null;
+  /**
+   * What it caused: a place among [`Timeline::slices`]; `None` where that was not seen.
+   */
+  slice: number | null;
+}
+/**
+ * A stretch in which something took a core from its work, what was nested in it included.
+ */
+export interface TimelineSlice {
+  /**
+   * What ran: its place among [`Timeline::causes`].
+   */
+  cause: number;
+  cpu: CpuId;
+  /**
+   * Length in nanoseconds.
+   */
+  duration_ns: number;
+  /**
+   * Start, `CLOCK_MONOTONIC` nanoseconds.
+   */
+  start_ns: number;
+}
+/**
+ * Who interrupted the watched cores.
+ */
+export interface Who {
+  mode: Mode;
+  /**
+   * The file that is replayed.
+   */
+  recording: string | null;
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * The newest report of the model, narrowed by `cpu` and `kind`; sums over all cores stay those of all cores. `null`
+   * where raisers are not watched; then `why` says what to do.
+   */
+  who: WhoReport | null;
+  /**
+   * Why there is none, and what to do.
+   */
+  why?: string;
+}
+/**
+ * Who interrupted the watched cores, from the start of the watch to its last look. A later one of the same watch
+ * replaces it.
+ */
+export interface WhoReport {
+  /**
+   * Called functions that arrived from elsewhere.
+   */
+  called_count: number;
+  cost: SelfCost;
+  /**
+   * End, `CLOCK_MONOTONIC` nanoseconds.
+   */
+  end_ns: number;
+  /**
+   * Each kind of interrupt on each core, costliest first.
+   */
+  interrupts: Interrupt[];
+  /**
+   * Called functions whose raiser was found exactly.
+   */
+  joined_count: number;
+  /**
+   * Their longest gaps, longest first.
+   */
+  loop_gaps: LoopGap[];
+  /**
+   * The polling threads that noted their own gaps.
+   */
+  loops: LoopSummary[];
+  /**
+   * Arrivals that were overwritten before they could be read.
+   */
+  marks_lost: number;
+  /**
+   * What is missing here; empty when nothing is.
+   */
+  missing: string[];
+  /**
+   * What happened to the watch itself: a process ended, a core went offline.
+   */
+  notices: Notice[];
+  /**
+   * Records that the raising side made.
+   */
+  records: number;
+  /**
+   * Records that were lost because a buffer was full.
+   */
+  records_dropped: number;
+  /**
+   * Records that never met their arrival.
+   */
+  records_unmatched: number;
+  /**
+   * Of these, how many are without a stack because their core raised too many.
+   */
+  records_without_stack: number;
+  /**
+   * Start, `CLOCK_MONOTONIC` nanoseconds.
+   */
+  start_ns: number;
+  /**
+   * Each arrival by itself, where that was asked for; events that flow carry none.
+   */
+  timeline?: Timeline | null;
+}

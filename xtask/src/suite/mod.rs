@@ -1,0 +1,190 @@
+//! Runs checks and tests one after another, keeps count, and sums up at the end.
+//!
+//! A check counts as one test. A test runner counts as the tests that it says it ran; if it ends badly without
+//! naming a failed test, that is one failure. A test that cannot run on this machine appends `NAME: REASON` to the
+//! file that the environment variable `SUREFOOT_NOT_RUN` names (see `surefoot_testkit::not_run`) and then counts as
+//! skipped, not as passed. The last line is always `N passed, N failed, N skipped`.
+
+mod binaries;
+mod runner;
+mod tally;
+
+use crate::workspace::{Workspace, output};
+use crate::{header, layers, licences, links, page, rooms, tidy};
+use runner::Job;
+use std::io::IsTerminal;
+use std::process::{Command, ExitCode, Stdio};
+use tally::{Check, Suite};
+
+/// How many test binaries run at once that may: one computes while the other waits.
+const AT_ONCE: usize = 2;
+
+/// How long the advisory database may take to come, in seconds; a network that answers nothing must not hold up the rest.
+const FETCH_LIMIT_S: &str = "60";
+
+/// Scripts that shellcheck reads.
+const SHELL_SCRIPTS: &[&str] = &["xtask/setup.sh", "xtask/run.sh", ".ci/run"];
+
+/// Every check and every test.
+pub fn test(workspace: &Workspace) -> ExitCode {
+    let mut suite = Suite::new(workspace);
+    checks(&mut suite);
+    page_checks(&mut suite);
+    let binaries = suite.value("build", || binaries::build(workspace));
+    let command = suite.value("build of surefoot", || binaries::build_command(workspace));
+    if let (Some(binaries), Some(command)) = (binaries, command) {
+        let root = root_words();
+        let groups = binaries::groups(workspace, &binaries, &command, &root);
+        suite.tests("tests", groups.beside_others, AT_ONCE);
+        suite.tests("kernel tests", groups.kernel, 1);
+        suite.tests("end-to-end tests", groups.end_to_end, 1);
+    } else {
+        suite.not_run("tests", "the build failed");
+    }
+    suite.finish()
+}
+
+/// The checks without the tests.
+pub fn lint(workspace: &Workspace) -> ExitCode {
+    let mut suite = Suite::new(workspace);
+    checks(&mut suite);
+    suite.finish()
+}
+
+/// One check, as a command of its own.
+pub fn one(workspace: &Workspace, name: &str, check: Check) -> ExitCode {
+    let mut suite = Suite::new(workspace);
+    suite.check(name, check);
+    suite.finish()
+}
+
+/// The benchmarks of crates that measure themselves, beside those of `surefoot-bench`: crate and benchmark.
+const OWN_BENCHMARKS: &[(&str, &str)] = &[("surefoot-ecc", "speed"), ("surefoot-checkpoint", "save")];
+
+/// The comparison with other people's tools, in the profile that is shipped. With arguments, only what they name.
+pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["run", "--release", "--locked", "--package", "surefoot-bench", "--"]).args(arguments);
+    let mut failed = exit_of(command) != ExitCode::SUCCESS;
+    if arguments.is_empty() {
+        for (package, name) in OWN_BENCHMARKS {
+            let mut command = workspace.cargo();
+            command.args(["bench", "--locked", "--package", package, "--bench", name]);
+            failed |= exit_of(command) != ExitCode::SUCCESS;
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The reliability of checkpoints at full size; prints what each kind of fault came to.
+pub fn soak(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--release", "--locked", "--package", "surefoot-checkpoint", "--test", "tests", "--"]);
+    command.args(["suite::reliability::", "suite::kill::", "suite::poison::", "--nocapture"]);
+    command.env("SUREFOOT_SOAK", "10000");
+    exit_of(command)
+}
+
+/// Runs a command that stands for the whole.
+fn exit_of(mut command: Command) -> ExitCode {
+    match command.status() {
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("cargo cannot be started: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn checks(suite: &mut Suite) {
+    let workspace = suite.workspace;
+    suite.command("format", workspace.cargo().args(["fmt", "--all", "--check"]));
+    suite.check("layers", layers::check);
+    suite.check("licences", licences::check);
+    suite.check("tidy", tidy::check);
+    suite.check("links", links::check);
+    suite.check("rooms", rooms::check);
+    suite.check("header", header::check);
+    if installed("shellcheck") {
+        suite.command("shell", Command::new("shellcheck").current_dir(&workspace.root).args(SHELL_SCRIPTS));
+    } else {
+        suite.not_run("shell", "shellcheck is not installed");
+    }
+    deny(suite);
+    let mut clippy = workspace.cargo();
+    clippy.args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    suite.command("clippy", &mut clippy);
+    let mut documentation = workspace.cargo();
+    documentation.args(["doc", "--workspace", "--no-deps", "--locked", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    suite.command("documentation", &mut documentation);
+}
+
+/// Types, tests and freshness of the page; the commands are those of ui/package.json.
+fn page_checks(suite: &mut Suite) {
+    let workspace = suite.workspace;
+    if let Some(why) = page::missing(workspace) {
+        suite.not_run("page", &why);
+    } else if suite.command("packages of the page", &mut page::npm(workspace, &["ci", "--no-fund", "--no-audit"])) {
+        let job = Job::new(workspace, "page", |_| page::npm(workspace, &["run", "check"]));
+        suite.tests("page", vec![job], 1);
+    }
+}
+
+/// What cargo-deny knows beyond our own check of licences: sources, bans, and advisories about the packages.
+fn deny(suite: &mut Suite) {
+    let workspace = suite.workspace;
+    // The set-up builds it there; another one that is installed goes first.
+    let own = workspace.target().join("tools/bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::env::split_paths(&path).chain([own])).unwrap_or(path);
+    let deny = |words: &[&str]| {
+        let mut cargo = workspace.cargo();
+        cargo.env("PATH", &path).arg("deny").args(words);
+        cargo
+    };
+    if output(&mut deny(&["--version"])).is_err() {
+        suite.not_run("deny", "cargo-deny is not installed; the step licences checks the same list");
+        suite.not_run("advisories", "cargo-deny is not installed");
+        return;
+    }
+    suite.command("deny", &mut deny(&["check", "licenses", "bans", "sources"]));
+    let fetch = deny(&["fetch", "db"]);
+    // It runs git, which ends with it: timeout ends a whole group of processes.
+    let mut limited = Command::new("timeout");
+    limited.args(["--kill-after=5", FETCH_LIMIT_S]).arg(fetch.get_program()).args(fetch.get_args());
+    limited.current_dir(&workspace.root).env("PATH", &path).env("GIT_TERMINAL_PROMPT", "0");
+    match output(limited.stdin(Stdio::null())) {
+        Ok(_) => drop(suite.command("advisories", &mut deny(&["check", "advisories"]))),
+        Err(why) => {
+            let why = why.lines().last().unwrap_or_default();
+            suite.not_run("advisories", &format!("the advisory database cannot be fetched: {}", why.trim()));
+        }
+    }
+}
+
+/// The words that start a program as root, if we are not and may be; else none.
+///
+/// `SUDO` names the program that gives root; empty means: never ask for it.
+fn root_words() -> Vec<String> {
+    let sudo = std::env::var("SUDO").unwrap_or_else(|_| "sudo".into());
+    let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if is_root || sudo.is_empty() || !installed(&sudo) {
+        return Vec::new();
+    }
+    println!("the next tests load eBPF programs, which needs root: using {sudo}; without it: `make test SUDO=`");
+    let free = output(Command::new(&sudo).args(["-n", "true"])).is_ok();
+    let asked = || {
+        let terminal = std::io::stdin().is_terminal();
+        terminal && Command::new(&sudo).arg("-v").status().is_ok_and(|status| status.success())
+    };
+    if !free && !asked() {
+        println!("{sudo} refused; these tests run without root and say what they leave out");
+        return Vec::new();
+    }
+    vec![sudo]
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,210 @@
+//! Runs test runners, one or more at the same time, and reads their counts.
+//!
+//! The tests of most crates wait as much as they compute, so two binaries at once take little more time than the
+//! longer of them. What a binary prints comes in one piece when it has ended; what runs alone is shown as it goes.
+
+use crate::counts::{Counts, Said};
+use crate::workspace::Workspace;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// The environment variable of `surefoot_testkit::not_run`.
+pub const NOT_RUN_FILE: &str = "SUREFOOT_NOT_RUN";
+
+/// A test runner to be run.
+pub struct Job {
+    pub name: String,
+    command: Command,
+    /// Where its tests append what they left out.
+    not_run_file: PathBuf,
+}
+
+impl Job {
+    /// `make` gets the file that the runner's environment must name in [`NOT_RUN_FILE`]; a command that passes its
+    /// environment on needs to do nothing about it.
+    pub fn new(workspace: &Workspace, name: &str, make: impl FnOnce(&Path) -> Command) -> Self {
+        let word = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        let not_run_file = workspace.target().join(format!("not-run-{}-{word}.txt", std::process::id()));
+        let mut command = make(&not_run_file);
+        command.env(NOT_RUN_FILE, &not_run_file).stdin(Stdio::null());
+        Job { name: name.into(), command, not_run_file }
+    }
+}
+
+/// A test runner that has ended.
+pub struct Ran {
+    pub name: String,
+    pub took: Duration,
+    pub counts: Counts,
+    /// What it could not run here, by name, and why.
+    pub left_out: BTreeMap<String, String>,
+}
+
+/// Runs the jobs in their order, `at_once` of them at the same time, and hands each to `ended` in this thread.
+pub fn run(jobs: Vec<Job>, at_once: usize, mut ended: impl FnMut(Ran)) {
+    if at_once <= 1 || jobs.len() <= 1 {
+        return jobs.into_iter().for_each(|job| ended(run_one(job, Output::AsItGoes)));
+    }
+    let queue = Mutex::new(VecDeque::from(jobs));
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            let (sender, queue) = (sender.clone(), &queue);
+            scope.spawn(move || {
+                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                while let Some(job) = next() {
+                    let mut text = Vec::new();
+                    let ran = run_one(job, Output::Kept(&mut text));
+                    // The receiver lives until this thread has ended.
+                    let _ = sender.send((text, ran));
+                }
+            });
+        }
+        drop(sender);
+        for (text, ran) in results {
+            print!("\n{}", String::from_utf8_lossy(&text));
+            ended(ran);
+        }
+    });
+}
+
+/// What becomes of what a runner prints.
+enum Output<'a> {
+    AsItGoes,
+    /// Standard output and standard error in one, in the order in which they came.
+    Kept(&'a mut Vec<u8>),
+}
+
+fn run_one(job: Job, output: Output) -> Ran {
+    let began = Instant::now();
+    let Job { name, command, not_run_file } = job;
+    let counted = std::fs::write(&not_run_file, "")
+        .map_err(|error| format!("{} cannot be written: {error}", not_run_file.display()))
+        .and_then(|()| run_and_count(command, output));
+    let (said, succeeded) = counted.unwrap_or_else(|why| {
+        println!("{name}: {why}");
+        (Said::default(), false)
+    });
+    let left_out = read_not_run(&not_run_file);
+    // It lies under target and is of this process alone; one that stays does no harm.
+    let _ = std::fs::remove_file(&not_run_file);
+    let counts = settle(&said, succeeded, left_out.len() as u64);
+    Ran { name, took: began.elapsed(), counts, left_out: said.ignored.into_iter().chain(left_out).collect() }
+}
+
+/// Runs a command and reads the counts in its standard output, line by line.
+fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool), String> {
+    let program = format!("{:?}", command.get_program());
+    let failed = |error| format!("{program}: {error}");
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    if matches!(output, Output::Kept(_)) {
+        command.stderr(writer.try_clone().map_err(failed)?);
+    }
+    let started = command.stdout(writer).spawn();
+    let mut child = started.map_err(|error| format!("{program} cannot be started: {error}"))?;
+    // It holds the pipe open, whose end is waited for.
+    drop(command);
+    let mut said = Said::default();
+    let mut lines = BufReader::new(reader);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        said.read(&text);
+        match &mut output {
+            Output::AsItGoes => print!("{text}"),
+            Output::Kept(kept) => kept.extend_from_slice(&line),
+        }
+        line.clear();
+    }
+    let status = child.wait().map_err(failed)?;
+    Ok((said, status.success()))
+}
+
+/// The counts that go into the sum: what was left out did not pass, and what ends badly has failed.
+///
+/// A runner that gives no numbers counts as one test.
+fn settle(said: &Said, succeeded: bool, left_out: u64) -> Counts {
+    let mut counts = said.counts;
+    if !succeeded && counts.failed == 0 {
+        counts.failed = 1;
+    }
+    if succeeded && !said.summed_up {
+        counts.passed = 1;
+    }
+    counts.passed = counts.passed.saturating_sub(left_out);
+    counts.skipped += left_out;
+    counts
+}
+
+/// The lines `NAME: REASON` of the file, one per name.
+fn read_not_run(file: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(": "));
+    lines.map(|(name, why)| (name.to_owned(), why.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn counts_come_from_what_a_runner_prints_and_how_it_ends() {
+        let line = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let count = |script: &str| run_and_count(shell(script), Output::AsItGoes).unwrap();
+        let (said, succeeded) = count(&format!("echo '{line}'; echo '{line}'"));
+        assert_eq!((said.counts, succeeded), (Counts { passed: 6, failed: 0, skipped: 2 }, true));
+        let (said, succeeded) = count(&format!("echo '{line}'; exit 101"));
+        assert!(!succeeded);
+        assert_eq!(settle(&said, succeeded, 0), Counts { passed: 3, failed: 1, skipped: 1 });
+    }
+
+    #[test]
+    fn a_test_that_was_left_out_has_not_passed() {
+        let said = Said { counts: Counts { passed: 5, failed: 1, skipped: 1 }, summed_up: true, ..Said::default() };
+        assert_eq!(settle(&said, false, 2), Counts { passed: 3, failed: 1, skipped: 3 });
+        assert_eq!(settle(&Said::default(), true, 0), Counts { passed: 1, failed: 0, skipped: 0 });
+        assert_eq!(settle(&Said::default(), false, 0), Counts { passed: 0, failed: 1, skipped: 0 });
+        let nothing = Said { summed_up: true, ..Said::default() };
+        assert_eq!(settle(&nothing, true, 0), Counts::default());
+    }
+
+    #[test]
+    fn what_a_runner_prints_is_kept_whole_and_in_order() {
+        let mut text = Vec::new();
+        let (_, succeeded) =
+            run_and_count(shell("echo one; echo two >&2; echo three"), Output::Kept(&mut text)).unwrap();
+        assert!(succeeded);
+        assert_eq!(String::from_utf8(text).unwrap(), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn as_many_jobs_run_at_once_as_may_and_each_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::here();
+        // Each of two waits for the other one, so neither ends if they run one after another.
+        let meets = |own: &str, other: &str| {
+            let place = folder.path().display();
+            format!(
+                "touch {place}/{own}; n=0; until [ -e {place}/{other} ]; do sleep 0.01; n=$((n + 1)); [ $n -lt 2000 ]; done"
+            )
+        };
+        let scripts = [("first", meets("a", "b")), ("second", meets("b", "a")), ("third", "exit 3".into())];
+        let jobs =
+            scripts.iter().map(|(name, script)| Job::new(&workspace, name, |_| shell(&format!("set -e; {script}"))));
+        let mut ended = Vec::new();
+        run(jobs.collect(), 2, |ran| ended.push((ran.name, ran.counts.passed, ran.counts.failed)));
+        ended.sort();
+        let expected = [("first", 1, 0), ("second", 1, 0), ("third", 0, 1)];
+        assert_eq!(ended, expected.map(|(name, passed, failed)| (name.to_owned(), passed, failed)));
+    }
+}

@@ -1,0 +1,200 @@
+//! The steps that ran, how long each took, and what passed, failed and could not run.
+
+use super::runner::{self, Job, Ran};
+use crate::counts::Counts;
+use crate::workspace::{Checked, Workspace};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// How many of the slowest parts are listed at the end.
+const SLOWEST: usize = 10;
+
+/// A check of this program's own.
+pub type Check = fn(&Workspace) -> Result<Checked, String>;
+
+/// One step that ran, for the table at the end.
+struct Step {
+    name: String,
+    took: Duration,
+    result: String,
+}
+
+/// What ran so far.
+pub struct Suite<'a> {
+    pub workspace: &'a Workspace,
+    steps: Vec<Step>,
+    /// Steps, and the test binaries of steps that run several, with their times.
+    parts: Vec<(String, Duration)>,
+    pub counts: Counts,
+    /// What could not run here, by name, and why.
+    pub left_out: BTreeMap<String, String>,
+}
+
+impl<'a> Suite<'a> {
+    pub fn new(workspace: &'a Workspace) -> Self {
+        let counts = Counts::default();
+        Suite { workspace, steps: Vec::new(), parts: Vec::new(), counts, left_out: BTreeMap::new() }
+    }
+
+    pub fn not_run(&mut self, name: &str, why: &str) {
+        println!("not run: {name}: {why}");
+        self.counts.skipped += 1;
+        self.left_out.insert(name.into(), why.into());
+    }
+
+    pub fn check(&mut self, name: &str, check: Check) {
+        let began = announce(name);
+        match check(self.workspace) {
+            Ok(Checked::Clean(summary)) => {
+                println!("{summary}");
+                self.note_one(name, began, true);
+            }
+            Ok(Checked::Faults(faults)) => {
+                faults.iter().for_each(|fault| println!("{fault}"));
+                println!("{} faults", faults.len());
+                self.note_one(name, began, false);
+            }
+            Ok(Checked::NotRun(why)) => self.not_run(name, &why),
+            Err(error) => {
+                println!("{error}");
+                self.note_one(name, began, false);
+            }
+        }
+    }
+
+    /// Runs a command that counts as one test; tells whether it succeeded.
+    pub fn command(&mut self, name: &str, command: &mut Command) -> bool {
+        let began = announce(name);
+        let status = command.stdin(Stdio::null()).status();
+        let passed = status.as_ref().is_ok_and(|status| status.success());
+        if let Err(error) = status {
+            println!("{:?} cannot be started: {error}", command.get_program());
+        }
+        self.note_one(name, began, passed);
+        passed
+    }
+
+    /// A step that gives a value, or says why it failed; it counts as one test.
+    pub fn value<T>(&mut self, name: &str, make: impl FnOnce() -> Result<T, String>) -> Option<T> {
+        let began = announce(name);
+        let made = make();
+        if let Err(why) = &made {
+            println!("{why}");
+        }
+        self.note_one(name, began, made.is_ok());
+        made.ok()
+    }
+
+    /// Runs test runners, `at_once` of them at the same time, as one step; shows what they print and takes their counts.
+    pub fn tests(&mut self, name: &str, jobs: Vec<Job>, at_once: usize) {
+        let began = announce(name);
+        let only_one = jobs.len() == 1;
+        let mut sum = Counts::default();
+        runner::run(jobs, at_once, |Ran { name, took, counts, left_out }| {
+            if !only_one {
+                println!("-- {name}: {}, {:.1} s", result_of(counts), took.as_secs_f64());
+                self.parts.push((name, took));
+            }
+            sum.add(counts);
+            self.left_out.extend(left_out);
+        });
+        self.counts.add(sum);
+        self.note(name, began, result_of(sum), only_one);
+    }
+
+    fn note_one(&mut self, name: &str, began: Instant, passed: bool) {
+        self.counts.add(Counts { passed: u64::from(passed), failed: u64::from(!passed), skipped: 0 });
+        self.note(name, began, if passed { "passed" } else { "FAILED" }.into(), true);
+    }
+
+    fn note(&mut self, name: &str, began: Instant, result: String, is_a_part: bool) {
+        let took = began.elapsed();
+        println!("-- {name}: {result}, {:.1} s", took.as_secs_f64());
+        if is_a_part {
+            self.parts.push((name.into(), took));
+        }
+        self.steps.push(Step { name: name.into(), took, result });
+    }
+
+    pub fn finish(mut self) -> ExitCode {
+        if self.steps.len() > 1 {
+            println!("\n== {} steps", self.steps.len());
+            for step in &self.steps {
+                println!("{:<26} {:>7.1} s  {}", step.name, step.took.as_secs_f64(), step.result);
+            }
+        }
+        if self.parts.len() > SLOWEST {
+            println!("\n== the {SLOWEST} slowest of {} steps and test binaries", self.parts.len());
+            self.parts.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+            for (name, took) in &self.parts[..SLOWEST] {
+                println!("{name:<26} {:>7.1} s", took.as_secs_f64());
+            }
+            println!();
+        }
+        for (name, why) in &self.left_out {
+            println!("not run: {name}: {why}");
+        }
+        println!("{}", self.counts);
+        if self.counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn result_of(counts: Counts) -> String {
+    format!("{}{counts}", if counts.failed > 0 { "FAILED: " } else { "" })
+}
+
+fn announce(name: &str) -> Instant {
+    println!("\n== {name}");
+    // What a command prints itself must come after its heading.
+    let _ = std::io::stdout().flush();
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::runner::NOT_RUN_FILE;
+
+    fn shell(name: &str, script: &str) -> Job {
+        Job::new(&Workspace::here(), name, |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        })
+    }
+
+    #[test]
+    fn a_suite_collects_what_tests_leave_out() {
+        let workspace = Workspace::here();
+        let mut suite = Suite::new(&workspace);
+        let result = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let script = format!(
+            "echo 'one: no root' >> \"${NOT_RUN_FILE}\"; echo 'one: again' >> \"${NOT_RUN_FILE}\"; echo '{result}'"
+        );
+        suite.tests("made up", vec![shell("made up", &script)], 1);
+        assert_eq!(suite.counts, Counts { passed: 2, failed: 0, skipped: 1 });
+        assert_eq!(suite.left_out.get("one").map(String::as_str), Some("again"));
+        assert!(!suite.command("fails", Command::new("sh").args(["-c", "exit 3"])));
+        suite.check("broken", |_| Ok(Checked::Faults(vec!["x".into()])));
+        assert_eq!(suite.counts.failed, 2);
+        assert_eq!(suite.finish(), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn each_binary_of_a_step_is_a_part_and_the_step_is_not_counted_again() {
+        let workspace = Workspace::here();
+        let mut suite = Suite::new(&workspace);
+        let result = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let script = format!("echo '{result}'");
+        suite.tests("tests", vec![shell("first", &script), shell("second", &script), shell("ends badly", "exit 1")], 2);
+        suite.tests("alone", vec![shell("its only binary", &script)], 1);
+        assert_eq!(suite.counts, Counts { passed: 6, failed: 1, skipped: 0 });
+        let mut names: Vec<&str> = suite.parts.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["alone", "ends badly", "first", "second"]);
+        assert_eq!(suite.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["tests", "alone"]);
+        assert_eq!(suite.steps[0].result, "FAILED: 4 passed, 1 failed, 0 skipped");
+    }
+}
