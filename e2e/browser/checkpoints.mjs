@@ -79,6 +79,12 @@ const CHECKS = {
     assert.ok(told.some((/** @type {any} */ event) => event.reasons.length > 0 && text.includes(event.reasons[0])), text);
     assert.match(text, /Into memory, 2\.00 MiB in|Into memory, 16\.0 MiB in/);
     const before = await newest(stage);
+    const line = await part("decisions").locator("li").first().elementHandle();
+    const words = await line.innerText();
+    await until(async () => (await newest(stage)) > before, "a newer decision");
+    // A line that is still shown is the same one: whoever points at it or marks its words keeps it.
+    const stays = (await part("decisions").innerText()).includes(words.split("\n").at(-1));
+    if (stays) assert.ok(await line.evaluate((/** @type {Element} */ one) => one.isConnected), "the line was made anew");
     await until(async () => (await newest(stage)) > before + 1, "newer decisions");
     await until(async () => (await part("decisions").innerText()).includes("It is durable"), "a durable copy");
     await until(async () => {
@@ -162,10 +168,14 @@ const CHECKS = {
     await page.setViewportSize({ width: 1150, height: 900 });
     await page.mouse.move(0, 0);
     await page.evaluate(() => new Promise((resolve) => (scrollTo(0, 0), requestAnimationFrame(resolve))));
-    const box = await part("job").boundingBox();
-    const end = await part("decisions").locator("li").nth(7).boundingBox();
-    assert.ok(box && end);
-    const clip = { x: box.x - 8, y: box.y - 8, width: box.width + 16, height: end.y + end.height - box.y + 8 };
+    // Both in one go: the journal grows while we look.
+    const clip = await page.evaluate(() => {
+      const job = document.querySelector("[data-testid=job]")?.getBoundingClientRect();
+      const lines = [...document.querySelectorAll("[data-testid=decisions] li")];
+      const end = lines[Math.min(7, lines.length - 1)]?.getBoundingClientRect();
+      return job && end ? { x: job.x - 8, y: job.y - 8, width: job.width + 16, height: end.bottom - job.y + 8 } : null;
+    });
+    assert.ok(clip);
     await page.screenshot({ path: join(folder, "picture.png"), fullPage: true, clip });
     await page.setViewportSize({ width: 1400, height: 1000 });
   },

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
 use surefoot_probes::layout::{CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_WORK, Turn};
-use surefoot_probes::{Error, Flavour, Options, Probes, Tracefs};
+use surefoot_probes::{Error, Flavour, Options, Probes, Snapshot, Tracefs};
 use surefoot_testkit::not_run::not_run;
+
+use super::raisers::pin;
 
 /// A detached mount, as the product's `hostfs` makes, which this crate must not use: no machine needs one that is seen.
 fn tracefs() -> std::io::Result<OwnedFd> {
@@ -55,14 +57,38 @@ fn cores(probes: &Probes) -> impl Iterator<Item = CpuId> {
     (0..probes.cpu_count() as u32).filter(move |cpu| online.contains(&format!("cpu{cpu} "))).map(CpuId)
 }
 
+/// An idle core may do without its tick for seconds, so each gets some work.
+fn spin_on_every_core(probes: &Probes, duration: Duration) {
+    std::thread::scope(|threads| {
+        for cpu in cores(probes) {
+            threads.spawn(move || {
+                pin(cpu.0);
+                spin(duration);
+            });
+        }
+    });
+}
+
+/// A hypervisor that stops the core while one of its programs writes makes the slot unreadable for as long.
+fn snapshot(probes: &Probes, cpu: CpuId) -> Snapshot {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match probes.snapshot(cpu) {
+            Some(snapshot) => return snapshot,
+            None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            None => panic!("core {cpu} cannot be read for ten seconds"),
+        }
+    }
+}
+
 fn the_ledger_adds_up(probes: &Probes) {
-    spin(Duration::from_millis(300));
+    spin_on_every_core(probes, Duration::from_millis(300));
     // Each sleep is two switches on some core; a program times one of its runs in 64.
     for _ in 0..400 {
         std::thread::sleep(Duration::from_millis(1));
     }
     for cpu in cores(probes) {
-        let snapshot = probes.snapshot(cpu).expect("a core that is not in a storm can be read");
+        let snapshot = snapshot(probes, cpu);
         let slot = &snapshot.slot;
         let total_ns: u64 = slot.causes.iter().map(|cause| cause.total_ns).sum();
         assert_eq!(total_ns, slot.last_ns - slot.start_ns + slot.deferred_ns, "core {cpu}");
@@ -73,7 +99,7 @@ fn the_ledger_adds_up(probes: &Probes) {
         let counted: u64 = probes.histogram(cpu, CAUSE_LOCAL_TIMER).iter().map(|&count| u64::from(count)).sum();
         assert!(counted >= slot.causes[CAUSE_LOCAL_TIMER].count);
     }
-    let snapshots: Vec<_> = cores(probes).filter_map(|cpu| probes.snapshot(cpu)).collect();
+    let snapshots: Vec<_> = cores(probes).map(|cpu| snapshot(probes, cpu)).collect();
     let runs = probes.runs(snapshots.iter().map(|snapshot| &*snapshot.slot));
     let switches = runs.iter().find(|run| run.program.name == "sched_switch").expect("sched_switch is always there");
     assert!(switches.count > 0 && switches.total_ns > 0);

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Both tests use the same two cores.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn pin(cpu: u32) {
+pub(super) fn pin(cpu: u32) {
     // SAFETY: cpu_set_t is made of integers, for which zero is a value; the pointers are to a local.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -10,20 +10,30 @@ import { eventWords, generationOf, isFailure } from "../journal.ts";
 const ROOM = 12;
 const MOST = 400;
 
+/** A name for each line that stays its own while newer lines come: its time, and which one of that time it is. */
+function named(entries: readonly JournalEntry[]) {
+  const seen = new Map<number, number>();
+  return entries.map((event) => {
+    const nth = seen.get(event.realtime_ns) ?? 0;
+    seen.set(event.realtime_ns, nth + 1);
+    return { event, name: `${event.realtime_ns}/${nth}` };
+  });
+}
+
 /** The newest first; what a rotated journal repeats is left out. */
 export function Decisions({ entries, nowNs, none }: { entries: readonly JournalEntry[]; nowNs: number; none: string }) {
   const all = useSignal(false);
   const told = entries.filter((event) => event.event !== "opened" || event.is_repeated !== true);
-  const newest = told.slice(all.value ? -MOST : -ROOM).reverse();
+  const newest = named(told).slice(all.value ? -MOST : -ROOM).reverse();
   return (
     <>
       {newest.length > 0 ? (
         <ol class="decisions">
-          {newest.map((event, at) => {
+          {newest.map(({ event, name }) => {
             const { what, why } = eventWords(event);
             const number = generationOf(event);
             return (
-              <li key={`${event.realtime_ns}/${at}`} data-event={event.event} data-failed={isFailure(event)}>
+              <li key={name} data-event={event.event} data-failed={isFailure(event)}>
                 <time class="figures muted">{moment(event.realtime_ns, nowNs)}</time>
                 <span class="figures decision-number">{number === null ? "" : `#${number}`}</span>
                 <span>
