@@ -7,10 +7,17 @@ use crate::units::{parse_duration, parse_ns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use surefoot_hostfs::cpus;
+use surefoot_hostfs::privilege::Privilege;
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CauseKind, CpuId};
 use surefoot_probes::{Flavour, Workload};
-use surefoot_stall::{SentinelConfig, SourceChoice};
+use surefoot_stall::{Question, SentinelConfig, SourceChoice, forewarning};
+
+/// What help says of what a command sends to the cores, from the figures that the output has, too.
+fn cost_of(questions: &[(&str, Question)]) -> String {
+    let each = questions.iter().map(|(when, question)| format!("{when}{}", forewarning(*question)));
+    format!("What it sends to the cores: {}. In between nothing is sent.", each.collect::<Vec<_>>().join("; "))
+}
 
 /// The port of the page unless another is named.
 pub const PORT_DEFAULT: u16 = 7077;
@@ -29,8 +36,8 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show live what is happening on this host, here and as a web page on 127.0.0.1. Attaching, and
-    /// detaching, sends some 250 interrupts each to every busy core once; with --who some 450.
+    /// Show live what is happening on this host, here and as a web page on 127.0.0.1.
+    #[command(after_help = cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
     Watch(WatchOptions),
     /// Lost time: probe cores, name who interrupts them, audit their isolation, report, record and replay.
     Stall {
@@ -55,15 +62,16 @@ pub enum Command {
 pub enum StallCommand {
     /// Spin on cores and explain every gap. Uses the cores completely while it runs.
     Probe(ProbeOptions),
-    /// Name what interrupts a core, who raised it, and what to change. Attaching, and detaching, sends some 450 interrupts
-    /// each to every busy core once.
+    /// Name what interrupts a core, who raised it, and what to change.
+    #[command(after_help = cost_of(&[("", Question::RaisersAlone)]))]
     Who(WhoOptions),
     /// Check whether cores are really isolated. Each check: actual, expected, fix, evidence.
     Audit(AuditOptions),
-    /// Watch for a while, then print the ledger of each core. Attaching, and detaching, sends some 250 interrupts each to
-    /// every busy core once.
+    /// Watch for a while, then print the ledger of each core.
+    #[command(after_help = cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
     Report(ReportOptions),
     /// Watch for a while and write every event into a file.
+    #[command(after_help = cost_of(&[("", Question::Ledger), ("with --who, ", Question::Raisers)]))]
     Record(RecordOptions),
     /// Print the report of a recording; on any machine, without privilege.
     Replay(ReplayOptions),
@@ -160,6 +168,14 @@ pub struct What {
 }
 
 impl What {
+    /// Says on standard error what attaching is about to send to the cores, where eBPF is used.
+    pub fn forewarn(&self, root: &Root) {
+        let question = if self.who.is_some() { Question::Raisers } else { Question::Ledger };
+        if self.source != Source::Counters && Privilege::read(root).is_root() {
+            eprintln!("{}", forewarning(question));
+        }
+    }
+
     /// The workload that preemption is counted against.
     pub fn workload(&self) -> Workload {
         match (self.pid, &self.comm, &self.cpu) {

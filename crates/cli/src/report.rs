@@ -68,6 +68,7 @@ pub fn collect(
     mut each: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let sources = rooms::sources(root, what, window)?;
+    what.forewarn(root);
     let statistics = sources.statistics();
     let running = rooms::start(sources, &statistics, Some(duration))?;
     let start = Instant::now();

@@ -227,7 +227,10 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
         cost.self_interrupts,
     );
     if let Some(count) = cost.attach_interrupts {
-        text += &format!("Attaching sent up to {count} interrupts to the watched cores, once\n");
+        text += &format!(
+            "Attaching, and detaching where that is over, sent up to {count} interrupts to the watched cores; their time is \
+             not measured, because nothing watches yet, or any more\n"
+        );
     }
     if runs == 0 {
         return text;

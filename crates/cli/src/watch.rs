@@ -49,6 +49,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;
+    options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
     let mut screen = Screen::new(options, &server);
     if options.json {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Root, signals};
 use surefoot_model::{Event, Interrupt, Raiser, Timeline, WhoReport};
 use surefoot_probes::Workload;
-use surefoot_stall::Config;
+use surefoot_stall::{Config, Question, forewarning};
 use surefoot_stall::who::{self, WhoConfig};
 use surefoot_store::recording::{Existing, Writer};
 
@@ -56,6 +56,7 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         stacks_per_s: options.stacks_per_s,
         timeline: options.trace.is_some() || options.record.is_some(),
     };
+    eprintln!("{}", forewarning(Question::RaisersAlone));
     let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
     let found = who::run(&root, &config, options.duration, stop, || {
         eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
@@ -67,7 +68,7 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     printed
 }
 
-/// The host and its capabilities. Found out before watching begins, because it attaches programs for a moment.
+/// The host and its capabilities.
 fn opening(root: &Root, config: &WhoConfig) -> anyhow::Result<Vec<Event>> {
     let workload = config.pid.map_or(Workload::None, |pid| Workload::Processes(vec![pid]));
     Ok(surefoot_stall::opening_of(root, Config { cpus: config.cpus.clone(), workload, ..Config::default() })?)

@@ -22,19 +22,30 @@ static __always_inline u32 bucket_of(u64 duration_ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static __always_inline void count_one(struct slot *slot, u32 cause, u64 own_ns)
+/* Has the line of a word in the cache before it is needed: reading the clock waits for it. */
+static __always_inline void fetch(const u64 *word)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	struct histogram *histogram;
+	u64 value = *(const volatile u64 *)word;
 
+	asm volatile("" : : "r"(value));
+}
+
+static __always_inline void count_in(struct histogram *histogram, struct slot *slot, u32 cause, u64 own_ns)
+{
 	if (cause >= CAUSES)
 		return;
 	slot->causes[cause].count++;
 	if (own_ns > slot->causes[cause].max_ns)
 		slot->causes[cause].max_ns = own_ns;
-	histogram = bpf_map_lookup_elem(&histograms, &cpu);
 	if (histogram)
 		histogram->buckets[cause][bucket_of(own_ns) & (BUCKETS - 1)]++;
+}
+
+static __always_inline void count_one(struct slot *slot, u32 cause, u64 own_ns)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	count_in(bpf_map_lookup_elem(&histograms, &cpu), slot, cause, own_ns);
 }
 
 #define KEY(kind, value) (((u64)(kind) << KEY_SHIFT) | ((u64)(value) & ((1ULL << KEY_SHIFT) - 1)))

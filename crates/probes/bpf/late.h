@@ -4,6 +4,8 @@
 #define SUREFOOT_LATE_H
 
 #include "ledger.h"
+#include "programs.h"
+#include <bpf/bpf_core_read.h>
 
 static __always_inline void copy_tape(struct slot *slot, struct late *late)
 {
@@ -41,6 +43,43 @@ static __always_inline void record_late(struct slot *slot, s64 late_ns)
 	copy_tape(slot, late);
 	barrier();
 	slot->late_records++;
+}
+
+/* Of a timer that the kernel's own types describe, which needs no helper to be read. */
+static __always_inline s64 expiry_of(struct hrtimer *timer)
+{
+	struct hrtimer___linked *linked = (void *)timer;
+
+	if (bpf_core_field_exists(timer->node.expires))
+		return timer->node.expires;
+	if (bpf_core_field_exists(linked->node.expires))
+		return linked->node.expires;
+	return 0;
+}
+
+static __always_inline void note_late(struct hrtimer *timer, s64 *fired)
+{
+	s64 due, late_ns, now_ns = 0;
+	struct slot *slot;
+	u64 now;
+
+	if (!config.late_threshold_ns || timer->is_soft)
+		return;
+	slot = this_slot();
+	due = expiry_of(timer);
+	if (!slot || !due)
+		return;
+	bpf_probe_read_kernel(&now_ns, sizeof(now_ns), fired);
+	late_ns = now_ns - due;
+	if (late_ns < (s64)config.late_threshold_ns || busy(slot))
+		return;
+	/* Only inside the timer interrupt is the moment of firing known. */
+	if (slot->frames[slot->depth & (FRAMES - 1)].cause != CAUSE_LOCAL_TIMER)
+		return;
+	now = bpf_ktime_get_ns();
+	begin(slot);
+	record_late(slot, late_ns);
+	end(slot, P_HRTIMER_EXPIRE_ENTRY, now);
 }
 
 #endif

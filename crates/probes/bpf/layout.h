@@ -90,30 +90,41 @@ struct program {
 	u64 sampled_ns; /* of one run in SAMPLE_EVERY */
 };
 
+/*
+ * What a core keeps. Its first three cache lines are what every event reads and writes, the innermost contexts in the
+ * second; they lie with the counters and the fixed causes in one page, so that an event after a long pause, such as
+ * the tick, finds few lines cold.
+ */
 struct slot {
 	u64 seq; /* odd while an update is under way */
-	u64 start_ns;
 	u64 last_ns;
 	u64 deferred_ns;
+	u64 tape_turns; /* turns ever written */
 	u32 depth;
 	u32 base_pid;
-	u32 owner_pid; /* with WORKLOAD_CORES: whose core this is */
 	u32 shadow_depth;
-	u64 shadow_start_ns;
 	u32 shadow_cause;
-	u32 reserved;
 	u64 timer_entry_ns;
-	u64 tape_turns; /* turns ever written */
+	u32 owner_pid; /* with WORKLOAD_CORES: whose core this is */
+	u32 reserved;
+	struct frame frames[FRAMES];
+	u64 start_ns;
+	u64 shadow_start_ns;
 	u64 late_records;
 	u64 heals;     /* contexts closed because their end was not reported */
 	u64 owner_seen_ns;
 	u64 shadowed;  /* interrupts that landed inside an update */
 	u64 self_interrupts; /* that this process raised on this core */
 	u32 waiting[WAITERS]; /* the workload's threads that were preempted here */
-	struct frame frames[FRAMES];
+	u64 padding[7];
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];
-};
+} __attribute__((aligned(4096)));
+
+_Static_assert(__builtin_offsetof(struct slot, frames) == 64 && __builtin_offsetof(struct slot, causes) % 64 == 0,
+	       "whole cache lines");
+_Static_assert(__builtin_offsetof(struct slot, causes) + CAUSE_FIRST_DYNAMIC * sizeof(struct cause) <= 4096,
+	       "what every event uses lies in one page");
 
 /* One change of context. The context lasts until the next turn. */
 struct turn {
@@ -148,7 +159,7 @@ enum workload_by {
 
 /* Set by the loader before loading; the verifier then drops what is switched off. */
 struct config {
-	u64 late_threshold_ns;
+	u64 late_threshold_ns; /* 0: late timers are not recorded */
 	u64 workload_comm[2];
 	u32 workload_by;
 	u32 self_tgid;

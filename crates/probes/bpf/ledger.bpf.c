@@ -41,7 +41,8 @@ int softirq_exit(u64 *ctx)
 SEC("tp_btf/irq_handler_entry")
 int irq_handler_entry(u64 *ctx)
 {
-	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, KEY(KEY_DEVICE, ctx[0] & 0xFFFFFFFF), CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
+	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, bpf_ktime_get_ns(), KEY(KEY_DEVICE, ctx[0] & 0xFFFFFFFF),
+			      CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
 }
 
 SEC("tp_btf/irq_handler_exit")
@@ -59,7 +60,8 @@ int csd_function_entry(u64 *ctx)
 {
 	if (!ctx[1])
 		return 0;
-	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, ctx[0]), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
+	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, bpf_ktime_get_ns(), KEY(KEY_FUNCTION, ctx[0]), CAUSE_OTHER_FUNCTION,
+			      LEVEL_FUNCTION);
 }
 
 SEC("raw_tp/csd_function_exit")
@@ -118,37 +120,10 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task)
 	return 0;
 }
 
-static __always_inline s64 expiry_of(struct hrtimer *timer)
-{
-	struct hrtimer___linked *linked = (void *)timer;
-
-	if (bpf_core_field_exists(timer->node.expires))
-		return BPF_CORE_READ(timer, node.expires);
-	if (bpf_core_field_exists(linked->node.expires))
-		return BPF_CORE_READ(linked, node.expires);
-	return 0;
-}
-
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer, s64 *fired)
 {
-	struct slot *slot = this_slot();
-	s64 due = expiry_of(timer), late_ns, now_ns = 0;
-	u64 now;
-
-	if (!slot || !due || BPF_CORE_READ(timer, is_soft))
-		return 0;
-	bpf_probe_read_kernel(&now_ns, sizeof(now_ns), fired);
-	late_ns = now_ns - due;
-	if (late_ns < (s64)config.late_threshold_ns || busy(slot))
-		return 0;
-	/* Only inside the timer interrupt is the moment of firing known. */
-	if (slot->frames[slot->depth & (FRAMES - 1)].cause != CAUSE_LOCAL_TIMER)
-		return 0;
-	now = bpf_ktime_get_ns();
-	begin(slot);
-	record_late(slot, late_ns);
-	end(slot, P_HRTIMER_EXPIRE_ENTRY, now);
+	note_late(timer, fired);
 	return 0;
 }
 

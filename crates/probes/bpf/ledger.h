@@ -34,7 +34,13 @@ static __always_inline void begin(struct slot *slot)
 	barrier();
 }
 
-/* Ends an update; one run in SAMPLE_EVERY measures itself. */
+/* Whether this run of a program is the one in SAMPLE_EVERY that measures itself. */
+static __always_inline bool is_sampled(const struct slot *slot, u32 program)
+{
+	return !((slot->programs[program % PROGRAMS].count + 1) & (SAMPLE_EVERY - 1));
+}
+
+/* Ends an update. A run that is sampled began at `now`. */
 static __always_inline void end(struct slot *slot, u32 program, u64 now)
 {
 	struct program *own = &slot->programs[program % PROGRAMS];
@@ -70,12 +76,17 @@ static __always_inline void charge(struct slot *slot, u64 now)
 		slot->causes[cause].idle_ns += elapsed;
 }
 
-static __always_inline void write_turn(struct slot *slot, u64 now, u32 cause)
+/* The place of the next turn on the tape. */
+static __always_inline struct turn *next_turn(const struct slot *slot)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	u32 index = cpu * TAPE_TURNS + (slot->tape_turns & WINDOW_MASK);
-	struct turn *turn = bpf_map_lookup_elem(&tape, &index);
 
+	return bpf_map_lookup_elem(&tape, &index);
+}
+
+static __always_inline void fill_turn(struct turn *turn, struct slot *slot, u64 now, u32 cause)
+{
 	if (turn) {
 		turn->at_ns = now;
 		turn->cause = cause;
@@ -84,6 +95,11 @@ static __always_inline void write_turn(struct slot *slot, u64 now, u32 cause)
 	}
 	barrier();
 	slot->tape_turns++;
+}
+
+static __always_inline void write_turn(struct slot *slot, u64 now, u32 cause)
+{
+	fill_turn(next_turn(slot), slot, now, cause);
 }
 
 /* The first event of a core tells what it has been doing since the start. */
@@ -152,10 +168,23 @@ static __always_inline void push(struct slot *slot, u64 now, u32 cause, u32 leve
 	write_turn(slot, now, cause);
 }
 
-static __always_inline void pop(struct slot *slot, u64 now, u32 level)
+/*
+ * Closes the innermost context at the latest moment that its exit allows: the clock is read when all that is needed has
+ * been found and fetched, because the time of this program belongs to the interrupt. What comes after the clock, and
+ * the way out of the kernel, are what an interrupt is still too short by.
+ */
+static __always_inline void pop(struct slot *slot, u32 level)
 {
-	u32 depth;
+	u32 cpu = bpf_get_smp_processor_id(), top = slot->depth & (FRAMES - 1), depth;
+	struct histogram *histogram = bpf_map_lookup_elem(&histograms, &cpu);
+	struct turn *turn = next_turn(slot);
+	u64 now;
 
+	if (turn)
+		fetch(&turn->at_ns);
+	if (slot->frames[top].cause < CAUSES)
+		fetch(&slot->causes[slot->frames[top].cause].total_ns);
+	now = bpf_ktime_get_ns();
 	charge(slot, now);
 	heal(slot, level + 1);
 	depth = slot->depth & (FRAMES - 1);
@@ -163,9 +192,9 @@ static __always_inline void pop(struct slot *slot, u64 now, u32 level)
 		slot->heals++;
 		return;
 	}
-	count_one(slot, slot->frames[depth].cause, slot->frames[depth].own_ns);
+	count_in(histogram, slot, slot->frames[depth].cause, slot->frames[depth].own_ns);
 	slot->depth = depth - 1;
-	write_turn(slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause);
+	fill_turn(turn, slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause);
 }
 
 /* The side road of an interrupt that landed inside an update. */
@@ -197,6 +226,7 @@ static __always_inline void shadow_exit(struct slot *slot, u64 now)
 		shadow_book(slot, slot->shadow_cause, now - slot->shadow_start_ns);
 }
 
+/* The clock is the first that an entry reads: what it does itself belongs to the interrupt. */
 static __always_inline int on_entry(u32 program, u32 cause, u32 level)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -220,24 +250,25 @@ static __always_inline int on_entry(u32 program, u32 cause, u32 level)
 
 static __always_inline int on_exit(u32 program, u32 level)
 {
-	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = this_slot();
+	u64 began = 0;
 
 	if (!slot)
 		return 0;
 	if (busy(slot)) {
-		shadow_exit(slot, now);
+		shadow_exit(slot, bpf_ktime_get_ns());
 		return 0;
 	}
 	begin(slot);
-	pop(slot, now, level);
-	end(slot, program, now);
+	if (is_sampled(slot, program))
+		began = bpf_ktime_get_ns();
+	pop(slot, level);
+	end(slot, program, began);
 	return 0;
 }
 
-static __always_inline int on_keyed_entry(u32 program, u64 key, u32 other, u32 level)
+static __always_inline int on_keyed_entry(u32 program, u64 now, u64 key, u32 other, u32 level)
 {
-	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = this_slot();
 
 	if (!slot)

@@ -40,7 +40,8 @@ int softirq_exit(struct softirq_record *record)
 SEC("tp/irq/irq_handler_entry")
 int irq_handler_entry(struct irq_record *record)
 {
-	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, KEY(KEY_DEVICE, (u32)record->irq), CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
+	return on_keyed_entry(P_IRQ_HANDLER_ENTRY, bpf_ktime_get_ns(), KEY(KEY_DEVICE, (u32)record->irq),
+			      CAUSE_OTHER_DEVICE, LEVEL_INTERRUPT);
 }
 
 SEC("tp/irq/irq_handler_exit")
@@ -55,7 +56,8 @@ int csd_function_entry(struct csd_record *record)
 	/* Without call-single data the function runs where it was asked for, as a part of the work that asked. */
 	if (!record->csd)
 		return 0;
-	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, KEY(KEY_FUNCTION, record->func), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
+	return on_keyed_entry(P_CSD_FUNCTION_ENTRY, bpf_ktime_get_ns(), KEY(KEY_FUNCTION, record->func),
+			      CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
 }
 
 SEC("tp/csd/csd_function_exit")

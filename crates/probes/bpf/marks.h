@@ -5,7 +5,7 @@
 
 #include "watched.h"
 
-static __always_inline void mark(u32 kind, u64 key, u64 value)
+static __always_inline void mark(u64 now, u32 kind, u64 key, u64 value)
 {
 	u32 cpu = bpf_get_smp_processor_id(), index;
 	struct sender *own = this_sender();
@@ -22,7 +22,7 @@ static __always_inline void mark(u32 kind, u64 key, u64 value)
 		return;
 	mark->kind = 0;
 	asm volatile("" ::: "memory");
-	mark->at_ns = bpf_ktime_get_ns();
+	mark->at_ns = now;
 	mark->key = key;
 	mark->value = value;
 	asm volatile("" ::: "memory");

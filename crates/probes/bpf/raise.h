@@ -120,7 +120,7 @@ static __always_inline void raise_bare(struct sender *sender, u64 now, u32 kind,
 	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, BARE_RAISED, 0);
 
 	if (!raised) {
-		count_one(&sender->dropped);
+		count_up(&sender->dropped);
 		return;
 	}
 	fill(raised, sender, now, kind, cpu, key, function);
@@ -135,7 +135,7 @@ static __always_inline bool raise_recalled(void *ctx, struct sender *sender, u64
 	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, RECALLED_RAISED, 0);
 
 	if (!raised) {
-		count_one(&sender->dropped);
+		count_up(&sender->dropped);
 		sender->request.pid = 0;
 		return false;
 	}
@@ -155,7 +155,7 @@ static __always_inline bool raise_laid(void *ctx, struct sender *sender, u64 now
 	void *words = bpf_map_lookup_elem(&laid_words, &zero);
 
 	if (!laid) {
-		count_one(&sender->dropped);
+		count_up(&sender->dropped);
 		sender->request.pid = 0;
 		return false;
 	}
@@ -175,7 +175,7 @@ static __always_inline bool raise_whole(void *ctx, struct sender *sender, u64 no
 	struct raised *raised = bpf_ringbuf_reserve(&raised_ring, sizeof(*raised), 0);
 
 	if (!raised) {
-		count_one(&sender->dropped);
+		count_up(&sender->dropped);
 		sender->request.pid = 0;
 		return false;
 	}
@@ -229,7 +229,7 @@ static __always_inline bool raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 fun
 
 	if (!sender)
 		return false;
-	count_one(&sender->records);
+	count_up(&sender->records);
 	if (!wants_stacks() || is_own_upkeep(kind, cpu)) {
 		raise_bare(sender, now, kind, cpu, key, function, false);
 		return false;
@@ -240,7 +240,7 @@ static __always_inline bool raise(void *ctx, u32 kind, u32 cpu, u64 key, u64 fun
 	}
 	if (may_take_stack(sender, now))
 		return raise_with_stacks(ctx, sender, now, kind, cpu, key, function, site);
-	count_one(&sender->without_stack);
+	count_up(&sender->without_stack);
 	sender->request.pid = 0;
 	raise_bare(sender, now, kind, cpu, key, function, false);
 	return false;

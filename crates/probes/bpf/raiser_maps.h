@@ -4,15 +4,8 @@
 #define SUREFOOT_RAISER_MAPS_H
 
 #include "raisers.h"
-#include <bpf/bpf_helpers.h>
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the ledger's own, shared by the loader */
-	__type(key, u32);
-	__type(value, struct slot);
-} slots SEC(".maps");
+/* The ledger's own, shared by the loader. */
+#include "maps.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -52,6 +45,6 @@ struct {
 	__uint(max_entries, 4 << 20); /* the loader may set another */
 } raised_ring SEC(".maps");
 
-const volatile struct raiser_config raiser_config SEC(".rodata.config") = {};
+const volatile struct raiser_config raiser_config SEC(".rodata.raisers") = {};
 
 #endif

@@ -7,9 +7,14 @@
  * array of its own; user space joins the two. Records go through a ring buffer that wakes nobody, because waking would
  * send one of the interrupts that are being looked for.
  *
+ * Three of these tracepoints are the ledger's as well. Where the ledger leaves them to these programs, one program on each
+ * does both parts: what runs once costs less, and attaching it patches the kernel once.
+ *
  * A record taken in interrupt context says so: the current task is then a bystander and its stack is not taken.
  */
+#include "late.h"
 #include "marks.h"
+#include "own_interrupts.h"
 #include "raise.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -27,8 +32,12 @@ int raise_function(u64 *ctx)
 SEC("raw_tp/csd_function_entry")
 int mark_function(u64 *ctx)
 {
+	u64 now = bpf_ktime_get_ns();
+
+	if (raiser_config.with_ledger && ctx[1])
+		on_keyed_entry(P_CSD_FUNCTION_ENTRY, now, KEY(KEY_FUNCTION, ctx[0]), CAUSE_OTHER_FUNCTION, LEVEL_FUNCTION);
 	if (is_watched(bpf_get_smp_processor_id()))
-		mark(MARK_FUNCTION, ctx[1], ctx[0]);
+		mark(now, MARK_FUNCTION, ctx[1], ctx[0]);
 	return 0;
 }
 
@@ -66,6 +75,8 @@ int raise_sent(u64 *ctx)
 	u64 callback = ctx[2];
 	struct sender *sender;
 
+	if (raiser_config.with_ledger && sent_by_self())
+		count_self_interrupt(cpu);
 	if (callback && raiser_config.calls != CALLS_SENT)
 		return 0;
 	if (!is_watched(cpu))
@@ -98,7 +109,7 @@ __noinline int raise_again(u64 now, u32 cpu, u64 key, u64 callback, u64 as_befor
 	struct sender *sender = this_sender();
 
 	if (sender) {
-		count_one(&sender->records);
+		count_up(&sender->records);
 		raise_bare(sender, now, RAISED_CALL, cpu, key, callback, as_before);
 	}
 	return 0;
@@ -181,7 +192,7 @@ int note_flush(u64 *ctx)
 
 	if (reason == TLB_REMOTE_SHOOTDOWN) {
 		if (is_watched(bpf_get_smp_processor_id()))
-			mark(MARK_FLUSH, ctx[1], bpf_get_current_pid_tgid() >> 32);
+			mark(bpf_ktime_get_ns(), MARK_FLUSH, ctx[1], bpf_get_current_pid_tgid() >> 32);
 		return 0;
 	}
 	if (reason != TLB_REMOTE_SEND_IPI)
@@ -201,7 +212,7 @@ SEC("tp_btf/hrtimer_start")
 int BPF_PROG(raise_timer, struct hrtimer *timer)
 {
 	struct hrtimer___armed *armed = (void *)timer;
-	u32 cpu = BPF_CORE_READ(armed, base, cpu_base, cpu);
+	u32 cpu = armed->base->cpu_base->cpu;
 
 	if (is_watched(cpu))
 		raise(ctx, RAISED_TIMER, cpu, (u64)timer, (u64)BPF_CORE_READ(armed, function), 0);
@@ -209,19 +220,21 @@ int BPF_PROG(raise_timer, struct hrtimer *timer)
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(mark_timer, struct hrtimer *timer)
+int BPF_PROG(mark_timer, struct hrtimer *timer, s64 *fired)
 {
 	struct hrtimer___armed *armed = (void *)timer;
 
 	if (is_watched(bpf_get_smp_processor_id()))
-		mark(MARK_TIMER, (u64)timer, (u64)BPF_CORE_READ(armed, function));
+		mark(bpf_ktime_get_ns(), MARK_TIMER, (u64)timer, (u64)BPF_CORE_READ(armed, function));
+	if (raiser_config.with_ledger)
+		note_late(timer, fired);
 	return 0;
 }
 
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(raise_work, int wanted, struct pool_workqueue *queue, struct work_struct *work)
 {
-	s32 cpu = BPF_CORE_READ(queue, pool, cpu);
+	s32 cpu = queue->pool->cpu;
 
 	if (cpu >= 0 && is_watched(cpu))
 		raise(ctx, RAISED_WORK, cpu, (u64)work, (u64)BPF_CORE_READ(work, func), 0);
@@ -238,7 +251,7 @@ int BPF_PROG(mark_softirq, u32 vector)
 		return 0;
 	slot = bpf_map_lookup_elem(&slots, &cpu);
 	if (slot)
-		mark(MARK_SOFTIRQ, vector,
+		mark(bpf_ktime_get_ns(), MARK_SOFTIRQ, vector,
 		     slot->frames[slot->depth & (FRAMES - 1)].cause | (u64)(u32)bpf_get_current_pid_tgid() << 32);
 	return 0;
 }
@@ -247,6 +260,6 @@ SEC("tp_btf/tick_stop")
 int BPF_PROG(mark_tick, int success, int dependency)
 {
 	if (is_watched(bpf_get_smp_processor_id()))
-		mark(MARK_TICK, success, (u32)dependency);
+		mark(bpf_ktime_get_ns(), MARK_TICK, success, (u32)dependency);
 	return 0;
 }

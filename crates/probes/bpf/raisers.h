@@ -71,6 +71,8 @@ struct raiser_config {
 	u32 kernel_stacks;
 	u32 user_stacks;
 	u32 calls;
+	u32 with_ledger; /* the programs on tracepoints that the ledger has as well do its part, too */
+	u32 reserved;
 	u32 check_every; /* of remembered kernel stacks one in so many is walked all the same; 0: none is remembered */
 };
 

@@ -21,7 +21,7 @@ static __noinline int copy_user_stack(u64 now)
 		return 0;
 	copied = bpf_ringbuf_reserve(&raised_ring, sizeof(*copied), 0);
 	if (!copied) {
-		count_one(&sender->copies_dropped);
+		count_up(&sender->copies_dropped);
 		return 0;
 	}
 	copied->at_ns = now;

@@ -37,7 +37,7 @@ static __always_inline bool in_interrupt(void)
 }
 
 /* An interrupt may count between reading and writing, so it is one step. */
-static __always_inline void count_one(u64 *counter)
+static __always_inline void count_up(u64 *counter)
 {
 	__sync_fetch_and_add(counter, 1);
 }

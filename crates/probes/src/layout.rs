@@ -165,30 +165,32 @@ pub struct ProgramRuns {
 }
 
 /// All that the kernel side keeps for one core.
-#[repr(C)]
+#[repr(C, align(4096))]
 #[derive(Debug, Clone, Copy)]
 pub struct Slot {
     /// Odd while an update is under way.
     pub seq: u64,
-    /// When the ledger began, `CLOCK_MONOTONIC` nanoseconds.
-    pub start_ns: u64,
     /// Up to when all time has been charged.
     pub last_ns: u64,
     /// Time already booked elsewhere that the next charge leaves out.
     pub deferred_ns: u64,
+    /// Turns ever written to the tape.
+    pub tape_turns: u64,
     /// Open contexts above the base.
     pub depth: u32,
     /// Thread number of the base task.
     pub base_pid: u32,
+    pub(crate) shadow_depth: u32,
+    pub(crate) shadow_cause: u32,
+    pub(crate) timer_entry_ns: u64,
     /// Thread whose core this is, when preemption is counted on cores.
     pub owner_pid: u32,
-    pub(crate) shadow_depth: u32,
-    pub(crate) shadow_start_ns: u64,
-    pub(crate) shadow_cause: u32,
     pub(crate) reserved: u32,
-    pub(crate) timer_entry_ns: u64,
-    /// Turns ever written to the tape.
-    pub tape_turns: u64,
+    /// Open contexts, base first.
+    pub frames: [Frame; FRAMES],
+    /// When the ledger began, `CLOCK_MONOTONIC` nanoseconds.
+    pub start_ns: u64,
+    pub(crate) shadow_start_ns: u64,
     /// Late timers ever recorded.
     pub late_records: u64,
     /// Contexts closed because the kernel did not report their end: an exit, or a switch away.
@@ -200,8 +202,7 @@ pub struct Slot {
     pub self_interrupts: u64,
     /// Threads of the workload that were preempted here and wait; 0 for a free place.
     pub waiting: [u32; WAITERS],
-    /// Open contexts, base first.
-    pub frames: [Frame; FRAMES],
+    pub(crate) padding: [u64; 7],
     /// Cost of each program.
     pub programs: [ProgramRuns; PROGRAMS],
     /// The causes.
@@ -281,9 +282,9 @@ same_layout!(Frame, frame: cause, level, own_ns);
 same_layout!(ProgramRuns, program: count, sampled_ns);
 same_layout!(
     Slot,
-    slot: seq, start_ns, last_ns, deferred_ns, depth, base_pid, owner_pid, shadow_depth, shadow_start_ns, shadow_cause,
-    reserved, timer_entry_ns, tape_turns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting, frames,
-    programs, causes
+    slot: seq, last_ns, deferred_ns, tape_turns, depth, base_pid, shadow_depth, shadow_cause, timer_entry_ns, owner_pid,
+    reserved, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
+    padding, programs, causes
 );
 same_layout!(Turn, turn: at_ns, cause, depth, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);

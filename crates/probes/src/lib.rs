@@ -20,6 +20,7 @@
 //! # Ok::<(), surefoot_probes::Error>(())
 //! ```
 
+pub mod disturbance;
 mod error;
 pub mod layout;
 mod load;
@@ -37,7 +38,7 @@ pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK
 pub use raisers::{CallEvidence, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
 pub use tracepoints::Tracefs;
 
-use layout::{CAUSES, LATE_RECORDS, Late, Slot, TAPE_TURNS, Turn};
+use layout::{CAUSES, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};
 use load::Maps;
 use programs::Program;
@@ -75,7 +76,7 @@ pub enum Workload {
 /// What the programs are told when they are loaded.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Timers that fire later than this are recorded, nanoseconds.
+    /// Timers that fire later than this are recorded, nanoseconds; 0 records none and attaches to no timer.
     pub late_threshold_ns: u64,
     /// The work that preemption is counted against.
     pub workload: Workload,
@@ -83,11 +84,23 @@ pub struct Options {
     pub flavour: Option<Flavour>,
     /// Where plain tracepoints are looked up; not needed for BTF-typed ones.
     pub tracefs: Tracefs,
+    /// Rows of /proc/interrupts, by label, in which nothing has come yet: nothing is attached for them until
+    /// [`Probes::attach_rows`].
+    pub silent_rows: Vec<String>,
+    /// Whether [`Raisers::attach`] follows: what both would attach to is left to its programs, which do both parts.
+    pub raisers_follow: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { late_threshold_ns: 100_000, workload: Workload::None, flavour: None, tracefs: Tracefs::default() }
+        Options {
+            late_threshold_ns: 100_000,
+            workload: Workload::None,
+            flavour: None,
+            tracefs: Tracefs::default(),
+            silent_rows: Vec::new(),
+            raisers_follow: false,
+        }
     }
 }
 
@@ -150,11 +163,16 @@ pub struct Reads {
 /// The attached programs. Dropping it detaches them.
 pub struct Probes {
     // Fields drop in this order: detach first, then unmap, then unload.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     maps: Maps,
     object: Object,
     flavour: Flavour,
+    tracefs: Tracefs,
     missing: Vec<Missing>,
+    told: ProgramConfig,
+    left_to_raisers: Vec<&'static str>,
+    /// Rows whose programs are loaded and not attached.
+    silent_rows: Vec<String>,
     cpu_count: usize,
     start_ns: u64,
     slots_read: AtomicU64,
@@ -164,14 +182,14 @@ pub struct Probes {
 impl Probes {
     /// Loads and attaches the programs.
     ///
-    /// Attaching patches the kernel's text, which interrupts every core a few times; after that nothing does.
+    /// Attaching patches the kernel's text, which interrupts every core ([`disturbance`]); after that nothing does.
     ///
     /// # Errors
     /// [`Error::Unsupported`] when this kernel or this privilege does not allow it, with what helps;
     /// [`Error::Refused`] when the kernel refused the programs for another reason.
     pub fn attach(options: &Options) -> Result<Self, Error> {
         let flavour = load::choose(options.flavour)?;
-        let (mut object, missing) = load::load(flavour, options)?;
+        let (object, missing) = load::load(flavour, options)?;
         let maps = load::map_all(&object)?;
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
         if let Workload::Processes(ids) = &options.workload {
@@ -179,19 +197,70 @@ impl Probes {
         }
         let start_ns = monotonic_ns();
         load::start_slots(&maps, cpu_count, start_ns);
-        let tracefs = (flavour == Flavour::Plain).then_some(&options.tracefs);
-        let links = load::attach_all(&mut object, tracefs)?;
-        Ok(Probes {
-            _links: links,
+        let is_left = options.raisers_follow && flavour == Flavour::Btf;
+        let left_to_raisers = if is_left { load::left_to_raisers()? } else { Vec::new() };
+        let mut probes = Probes {
+            links: Vec::new(),
             maps,
             object,
             flavour,
+            tracefs: options.tracefs.clone(),
             missing,
+            told: load::told(options)?,
+            left_to_raisers,
+            silent_rows: options.silent_rows.clone(),
             cpu_count,
             start_ns,
             slots_read: AtomicU64::new(0),
             turns_read: AtomicU64::new(0),
-        })
+        };
+        let (left, silent) = (probes.left_to_raisers.clone(), probes.silent_rows.clone());
+        let waits = |name: &str| programs::row_of(name).is_some_and(|row| silent.iter().any(|label| label == row));
+        probes.attach_those(|name| !left.contains(&name) && !waits(name))?;
+        Ok(probes)
+    }
+
+    /// What [`Probes::attach`] would find: loads the programs, which the kernel checks, and attaches none. It interrupts
+    /// no core.
+    ///
+    /// # Errors
+    /// As [`Probes::attach`].
+    pub fn check(options: &Options) -> Result<(Flavour, Vec<Missing>), Error> {
+        let flavour = load::choose(options.flavour)?;
+        let (_, missing) = load::load(flavour, options)?;
+        Ok((flavour, missing))
+    }
+
+    /// Attaches the programs of these rows of /proc/interrupts, if they waited for something to come; returns to how many
+    /// tracepoints.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the kernel refuses.
+    pub fn attach_rows(&mut self, rows: &[&str]) -> Result<usize, Error> {
+        let wanted: Vec<String> = self.silent_rows.iter().filter(|row| rows.contains(&row.as_str())).cloned().collect();
+        if wanted.is_empty() {
+            return Ok(0);
+        }
+        self.silent_rows.retain(|row| !wanted.contains(row));
+        let before = self.links.len();
+        self.attach_those(|name| programs::row_of(name).is_some_and(|row| wanted.iter().any(|label| label == row)))?;
+        Ok(self.links.len() - before)
+    }
+
+    fn attach_those(&mut self, is_wanted: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let tracefs = (self.flavour == Flavour::Plain).then_some(&self.tracefs);
+        self.links.extend(load::attach_all(&mut self.object, tracefs, is_wanted)?);
+        Ok(())
+    }
+
+    /// Whether a program waits for something to come in its row of /proc/interrupts.
+    pub fn is_silent(&self, row: &str) -> bool {
+        self.silent_rows.iter().any(|label| label == row)
+    }
+
+    /// Tracepoints that its programs are attached to.
+    pub fn attached(&self) -> usize {
+        self.links.len()
     }
 
     pub(crate) fn object(&self) -> &Object {

@@ -72,6 +72,20 @@ pub(crate) fn load(flavour: Flavour, options: &Options) -> Result<(Object, Vec<M
     Ok((object, missing))
 }
 
+/// What the programs are told, as they were told it.
+pub(crate) fn told(options: &Options) -> Result<ProgramConfig, Error> {
+    let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
+    program_config(options, cpu_count)
+}
+
+/// The bytes of what programs are told.
+pub(crate) fn bytes_of<T>(config: &T) -> &[u8] {
+    const { assert!(!std::mem::needs_drop::<T>()) };
+    // SAFETY: the two structs that this is called with are repr(C) and made of integers without padding; the bytes are
+    // borrowed from the reference.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<T>()) }
+}
+
 /// The verifier's refusals carry its log; without one, a lack of permission is a lack of privilege.
 pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     let why = reason(error);
@@ -84,7 +98,7 @@ pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     Error::Refused { why }
 }
 
-fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
+fn program_config(options: &Options, cpu_count: usize) -> Result<ProgramConfig, Error> {
     let mut config = ProgramConfig {
         late_threshold_ns: options.late_threshold_ns,
         self_tgid: std::process::id(),
@@ -103,6 +117,11 @@ fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Re
         }
         Workload::Cores => config.workload_by = narrow(shared::WORKLOAD_CORES),
     }
+    Ok(config)
+}
+
+fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
+    let config = program_config(options, cpu_count)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
@@ -110,10 +129,7 @@ fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Re
             "tape" => cpu_count * TAPE_TURNS,
             "late_ring" => cpu_count * LATE_RECORDS,
             _ if name.ends_with(".config") => {
-                // SAFETY: ProgramConfig is repr(C) and made of integers and bytes without padding.
-                let bytes = unsafe {
-                    std::slice::from_raw_parts(std::ptr::from_ref(&config).cast::<u8>(), size_of::<ProgramConfig>())
-                };
+                let bytes = bytes_of(&config);
                 map.set_initial_value(bytes).map_err(|_| Error::Layout {
                     map: name.clone(),
                     found_bytes: map.initial_value().map_or(0, <[u8]>::len),
@@ -132,7 +148,7 @@ fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Re
 fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Result<Vec<Missing>, Error> {
     let mut missing = Vec::new();
     let btf = match flavour {
-        Flavour::Btf => Some(Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?),
+        Flavour::Btf => Some(kernel_btf()?),
         Flavour::Plain => None,
     };
     for mut program in object.progs_mut() {
@@ -145,7 +161,8 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
                 .then(|| format!("the kernel has no tracepoint {}:{name}", known.group)),
             None => plain_absence(&known, &options.tracefs)?,
         };
-        let unneeded = name == "sched_migrate_task" && options.workload == Workload::None;
+        let unneeded = (name == "sched_migrate_task" && options.workload == Workload::None)
+            || (name == "hrtimer_expire_entry" && options.late_threshold_ns == 0);
         if let Some(why) = absence {
             program.set_autoload(false);
             if known.without.is_empty() {
@@ -222,14 +239,18 @@ pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
     })
 }
 
-/// Attaches every program that was loaded. Exits first: an entry whose exit is not watched yet would leave its context
-/// open.
+/// Attaches every program that was loaded and `is_wanted` by name. Exits first: an entry whose exit is not watched yet
+/// would leave its context open.
 ///
 /// `tracefs` is where programs on plain tracepoints find theirs; typed ones need none.
-pub(crate) fn attach_all(object: &mut Object, tracefs: Option<&Tracefs>) -> Result<Vec<Link>, Error> {
+pub(crate) fn attach_all(
+    object: &mut Object,
+    tracefs: Option<&Tracefs>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Link>, Error> {
     let (exits, others): (Vec<_>, Vec<_>) = object
         .progs_mut()
-        .filter(|program| program.autoload())
+        .filter(|program| program.autoload() && is_wanted(&program.name().to_string_lossy()))
         .partition(|program| program.name().to_string_lossy().ends_with("_exit"));
     exits
         .into_iter()
@@ -261,7 +282,7 @@ pub(crate) fn leave_out_absent(
     object: &mut OpenObject,
     hidden: &[String],
 ) -> Result<(CallEvidence, Vec<String>), Error> {
-    let btf = Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })?;
+    let btf = kernel_btf()?;
     let is_there = |tracepoint: &str| {
         !hidden.iter().any(|name| name == tracepoint)
             && btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
@@ -288,6 +309,20 @@ pub(crate) fn leave_out_absent(
         }
     }
     Ok((calls, missing))
+}
+
+fn kernel_btf() -> Result<Btf<'static>, Error> {
+    Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })
+}
+
+/// The tracepoints that the ledger leaves to the raisers' programs, where these follow: all that both would attach to.
+pub(crate) fn left_to_raisers() -> Result<Vec<&'static str>, Error> {
+    let btf = kernel_btf()?;
+    let is_there =
+        |tracepoint: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some();
+    let called = (call_evidence(is_there) == CallEvidence::Exact).then_some("csd_function_entry");
+    let others = ["ipi_send_cpu", "hrtimer_expire_entry"].into_iter().filter(|name| is_there(name));
+    Ok(called.into_iter().chain(others).collect())
 }
 
 fn call_evidence(is_there: impl Fn(&str) -> bool) -> CallEvidence {

@@ -109,6 +109,13 @@ pub fn named(name: &str) -> Option<Program> {
     all().find(|program| program.name == name)
 }
 
+/// The row of /proc/interrupts, by label, without which a program has nothing to do; `None` for those that every kernel
+/// needs, or whose rows are many.
+pub fn row_of(name: &str) -> Option<&'static str> {
+    let vector = VECTORS.iter().find(|vector| vector.entry == name || vector.exit == name);
+    vector.map(|vector| vector.row).or((name == "nmi_handler").then_some("NMI"))
+}
+
 /// Each program counts in a place of its own.
 const _: () = {
     let mut taken = [false; PROGRAMS];

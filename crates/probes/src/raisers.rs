@@ -13,7 +13,7 @@ use crate::remembered::Remembered;
 use crate::shared::{self, same_layout};
 use crate::{Flavour, Probes};
 use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
-use options::{RaiserConfig, raiser_config};
+use options::raiser_config;
 use std::cell::RefCell;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -50,6 +50,9 @@ same_layout!(
     sender: second, stacks, records, without_stack, dropped, marks, wakee, wakee_jiffies, wakee_pid, flush_sent,
     copies_dropped, request, recalled, told_ns, reserved
 );
+
+/// The arrays of the ledger that the programs use as well.
+const OF_THE_LEDGER: [&str; 6] = ["slots", "histograms", "tape", "late_ring", "kernel_threads", "workload_ids"];
 
 /// What the raising side counted since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,7 +95,7 @@ pub struct RaiserRuns {
 /// The attached programs. Dropping it detaches them.
 pub struct Raisers {
     // Fields drop in this order: detach first, then unmap, then unload.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     ring: RingBuffer<'static>,
     waiting: Rc<RefCell<Waiting>>,
     senders: Mapped<Sender>,
@@ -119,21 +122,23 @@ impl Raisers {
         let cpu_count = probes.cpu_count();
         let mut open = load::open_raisers()?;
         let (calls, missing) = load::leave_out_absent(&mut open, &options.hidden_tracepoints)?;
-        let config = raiser_config(options, calls)?;
+        let with_ledger = !probes.left_to_raisers.is_empty();
+        let config = raiser_config(options, calls, with_ledger)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             let refused = |error: libbpf_rs::Error| Error::Refused { why: error.to_string() };
             match name.as_str() {
-                "slots" => map.reuse_fd(probes.slots_fd()?).map_err(refused)?,
+                _ if OF_THE_LEDGER.contains(&name.as_str()) => {
+                    map.reuse_fd(load::map_fd(probes.object(), &name)?).map_err(refused)?;
+                }
                 "senders" => map.set_max_entries(cpu_count as u32).map_err(refused)?,
                 "marks" => map.set_max_entries((cpu_count * MARKS) as u32).map_err(refused)?,
                 "raised_ring" => map.set_max_entries(options.ring_bytes).map_err(refused)?,
+                _ if name.ends_with(".raisers") => {
+                    map.set_initial_value(load::bytes_of(&config)).map_err(refused)?;
+                }
                 _ if name.ends_with(".config") => {
-                    // SAFETY: RaiserConfig is repr(C) and made of integers without padding.
-                    let bytes = unsafe {
-                        std::slice::from_raw_parts(std::ptr::from_ref(&config).cast::<u8>(), size_of::<RaiserConfig>())
-                    };
-                    map.set_initial_value(bytes).map_err(refused)?;
+                    map.set_initial_value(load::bytes_of(&probes.told)).map_err(refused)?;
                 }
                 _ => {}
             }
@@ -143,14 +148,19 @@ impl Raisers {
         let marks = load::mapped(&object, "marks")?;
         let waiting = Rc::new(RefCell::new(Waiting::with(Remembered::of(&object)?)));
         let ring = ring(&object, &waiting)?;
-        let links = load::attach_all(&mut object, None)?;
+        let links = load::attach_all(&mut object, None, |_| true)?;
         let takes_stacks = options.kernel_stacks || options.user_stacks != UserStacks::None;
-        Ok(Raisers { _links: links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, calls, missing })
+        Ok(Raisers { links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, calls, missing })
     }
 
     /// Which of the programs this kernel does not allow, each as a sentence.
     pub fn missing(&self) -> &[String] {
         &self.missing
+    }
+
+    /// Tracepoints that its programs are attached to.
+    pub fn attached(&self) -> usize {
+        self.links.len()
     }
 
     /// How the raiser of a called function can be found here.
@@ -253,12 +263,6 @@ fn ring(object: &Object, waiting: &Rc<RefCell<Waiting>>) -> Result<RingBuffer<'s
         })
         .map_err(refused)?;
     builder.build().map_err(refused)
-}
-
-impl Probes {
-    fn slots_fd(&self) -> Result<std::os::fd::BorrowedFd<'_>, Error> {
-        load::map_fd(self.object(), "slots")
-    }
 }
 
 #[cfg(test)]

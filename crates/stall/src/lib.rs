@@ -39,6 +39,7 @@ pub mod status;
 mod tracepoints;
 pub mod who;
 
+pub use collect::attach::{Question, forewarning};
 pub use collect::{Collector, host_capabilities, opening_of};
 pub use config::{
     Config, LONGEST_RUN, SentinelConfig, SourceChoice, THRESHOLD_RANGE_NS, WINDOW_RANGE, allowed_cores, checked_cores,

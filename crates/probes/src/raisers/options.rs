@@ -15,12 +15,15 @@ pub(super) struct RaiserConfig {
     kernel_stacks: u32,
     user_stacks: u32,
     calls: u32,
+    with_ledger: u32,
+    reserved: u32,
     check_every: u32,
 }
 
 same_layout!(
     RaiserConfig,
-    raiser_config: watched, stacks_per_s, kernel_stacks, user_stacks, calls, check_every
+    raiser_config: watched, stacks_per_s, kernel_stacks, user_stacks, calls, with_ledger, reserved,
+    check_every
 );
 
 const _: () =
@@ -89,7 +92,11 @@ impl Default for RaiserOptions {
 }
 
 /// What the programs are told; an error for a core that they cannot watch.
-pub(super) fn raiser_config(options: &RaiserOptions, calls: CallEvidence) -> Result<RaiserConfig, Error> {
+pub(super) fn raiser_config(
+    options: &RaiserOptions,
+    calls: CallEvidence,
+    with_ledger: bool,
+) -> Result<RaiserConfig, Error> {
     let mut watched = [0u64; WATCHABLE / 64];
     for cpu in &options.cpus {
         let Some(word) = watched.get_mut(cpu.0 as usize / 64) else {
@@ -106,6 +113,8 @@ pub(super) fn raiser_config(options: &RaiserOptions, calls: CallEvidence) -> Res
         kernel_stacks: u32::from(options.kernel_stacks),
         user_stacks: options.user_stacks as u32,
         calls: calls as u32,
+        with_ledger: u32::from(with_ledger),
+        reserved: 0,
         check_every: options.kernel_stacks_checked_every,
     })
 }

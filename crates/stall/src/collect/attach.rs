@@ -4,6 +4,26 @@
 use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::CpuId;
+use surefoot_probes::layout::VECTORS;
+pub use surefoot_probes::disturbance::Question;
+use surefoot_probes::disturbance;
+
+/// What attaching for a question is about to send to each busy core, in words. Said before it is done.
+pub fn forewarning(question: Question) -> String {
+    let (tracepoints, interrupts) = (disturbance::tracepoints(question), disturbance::interrupts(question));
+    format!("attaching to {tracepoints} tracepoints sends about {interrupts} interrupts to every busy core, detaching as many")
+}
+
+/// Rows of vectors and NMIs in which nothing has come since the machine started, which most machines have six of: nothing
+/// is attached for them before something does.
+pub(crate) fn silent_rows(root: &Root) -> Vec<String> {
+    // Where the table cannot be read, everything is attached to.
+    let Ok(interrupts) = Interrupts::read(root) else { return Vec::new() };
+    let mut labels: Vec<&str> = VECTORS.iter().map(|vector| vector.row).chain(["NMI"]).collect();
+    labels.dedup();
+    let is_silent = |label: &&str| interrupts.row(label).is_none_or(|row| row.total() == 0);
+    labels.into_iter().filter(is_silent).map(str::to_owned).collect()
+}
 
 /// Counts from here on.
 pub(crate) struct Patching {
@@ -31,6 +51,16 @@ impl Patching {
 mod tests {
     use super::*;
     use surefoot_testkit::HostTree;
+
+    #[test]
+    fn rows_in_which_nothing_ever_came_are_silent() {
+        let text = "           CPU0       CPU1\n NMI: 0 0 Non-maskable interrupts\n LOC: 900 1 Local timer interrupts\n RES: 0 \
+                    3 Rescheduling interrupts\n CAL: 5 2 Function call interrupts\n IWI: 1 0 IRQ work interrupts\n THR: 0 \
+                    0 Threshold APIC interrupts\n ERR: 0\n";
+        let tree = HostTree::new().file("proc/interrupts", text);
+        assert_eq!(silent_rows(&Root::at(tree.path())), ["PLT", "ERR", "SPU", "TRM", "THR", "DFR", "NMI"]);
+        assert_eq!(silent_rows(&Root::at(HostTree::new().path())), [""; 0], "unknown is not silent");
+    }
 
     #[test]
     fn called_functions_of_watched_cores_are_summed_without_shootdowns() {

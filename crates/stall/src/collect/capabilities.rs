@@ -1,5 +1,6 @@
 //! What this host can do, found out by trying.
 
+use crate::collect::attach::silent_rows;
 use crate::collect::ebpf::EbpfSource;
 use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
 use crate::gap::witness::Witness;
@@ -22,14 +23,15 @@ pub fn opening_of(root: &Root, config: Config) -> Result<Vec<Event>, Error> {
     Ok(vec![Event::Host(host), Event::Capabilities { capabilities: host_capabilities(root) }])
 }
 
-/// What the host can do, found out by trying; attaches the programs for a moment.
+/// What the host can do, found out by trying: the kernel checks the programs, and none is attached, so no core is
+/// interrupted.
 pub fn host_capabilities(root: &Root) -> Vec<Capability> {
     let identity = Identity::read(root);
-    let probes = Probes::attach(&Options { tracefs: tracepoints::tracefs(), ..Options::default() });
-    let kernel = probes.is_ok().then(|| KernelNames::load(root));
-    let tracing = match &probes {
-        Ok(probes) => Tracing::Attached { flavour: probes.flavour(), missing: probes.missing().to_vec() },
-        Err(error) => refusal(error),
+    let checked = Probes::check(&Options { tracefs: tracepoints::tracefs(), ..Options::default() });
+    let kernel = checked.is_ok().then(|| KernelNames::load(root));
+    let tracing = match checked {
+        Ok((flavour, missing)) => Tracing::Attached { flavour, missing },
+        Err(error) => refusal(&error),
     };
     let witness = Witness::open(root, &identity, housekeeping_core(&[], root));
     status::capabilities(&facts(root, &identity, tracing, &witness, kernel.as_ref()))
@@ -60,7 +62,7 @@ pub(super) fn facts(
 }
 
 /// Attaches the programs, where they are wanted; or says why there are none, where less will do.
-pub(super) fn attach(config: &Config) -> Result<Result<Probes, Tracing>, Error> {
+pub(super) fn attach(config: &Config, root: &Root) -> Result<Result<Probes, Tracing>, Error> {
     let flavour = match config.source {
         SourceChoice::Counters => {
             let (why, remedy) = ("eBPF was switched off".to_owned(), "leave out --source counters".to_owned());
@@ -74,6 +76,8 @@ pub(super) fn attach(config: &Config) -> Result<Result<Probes, Tracing>, Error> 
         workload: config.workload.clone(),
         flavour,
         tracefs: tracepoints::tracefs(),
+        silent_rows: silent_rows(root),
+        raisers_follow: config.who.is_some(),
     };
     match Probes::attach(&options) {
         Ok(probes) => Ok(Ok(probes)),

@@ -1,19 +1,20 @@
 //! The ledger's main source: the eBPF programs.
 
 use crate::Error;
+use crate::collect::attach::Patching;
 use crate::collect::cost::{Slots, read_more_slots, read_slots};
 use crate::config::Config;
 use crate::gap::tapes::{Tapes, Traced};
 use crate::ledger::completeness::{self, Span};
 use crate::ledger::{self, Counters, Hidden};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, tasks};
 use surefoot_model::{BUCKETS, CpuId, Histogram, Window};
 use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
-use surefoot_probes::{Flavour, Probes, Snapshot, Workload};
+use surefoot_probes::{Flavour, Probes, Snapshot, Workload, programs};
 
 /// Turns of the tape that are kept of each core: 128 KiB.
 const KEPT_TURNS: usize = 1 << 13;
@@ -209,12 +210,38 @@ impl EbpfSource {
 
     /// Compares the window that was just closed with the kernel's own table.
     pub(crate) fn compare(&self, rise: &Interrupts, window: &mut Window) {
-        let attached = |name: &str| !self.traced.probes.missing().iter().any(|missing| missing.program.name == name);
+        let probes = &self.traced.probes;
+        let attached = |name: &str| {
+            !probes.missing().iter().any(|missing| missing.program.name == name)
+                && !programs::row_of(name).is_some_and(|row| probes.is_silent(row))
+        };
         let timed_rows: Vec<&str> =
             VECTORS.iter().filter(|vector| attached(vector.entry)).map(|vector| vector.row).collect();
         let spans: Vec<Span<'_>> = self.closed.iter().map(|core| (core.cpu, &*core.earlier, &*core.later)).collect();
         (window.completeness, window.untimed) =
             completeness::compare(rise, &spans, &timed_rows, attached("irq_handler_entry"), attached("nmi_handler"));
+    }
+
+    /// Attaches what waited for the first interrupt of its kind, where one came in this window; says so, and how many
+    /// interrupts that sent to these cores.
+    pub(crate) fn attach_newcomers(
+        &mut self,
+        cpus: &[CpuId],
+        window: &Window,
+    ) -> Result<Option<(String, Option<u64>)>, Error> {
+        let rows: BTreeSet<&str> = window.untimed.iter().map(|row| row.row.as_str()).collect();
+        let came: Vec<&str> = rows.into_iter().filter(|row| self.traced.probes.is_silent(row)).collect();
+        if came.is_empty() {
+            return Ok(None);
+        }
+        let patching = Patching::begin(&self.root);
+        let tracepoints = self.traced.probes.attach_rows(&came)?;
+        let text = format!(
+            "the first interrupts since this machine started came in {}; they are timed from now on, for which {tracepoints} \
+             more tracepoints were attached",
+            came.join(", ")
+        );
+        Ok(Some((text, patching.end(&self.root, cpus))))
     }
 
     /// The durations of each cause that occurred since the earlier snapshot.

@@ -98,7 +98,7 @@ impl Collector {
         let housekeeping =
             config.sentinel.map(|sentinel| sentinel.cpu).or_else(|| housekeeping_core(&config.cpus, root));
         let patching = Patching::begin(root);
-        let probes = attach(&config)?;
+        let probes = attach(&config, root)?;
         let tracing = match &probes {
             Ok(probes) => Tracing::Attached { flavour: probes.flavour(), missing: probes.missing().to_vec() },
             Err(refused) => refused.clone(),
@@ -193,12 +193,32 @@ impl Collector {
         Ok(events)
     }
 
-    /// What closes the stream: who interrupted the watched cores, up to now, where that was asked for.
-    pub fn closing(&mut self) -> Vec<Event> {
-        match (&mut self.who, self.source.traced()) {
-            (Some(who), Some(traced)) => vec![who.last_word(traced)],
-            _ => Vec::new(),
+    /// What closes the stream: a last window with what has happened since the one before it, and who interrupted the
+    /// watched cores, where that was asked for. Then the programs are detached, which this window's cost counts: nothing
+    /// watches any more that could tell its time.
+    pub fn finish(mut self) -> Vec<Event> {
+        let who = match (&mut self.who, self.source.traced()) {
+            (Some(who), Some(traced)) => Some(who.last_word(traced)),
+            _ => None,
+        };
+        if matches!(self.source, Source::Counters(_)) {
+            return Vec::new();
         }
+        let mut events = self.close().unwrap_or_default();
+        let Collector { root, config, source, who: raisers, .. } = self;
+        let detaching = Patching::begin(&root);
+        drop((raisers, source));
+        if let Some(count) = detaching.end(&root, &config.cpus) {
+            let window = events.iter_mut().find_map(|event| match event {
+                Event::Window(window) => Some(window),
+                _ => None,
+            });
+            if let Some(window) = window {
+                window.cost.attach_interrupts = Some(window.cost.attach_interrupts.unwrap_or(0) + count);
+            }
+        }
+        events.extend(who);
+        events
     }
 
     /// Waits until the next look, or for less.
@@ -256,6 +276,10 @@ impl Collector {
                 let hidden = self.gaps.hidden(&judged, window.start_ns);
                 ebpf.fold((&self.stat, &stat), &hidden, &mut window);
                 ebpf.compare(&rise, &mut window);
+                if let Some((text, more)) = ebpf.attach_newcomers(&self.config.cpus, &window)? {
+                    notices.push(Notice { at_ns: window.end_ns, text });
+                    self.attach_interrupts = more.map(|more| self.attach_interrupts.unwrap_or(0) + more);
+                }
             }
             Source::Counters(_) => {
                 let lag = &mut self.lag;

@@ -6,6 +6,7 @@ pub use self::core::CoreSummary;
 
 use self::core::{Loop, peers, start_all};
 use crate::Error;
+use crate::collect::attach::{Patching, silent_rows};
 use crate::collect::cost::{OwnCost, Slots, read_slots};
 use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
 use crate::gap::judge::{Found, Judge};
@@ -101,7 +102,9 @@ pub fn run(
     // Locked memory cannot be taken away from under the loop; without the privilege it usually stays, too.
     let _ = thread::lock_memory();
     let mut missing = Vec::new();
-    let probes = attach(&config, &mut missing)?;
+    let patching = Patching::begin(root);
+    let probes = attach(&config, root, &mut missing)?;
+    let attaching = probes.is_some().then(|| patching.end(root, &config.cpus)).flatten();
     // Also the cores without a loop: what they did meanwhile tells a stop of the machine from one of a core.
     let online = surefoot_hostfs::cpus::online(root).unwrap_or_else(|_| config.cpus.clone());
     let mut traced = probes.map(|probes| {
@@ -155,14 +158,21 @@ pub fn run(
         }
         cores.push(each.finish(&clock)?);
     }
+    let lost_turns = traced.as_ref().map_or(0, |traced| traced.tapes.lost_turns(&online));
+    let mut cost = with_slots(traced.as_ref(), |read| own_cost.since(read, &config.cpus, root));
+    if let Some(traced) = traced {
+        let patching = Patching::begin(root);
+        drop(traced);
+        cost.attach_interrupts = attaching.zip(patching.end(root, &config.cpus)).map(|(up, down)| up + down);
+    }
     Ok(ProbeSummary {
         duration_ns,
         threshold_ns: config.threshold_ns,
         cores,
         dropped_gaps,
-        lost_turns: traced.as_ref().map_or(0, |traced| traced.tapes.lost_turns(&online)),
+        lost_turns,
         entry_exit_ns: judge.entry_exit().is_measured().then(|| judge.entry_exit().typical_ns()),
-        cost: with_slots(traced.as_ref(), |read| own_cost.since(read, &config.cpus, root)),
+        cost,
         missing,
     })
 }
@@ -181,7 +191,7 @@ fn with_slots<T>(traced: Option<&Traced>, count: impl FnOnce(Option<(&Probes, &S
     count(traced.map(|traced| &traced.probes).zip(slots.as_ref()))
 }
 
-fn attach(config: &ProbeConfig, missing: &mut Vec<String>) -> Result<Option<Probes>, Error> {
+fn attach(config: &ProbeConfig, root: &Root, missing: &mut Vec<String>) -> Result<Option<Probes>, Error> {
     let flavour = match config.source {
         SourceChoice::Counters => {
             missing.push("tracing: switched off".into());
@@ -194,7 +204,9 @@ fn attach(config: &ProbeConfig, missing: &mut Vec<String>) -> Result<Option<Prob
         flavour,
         workload: Workload::None,
         tracefs: crate::tracepoints::tracefs(),
-        ..Options::default()
+        late_threshold_ns: 0,
+        silent_rows: silent_rows(root),
+        raisers_follow: false,
     }) {
         Ok(probes) => {
             if probes.flavour() == surefoot_probes::Flavour::Plain {

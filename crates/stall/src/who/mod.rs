@@ -29,7 +29,7 @@ pub use timeline::{ARRIVALS_KEPT, SLICES_KEPT};
 pub use watch::Watch;
 
 use crate::Error;
-use crate::collect::attach::Patching;
+use crate::collect::attach::{Patching, silent_rows};
 use crate::config::{LONGEST_RUN, checked_cores, keep_off};
 use crate::gap::tapes::Traced;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +81,16 @@ pub fn run(
     let workload = config.pid.map_or(Workload::None, |pid| Workload::Processes(vec![pid]));
     let tracefs = crate::tracepoints::tracefs();
     let patching = Patching::begin(root);
-    let probes = Probes::attach(&Options { workload, tracefs, ..Options::default() })?;
+    let silent = silent_rows(root);
+    let options = Options {
+        late_threshold_ns: 0,
+        workload,
+        flavour: None,
+        tracefs,
+        silent_rows: silent.clone(),
+        raisers_follow: true,
+    };
+    let probes = Probes::attach(&options)?;
     let mut traced = Traced::new(root, probes, &cpus);
     let mut watch = Watch::attach(root, &mut traced, &WhoConfig { cpus: cpus.clone(), ..config.clone() })?;
     let attaching = patching.end(root, &cpus);
@@ -94,9 +103,19 @@ pub fn run(
         watch.look(&mut traced);
     }
     let mut report = watch.finish(&mut traced);
+    report.missing.extend(no_longer_silent(&silent, &silent_rows(root)));
     let patching = Patching::begin(root);
     drop(traced);
     let parts = [attaching, report.cost.attach_interrupts, patching.end(root, &cpus)];
     report.cost.attach_interrupts = parts.into_iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part?)));
     Ok(report)
+}
+
+/// Rows in which the first interrupts ever came while it was watched, each as a sentence.
+fn no_longer_silent(before: &[String], after: &[String]) -> Vec<String> {
+    let came = before.iter().filter(|row| !after.contains(row));
+    let sentence = |row: &String| {
+        format!("the first {row} interrupts since this machine started came meanwhile and were not timed; the next run times them")
+    };
+    came.map(sentence).collect()
 }

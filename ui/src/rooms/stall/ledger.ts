@@ -187,6 +187,8 @@ export function sumCost(blocks: readonly Block[]): SelfCost {
     // Absent in recordings of older versions.
     sum.unreported += cost.unreported ?? 0;
     sum.self_interrupts += cost.self_interrupts;
+    // Only where the programs were attached or detached.
+    if (cost.attach_interrupts != null) sum.attach_interrupts = (sum.attach_interrupts ?? 0) + cost.attach_interrupts;
   }
   sum.probes = [...probes.values()].sort((a, b) => b.total_ns - a.total_ns);
   return sum;

@@ -8,21 +8,23 @@ use surefoot_stall::{Collector, Config};
 /// [`surefoot_stall::Error`].
 pub fn source(root: &Root, config: Config) -> Start {
     let root = root.clone();
-    Box::new(move || Ok(Box::new(LostTime(Collector::start(&root, config)?))))
+    Box::new(move || Ok(Box::new(LostTime(Some(Collector::start(&root, config)?)))))
 }
 
-struct LostTime(Collector);
+/// The collector, until it has said its last word.
+struct LostTime(Option<Collector>);
 
 impl Source for LostTime {
     fn opening(&mut self) -> Vec<Event> {
-        self.0.opening()
+        self.0.as_ref().map(Collector::opening).unwrap_or_default()
     }
 
     fn turn(&mut self, stop: &AtomicBool) -> Result<Vec<Event>, String> {
-        self.0.next_window(stop).map_err(|error| error.to_string())
+        let Some(collector) = &mut self.0 else { return Ok(Vec::new()) };
+        collector.next_window(stop).map_err(|error| error.to_string())
     }
 
     fn closing(&mut self) -> Vec<Event> {
-        self.0.closing()
+        self.0.take().map(Collector::finish).unwrap_or_default()
     }
 }

@@ -63,7 +63,10 @@ export function Cost() {
   const facts: [string, string, string][] = [
     ["In probes", share(probesNs, wallNs), `${duration((probesNs / spanNs) * 1e9)} per second over all cores`],
     ["Own process", share(cost.process_cpu_ns, spanNs), "of one core"],
-    ["Interrupts it caused", count(cost.self_interrupts), "on watched cores"],
+    ["Interrupts it caused", count(cost.self_interrupts), "on watched cores, while it watched"],
+    ...(cost.attach_interrupts == null
+      ? []
+      : ([["To attach", `up to ${count(cost.attach_interrupts)}`, "interrupts on watched cores; their time is not measured"]] as [string, string, string][])),
     ["Events dropped", count(cost.dropped), `${count(missed)} probe runs skipped, ${count(cost.torn)} torn reads`],
     ["Exits not traced", count(cost.unreported), "by the kernel; the next event shows them"],
     ["Memory", bytes(cost.resident_bytes), `and ${bytes(cost.map_bytes)} of eBPF maps`],
