@@ -56,7 +56,13 @@ pub enum Command {
     Room(RoomCommand),
     /// Show which capabilities work on this host, which do not, and why.
     Status(StatusOptions),
+    /// Read the names in other users' programs for the process that starts this; see `surefoot_stall::who::names`.
+    #[command(name = READ_NAMES, hide = true)]
+    ReadNames,
 }
+
+/// The command with which Surefoot starts itself to read names.
+pub const READ_NAMES: &str = "read-names";
 
 #[derive(Subcommand)]
 pub enum StallCommand {

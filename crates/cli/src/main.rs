@@ -26,11 +26,18 @@ mod who;
 use args::{Command, StallCommand};
 use clap::Parser;
 use ecc::options::EccCommand;
+use exit::Outcome;
 use std::process::ExitCode;
+use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
     let arguments = args::Arguments::parse();
+    // By this link also a program that was replaced since it started starts itself.
+    names::use_program("/proc/self/exe", &[args::READ_NAMES]);
+    // Each process, library and recording that is looked at has a descriptor for a while.
+    surefoot_hostfs::confine::raise_open_files();
     let outcome = match arguments.command {
+        Command::ReadNames => names::read_names().map(|()| Outcome::Done).map_err(Into::into),
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
         Command::History(options) => history::run(&options),

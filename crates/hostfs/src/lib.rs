@@ -22,12 +22,15 @@
 //! # Ok::<(), surefoot_hostfs::Error>(())
 //! ```
 
+pub mod channel;
 pub mod clock;
+pub mod confine;
 pub mod cpus;
 pub mod device;
 pub mod drive;
 mod error;
 pub mod identity;
+pub mod images;
 pub mod interrupts;
 pub mod isolation;
 mod kept;

@@ -30,6 +30,12 @@ pub enum Error {
     /// The eBPF programs were asked for and cannot run.
     #[error(transparent)]
     Probes(#[from] surefoot_probes::Error),
+    /// The process that reads names has no connection to who asks.
+    #[error("cannot read names: {source}; this command is started by 'surefoot' itself")]
+    Naming {
+        /// Why.
+        source: std::io::Error,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

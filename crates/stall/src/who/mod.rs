@@ -12,6 +12,7 @@ pub mod joiner;
 mod limit;
 mod lines;
 mod loops;
+pub mod names;
 mod naming;
 mod presence;
 mod raisers;

@@ -1,6 +1,7 @@
 //! Names user stacks on a thread of their own: reading the symbols of a large program takes longer than the rings hold
 //! records, and who reads the rings must not wait for it.
 
+use super::names::{Deaths, IDLE};
 use super::stacks::UserStacks;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ pub(crate) struct Namer {
     requests: SyncSender<Request>,
     answers: Receiver<Named>,
     outstanding: usize,
+    deaths: Deaths,
 }
 
 impl Namer {
@@ -33,10 +35,11 @@ impl Namer {
         let (requests, asked) = sync_channel::<Request>(WAITING);
         // As many as can be outstanding, so that the thread never waits for its answers to be taken.
         let (answer, answers) = sync_channel::<Named>(2 * WAITING);
-        let root = root.clone();
+        let deaths = Deaths::default();
+        let (root, counted) = (root.clone(), deaths.clone());
         let run = move || {
-            let stacks = UserStacks::new(&root);
-            for request in asked {
+            let mut stacks = UserStacks::new(&root, counted);
+            while let Some(request) = next(&asked, &mut stacks) {
                 let names = stacks.frames(request.pid, &request.addresses, request.top);
                 if answer.send((request.row, names)).is_err() {
                     return;
@@ -45,7 +48,17 @@ impl Namer {
         };
         // It ends by itself when nobody asks any more.
         std::thread::Builder::new().name("surefoot-namer".to_owned()).spawn(run).ok()?;
-        Some(Namer { requests, answers, outstanding: 0 })
+        Some(Namer { requests, answers, outstanding: 0, deaths })
+    }
+
+    /// How often the process that reads files ended over one.
+    pub(crate) fn deaths(&self) -> u64 {
+        self.deaths.count()
+    }
+
+    /// Stacks whose names are not there yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
     }
 
     /// Asks for the names of a stack, to be put into a row. Returns what to show until they are there.
@@ -78,18 +91,30 @@ impl Namer {
     }
 }
 
+/// The next request. While none comes, what was kept for the last ones goes.
+fn next(asked: &Receiver<Request>, stacks: &mut UserStacks) -> Option<Request> {
+    while stacks.is_reading() {
+        match asked.recv_timeout(IDLE) {
+            Ok(request) => return Some(request),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    asked.recv().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_testkit::HostTree;
+    use crate::who::names::tests::use_this_program;
 
     #[inline(never)]
     fn a_function_that_the_namer_knows() {}
 
     #[test]
     fn names_come_later_and_to_the_row_that_asked() {
-        let tree = HostTree::new();
-        let mut namer = Namer::start(&Root::at(tree.path())).unwrap();
+        use_this_program();
+        let mut namer = Namer::start(&Root::host()).unwrap();
         let own = a_function_that_the_namer_knows as *const () as u64;
         assert_eq!(namer.ask(3, std::process::id(), &[own], 0), [format!("{own:#x} (not named yet)")]);
         assert!(namer.ask(4, std::process::id(), &[], 0).is_empty(), "nothing to name");
@@ -103,8 +128,8 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_is_limited() {
-        let tree = HostTree::new();
-        let mut namer = Namer::start(&Root::at(tree.path())).unwrap();
+        use_this_program();
+        let mut namer = Namer::start(&Root::host()).unwrap();
         let shown: Vec<Vec<String>> =
             (0..WAITING as u32 + 5).map(|row| namer.ask(row, u32::MAX - 7, &[0x10], 0)).collect();
         assert_eq!(shown[0], ["0x10 (not named yet)"]);

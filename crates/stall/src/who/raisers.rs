@@ -1,7 +1,7 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
 use super::naming::Namer;
-use super::stacks::{KernelStacks, UserStacks};
+use super::stacks::KernelStacks;
 use super::system_calls;
 use crate::ledger::names::printable;
 use std::collections::{BTreeMap, HashMap};
@@ -33,16 +33,22 @@ pub(crate) struct RaiserTable {
     others: BTreeMap<(CpuId, Cause), u64>,
     unknown: BTreeMap<(CpuId, Cause), u64>,
     namer: Option<Namer>,
-    /// Names user stacks at once, where no thread can be had for it.
-    at_once: Option<UserStacks>,
 }
 
 impl RaiserTable {
     /// A table whose user stacks are named by another thread; [`Self::take_names`] brings the names in.
     pub(crate) fn named_aside(root: &Root) -> Self {
-        let namer = Namer::start(root);
-        let at_once = namer.is_none().then(|| UserStacks::new(root));
-        RaiserTable { namer, at_once, ..RaiserTable::default() }
+        RaiserTable { namer: Namer::start(root), ..RaiserTable::default() }
+    }
+
+    /// How often the process that reads the names of user stacks ended over a file.
+    pub(crate) fn naming_deaths(&self) -> u64 {
+        self.namer.as_ref().map_or(0, Namer::deaths)
+    }
+
+    /// User stacks whose names are not there yet.
+    pub(crate) fn not_named(&self) -> usize {
+        self.namer.as_ref().map_or(0, Namer::outstanding)
     }
 
     /// Takes over the names that have been found; waits for those that are missing, but no longer than `patience`.
@@ -99,10 +105,10 @@ impl RaiserTable {
     /// The frames of a new row's user stack, or what is shown until they are there.
     fn user_frames(&mut self, raised: &Raised) -> Vec<String> {
         let Raised { pid, user_stack, user_top, .. } = raised;
-        match (&mut self.namer, &self.at_once) {
-            (Some(namer), _) => namer.ask(self.rows.len() as u32, *pid, user_stack, *user_top),
-            (None, Some(stacks)) => stacks.frames(*pid, user_stack, *user_top),
-            (None, None) => Vec::new(),
+        match &mut self.namer {
+            Some(namer) => namer.ask(self.rows.len() as u32, *pid, user_stack, *user_top),
+            // No thread can be had for it.
+            None => user_stack.iter().map(|address| format!("{address:#x} (not named)")).collect(),
         }
     }
 

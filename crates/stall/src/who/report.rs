@@ -42,6 +42,9 @@ impl Watch {
         let read = |&cpu: &CpuId| (cpu, self.presence.ledger(&traced.probes, &slots, &self.names, cpu));
         let ledgers: Vec<_> = self.cpus.iter().map(read).collect();
         self.table.take_names(patience);
+        // With patience this is the end, and what is not there now stays an address.
+        let not_named = if patience.is_zero() { 0 } else { self.table.not_named() };
+        report.missing.extend(missing_names(self.table.naming_deaths(), not_named));
         for (cpu, ledger) in ledgers {
             match ledger {
                 Ok((core, later)) => {
@@ -148,6 +151,21 @@ fn missing_stacks(counts: &RaiserCounts, not_unwound: u64) -> Vec<String> {
             "{} records have no kernel stack, because what they remembered had made room (stacks_forgotten)",
             counts.stacks_forgotten
         ));
+    }
+    missing
+}
+
+/// What is wrong with the names of user stacks, as [`missing_stacks`] says it.
+fn missing_names(deaths: u64, not_named: usize) -> Vec<String> {
+    let mut missing = Vec::new();
+    if deaths > 0 {
+        missing.push(format!(
+            "the process that reads the files of watched programs ended over one of them {deaths} times \
+             (naming_deaths); it was started anew, and what was left without a name says so"
+        ));
+    }
+    if not_named > 0 {
+        missing.push(format!("{not_named} user stacks were not named in time (not_named)"));
     }
     missing
 }

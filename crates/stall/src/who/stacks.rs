@@ -1,9 +1,17 @@
 //! Addresses to names: the kernel's from /proc/kallsyms, a process's from its files while it lives.
 
+use super::names::{Asker, Deaths, Kind, Name};
 use crate::kernel_names::KernelNames;
-use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
+use surefoot_hostfs::images::{self, Mapping};
+
+/// Processes whose mappings are kept; beyond it all are forgotten.
+const PROCESSES_MAX: usize = 32;
+
+/// How long mappings are believed: programs load libraries, and process numbers are used again.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Names the addresses of kernel stacks.
 pub(crate) struct KernelStacks(pub(crate) KernelNames);
@@ -21,73 +29,146 @@ impl KernelStacks {
     }
 }
 
-/// Names the addresses of processes' stacks. Files are read once and kept by the symbolizer.
+/// Names the addresses of processes' stacks.
 pub(crate) struct UserStacks {
     root: Root,
-    symbolizer: Symbolizer,
+    asker: Asker,
+    processes: HashMap<u32, (Instant, Vec<Mapping>)>,
 }
 
+/// The functions at an address, or what to say in their place.
+type Named = Result<Vec<Name>, String>;
+
 impl UserStacks {
-    pub(crate) fn new(root: &Root) -> Self {
-        UserStacks { root: root.clone(), symbolizer: Symbolizer::new() }
+    /// `deaths` counts how often the process that reads the files ended over one.
+    pub(crate) fn new(root: &Root, deaths: Deaths) -> Self {
+        UserStacks { root: root.clone(), asker: Asker::new(deaths), processes: HashMap::new() }
     }
 
-    /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its
-    /// address and the reason: a stripped or deleted file, code made at run time, a process gone.
-    pub(crate) fn frames(&self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
+    /// Whether a process runs that reads files; it is ended when it idles.
+    pub(crate) fn is_reading(&mut self) -> bool {
+        self.asker.is_running()
+    }
+
+    /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its place in
+    /// its file, or its address, and the reason: a stripped or deleted file, code made at run time, a process gone.
+    pub(crate) fn frames(&mut self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
         if addresses.is_empty() {
             return Vec::new();
         }
-        let mut names = self.walked(pid, addresses);
-        if let Some(caller) = self.caller_of_wrapper(pid, addresses, top) {
-            names.insert(1, caller);
+        // All but the first are return addresses, which may lie behind their function's end: the byte before is of the
+        // call.
+        let calls = addresses.iter().enumerate().map(|(depth, address)| address.saturating_sub(u64::from(depth > 0)));
+        let mut calls: Vec<u64> = calls.collect();
+        // A frameless system-call wrapper's caller is missed by a walk along frame pointers. What is on top of the stack is
+        // believed when it is code with a name and the walk does not have it already.
+        let has_caller = top != 0 && !addresses.contains(&top);
+        calls.extend(has_caller.then_some(top));
+        let Some(mut named) = self.names(pid, &calls) else {
+            return addresses.iter().map(|address| format!("{address:#x} (the process is gone)")).collect();
+        };
+        let caller = if has_caller { named.pop().and_then(Result::ok) } else { None };
+        let mut frames: Vec<Vec<String>> = named.into_iter().map(texts).collect();
+        if let Some(caller) = caller.and_then(|names| names.into_iter().next_back()) {
+            frames.insert(1, vec![caller.text]);
         }
-        names
+        frames.into_iter().flatten().collect()
     }
 
-    /// The function that a frameless system-call wrapper returns to, which a walk along frame pointers misses. It is
-    /// believed when it is code with a name and the walk does not have it already.
-    fn caller_of_wrapper(&self, pid: u32, addresses: &[u64], top: u64) -> Option<String> {
-        if top == 0 || addresses.contains(&top) {
-            return None;
+    /// What is at these addresses of a process; `None` when it is gone and was not known.
+    fn names(&mut self, pid: u32, addresses: &[u64]) -> Option<Vec<Named>> {
+        self.look_at(pid);
+        let (_, mappings) = self.processes.get(&pid)?;
+        let user = images::user_of(&self.root, pid).unwrap_or(u32::MAX);
+        let mut named: Vec<Named> = Vec::new();
+        let mut of_mapping: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, address) in addresses.iter().enumerate() {
+            let at = mappings.partition_point(|mapping| mapping.end <= *address);
+            let is_in = mappings.get(at).is_some_and(|mapping| mapping.start <= *address);
+            if is_in {
+                of_mapping.entry(at).or_default().push(number);
+            }
+            named.push(Err(format!("{address:#x} (no code is mapped there)")));
         }
-        let source = Source::Process(Process::new(pid.into()));
-        match self.symbolizer.symbolize_single(&source, Input::AbsAddr(top)).ok()? {
-            Symbolized::Sym(symbol) => Some(symbol.name.to_string()),
-            Symbolized::Unknown(_) => None,
+        for (at, numbers) in of_mapping {
+            let asked: Vec<u64> = numbers.iter().map(|&number| addresses[number]).collect();
+            let found = of_mapping_names(&self.root, &mut self.asker, (pid, user), &mappings[at], &asked);
+            for (number, found) in numbers.into_iter().zip(found) {
+                named[number] = found;
+            }
         }
+        Some(named)
     }
 
-    /// All but the first are return addresses, which may lie behind their function's end: the byte before is of the
-    /// call.
-    fn walked(&self, pid: u32, addresses: &[u64]) -> Vec<String> {
-        let source = Source::Process(Process::new(pid.into()));
-        let calls: Vec<u64> =
-            addresses.iter().enumerate().map(|(depth, address)| address.saturating_sub(u64::from(depth > 0))).collect();
-        if let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(&calls)) {
-            return symbols.iter().zip(addresses).flat_map(|(symbol, &address)| frames(symbol, address)).collect();
+    /// Reads a process's mappings unless they are fresh. Those of one that has ended stay for what is still to be named.
+    fn look_at(&mut self, pid: u32) {
+        if self.processes.get(&pid).is_some_and(|(read_at, _)| read_at.elapsed() < BELIEVED) {
+            return;
         }
-        // One file that cannot be read must not cost the other frames their names.
-        let one_by_one =
-            |(&call, &address): (&u64, &u64)| match self.symbolizer.symbolize_single(&source, Input::AbsAddr(call)) {
-                Ok(symbol) => frames(&symbol, address),
-                Err(_) if self.root.proc(pid.to_string()).exists() => {
-                    vec![format!("{address:#x} (its file cannot be read)")]
-                }
-                Err(_) => vec![format!("{address:#x} (the process is gone)")],
-            };
-        calls.iter().zip(addresses).flat_map(one_by_one).collect()
+        let Ok(mut mappings) = images::mappings(&self.root, pid) else { return };
+        mappings.sort_by_key(|mapping| mapping.start);
+        if self.processes.len() >= PROCESSES_MAX {
+            self.processes.clear();
+        }
+        self.processes.insert(pid, (Instant::now(), mappings));
+    }
+}
+
+/// What is at these addresses, which lie in one mapping.
+fn of_mapping_names(
+    root: &Root,
+    asker: &mut Asker,
+    (pid, user): (u32, u32),
+    mapping: &Mapping,
+    addresses: &[u64],
+) -> Vec<Named> {
+    let offset = |address: &u64| (address - mapping.start).wrapping_add(mapping.offset);
+    let place = |address: &u64| match mapping.is_of_file() {
+        true => format!("{}+{:#x}", mapping.file_name(), offset(address)),
+        false => format!("{address:#x}"),
+    };
+    let refused = |why: &str| addresses.iter().map(|address| Err(format!("{} ({why})", place(address)))).collect();
+    let answered = |names: Vec<Vec<Name>>| {
+        let one = |(names, address): (Vec<Name>, &u64)| match names.is_empty() {
+            true => Err(format!("{} (no symbol)", place(address))),
+            false => Ok(names),
+        };
+        names.into_iter().zip(addresses).map(one).collect()
+    };
+    if mapping.is_of_file() {
+        let found = match images::find(root, pid, mapping) {
+            Ok(found) => found,
+            Err(_) if !root.proc(pid.to_string()).exists() => return refused("the process is gone"),
+            Err(error) => return refused(&format!("its file cannot be read: {error}")),
+        };
+        let offsets: Vec<u64> = addresses.iter().map(offset).collect();
+        match asker.ask(user, Kind::Elf, found.key, &offsets, || found.open()) {
+            Ok(names) => return answered(names),
+            // Some compilers at run time write their code into a file without a name.
+            Err(_) if mapping.name.starts_with("/memfd:") || mapping.name.starts_with("/dev/zero") => {}
+            Err(why) => return refused(&why),
+        }
+    } else if mapping.name.starts_with("[v") {
+        return refused(&mapping.file_name());
+    }
+    match images::perf_map(root, pid) {
+        Ok(None) => refused("code made at run time, without a list of its symbols"),
+        Ok(Some((file, key))) => match asker.ask(user, Kind::PerfMap, key, addresses, || file.try_clone()) {
+            Ok(names) => answered(names),
+            Err(why) => refused(&why),
+        },
+        Err(error) => refused(&format!("code made at run time; the list of its symbols was not read: {error}")),
     }
 }
 
 /// The names of a frame: what was inlined into it first.
-fn frames(symbol: &Symbolized<'_>, address: u64) -> Vec<String> {
-    match symbol {
-        Symbolized::Sym(symbol) => {
-            let inlined = symbol.inlined.iter().rev().map(|inlined| format!("{} (inlined)", inlined.name));
-            inlined.chain([symbol.name.to_string()]).collect()
+fn texts(named: Named) -> Vec<String> {
+    match named {
+        Ok(names) => {
+            let text = |name: Name| if name.is_inlined { format!("{} (inlined)", name.text) } else { name.text };
+            names.into_iter().map(text).collect()
         }
-        Symbolized::Unknown(reason) => vec![format!("{address:#x} ({reason})")],
+        Err(why) => vec![why],
     }
 }
 
@@ -101,6 +182,7 @@ fn is_of_the_probe(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::who::names;
     use surefoot_testkit::HostTree;
 
     #[test]
@@ -119,12 +201,12 @@ mod tests {
 
     #[test]
     fn frames_of_this_process_have_names_and_those_of_a_dead_one_say_why_not() {
-        let tree = HostTree::new();
-        let stacks = UserStacks::new(&Root::at(tree.path()));
+        names::tests::use_this_program();
+        let mut stacks = UserStacks::new(&Root::host(), Deaths::default());
         let own = frames_of_the_probe_test_marker as *const () as u64;
         let frames = stacks.frames(std::process::id(), &[own, 0x10], 0);
         assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
-        assert!(frames[1].starts_with("0x10 ("), "{frames:?}");
+        assert_eq!(frames[1], "0xf (no code is mapped there)");
         let with_caller = stacks.frames(std::process::id(), &[0x10, 0x20], own);
         assert!(with_caller[1].contains("frames_of_the_probe_test_marker"), "{with_caller:?}");
         assert_eq!(stacks.frames(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");

@@ -14,11 +14,9 @@ mod walk;
 use elf::{Fault, Image};
 use gimli::UnwindContext;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use surefoot_hostfs::images::{self, Mapping};
 use surefoot_hostfs::{Root, thread};
 use surefoot_probes::UserCopy;
 use walk::Registers;
@@ -33,26 +31,12 @@ const FILES_BYTES_MAX: usize = 256 << 20;
 /// Processes whose mappings are kept; beyond it all are forgotten.
 const PROCESSES_MAX: usize = 64;
 
-/// Mappings of a process.
-const MAPPINGS_MAX: usize = 4096;
-
 /// How long mappings are believed: programs load libraries, and process numbers are used again.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// What the stacks of one process may take of the unwinding thread's own time while its mappings are believed: half of
 /// it. By the clock on the wall a busy machine would pass for a slow process.
 const ALLOWED_NS: u64 = 500_000_000;
-
-/// An executable mapping of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    device: String,
-    inode: u64,
-    path: String,
-}
 
 struct Process {
     mappings: Vec<Mapping>,
@@ -131,7 +115,7 @@ impl Unwinder {
         if self.processes.get(&pid).is_some_and(|process| process.read_at.elapsed() < BELIEVED) {
             return;
         }
-        let Ok(text) = self.root.read(self.root.proc(format!("{pid}/maps"))) else {
+        let Ok(mut mappings) = images::mappings(&self.root, pid) else {
             if let Some(process) = self.processes.get_mut(&pid) {
                 (process.read_at, process.spent_ns) = (Instant::now(), 0);
             }
@@ -140,7 +124,7 @@ impl Unwinder {
         if self.processes.len() >= PROCESSES_MAX {
             self.processes.clear();
         }
-        let mappings = text.lines().filter_map(parse_mapping).take(MAPPINGS_MAX).collect();
+        mappings.retain(Mapping::is_of_file);
         self.processes.insert(pid, Process { mappings, read_at: Instant::now(), spent_ns: 0 });
     }
 
@@ -150,7 +134,7 @@ impl Unwinder {
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.clone();
         let key = (mapping.device.clone(), mapping.inode);
         if !self.files.contains_key(&key) {
-            let image = self.open(pid, &mapping).and_then(|file| Image::read(&file)).map(Arc::new);
+            let image = self.read(pid, &mapping).map(Arc::new);
             let bytes = image.as_ref().map_or(0, |image| image.bytes());
             if self.files.len() >= FILES_MAX || self.files_bytes + bytes > FILES_BYTES_MAX {
                 self.files.clear();
@@ -163,43 +147,11 @@ impl Unwinder {
         Some((Arc::clone(image), image.bias(mapping.start, mapping.offset)?))
     }
 
-    /// Opens the file behind a mapping, also when it has been deleted or lies in another mount namespace.
-    fn open(&self, pid: u32, mapping: &Mapping) -> Result<File, Fault> {
-        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
-        let candidates: [PathBuf; 3] = [
-            self.root.proc(format!("{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end)),
-            self.root.proc(format!("{pid}/root")).join(path.trim_start_matches('/')),
-            self.root.proc(format!("{pid}/exe")),
-        ];
-        let is_it = |path: &PathBuf| {
-            // Opening what is no plain file may do something.
-            fs::metadata(path).is_ok_and(|file| file.is_file() && file.ino() == mapping.inode)
-        };
-        let path = candidates.iter().find(|path| is_it(path)).ok_or(Fault::Unreadable)?;
-        File::open(path).map_err(|_| Fault::Unreadable)
+    /// Reads the file behind a mapping.
+    fn read(&self, pid: u32, mapping: &Mapping) -> Result<Image, Fault> {
+        let found = images::find(&self.root, pid, mapping).map_err(|_| Fault::Unreadable)?;
+        Image::read(&found.open().map_err(|_| Fault::Unreadable)?)
     }
-}
-
-/// An executable mapping of a file, from a line of /proc/PID/maps.
-fn parse_mapping(line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let permissions = words.next()?;
-    let offset = words.next()?;
-    let device = words.next()?;
-    let inode = words.next()?.parse().ok()?;
-    if permissions.as_bytes().get(2) != Some(&b'x') || inode == 0 {
-        return None;
-    }
-    let number = |word| u64::from_str_radix(word, 16).ok();
-    Some(Mapping {
-        start: number(start)?,
-        end: number(end)?,
-        offset: number(offset)?,
-        device: device.to_owned(),
-        inode,
-        path: words.next().unwrap_or("").trim_start().to_owned(),
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use std::fs::{self, File};
 use std::io::Write;
 use surefoot_testkit::HostTree;
 
@@ -29,7 +30,7 @@ fn the_description_of_a_function_of_this_program_is_found() {
     let image = own_image();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let address = marker as *const () as u64;
-    let mappings: Vec<Mapping> = maps.lines().filter_map(parse_mapping).collect();
+    let mappings: Vec<Mapping> = maps.lines().filter_map(Mapping::parse).collect();
     let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
     let bias = image.bias(mapping.start, mapping.offset).unwrap();
     assert!(image.description(address - bias).is_some());
@@ -151,15 +152,4 @@ fn an_expression_that_never_ends_is_given_up() {
     let image = Image::made_up(&[0x0C, 7, 8]);
     let caller = walk::by_description(&image, &mut context, &copy, &Registers::of(&copy), 0x1000);
     assert_eq!(caller.unwrap().registers.address(), Some(0));
-}
-
-#[test]
-fn only_executable_mappings_of_files_count() {
-    let line = "7f00-7f10 r-xp 00002000 fe:00 247026                     /usr/bin/a b (deleted)";
-    let mapping = parse_mapping(line).unwrap();
-    assert_eq!((mapping.start, mapping.end, mapping.offset, mapping.inode), (0x7f00, 0x7f10, 0x2000, 247_026));
-    assert_eq!(mapping.path, "/usr/bin/a b (deleted)");
-    assert_eq!(parse_mapping("7f00-7f10 rw-p 00002000 fe:00 247026 /usr/bin/a"), None);
-    assert_eq!(parse_mapping("7f00-7f10 r-xp 00000000 00:00 0 [vdso]"), None);
-    assert_eq!(parse_mapping("nonsense"), None);
 }

@@ -1,0 +1,42 @@
+//! Names from files of strangers.
+//!
+//! Programs, libraries and lists of symbols belong to whoever runs the watched processes, and to read them is hard: tables
+//! that point anywhere, compressed data, names that double. So a child reads them, a process without privilege, files and
+//! network that is given descriptors and numbers alone and may use so much memory and time ([`reader`]). This side opens
+//! the files ([`surefoot_hostfs::images`]), asks, and starts the child anew when it ends ([`child`]).
+//!
+//! What one user's file can still do: end the child while others wait, which is counted, and after the second time nobody
+//! asks for that file any more.
+
+mod child;
+mod demangle;
+mod elf;
+mod perf_map;
+mod reader;
+mod wire;
+
+pub use child::use_program;
+pub(crate) use child::{Asker, Deaths, IDLE};
+pub use reader::read_names;
+pub(crate) use wire::Name;
+
+/// What files are asked as.
+pub(crate) use wire::Kind;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Lets this test program be the child, too.
+    pub(crate) fn use_this_program() {
+        let own = std::env::current_exe().unwrap_or_default();
+        use_program(own, &["who::names::tests::the_child_itself", "--exact", "--ignored", "--nocapture", "--quiet"]);
+    }
+
+    #[test]
+    #[ignore = "runs in a child process, which it confines"]
+    fn the_child_itself() {
+        read_names().unwrap_or_else(|error| panic!("{error}"));
+        std::process::exit(0);
+    }
+}
