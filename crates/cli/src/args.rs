@@ -22,6 +22,9 @@ fn cost_of(questions: &[(&str, Question)]) -> String {
 /// The port of the page unless another is named.
 pub const PORT_DEFAULT: u16 = 7077;
 
+/// Where watch tells of itself as root, unless another directory is named.
+pub const RUN_DIRECTORY: &str = "/run/surefoot";
+
 /// Stacks that a raising core takes per second unless another number is named.
 pub const STACKS_PER_S: u64 = 5_000;
 
@@ -321,6 +324,13 @@ pub struct WhoOptions {
     /// How long to watch
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
+    /// Attach and watch for --duration, also where a running watch --who follows these cores and could answer at once,
+    /// without sending the cores anything
+    #[arg(long)]
+    pub anew: bool,
+    /// The run directory of that watch
+    #[arg(long, value_name = "DIRECTORY", default_value = RUN_DIRECTORY, conflicts_with = "anew")]
+    pub run_directory: PathBuf,
     /// Take no stacks of the raisers: cheaper for them
     #[arg(long)]
     pub no_stacks: bool,

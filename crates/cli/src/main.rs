@@ -13,6 +13,7 @@ mod probe;
 mod record;
 mod report;
 mod rooms;
+mod running;
 #[cfg(test)]
 mod schema;
 mod settle;

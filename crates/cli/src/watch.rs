@@ -1,8 +1,9 @@
 //! `surefoot watch`: the live table in the terminal and the page on 127.0.0.1.
 
-use crate::args::WatchOptions;
+use crate::args::{RUN_DIRECTORY, WatchOptions};
 use crate::exit::Outcome;
 use crate::rooms::{self, Summary};
+use crate::running::Announced;
 use crate::units::duration;
 use crate::{output, record, report, table, who};
 use anyhow::Context;
@@ -49,6 +50,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;
+    let _announced = announced(options, &server, &root)?;
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
     let mut screen = Screen::new(options, &server);
@@ -103,6 +105,20 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
     Ok(outcome)
 }
 
+/// Tells in the run directory where the page is, for `stall who`.
+fn announced(options: &WatchOptions, server: &Server, root: &Root) -> anyhow::Result<Option<Announced>> {
+    let directory = run_directory(options, root);
+    let Some((directory, address)) = directory.zip(server.address()) else { return Ok(None) };
+    let who = options.what.who.clone().unwrap_or_default().0;
+    let announced = Announced::write(&directory, address, &who);
+    Ok(Some(announced.with_context(|| format!("cannot write into {}", directory.display()))?))
+}
+
+fn run_directory(options: &WatchOptions, root: &Root) -> Option<PathBuf> {
+    let default = || Privilege::read(root).is_root().then(|| PathBuf::from(RUN_DIRECTORY));
+    options.run_directory.clone().or_else(default)
+}
+
 fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, root: &Root) -> anyhow::Result<Server> {
     let is_live = mode == Mode::Live;
     let is_root = Privilege::read(root).is_root();
@@ -112,7 +128,7 @@ fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, roo
         (Some(path), false) => Some(path.clone()),
         (None, false) => default("/var/lib/surefoot/history.db"),
     };
-    let run_directory = options.run_directory.clone().or_else(|| default("/run/surefoot"));
+    let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
         if !folder.as_os_str().is_empty() {

@@ -7,15 +7,15 @@ use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{duration, percent};
-use crate::{output, record, report, settle, trace};
+use crate::{output, record, report, running, settle, trace};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::{Root, signals};
-use surefoot_model::{Event, Interrupt, Raiser, Timeline, WhoReport};
+use surefoot_hostfs::{Root, clock, signals};
+use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
 use surefoot_probes::Workload;
-use surefoot_stall::{Config, Question, forewarning};
 use surefoot_stall::who::{self, WhoConfig};
+use surefoot_stall::{Config, Question, forewarning};
 use surefoot_store::recording::{Existing, Writer};
 
 /// Raisers that the text shows of each interrupt.
@@ -44,6 +44,9 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     }
     report::check_duration(options.duration)?;
     let cpus = surefoot_stall::checked_cores(&options.cpu.clone().unwrap_or_default().0, &root)?;
+    if let Some(found) = of_running_watch(options, &cpus, &root) {
+        return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
+    }
     settle::settle(&cpus, &root);
     let files = Files::open(options)?;
     let recording = options.record.as_deref().map(|path| recording(options, path)).transpose()?;
@@ -65,6 +68,44 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     let printed = print(options, &found);
     let written = files.write(&found).and_then(|()| recording.map_or(Ok(()), |writer| record(writer, opening, found)));
     written?;
+    printed
+}
+
+/// What a running watch has found so far, where it can answer. One that cannot is told of, and does not matter.
+fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option<WhoReport> {
+    if options.anew || options.pid.is_some() || options.trace.is_some() {
+        return None;
+    }
+    let mut found = match running::raisers(&options.run_directory, cpus, root)? {
+        Ok(found) => found,
+        Err(why) => {
+            eprintln!("{why:#}, so this attaches anew");
+            return None;
+        }
+    };
+    let now_ns = clock::monotonic_ns();
+    let text = format!(
+        "from the watch at http://{}/, which has followed raisers for {}; nothing was attached (--anew attaches and watches \
+         for --duration)",
+        found.address,
+        duration(now_ns.saturating_sub(found.report.start_ns)),
+    );
+    found.report.notices.push(Notice { at_ns: now_ns, text });
+    Some(found.report)
+}
+
+/// Prints what was found and writes it where that was asked for.
+fn finish(
+    options: &WhoOptions,
+    found: WhoReport,
+    opening: impl FnOnce() -> anyhow::Result<Vec<Event>>,
+) -> anyhow::Result<Outcome> {
+    let files = Files::open(options)?;
+    let recording = options.record.as_deref().map(|path| recording(options, path)).transpose()?;
+    let opening = if recording.is_some() { opening()? } else { Vec::new() };
+    let printed = print(options, &found);
+    files.write(&found)?;
+    recording.map_or(Ok(()), |writer| record(writer, opening, found))?;
     printed
 }
 

@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let before = calls();
             let probes = options.as_ref().map(Probes::attach).transpose()?;
             let watched = RaiserOptions { cpus: vec![CpuId(1)], ..RaiserOptions::default() };
-            let raisers = probes.as_ref().filter(|_| raisers).map(|probes| Raisers::attach(probes, &watched)).transpose()?;
+            let raisers =
+                probes.as_ref().filter(|_| raisers).map(|probes| Raisers::attach(probes, &watched)).transpose()?;
             std::thread::sleep(Duration::from_millis(100));
             up.push(calls() - before);
             tracepoints = probes.as_ref().map_or(0, Probes::attached) + raisers.as_ref().map_or(0, Raisers::attached);

@@ -318,8 +318,7 @@ fn kernel_btf() -> Result<Btf<'static>, Error> {
 /// The tracepoints that the ledger leaves to the raisers' programs, where these follow: all that both would attach to.
 pub(crate) fn left_to_raisers() -> Result<Vec<&'static str>, Error> {
     let btf = kernel_btf()?;
-    let is_there =
-        |tracepoint: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some();
+    let is_there = |tracepoint: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some();
     let called = (call_evidence(is_there) == CallEvidence::Exact).then_some("csd_function_entry");
     let others = ["ipi_send_cpu", "hrtimer_expire_entry"].into_iter().filter(|name| is_there(name));
     Ok(called.into_iter().chain(others).collect())

@@ -4,14 +4,16 @@
 use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::CpuId;
-use surefoot_probes::layout::VECTORS;
-pub use surefoot_probes::disturbance::Question;
 use surefoot_probes::disturbance;
+pub use surefoot_probes::disturbance::Question;
+use surefoot_probes::layout::VECTORS;
 
 /// What attaching for a question is about to send to each busy core, in words. Said before it is done.
 pub fn forewarning(question: Question) -> String {
     let (tracepoints, interrupts) = (disturbance::tracepoints(question), disturbance::interrupts(question));
-    format!("attaching to {tracepoints} tracepoints sends about {interrupts} interrupts to every busy core, detaching as many")
+    format!(
+        "attaching to {tracepoints} tracepoints sends about {interrupts} interrupts to every busy core, detaching as many"
+    )
 }
 
 /// Rows of vectors and NMIs in which nothing has come since the machine started, which most machines have six of: nothing

@@ -116,7 +116,9 @@ pub fn run(
 fn no_longer_silent(before: &[String], after: &[String]) -> Vec<String> {
     let came = before.iter().filter(|row| !after.contains(row));
     let sentence = |row: &String| {
-        format!("the first {row} interrupts since this machine started came meanwhile and were not timed; the next run times them")
+        format!(
+            "the first {row} interrupts since this machine started came meanwhile and were not timed; the next run times them"
+        )
     };
     came.map(sentence).collect()
 }

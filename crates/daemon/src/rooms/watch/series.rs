@@ -100,7 +100,8 @@ fn own_cost(totals: &Totals, encoder: &mut DescriptorEncoder<'_>) -> Result<(), 
     let mut metric = encoder.encode_descriptor("watch_self_interrupts", help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, f64>(&totals.self_interrupts, None)?;
 
-    let help = "Inter-processor interrupts on watched cores while Surefoot attached its programs; their time is in no ledger.";
+    let help =
+        "Inter-processor interrupts on watched cores while Surefoot attached its programs; their time is in no ledger.";
     let mut metric = encoder.encode_descriptor("watch_attach_interrupts", help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, f64>(&totals.attach_interrupts, None)?;
 

@@ -1,0 +1,191 @@
+//! A watch that is running: where its page is, told in a file of its run directory, and what it knows of raisers.
+//!
+//! Whoever asks for raisers while such a watch follows them need not attach anything: it takes the watch's report. The
+//! file is believed only where this user or root wrote it, and the address only where that user's process listens there.
+
+use anyhow::Context;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surefoot_hostfs::privilege::Privilege;
+use surefoot_hostfs::{Root, cpus as lists};
+use surefoot_model::{CpuId, WhoReport};
+
+/// The file's name in the run directory.
+const FILE_NAME: &str = "address";
+
+/// Bytes of the file, and of an answer, that are read.
+const FILE_BYTES_MAX: u64 = 4096;
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// How long the watch may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How /proc/net/tcp writes that a socket listens.
+const LISTENS: &str = "0A";
+
+/// The file that tells where this watch is; taken away when dropped.
+pub struct Announced(PathBuf);
+
+impl Announced {
+    /// Writes it under another name first, which no other process uses and which must not be there: it may be a link
+    /// that somebody else has put there.
+    pub fn write(directory: &Path, address: SocketAddr, who: &[CpuId]) -> io::Result<Self> {
+        let prepared = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
+        match fs::remove_file(&prepared) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&prepared)?;
+        let path = directory.join(FILE_NAME);
+        let written =
+            writeln!(file, "{address} {}", lists::format_list(who)).and_then(|()| fs::rename(&prepared, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&prepared);
+        }
+        written.map(|()| Announced(path))
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a running watch says of raisers.
+pub struct Found {
+    /// Where it is.
+    pub address: SocketAddrV4,
+    /// Its newest report, of these cores alone.
+    pub report: WhoReport,
+}
+
+/// The report of the watch that runs from this directory, if one does and follows the raisers of all these cores; else
+/// why not. `None` where there is no watch.
+pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::Result<Found>> {
+    let own = Privilege::read(root).effective_uid;
+    let (address, followed) = address(directory, own)?;
+    Some(ask(address, cpus, &followed, own, root).with_context(|| format!("the watch at {address}")))
+}
+
+/// The address that this user or root wrote down, and the cores whose raisers are followed.
+fn address(directory: &Path, own: Option<u32>) -> Option<(SocketAddrV4, Vec<CpuId>)> {
+    let mut options = fs::OpenOptions::new();
+    let file =
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(directory.join(FILE_NAME)).ok()?;
+    let about = file.metadata().ok()?;
+    if !about.is_file() || !is_trusted(about.uid(), own) || about.mode() & 0o022 != 0 {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let (address, followed) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+    let address: SocketAddrV4 = address.parse().ok()?;
+    address.ip().is_loopback().then(|| (address, lists::parse_list(followed).unwrap_or_default()))
+}
+
+fn is_trusted(uid: u32, own: Option<u32>) -> bool {
+    uid == 0 || Some(uid) == own
+}
+
+/// Whose process listens at a loopback address, by the kernel's table.
+fn listener(table: &str, address: SocketAddrV4) -> Option<u32> {
+    let hexadecimal = |ip: Ipv4Addr| format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port());
+    let local = hexadecimal(*address.ip());
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        (words.get(1) == Some(&local.as_str()) && words.get(3) == Some(&LISTENS)).then(|| words.get(7)?.parse().ok())?
+    })
+}
+
+fn ask(
+    address: SocketAddrV4,
+    cpus: &[CpuId],
+    followed: &[CpuId],
+    own: Option<u32>,
+    root: &Root,
+) -> anyhow::Result<Found> {
+    let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
+    anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
+    let table = root.read(root.proc("net/tcp"))?;
+    let owner = listener(&table, address).context("nobody listens there any more")?;
+    anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
+    let answer = get(address, "/api/v1/who")?;
+    let answer: serde_json::Value = serde_json::from_slice(&answer).context("what it answers is no JSON")?;
+    let who = answer.get("who").filter(|who| !who.is_null()).context("it has no report of raisers yet")?;
+    let mut report: WhoReport = serde_json::from_value(who.clone()).context("it is of another version")?;
+    report.interrupts.retain(|interrupt| cpus.contains(&interrupt.cpu));
+    report.loop_gaps.retain(|gap| gap.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
+    Ok(Found { address, report })
+}
+
+/// One request over loopback, answered and closed.
+fn get(address: SocketAddrV4, path: &str) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address.into(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("it does not speak HTTP")?;
+    let status = String::from_utf8_lossy(&answer[..end]).lines().next().unwrap_or_default().to_owned();
+    anyhow::ensure!(status.split(' ').nth(1) == Some("200"), "it answers '{status}'");
+    Ok(answer.split_off(end + 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7077);
+
+    fn own() -> Option<u32> {
+        Privilege::read(&Root::host()).effective_uid
+    }
+
+    #[test]
+    fn an_address_is_believed_where_this_user_wrote_it_and_nobody_else_could() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(address(home.path(), own()), None);
+        let announced = Announced::write(home.path(), LOCAL.into(), &[CpuId(1), CpuId(2)]).unwrap();
+        let path = home.path().join(FILE_NAME);
+        assert_eq!(address(home.path(), own()), Some((LOCAL, vec![CpuId(1), CpuId(2)])));
+        assert!(!is_trusted(1234, Some(1000)) && is_trusted(0, Some(1000)) && is_trusted(1000, Some(1000)));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(address(home.path(), own()), None, "others can write it");
+        drop(announced);
+        assert!(!path.exists());
+        for (text, why) in [("192.0.2.1:80", "not of this machine"), ("127.0.0.1", "no port"), ("", "empty")] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(address(home.path(), own()), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_whose_process_listens() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: \
+                     0100007F:1BA5 0100007F:9999 01 00000000:00000000 00:00000000 00000000  1001        0 1 1\n   1: \
+                     0100007F:1BA5 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 2 1\n";
+        assert_eq!(listener(table, LOCAL), Some(1000), "not the one that is connected");
+        assert_eq!(listener(table, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80)), None);
+    }
+
+    #[test]
+    fn a_file_that_a_dead_watch_left_behind_leads_nowhere() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(raisers(home.path(), &[CpuId(0)], &Root::host()).is_none());
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let _announced = Announced::write(home.path(), address, &[CpuId(0)]).unwrap();
+        let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
+        assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
+        let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();
+        assert!(format!("{refused:#}").contains("raisers of core 1"), "{refused:#}");
+    }
+}
