@@ -386,8 +386,42 @@ pub(crate) fn put_ids(object: &Object, map: &str, ids: &[u32]) -> Result<(), Err
 
 #[cfg(test)]
 mod tests {
-    use super::{call_evidence, offset_of};
+    #![allow(clippy::unwrap_used)]
+
+    use super::{LEDGER, LEDGER_PLAIN, RAISERS, call_evidence, offset_of};
     use crate::CallEvidence;
+    use libbpf_rs::ObjectBuilder;
+
+    /// Numbers of the kernel's helpers, and of the instruction that calls one.
+    const LOOKUP: i32 = 1;
+    const CLOCK: i32 = 5;
+    const CALL: u8 = 0x85;
+
+    /// The helpers that a program calls, in the order of its text.
+    fn helpers(image: &[u8], name: &str) -> Vec<i32> {
+        let object = ObjectBuilder::default().open_memory(image).unwrap();
+        let program = object.progs().find(|program| program.name() == name).unwrap();
+        let calls = program.insns().iter().filter(|instruction| instruction.code == CALL && instruction.src_reg() == 0);
+        calls.map(|call| call.imm).collect()
+    }
+
+    /// An interrupt is as long as its tracepoints allow: nothing comes before the clock of the entry, and no array is
+    /// looked for after that of the exit. The clock after that is of the run in 64 that measures itself.
+    #[test]
+    fn an_entry_reads_the_clock_first_and_an_exit_when_all_else_is_found() {
+        for image in [LEDGER, LEDGER_PLAIN] {
+            for entry in ["local_timer_entry", "reschedule_entry", "softirq_entry", "irq_handler_entry"] {
+                assert_eq!(helpers(image, entry)[0], CLOCK, "{entry}");
+            }
+            for exit in ["local_timer_exit", "reschedule_exit", "softirq_exit", "irq_handler_exit", "csd_function_exit"] {
+                let helpers = helpers(image, exit);
+                let last = helpers.iter().rposition(|helper| *helper == LOOKUP).unwrap();
+                let clocks = helpers[last..].iter().filter(|helper| **helper == CLOCK).count();
+                assert!(clocks >= 2 && helpers[0] != CLOCK, "{exit}: {helpers:?}");
+            }
+        }
+        assert_eq!(helpers(RAISERS, "mark_function")[0], CLOCK);
+    }
 
     #[test]
     fn the_best_evidence_that_is_there_is_used() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod suite {
+    mod attach;
     mod ledger;
     mod raisers;
 }

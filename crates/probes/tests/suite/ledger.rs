@@ -58,7 +58,7 @@ fn cores(probes: &Probes) -> impl Iterator<Item = CpuId> {
 }
 
 /// An idle core may do without its tick for seconds, so each gets some work.
-fn spin_on_every_core(probes: &Probes, duration: Duration) {
+pub(super) fn spin_on_every_core(probes: &Probes, duration: Duration) {
     std::thread::scope(|threads| {
         for cpu in cores(probes) {
             threads.spawn(move || {
@@ -70,7 +70,7 @@ fn spin_on_every_core(probes: &Probes, duration: Duration) {
 }
 
 /// A hypervisor that stops the core while one of its programs writes makes the slot unreadable for as long.
-fn snapshot(probes: &Probes, cpu: CpuId) -> Snapshot {
+pub(super) fn snapshot(probes: &Probes, cpu: CpuId) -> Snapshot {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         match probes.snapshot(cpu) {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
+use surefoot_probes::layout::KEY_FUNCTION;
 use surefoot_probes::{
     COPY_BYTES, Error, Mark, MarkKind, Options, Probes, Raised, RaisedKind, RaiserOptions, Raisers, UserStacks,
 };
@@ -78,7 +79,8 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
     if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
         return not_run(TEST, "it takes two cores");
     }
-    let probes = match Probes::attach(&Options::default()) {
+    // One program on each tracepoint does the part of both.
+    let probes = match Probes::attach(&Options { raisers_follow: true, ..Options::default() }) {
         Ok(probes) => probes,
         Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
         Err(error) => panic!("{error}"),
@@ -103,6 +105,9 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
         worker.join().unwrap();
     }
 
+    let slot = super::ledger::snapshot(&probes, CpuId(1)).slot;
+    let functions = slot.causes.iter().filter(|cause| cause.kind() == KEY_FUNCTION).map(|cause| cause.count).sum::<u64>();
+    assert!(functions >= ENOUGH as u64, "the ledger has {functions} called functions");
     let mine = mine(&raised);
     assert!(mine.len() >= ENOUGH, "{} were seen to be raised", mine.len());
     assert!(mine.iter().all(|raised| raised.cpu == CpuId(1) && raised.from == CpuId(0) && !raised.in_interrupt));

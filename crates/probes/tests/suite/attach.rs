@@ -1,0 +1,107 @@
+//! What is attached, and what attaching sends to a busy core.
+
+use super::ledger::spin_on_every_core;
+use super::raisers::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use surefoot_model::CpuId;
+use surefoot_probes::disturbance::{Question, tracepoints};
+use surefoot_probes::layout::CAUSE_LOCAL_TIMER;
+use surefoot_probes::{Error, Options, Probes, RaiserOptions, Raisers, programs};
+use surefoot_testkit::not_run::not_run;
+
+/// Rows in which nothing comes on an ordinary machine.
+fn silent_rows() -> Vec<String> {
+    ["PLT", "ERR", "SPU", "TRM", "THR", "DFR", "NMI"].map(str::to_owned).to_vec()
+}
+
+fn attach(test: &str, options: &Options) -> Option<Probes> {
+    match Probes::attach(options) {
+        Ok(probes) => Some(probes),
+        Err(Error::Unsupported { why, .. }) => {
+            not_run(test, &why);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs() {
+    const TEST: &str = "what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs";
+    let Some(probes) = attach(TEST, &Options { silent_rows: silent_rows(), ..Options::default() }) else { return };
+    let rare = |name: &str| programs::row_of(name).is_some_and(|row| silent_rows().iter().any(|label| label == row));
+    if let Some(missing) = probes.missing().iter().find(|missing| !rare(missing.program.name)) {
+        return not_run(TEST, &missing.why);
+    }
+    assert_eq!(probes.attached(), tracepoints(Question::Ledger));
+    drop(probes);
+    let watched = RaiserOptions { cpus: vec![CpuId(1)], ..RaiserOptions::default() };
+    let options = Options { silent_rows: silent_rows(), raisers_follow: true, ..Options::default() };
+    for (late_threshold_ns, question) in [(100_000, Question::Raisers), (0, Question::RaisersAlone)] {
+        let probes = Probes::attach(&Options { late_threshold_ns, ..options.clone() }).unwrap();
+        let raisers = Raisers::attach(&probes, &watched).unwrap();
+        assert_eq!(probes.attached() + raisers.attached(), tracepoints(question), "{question:?}");
+    }
+}
+
+#[test]
+fn interrupts_that_never_came_are_timed_from_when_they_are_attached() {
+    const TEST: &str = "interrupts_that_never_came_are_timed_from_when_they_are_attached";
+    let options = Options { silent_rows: vec!["LOC".to_owned()], ..Options::default() };
+    let Some(mut probes) = attach(TEST, &options) else { return };
+    let ticks = |probes: &Probes| {
+        spin_on_every_core(probes, Duration::from_millis(100));
+        super::ledger::snapshot(probes, CpuId(0)).slot.causes[CAUSE_LOCAL_TIMER].count
+    };
+    assert!(probes.is_silent("LOC"));
+    assert_eq!(ticks(&probes), 0);
+    assert_eq!(probes.attach_rows(&["RES", "HYP"]).unwrap(), 0, "these are attached, or have no tracepoint");
+    assert_eq!(probes.attach_rows(&["LOC"]).unwrap(), 2);
+    assert!(!probes.is_silent("LOC") && ticks(&probes) > 0);
+    assert_eq!(probes.attach_rows(&["LOC"]).unwrap(), 0);
+}
+
+/// Functions that other cores had core 1 run so far, without shootdowns.
+fn calls() -> u64 {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap();
+    let of = |label: &str| {
+        let row = text.lines().find_map(|line| line.trim().strip_prefix(label)).unwrap();
+        row.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    of("CAL:") - of("TLB:")
+}
+
+#[test]
+fn finding_out_what_works_interrupts_no_core() {
+    const TEST: &str = "finding_out_what_works_interrupts_no_core";
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return not_run(TEST, "it takes two cores");
+    }
+    if attach(TEST, &Options::default()).is_none() {
+        return;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let spins = Arc::clone(&stop);
+    let spinner = std::thread::spawn(move || {
+        pin(1);
+        while !spins.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    // Others interrupt this core as well, so the quietest of some rounds counts.
+    let fewest = |work: &dyn Fn()| {
+        let rounds = (0..5).map(|_| {
+            let before = calls();
+            work();
+            calls() - before
+        });
+        rounds.min().unwrap()
+    };
+    let checking = fewest(&|| drop(Probes::check(&Options::default()).unwrap()));
+    let attaching = fewest(&|| drop(Probes::attach(&Options::default()).unwrap()));
+    stop.store(true, Ordering::Relaxed);
+    spinner.join().unwrap();
+    assert!(checking * 4 < attaching, "{checking} by checking, {attaching} by attaching and detaching");
+}
