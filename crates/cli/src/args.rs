@@ -434,4 +434,17 @@ mod tests {
             assert!(sentinel(text).expect_err(text).contains("such as 0 or 0:10"), "{text}");
         }
     }
+
+    #[test]
+    fn help_and_the_guide_say_the_same_of_what_attaching_sends() {
+        let guide = include_str!("../../../docs/guide/lost-time.md");
+        let mut command = Arguments::command();
+        let help = command.find_subcommand_mut("watch").map(|watch| watch.render_long_help().to_string());
+        let help: Vec<_> =
+            help.into_iter().flat_map(|help| help.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
+        for question in [Question::Ledger, Question::Raisers] {
+            assert!(guide.contains(&format!("    {}\n", forewarning(question))), "{question:?}");
+            assert!(help.join(" ").contains(&forewarning(question)), "{question:?}: {help:?}");
+        }
+    }
 }

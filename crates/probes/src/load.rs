@@ -413,7 +413,8 @@ mod tests {
             for entry in ["local_timer_entry", "reschedule_entry", "softirq_entry", "irq_handler_entry"] {
                 assert_eq!(helpers(image, entry)[0], CLOCK, "{entry}");
             }
-            for exit in ["local_timer_exit", "reschedule_exit", "softirq_exit", "irq_handler_exit", "csd_function_exit"] {
+            for exit in ["local_timer_exit", "reschedule_exit", "softirq_exit", "irq_handler_exit", "csd_function_exit"]
+            {
                 let helpers = helpers(image, exit);
                 let last = helpers.iter().rposition(|helper| *helper == LOOKUP).unwrap();
                 let clocks = helpers[last..].iter().filter(|helper| **helper == CLOCK).count();

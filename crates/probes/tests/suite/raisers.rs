@@ -106,7 +106,8 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
     }
 
     let slot = super::ledger::snapshot(&probes, CpuId(1)).slot;
-    let functions = slot.causes.iter().filter(|cause| cause.kind() == KEY_FUNCTION).map(|cause| cause.count).sum::<u64>();
+    let functions =
+        slot.causes.iter().filter(|cause| cause.kind() == KEY_FUNCTION).map(|cause| cause.count).sum::<u64>();
     assert!(functions >= ENOUGH as u64, "the ledger has {functions} called functions");
     let mine = mine(&raised);
     assert!(mine.len() >= ENOUGH, "{} were seen to be raised", mine.len());

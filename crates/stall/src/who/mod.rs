@@ -122,3 +122,16 @@ fn no_longer_silent(before: &[String], after: &[String]) -> Vec<String> {
     };
     came.map(sentence).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::no_longer_silent;
+
+    #[test]
+    fn the_first_interrupts_of_a_row_are_told_of() {
+        let rows = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let told = no_longer_silent(&rows(&["THR", "NMI", "SPU"]), &rows(&["SPU"]));
+        assert!(told.len() == 2 && told[0].contains("the first THR interrupts"), "{told:?}");
+        assert_eq!(no_longer_silent(&rows(&["THR"]), &rows(&["THR"])), [""; 0]);
+    }
+}

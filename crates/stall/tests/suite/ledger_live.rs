@@ -130,3 +130,37 @@ fn each_turn_and_each_slot_is_copied_once_for_all_who_need_it() {
 fn possible_cores() -> u64 {
     surefoot_hostfs::cpus::possible(&Root::host()).unwrap().len() as u64
 }
+
+/// Nothing watches any more when the programs go, so the last window tells what that sent.
+#[test]
+fn the_last_window_counts_what_detaching_sent() {
+    const TEST: &str = "the_last_window_counts_what_detaching_sent";
+    let config = Config { source: SourceChoice::Ebpf(Flavour::Btf), cpus: vec![CpuId(0)], ..Config::default() };
+    let mut collector = match Collector::start(&Root::host(), config) {
+        Ok(collector) => collector,
+        Err(error) => return not_run(TEST, &error.to_string()),
+    };
+    let first = collector.next_window(&AtomicBool::new(true)).unwrap();
+    // The core that detaches has nothing sent to itself, but its own functions are counted; others may be idle.
+    let last = collector.finish();
+    let cost = |events: &[Event]| {
+        let mut costs = events.iter().filter_map(|event| match event {
+            Event::Window(window) => Some(window.cost.clone()),
+            _ => None,
+        });
+        let cost = costs.next().unwrap();
+        assert!(costs.next().is_none(), "one window");
+        cost
+    };
+    assert!(cost(&first).attach_interrupts.is_some(), "the first window counts what attaching sent");
+    assert!(cost(&last).attach_interrupts.is_some(), "{last:?}");
+    let all: Vec<Event> = first.into_iter().chain(last).collect();
+    let windows: Vec<&Window> = all
+        .iter()
+        .filter_map(|event| match event {
+            Event::Window(window) => Some(window),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(windows[0].end_ns, windows[1].start_ns, "windows follow each other without a hole");
+}
