@@ -1,9 +1,9 @@
 //! In the steady state no command disturbs a busy core: neither by what it does itself nor by what it leaves to RCU.
 
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_e2e::actor::{self, Actor, OPENS, POLLING_LOOP};
-use surefoot_e2e::command::{Running, surefoot};
+use surefoot_e2e::command::{Running, WAIT, surefoot};
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
 use surefoot_e2e::watched::Watch;
 use surefoot_model::Event;
@@ -18,12 +18,15 @@ const COMMANDS: [(&str, u64); 4] = [
     ("watch --no-page --json --cpus 1 --who 1", 300),
 ];
 
-/// How long a command takes to attach and look round.
-const STEADY: Duration = Duration::from_secs(2);
+/// How long a command takes to look round once its programs are loaded.
+const STEADY: Duration = Duration::from_millis(1500);
+
+/// Programs of the ledger, at least.
+const PROGRAMS: usize = 15;
 
 /// A window, and how many are taken at a time.
 const WINDOW: Duration = Duration::from_millis(500);
-const WINDOWS: usize = 3;
+const WINDOWS: usize = 2;
 
 /// Rounds over all commands.
 const ROUNDS: usize = 2;
@@ -40,9 +43,23 @@ fn busy(notes_gaps: bool) -> Actor {
 
 /// Starts a command and waits until it has attached and looked round.
 fn steady(command: &str) -> Running {
-    let running = surefoot(command).start();
+    let mut running = surefoot(command).start();
+    let deadline = Instant::now() + WAIT;
+    while programs_of(running.pid()) < PROGRAMS {
+        assert!(Instant::now() < deadline && running.is_running(), "it does not begin: {}", running.stderr());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     std::thread::sleep(STEADY);
     running
+}
+
+/// eBPF programs that a process holds.
+fn programs_of(pid: u32) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let is_program = |entry: &std::fs::DirEntry| {
+        std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains("prog_id:") && text.contains("prog_jited:"))
+    };
+    entries.filter(is_program).count()
 }
 
 /// What rose on core 1 in some windows, by row.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::gap::tapes::Traced;
-use crate::who::{LOOK_EVERY, Watch, WhoConfig};
+use crate::who::{Watch, WhoConfig};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_model::{CpuId, Event};
@@ -37,7 +37,7 @@ impl WhoSide {
     pub(crate) fn look_for(&mut self, time: Duration, traced: &mut Traced) {
         let start = Instant::now();
         while let Some(rest) = time.checked_sub(start.elapsed()).filter(|rest| !rest.is_zero()) {
-            std::thread::sleep(LOOK_EVERY.min(rest));
+            std::thread::sleep(self.watch.rest().min(rest));
             self.watch.look(traced);
         }
     }

@@ -95,6 +95,11 @@ impl Loops {
         }
     }
 
+    /// Whether there are loops, or were some before.
+    pub(crate) fn are_followed(&self) -> bool {
+        self.timeline.is_some()
+    }
+
     /// Reads the rings. To be called every few milliseconds, before marks and records are read.
     pub(crate) fn poll(&mut self, traced: &mut Traced) {
         let began_ns = clock::monotonic_ns();

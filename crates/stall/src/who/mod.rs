@@ -14,6 +14,7 @@ mod lines;
 mod loops;
 pub mod names;
 mod naming;
+mod pace;
 mod presence;
 mod raisers;
 mod report;
@@ -39,7 +40,7 @@ use surefoot_hostfs::Root;
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_probes::{Options, Probes, Workload};
 
-/// How often records and marks are to be read: a core leaves at most a few thousand marks meanwhile.
+/// How often records and marks are to be read while much happens: a core leaves at most a few thousand marks meanwhile.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What to watch.
@@ -100,7 +101,7 @@ pub fn run(
     watch.start(&mut traced);
     let start = Instant::now();
     while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK_EVERY.min(duration.saturating_sub(start.elapsed())));
+        std::thread::sleep(watch.rest().min(duration.saturating_sub(start.elapsed())));
         watch.look(&mut traced);
     }
     let mut report = watch.finish(&mut traced);

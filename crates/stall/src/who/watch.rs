@@ -1,16 +1,17 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
-use super::WhoConfig;
 use super::calls::Depths;
 use super::joiner::{Arrival, Joiner};
 use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
+use super::pace::Pace;
 use super::presence::Presence;
 use super::raisers::RaiserTable;
 use super::report;
 use super::stacks::KernelStacks;
 use super::timeline::Recorder;
 use super::unwinding::Unwinding;
+use super::{LOOK_EVERY, WhoConfig};
 use crate::Error;
 use crate::collect::attach::Patching;
 use crate::collect::cost::{OwnCost, read_slots};
@@ -53,6 +54,7 @@ pub struct Watch {
     pub(super) start_ns: u64,
     pub(super) timeline: Option<Recorder>,
     loops: Loops,
+    pace: Pace,
 }
 
 /// Something that arrived: where, as what, and when.
@@ -115,6 +117,7 @@ impl Watch {
             start_ns: 0,
             timeline: config.timeline.then(Recorder::default),
             loops: Loops::open(root, traced, &config.cpus, surefoot_inloop::directory()),
+            pace: Pace::default(),
         };
         watch.start(traced);
         Ok(watch)
@@ -140,7 +143,7 @@ impl Watch {
         self.counts_before = self.raisers.counts();
     }
 
-    /// Takes what has happened since the last look; to be called every [`super::LOOK_EVERY`] or so, because the rings
+    /// Takes what has happened since the last look; to be called after [`Watch::rest`], because the rings
     /// hold no more than a few thousand marks. What they could not hold is counted in the report.
     pub fn look(&mut self, traced: &mut Traced) {
         // Gaps before all else, so that whatever lies in them is among what is read next.
@@ -163,7 +166,11 @@ impl Watch {
                 timeline.turns(cpu, turns, lost, |number| report::cause_of(&self.names, probes, cpu, number));
             }
         }
-        for raised in self.raisers.take() {
+        let records = self.raisers.take();
+        let changes: usize = self.cpus.iter().map(|&cpu| tapes.fresh(cpu).0.len()).sum();
+        let marked: usize = arrived.iter().map(|(_, marks)| marks.len()).sum();
+        self.pace.brought(records.len() + changes + marked);
+        for raised in records {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             if let Some(arrival) = self.joiner.raised(raised) {
                 self.count(probes, cpu, at_ns, arrival);
@@ -189,6 +196,12 @@ impl Watch {
         self.take_unwound(Duration::ZERO);
         self.table.take_names(Duration::ZERO);
         self.presence.look(&traced.probes, &self.names, clock::monotonic_ns());
+    }
+
+    /// How long to wait for the next look. Loops that note their gaps are looked at often: how far the processor's counter
+    /// drifts from the kernel's clock is known only for so long.
+    pub fn rest(&self) -> Duration {
+        if self.loops.are_followed() { LOOK_EVERY } else { self.pace.rest() }
     }
 
     /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event
