@@ -1,6 +1,6 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost, Untimed,
-    WhoReport, Window,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost,
+    StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
 
@@ -41,6 +41,8 @@ pub struct Report {
     pub notices: Vec<Notice>,
     /// Who interrupted the watched cores, where that was watched.
     pub who: Option<WhoReport>,
+    /// What the times of the stream are on the clock of the world.
+    pub clock: StreamClock,
 }
 
 /// The ledger of one core with its causes at hand; its own list of causes stays empty.
@@ -62,6 +64,7 @@ impl Report {
 
     /// Adds one event.
     pub fn add(&mut self, event: &Event) {
+        self.clock.take(event);
         match event {
             Event::Host(host) => self.host = Some(host.clone()),
             Event::Capabilities { capabilities } => self.capabilities = capabilities.clone(),
@@ -72,6 +75,12 @@ impl Report {
                 if at < LARGEST_GAPS {
                     self.gaps.insert(at, gap.clone());
                     self.gaps.truncate(LARGEST_GAPS);
+                }
+            }
+            // It was counted when it was told of first.
+            Event::GapCorrection(correction) => {
+                if let Some(kept) = self.gaps.iter_mut().find(|kept| kept.is_same(&correction.gap)) {
+                    kept.clone_from(&correction.gap);
                 }
             }
             Event::Who(who) => self.who = Some(who.clone()),
