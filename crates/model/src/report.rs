@@ -7,6 +7,13 @@ use std::collections::BTreeMap;
 /// How many gaps a report keeps: the longest ones.
 pub const LARGEST_GAPS: usize = 100;
 
+/// Causes of one core that are told apart; a core's programs tell far fewer apart at a time, but a recording can name any
+/// number.
+const CAUSES_MAX: usize = 4096;
+
+/// The name of the others, by kind.
+const OTHER_NAMES: &str = "(other names)";
+
 /// How many notices a report keeps: the newest ones.
 const NEWEST_NOTICES: usize = 100;
 
@@ -136,10 +143,18 @@ impl CoreSum {
     fn add(&mut self, core: &CoreLedger) {
         self.times.add_times(core);
         for lost in &core.lost {
-            match self.lost.get_mut(&lost.cause) {
+            if let Some(sum) = self.lost.get_mut(&lost.cause) {
+                sum.add(lost);
+                continue;
+            }
+            let cause = match self.lost.len() {
+                ..CAUSES_MAX => lost.cause.clone(),
+                _ => Cause::new(lost.cause.kind, OTHER_NAMES),
+            };
+            match self.lost.get_mut(&cause) {
                 Some(sum) => sum.add(lost),
                 None => {
-                    self.lost.insert(lost.cause.clone(), lost.clone());
+                    self.lost.insert(cause.clone(), Lost { cause, ..lost.clone() });
                 }
             }
         }
@@ -231,6 +246,22 @@ mod tests {
         assert_eq!(report.causes()[0].histogram.quantile_ns(0.5), Histogram::lower_ns(3) + 2);
         assert_eq!(report.cost.probes_ns(), u64::MAX);
         assert_eq!(report.duration_ns(), 0);
+    }
+
+    #[test]
+    fn causes_beyond_the_limit_are_counted_by_kind() {
+        let core = |number: u64| {
+            let lost = Lost::new(Cause::new(CauseKind::Preemption, format!("task {number}")), 1, 10, 10);
+            CoreLedger { wall_ns: 10, lost: vec![lost], ..CoreLedger::empty(CpuId(0)) }
+        };
+        let Event::Window(window) = window(0) else { unreachable!("it is a window") };
+        let mut report = Report::default();
+        let count = CAUSES_MAX as u64 + 100;
+        (0..count).for_each(|number| report.add_window(&Window { cores: vec![core(number)], ..window.clone() }));
+        let causes = report.causes();
+        assert_eq!(causes.len(), CAUSES_MAX + 1);
+        assert_eq!((causes[0].cause.name.as_str(), causes[0].count), (OTHER_NAMES, 100));
+        assert!(report.cores()[0].sums_up());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Verdict};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Room, Verdict};
 
 /// How many windows one answer holds: more than 30 days of minutes.
 pub const WINDOWS_MAX: usize = 50_000;
@@ -318,6 +318,27 @@ pub(super) fn notices(connection: &Connection, path: &Path, range: Range<i64>) -
             .collect()
     };
     read().map_err(sqlite_error(path, "reading its notices"))
+}
+
+pub(super) fn rooms(connection: &Connection, path: &Path, has_findings: bool) -> Result<Vec<Room>> {
+    let rooms = match has_findings {
+        true => "SELECT room FROM finding UNION SELECT room FROM record",
+        false => "SELECT 'stall' WHERE FALSE",
+    };
+    let read = || -> rusqlite::Result<Vec<Room>> {
+        let mut found = Vec::new();
+        for (room, table) in [(Room::Stall, "span"), (Room::Stall, "gap"), (Room::Watch, "notice")] {
+            let any = format!("SELECT EXISTS (SELECT 1 FROM {table})");
+            found.extend(connection.query_row(&any, [], |row| row.get::<_, bool>(0))?.then_some(room));
+        }
+        let mut select = connection.prepare(rooms)?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            found.extend(from_word::<Room>(row, 0)?);
+        }
+        Ok(found)
+    };
+    read().map_err(sqlite_error(path, "asking for its rooms"))
 }
 
 pub(super) fn hosts(connection: &Connection, path: &Path) -> Result<Answer<(i64, HostDescription)>> {

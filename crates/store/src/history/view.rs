@@ -150,6 +150,14 @@ impl View {
         query::notices(&self.connection, &self.path, range)
     }
 
+    /// The rooms that the file keeps anything of, at any time. Of lost time each window tells.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn rooms(&self) -> Result<Vec<Room>> {
+        query::rooms(&self.connection, &self.path, self.version >= VERSION_WITH_FINDINGS)
+    }
+
     /// As [`super::History::clock_changes`]; none of a file that is older than these.
     ///
     /// # Errors
