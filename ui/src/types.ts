@@ -915,12 +915,12 @@ export interface Headline {
  * The health of a host in one small file, for other programs on it: the daemon writes it, the checkpoint controller
  * reads it before each decision.
  *
- * It is replaced as a whole, so that a reader never sees half of it, and removed when the daemon stops. A reader tells a
- * daemon that died by the age of the file: see [`Health::is_current`].
+ * It is replaced as a whole, so that a reader never sees half of it, when it has something else to say and every 20 s; and
+ * removed when the daemon stops. A reader tells a daemon that died by the age of the file: see [`Health::is_current`].
  */
 export interface Health {
   /**
-   * Age of the newest window of lost time, nanoseconds; `None` without data.
+   * Age of the newest window of lost time when this was written, nanoseconds; `None` without data.
    */
   data_age_ns: number | null;
   headline: Headline;
