@@ -198,6 +198,8 @@ fn a_full_disk_ends_a_recording_with_what_was_seen() {
     let message = recording.stderr.lines().next().unwrap_or_default();
     assert!(message.contains(file.to_str().unwrap()), "the file is named: {message}");
     assert!(message.contains("space") || message.contains("full"), "the reason is named: {message}");
+    let told = recording.json().iter().filter(|line| line["type"] == "core").count();
+    assert!(told > 0, "what was seen is told although it could not be kept: {recording:#?}");
     let replayed = replay(&file, "--json");
     assert!(matches!(replayed.code, Some(0 | 1)), "{replayed:#?}");
     let cores = replayed.json().iter().filter(|line| line["type"] == "core").count();

@@ -130,7 +130,7 @@ export function makePast(scenario, fromS, toS, resolution, nowS) {
     resolution,
     windows,
     gaps,
-    notices: isThere ? [{ at_realtime_ns: middle, text: "Core 1 went offline and came back after 3.1 s." }] : [],
+    clock_changes: [], notices: isThere ? [{ at_realtime_ns: middle, text: "Core 1 went offline and came back after 3.1 s." }] : [],
     findings: isThere ? lostTime(scenario, middle).map((one) => ({ finding: one, from_realtime_ns: middle - 30e9, last_seen_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : nowS * 1e9, until_realtime_ns: toS < nowS - 3600 ? middle + 45e9 : null })) : [],
     unknown_count: 0,
     records: (jobs?.events ?? []).map(({ realtime_ns, ...body }) => ({ room: "checkpoint", kind: "journal", subject: { kind: /** @type {const} */ ("job"), name: "cfd/wing" }, at_realtime_ns: realtime_ns, body: { realtime_ns, ...body } })),

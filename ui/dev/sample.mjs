@@ -260,6 +260,7 @@ export function snapshotOf(stream, ageNs, query) {
     ],
     windows: kept.windows,
     gaps: kept.gaps.slice(0, 200),
+    clock_changes: [],
     notices:
       scenario === "quiet"
         ? []

@@ -90,6 +90,11 @@ export function age(ns: number): string {
   return `${Math.floor(seconds / 3600)} h`;
 }
 
+/** How old something is. What is from the future, by a clock that was ahead, has no age. */
+export function oldWords(ns: number): string {
+  return ns < -1e9 ? `${age(-ns)} in the future` : `${age(ns)} old`;
+}
+
 /** Local time of day of a CLOCK_MONOTONIC time: "14:03:07.512". */
 export function clock(monotonicNs: number, offsetNs: number, decimals: 0 | 1 | 3 = 3): string {
   const date = new Date((monotonicNs + offsetNs) / 1e6);

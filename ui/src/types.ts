@@ -177,6 +177,12 @@ export type LiveMessage =
   | (Gap & {
       type: "gap";
     })
+  | (GapCorrection & {
+      type: "gap_correction";
+    })
+  | (ClockChange & {
+      type: "clock";
+    })
   | (Notice & {
       type: "notice";
     })
@@ -779,6 +785,27 @@ export interface JournalState {
   staleness_max_s: number | null;
 }
 /**
+ * The wall clock was set, or the machine slept: from here on a time of the stream is another time of the day.
+ */
+export interface ClockChange {
+  /**
+   * From when the new offset holds, `CLOCK_MONOTONIC`: when it was first seen, within a tenth of a second.
+   */
+  at_ns: number;
+  /**
+   * `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` before, nanoseconds.
+   */
+  former_offset_ns: number;
+  /**
+   * `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` from now on, nanoseconds.
+   */
+  realtime_offset_ns: number;
+  /**
+   * How long the machine slept, nanoseconds: `CLOCK_BOOTTIME` went on meanwhile and `CLOCK_MONOTONIC` did not.
+   */
+  slept_ns: number;
+}
+/**
  * A row of /proc/interrupts held against what the probes counted, over all watched cores.
  */
 export interface Completeness {
@@ -866,6 +893,15 @@ export interface GapCause {
   name: string;
 }
 /**
+ * What became known of a gap after it was told of: an error report that came later. It replaces the gap and is no
+ * further one.
+ */
+export interface GapCorrection {
+  former_certainty: Certainty;
+  former_verdict: Verdict;
+  gap: Gap;
+}
+/**
  * What a host says in one sentence.
  */
 export interface Headline {
@@ -879,12 +915,12 @@ export interface Headline {
  * The health of a host in one small file, for other programs on it: the daemon writes it, the checkpoint controller
  * reads it before each decision.
  *
- * It is replaced as a whole, so that a reader never sees half of it, and removed when the daemon stops. A reader tells a
- * daemon that died by the age of the file: see [`Health::is_current`].
+ * It is replaced as a whole, so that a reader never sees half of it, when it has something else to say and every 20 s; and
+ * removed when the daemon stops. A reader tells a daemon that died by the age of the file: see [`Health::is_current`].
  */
 export interface Health {
   /**
-   * Age of the newest window of lost time, nanoseconds; `None` without data.
+   * Age of the newest window of lost time when this was written, nanoseconds; `None` without data.
    */
   data_age_ns: number | null;
   headline: Headline;
@@ -1385,6 +1421,10 @@ export interface RoomOverview {
  */
 export interface PastAnswer {
   /**
+   * When the wall clock was set or the machine slept; the newest. Times before and after one are as the clock showed them.
+   */
+  clock_changes: PastClockChange[];
+  /**
    * What held at any time in the range; the newest.
    */
   findings: PastFinding[];
@@ -1415,6 +1455,24 @@ export interface PastAnswer {
    * Oldest first. They stand at the end, because each becomes text as soon as it is read.
    */
   windows: PastWindow[];
+}
+/**
+ * A change of the wall clock.
+ */
+export interface PastClockChange {
+  /**
+   * When, by the clock after it.
+   */
+  at_realtime_ns: number;
+  change: ClockChange;
+  /**
+   * The same moment by the clock before it.
+   */
+  former_realtime_ns: number;
+  /**
+   * The change in a sentence.
+   */
+  text: string;
 }
 /**
  * A finding and how long it held.
@@ -1500,6 +1558,11 @@ export interface PastWindow {
  */
 export interface Report {
   causes: ReportCause[];
+  /**
+   * When the wall clock was set or the machine slept, oldest first. Before the first, and without any, the host's
+   * `realtime_offset_ns` makes times of the day of the others.
+   */
+  clock_changes: ClockChange[];
   completeness: Completeness[];
   cores: LedgerOfReportCause[];
   cost: SelfCost;
@@ -1539,6 +1602,11 @@ export interface Snapshot {
    */
   age_ns: number | null;
   capabilities: Capability[];
+  /**
+   * When the wall clock was set or the machine slept, oldest first. Before the first, and without any, the host's
+   * `realtime_offset_ns` makes times of the day of the others.
+   */
+  clock_changes: ClockChange[];
   cost: SelfCost;
   dropped: Dropped;
   gaps: Gap[];

@@ -15,7 +15,7 @@ function finding(change: Partial<Finding>): Finding {
 }
 
 function past(findings: PastAnswer["findings"]): PastAnswer {
-  return { schema: 2, unknown_count: 0, from_s: 0, to_s: 60, resolution: "second", windows: [], gaps: [], notices: [], findings, records: [] };
+  return { schema: 2, unknown_count: 0, from_s: 0, to_s: 60, resolution: "second", windows: [], gaps: [], notices: [], clock_changes: [], findings, records: [] };
 }
 
 test("findings are read the worst first, then the surer, then the older", () => {

@@ -62,7 +62,7 @@ pub fn run(options: &AuditOptions) -> anyhow::Result<Outcome> {
         eprintln!("measuring for {:?}; Ctrl-C ends it early", options.duration);
     }
     let findings = audit::run(&root, &options.cpu.0, options.duration, stop)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = output::patient();
     if options.json {
         output::stream(&mut out, "stall audit")?;
         findings.iter().try_for_each(|finding| output::line(&mut out, &CheckLine::from(finding)))?;

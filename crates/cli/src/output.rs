@@ -4,9 +4,10 @@
 use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
+use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
-    Capability, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary, Lost, Notice,
-    Report, SelfCost, Untimed, WhoReport,
+    Capability, ClockChange, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary,
+    Lost, Notice, Report, SelfCost, Untimed, WhoReport,
 };
 
 /// The first line of every stream.
@@ -48,6 +49,8 @@ pub enum Line<'a> {
     Completeness(&'a Completeness),
     Untimed(&'a Untimed),
     Notice(&'a Notice),
+    /// The wall clock was set, or the machine slept.
+    ClockChange(&'a ClockChange),
     Cost(&'a SelfCost),
     Capability(&'a Capability),
     Interrupt(&'a Interrupt),
@@ -98,6 +101,11 @@ pub struct LostRow<'a> {
     p99_ns: Option<u64>,
 }
 
+/// Standard output of a command that a signal ends: who reads it may have stopped. To be flushed.
+pub fn patient() -> io::BufWriter<Stdout> {
+    io::BufWriter::new(stdout())
+}
+
 /// Writes one line.
 pub fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
@@ -129,13 +137,15 @@ pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> b
     for notice in &report.notices {
         line(out, &Line::Notice(notice))?;
     }
+    for change in report.clock.changes() {
+        line(out, &Line::ClockChange(change))?;
+    }
     line(out, &Line::Cost(&report.cost))
 }
 
 fn host_line<'a>(host: &'a HostDescription, report: &Report) -> Line<'a> {
     let (start_ns, end_ns) = (report.start_ns, report.end_ns);
-    let [start_realtime_ns, end_realtime_ns] =
-        [start_ns, end_ns].map(|at_ns| at_ns.saturating_add_signed(host.realtime_offset_ns));
+    let [start_realtime_ns, end_realtime_ns] = [start_ns, end_ns].map(|at_ns| report.clock.realtime_ns(at_ns));
     Line::Host {
         host,
         start_ns,

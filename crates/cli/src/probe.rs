@@ -103,7 +103,7 @@ pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
     if !options.json && io::stderr().is_terminal() {
         eprintln!("spinning for {:?}; Ctrl-C ends it early", options.duration);
     }
-    let mut out = io::BufWriter::new(io::stdout());
+    let mut out = output::patient();
     // Written with the first line, so that a refusal leaves stdout empty.
     let mut is_open = false;
     let mut broken = None;

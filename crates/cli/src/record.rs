@@ -3,12 +3,12 @@
 use crate::args::{RecordOptions, ReplayOptions};
 use crate::exit::Outcome;
 use crate::rooms::Summary;
-use crate::{report, settle};
+use crate::{output, report, settle};
+use anyhow::Context;
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 use surefoot_hostfs::Root;
-use surefoot_model::{CpuId, Event};
+use surefoot_model::{CpuId, Event, GapCorrection};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
@@ -20,19 +20,35 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     let existing = if options.force { Existing::Replace } else { Existing::Refuse };
     let mut writer = Writer::create(&options.output, existing)?;
     let mut sum = Summary::default();
-    report::collect(&root, &options.what, options.interval, options.duration, |event| {
+    let collected = report::collect(&root, &options.what, options.interval, options.duration, |event| {
+        sum.add(&event);
         writer.append(&event)?;
         // A frame a window or look: what was seen survives the end of this process.
         if event.comes_to_ns().is_some() || matches!(event, Event::Who(_)) {
             writer.flush()?;
         }
-        sum.add(&event);
         Ok(())
-    })?;
-    let written = writer.finish()?;
-    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
+    });
+    let written = collected.and_then(|()| Ok(writer.finish()?));
+    if let Err(error) = &written
+        && !is_of_the_recording(error)
+    {
+        return written.map(|_| Outcome::Done);
+    }
+    // What was seen is told even where it could not be kept.
+    sum.print(&mut output::patient(), &options.filter, options.json)?;
+    let written = written.context("the report is of all that was seen, the recording is not")?;
     eprintln!("{} events in {} ({} bytes)", written.events, options.output.display(), written.bytes);
+    if written.dropped_events > 0 {
+        eprintln!("surefoot: {} events are not in the recording", written.dropped_events);
+        return Ok(Outcome::Found);
+    }
     Ok(Outcome::Done)
+}
+
+fn is_of_the_recording(error: &anyhow::Error) -> bool {
+    use surefoot_store::Error::{EventTooLarge, RecordingWrite};
+    matches!(error.downcast_ref(), Some(RecordingWrite { .. } | EventTooLarge { .. }))
 }
 
 /// Reads a whole recording; says on standard error what was not intact.
@@ -62,11 +78,15 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
                 window.untimed.retain(|row| is_wanted(row.cpu));
             }
             Event::Who(who) => who.interrupts.retain(|interrupt| is_wanted(interrupt.cpu)),
-            Event::Gap(gap) if !is_wanted(gap.cpu) || options.min_gap.is_some_and(|ns| gap.duration_ns < ns) => return,
+            Event::Gap(gap) | Event::GapCorrection(GapCorrection { gap, .. })
+                if !is_wanted(gap.cpu) || options.min_gap.is_some_and(|ns| gap.duration_ns < ns) =>
+            {
+                return;
+            }
             _ => {}
         }
         sum.add(&event);
     })?;
-    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
+    sum.print(&mut output::patient(), &options.filter, options.json)?;
     Ok(outcome)
 }

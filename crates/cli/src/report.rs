@@ -119,6 +119,6 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
         sum.add(&event);
         Ok(())
     })?;
-    sum.print(&mut io::stdout().lock(), &options.filter, options.json)?;
+    sum.print(&mut output::patient(), &options.filter, options.json)?;
     Ok(Outcome::Done)
 }

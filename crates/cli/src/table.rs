@@ -78,6 +78,9 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     for notice in &report.notices {
         text += &format!("Notice: {}\n", notice.text);
     }
+    for change in report.clock.changes() {
+        text += &format!("Notice: {change}\n");
+    }
     text += &cost(&report.cost, report.duration_ns());
     text
 }

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
+use surefoot_hostfs::stdout::stdout;
 use surefoot_hostfs::{Root, signals, terminal};
-use surefoot_model::{Event, Finding, Gap, Headline, HostDescription, Lost, Report, Severity, Window};
+use surefoot_model::{Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window};
 
 /// Windows that the terminal's verdict and tables look back on.
 const RECENT_WINDOWS: usize = 60;
@@ -55,7 +56,9 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let running = rooms::start(sources, &statistics, options.duration)?;
     let mut screen = Screen::new(options, &server);
     if options.json {
-        output::stream(&mut io::stdout().lock(), "watch")?;
+        let mut out = output::patient();
+        output::stream(&mut out, "watch")?;
+        out.flush()?;
     }
     while let Some(events) = running.next_turn() {
         let is_window = events.iter().any(|event| matches!(event, Event::Window(_)));
@@ -83,7 +86,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
         sum.add(&event);
         events.push(event);
     })?;
-    let mut out = io::stdout().lock();
+    let mut out = output::patient();
     sum.print(&mut out, &crate::args::Filter::default(), options.json)?;
     if options.no_page {
         return Ok(outcome);
@@ -95,6 +98,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
     server.settle(SETTLE);
     if let (false, Some(address)) = (options.json, server.address()) {
         writeln!(out, "\nThe recording as a page: http://{address}/ (Ctrl-C ends it)")?;
+        out.flush()?;
     }
     drop(out);
     let start = Instant::now();
@@ -175,7 +179,7 @@ impl Screen {
 
     fn add(&mut self, event: &Event) -> anyhow::Result<()> {
         if self.json {
-            let mut out = io::stdout().lock();
+            let mut out = output::patient();
             output::line(&mut out, event)?;
             out.flush()?;
         }
@@ -202,19 +206,28 @@ impl Screen {
                 }
                 self.gaps.push_back(gap.clone());
             }
-            Event::Notice(notice) => {
-                if !self.is_terminal && !self.json {
-                    writeln!(io::stdout().lock(), "notice: {}", notice.text)?;
+            Event::GapCorrection(GapCorrection { gap, .. }) => {
+                if let Some(kept) = self.gaps.iter_mut().rfind(|kept| kept.is_same(gap)) {
+                    kept.clone_from(gap);
                 }
-                if self.notices.len() == 3 {
-                    self.notices.pop_front();
-                }
-                self.notices.push_back(notice.text.clone());
             }
+            Event::Clock(change) => self.notice(&change.to_string())?,
+            Event::Notice(notice) => self.notice(&notice.text)?,
             Event::Who(found) => self.who = who::summary(found, WHO_ROWS),
             // The page has these, and findings tell of them here.
             _ => {}
         }
+        Ok(())
+    }
+
+    fn notice(&mut self, text: &str) -> io::Result<()> {
+        if !self.is_terminal && !self.json {
+            stdout().write_all(format!("notice: {text}\n").as_bytes())?;
+        }
+        if self.notices.len() == 3 {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(text.to_owned());
         Ok(())
     }
 
@@ -227,7 +240,7 @@ impl Screen {
         if !host.missing.is_empty() {
             text += &format!("reduced: {}\n", host.missing);
         }
-        if self.json { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) }
+        if self.json { io::stderr().write_all(text.as_bytes()) } else { stdout().write_all(text.as_bytes()) }
     }
 
     fn draw(&mut self, server: &Server) -> io::Result<()> {
@@ -235,7 +248,7 @@ impl Screen {
             return Ok(());
         }
         let (headline, findings) = server.findings();
-        let mut out = io::stdout().lock();
+        let mut out = output::patient();
         if !self.is_terminal {
             writeln!(out, "{}", headline.sentence)?;
             return out.flush();

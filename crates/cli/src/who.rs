@@ -9,7 +9,7 @@ use crate::table::{self, Table};
 use crate::units::{duration, percent};
 use crate::{output, record, report, running, settle, trace};
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Root, clock, signals};
 use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
@@ -145,7 +145,7 @@ fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
 }
 
 fn print(options: &WhoOptions, found: &WhoReport) -> anyhow::Result<Outcome> {
-    let mut out = io::BufWriter::new(io::stdout());
+    let mut out = output::patient();
     if options.json {
         output::stream(&mut out, "stall who")?;
         output::who(&mut out, found)?

@@ -4,5 +4,6 @@
 mod suite {
     mod audit;
     mod history;
+    mod unread;
     mod who;
 }

@@ -3,11 +3,11 @@ use crate::error::Error;
 use crate::http::connections::{BoundedListener, SILENCE_MAX};
 use crate::http::router;
 use crate::keep::drops::Seldom;
-use crate::keep::health::{self, HealthFile};
+use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
 use crate::keep::queue::{Popped, Queue};
 use crate::keep::shared::Shared;
-use crate::rooms::stall;
+use crate::rooms::{self, stall};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -162,22 +162,34 @@ impl Server {
     }
 
     /// Folds the findings every second.
-    fn start_findings(&mut self, file: Option<HealthFile>) -> Result<(), Error> {
+    fn start_findings(&mut self, mut file: Option<HealthFile>) -> Result<(), Error> {
         let (stop, stopped) = mpsc::channel::<()>();
         self.findings_stop = Some(stop);
         let shared = Arc::clone(&self.shared);
         self.spawn("surefoot-findings", move || {
             let mut notice = Seldom::default();
+            let mut is_by_another = false;
             loop {
                 let moment = shared.moment();
                 let findings = shared.findings(&moment);
                 shared.tell_of(&findings);
                 if let Some(history) = &shared.history {
-                    history.offer_findings(moment.now_realtime_ns, &findings.all);
+                    let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
+                    history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
                 }
-                if let Some(file) = &file {
+                if let Some(file) = &mut file {
                     let health = health::of(&findings, &shared.rooms, &moment, clock::realtime_ns());
-                    if let Err(error) = file.write(&health) {
+                    let published = file.write(&health);
+                    let by_another = matches!(published, Ok(Published::ByAnother));
+                    if by_another && !is_by_another {
+                        let path = file.path().display();
+                        shared.notice(format!(
+                            "Another process publishes {path}; this one does so when that one ends. Name another \
+                             directory with --run-directory."
+                        ));
+                    }
+                    is_by_another = by_another;
+                    if let Err(error) = published {
                         shared.drops.health.fetch_add(1, Ordering::Relaxed);
                         if notice.is_due() {
                             let path = file.path().display();
@@ -190,7 +202,7 @@ impl Server {
                     break;
                 }
             }
-            if let Some(file) = &file {
+            if let Some(file) = file {
                 file.remove();
             }
         })

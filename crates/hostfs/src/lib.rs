@@ -42,6 +42,7 @@ pub mod settings;
 pub mod signals;
 pub mod smi;
 pub mod stat;
+pub mod stdout;
 pub mod symbols;
 pub mod tasks;
 pub mod terminal;

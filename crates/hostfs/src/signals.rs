@@ -27,6 +27,11 @@ pub fn stop_flag() -> Result<&'static AtomicBool, Error> {
     Ok(&STOP)
 }
 
+/// Whether the flag was raised.
+pub fn is_stopped() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
 fn catch(signal: libc::c_int) -> Result<(), Error> {
     let mut action = zeroed();
     action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;

@@ -95,7 +95,7 @@ pub fn choose(facts: &SmiFacts) -> Result<SmiSource, Unsupported> {
             ("unknown", _) => "this is a guest of a hypervisor, which hides the SMIs of the machine".to_owned(),
             (name, _) => format!("this is a guest of {name}, which hides the SMIs of the machine"),
         };
-        return Err(Unsupported::new(why, "run Surefoot on the host of this virtual machine"));
+        return Err(Unsupported::new(why, "run Surefoot on the machine of the hypervisor"));
     }
     match facts.vendor {
         Vendor::Intel if facts.family < INTEL_FIRST_FAMILY || facts.family == INTEL_PENTIUM_4 => {

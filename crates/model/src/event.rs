@@ -1,6 +1,6 @@
 use crate::{
-    Capability, CheckpointEvent, Completeness, CoreLedger, Gap, HostDescription, JournalEntry, Room, SelfCost,
-    SourceReport, Subject, Untimed, WhoReport, weight,
+    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, Gap, GapCorrection, HostDescription,
+    JournalEntry, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport, weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,10 @@ pub enum Event {
     Window(Window),
     /// A gap, after its window.
     Gap(Gap),
+    /// What became known of a gap later.
+    GapCorrection(GapCorrection),
+    /// The wall clock was set, or the machine slept; before the first window whose end is later.
+    Clock(ClockChange),
     /// Who interrupted the watched cores so far; replaces the one before it.
     Who(WhoReport),
     /// A word about the stream itself.
@@ -75,6 +79,8 @@ impl Event {
             + match self {
                 Event::Window(window) => weight::window_bytes(window),
                 Event::Gap(gap) => weight::gap_bytes(gap),
+                Event::GapCorrection(correction) => weight::gap_bytes(&correction.gap),
+                Event::Clock(_) => 0,
                 Event::Notice(notice) => notice.text.len(),
                 Event::Source(report) => report.source.len() + report.why.len(),
                 Event::Who(who) => weight::who_bytes(who),

@@ -130,6 +130,27 @@ pub struct Gap {
     pub evidence: Vec<String>,
 }
 
+impl Gap {
+    /// Whether both are the same stretch of the same core, found in the same way, whatever is said of it.
+    pub fn is_same(&self, other: &Gap) -> bool {
+        let place = |gap: &Gap| (gap.cpu, gap.source, gap.start_ns, gap.duration_ns);
+        place(self) == place(other)
+    }
+}
+
+/// What became known of a gap after it was told of: an error report that came later. It replaces the gap and is no
+/// further one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct GapCorrection {
+    /// The gap, with what is said of it now.
+    pub gap: Gap,
+    /// What was said before.
+    pub former_verdict: Verdict,
+    /// How sure that was.
+    pub former_certainty: Certainty,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

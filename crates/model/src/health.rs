@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// The health of a host in one small file, for other programs on it: the daemon writes it, the checkpoint controller
 /// reads it before each decision.
 ///
-/// It is replaced as a whole, so that a reader never sees half of it, and removed when the daemon stops. A reader tells a
-/// daemon that died by the age of the file: see [`Health::is_current`].
+/// It is replaced as a whole, so that a reader never sees half of it, when it has something else to say and every 20 s; and
+/// removed when the daemon stops. A reader tells a daemon that died by the age of the file: see [`Health::is_current`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Health {
@@ -18,7 +18,7 @@ pub struct Health {
     pub host: String,
     /// The worst severity and its sentence.
     pub headline: Headline,
-    /// Age of the newest window of lost time, nanoseconds; `None` without data.
+    /// Age of the newest window of lost time when this was written, nanoseconds; `None` without data.
     pub data_age_ns: Option<u64>,
     /// What each room that watches this host has found. A room that is not here says nothing of the host.
     pub rooms: BTreeMap<Room, RoomHealth>,
@@ -49,7 +49,7 @@ impl Health {
     /// The longest file that is written or read.
     pub const FILE_BYTES_MAX: u64 = 1 << 16;
 
-    /// Older health says nothing any more: the daemon writes every second.
+    /// Older health says nothing any more: the daemon writes every 20 s, whatever there is to say.
     pub const STALE_NS: u64 = 60_000_000_000;
 
     /// The findings of one room that are kept in the file.

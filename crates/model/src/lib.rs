@@ -51,12 +51,12 @@ pub use checkpoint::{
     CheckpointDirectory, CheckpointDrives, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem,
     CheckpointTier, Generation, GenerationState,
 };
-pub use clock::StreamClock;
+pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
 pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, one_line};
-pub use gap::{Certainty, Gap, GapCause, GapSource, Verdict};
+pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};

@@ -1,11 +1,18 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost, Untimed,
-    WhoReport, Window,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost,
+    StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
 
 /// How many gaps a report keeps: the longest ones.
 pub const LARGEST_GAPS: usize = 100;
+
+/// Causes of one core that are told apart; a core's programs tell far fewer apart at a time, but a recording can name any
+/// number.
+const CAUSES_MAX: usize = 4096;
+
+/// The name of the others, by kind.
+const OTHER_NAMES: &str = "(other names)";
 
 /// How many notices a report keeps: the newest ones.
 const NEWEST_NOTICES: usize = 100;
@@ -41,6 +48,8 @@ pub struct Report {
     pub notices: Vec<Notice>,
     /// Who interrupted the watched cores, where that was watched.
     pub who: Option<WhoReport>,
+    /// What the times of the stream are on the clock of the world.
+    pub clock: StreamClock,
 }
 
 /// The ledger of one core with its causes at hand; its own list of causes stays empty.
@@ -62,6 +71,7 @@ impl Report {
 
     /// Adds one event.
     pub fn add(&mut self, event: &Event) {
+        self.clock.take(event);
         match event {
             Event::Host(host) => self.host = Some(host.clone()),
             Event::Capabilities { capabilities } => self.capabilities = capabilities.clone(),
@@ -72,6 +82,12 @@ impl Report {
                 if at < LARGEST_GAPS {
                     self.gaps.insert(at, gap.clone());
                     self.gaps.truncate(LARGEST_GAPS);
+                }
+            }
+            // It was counted when it was told of first.
+            Event::GapCorrection(correction) => {
+                if let Some(kept) = self.gaps.iter_mut().find(|kept| kept.is_same(&correction.gap)) {
+                    kept.clone_from(&correction.gap);
                 }
             }
             Event::Who(who) => self.who = Some(who.clone()),
@@ -127,10 +143,18 @@ impl CoreSum {
     fn add(&mut self, core: &CoreLedger) {
         self.times.add_times(core);
         for lost in &core.lost {
-            match self.lost.get_mut(&lost.cause) {
+            if let Some(sum) = self.lost.get_mut(&lost.cause) {
+                sum.add(lost);
+                continue;
+            }
+            let cause = match self.lost.len() {
+                ..CAUSES_MAX => lost.cause.clone(),
+                _ => Cause::new(lost.cause.kind, OTHER_NAMES),
+            };
+            match self.lost.get_mut(&cause) {
                 Some(sum) => sum.add(lost),
                 None => {
-                    self.lost.insert(lost.cause.clone(), lost.clone());
+                    self.lost.insert(cause.clone(), Lost { cause, ..lost.clone() });
                 }
             }
         }
@@ -222,6 +246,22 @@ mod tests {
         assert_eq!(report.causes()[0].histogram.quantile_ns(0.5), Histogram::lower_ns(3) + 2);
         assert_eq!(report.cost.probes_ns(), u64::MAX);
         assert_eq!(report.duration_ns(), 0);
+    }
+
+    #[test]
+    fn causes_beyond_the_limit_are_counted_by_kind() {
+        let core = |number: u64| {
+            let lost = Lost::new(Cause::new(CauseKind::Preemption, format!("task {number}")), 1, 10, 10);
+            CoreLedger { wall_ns: 10, lost: vec![lost], ..CoreLedger::empty(CpuId(0)) }
+        };
+        let Event::Window(window) = window(0) else { unreachable!("it is a window") };
+        let mut report = Report::default();
+        let count = CAUSES_MAX as u64 + 100;
+        (0..count).for_each(|number| report.add_window(&Window { cores: vec![core(number)], ..window.clone() }));
+        let causes = report.causes();
+        assert_eq!(causes.len(), CAUSES_MAX + 1);
+        assert_eq!((causes[0].cause.name.as_str(), causes[0].count), (OTHER_NAMES, 100));
+        assert!(report.cores()[0].sums_up());
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn ledger(facts: &Facts) -> Capability {
 fn with_container(remedy: &str, facts: &Facts) -> String {
     match &facts.container {
         Some(container) => format!(
-            "{remedy}; in a {container} container also --cap-add BPF, PERFMON and SYS_RESOURCE, or run it on the host"
+            "{remedy}; in a {container} container also --cap-add BPF, PERFMON and SYS_RESOURCE, or run it outside the container"
         ),
         None => remedy.to_owned(),
     }
@@ -240,7 +240,7 @@ fn steal(facts: &Facts) -> Capability {
             format!(
                 "{hypervisor} reports steal in ticks and only for time in which it scheduled others: at least this much was lost"
             ),
-            "watch the host, too",
+            "watch the machine of the hypervisor, too",
         ),
     }
 }
@@ -250,8 +250,11 @@ fn error_reports(facts: &Facts) -> Capability {
     if facts.error_reports {
         return row(id, name, Works, "memory controllers report through EDAC", "");
     }
-    let remedy =
-        if facts.hypervisor.is_some() { "watch the host instead" } else { "load the EDAC driver of this platform" };
+    let remedy = if facts.hypervisor.is_some() {
+        "watch the machine of the hypervisor instead"
+    } else {
+        "load the EDAC driver of this platform"
+    };
     row(id, name, No, "no memory controller reports errors here (no EDAC)", remedy)
 }
 

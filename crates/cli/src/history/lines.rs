@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
 use surefoot_model::{CauseKind, CoreLedger, CpuId, Finding, Gap, HostDescription, Lost, Room, Subject};
-use surefoot_store::history::{KeptFinding, KeptRecord};
+use surefoot_store::history::{KeptClockChange, KeptFinding, KeptRecord};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -52,6 +52,17 @@ pub enum What<'a> {
         at_realtime_ns: i64,
         at_realtime: String,
         text: &'a str,
+    },
+    /// The wall clock was set, or the machine slept.
+    ClockChange {
+        /// By the clock after it.
+        at_realtime_ns: i64,
+        at_realtime: String,
+        /// The same moment by the clock before it.
+        former_realtime_ns: i64,
+        former_realtime: String,
+        slept_ns: u64,
+        text: String,
     },
     Finding {
         #[serde(flatten)]
@@ -122,7 +133,7 @@ pub struct Minute {
     total_ns: u64,
 }
 
-/// Writes the whole answer: a line for the range, then one per core, cause, gap, notice, finding and record.
+/// Writes the whole answer: a line for the range, then one per core, cause, gap, notice, change of the clock, finding and record.
 pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Result<()> {
     stream(out, "history")?;
     let mut put = |what: What<'_>| line(out, &what);
@@ -148,6 +159,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
         let at_realtime = when::rfc3339(*at_realtime_ns);
         put(What::Notice { at_realtime_ns: *at_realtime_ns, at_realtime, text })?;
     }
+    past.clock_changes.iter().try_for_each(|kept| put(clock_change(kept)))?;
     past.findings.iter().try_for_each(|kept| put(finding(kept)))?;
     past.records.iter().try_for_each(|kept| put(record(kept)))
 }
@@ -172,6 +184,18 @@ fn cause<'a>(past: &Past, lost: &'a Lost) -> What<'a> {
         total_ns: worst.total_ns,
     });
     What::Cause { row: Row::from(lost), worst_minute }
+}
+
+fn clock_change(kept: &KeptClockChange) -> What<'_> {
+    let KeptClockChange { at_realtime_ns, former_realtime_ns, change } = kept;
+    What::ClockChange {
+        at_realtime_ns: *at_realtime_ns,
+        at_realtime: when::rfc3339(*at_realtime_ns),
+        former_realtime_ns: *former_realtime_ns,
+        former_realtime: when::rfc3339(*former_realtime_ns),
+        slept_ns: change.slept_ns,
+        text: change.to_string(),
+    }
 }
 
 fn finding(kept: &KeptFinding) -> What<'_> {

@@ -27,6 +27,8 @@ pub fn run(options: &HistoryOptions) -> anyhow::Result<Outcome> {
     let past = read(&options.file, &question)?;
     let mut out = io::stdout().lock();
     if options.json {
+        // The lines are for programs, which ask for what they know.
+        past.strangers(&question).iter().for_each(|stranger| eprintln!("surefoot: {stranger}"));
         lines::write(&mut out, &past, &question)?;
     } else {
         out.write_all(text::of(&past, &question).as_bytes())?;

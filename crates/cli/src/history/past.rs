@@ -1,10 +1,11 @@
 //! What the history says of a range, summed up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
+use surefoot_hostfs::cpus::format_list;
 use surefoot_model::{Cause, CpuId, HostDescription, Lost, Report, Room, SelfCost, Window};
 use surefoot_store::history::{
-    Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptFinding, KeptGap, KeptRecord, Resolution, View,
+    Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptClockChange, KeptFinding, KeptGap, KeptRecord, Resolution, View,
 };
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -60,8 +61,12 @@ pub struct Past {
     worst: HashMap<Cause, WorstMinute>,
     /// The minute that is being read, and what each cause took in it.
     minute: (i64, BTreeMap<Cause, u64>),
+    /// The rooms of which the file keeps anything at any time, and the cores that it says were watched.
+    pub known_rooms: Vec<Room>,
+    pub known_cpus: BTreeSet<CpuId>,
     pub gaps: Vec<KeptGap>,
     pub notices: Vec<(i64, String)>,
+    pub clock_changes: Answer<KeptClockChange>,
     pub findings: Answer<KeptFinding>,
     pub records: Answer<KeptRecord>,
     /// Rows of this answer that only another release can read.
@@ -89,9 +94,12 @@ impl Past {
         past.findings.rows.retain(|kept| question.asks_for(kept.finding.room));
         let hosts = view.hosts()?;
         past.unknown_count += hosts.unknown_count + past.findings.unknown_count + past.records.unknown_count;
+        past.known_rooms = view.rooms()?;
+        past.known_cpus = hosts.iter().flat_map(|(_, host)| host.cpus.iter().copied()).collect();
         past.host = hosts.into_iter().rev().find(|host| host.0 < question.range.end).map(|host| host.1);
         if question.asks_for(Room::Watch) {
             past.notices = view.notices(question.range.clone())?;
+            past.clock_changes = view.clock_changes(question.range.clone())?;
         }
         if question.asks_for(Room::Stall) {
             past.read_windows(view, question)?;
@@ -187,11 +195,27 @@ impl Past {
         self.sum.cores().iter().map(|core| core.wall_ns).max().unwrap_or(0)
     }
 
+    /// What was asked for and is nowhere in the file; empty where all of it is there.
+    pub fn strangers(&self, question: &Question) -> Vec<String> {
+        let room = question.room.filter(|room| !self.known_rooms.contains(room));
+        let room = room.map(|room| format!("This history keeps nothing of the room '{room}', at no time."));
+        // Of a history without a host nobody knows which cores there are.
+        let cpus = question.cpus.iter().filter(|cpu| !self.known_cpus.is_empty() && !self.known_cpus.contains(cpu));
+        let cpus: Vec<CpuId> = cpus.copied().collect();
+        let known: Vec<CpuId> = self.known_cpus.iter().copied().collect();
+        let cpu = (!cpus.is_empty()).then(|| {
+            let (cpus, known) = (format_list(&cpus), format_list(&known));
+            format!("No core {cpus} is known to this history; the cores that were watched are {known}.")
+        });
+        room.into_iter().chain(cpu).collect()
+    }
+
     /// Whether there is nothing to show at all.
     pub fn is_empty(&self) -> bool {
         self.sum.windows == 0
             && self.gaps.is_empty()
             && self.notices.is_empty()
+            && self.clock_changes.is_empty()
             && self.findings.is_empty()
             && self.records.is_empty()
     }

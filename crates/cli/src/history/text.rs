@@ -34,6 +34,7 @@ pub fn of(past: &Past, question: &Question) -> String {
     text += &findings(past, question.asked_ns);
     text += &records(past);
     text += &notices(past);
+    text += &clock_changes(past);
     if past.unknown_count > 0 {
         text += &format!(
             "\n{} rows of the history have words that this release does not know and are left out; use the release \
@@ -51,6 +52,9 @@ fn range_words(range: &Range<i64>) -> String {
 fn headline(past: &Past, question: &Question) -> String {
     let host = past.host.as_ref().map_or(String::new(), |host| format!("{}, ", plain(&host.hostname)));
     let mut text = format!("{host}{}\n", range_words(&question.range));
+    for stranger in past.strangers(question) {
+        text += &format!("{stranger}\n");
+    }
     if past.is_empty() {
         return text + "Nothing is kept for this range.\n" + &kept(past);
     }
@@ -236,6 +240,19 @@ fn notices(past: &Past) -> String {
     let mut text = String::from("\nNotices:\n");
     for (at_ns, notice) in &past.notices[left_out..] {
         text += &format!("{}  {}\n", when::second(*at_ns), plain(notice));
+    }
+    text + &earlier_ones(left_out as u64)
+}
+
+fn clock_changes(past: &Past) -> String {
+    if past.clock_changes.is_empty() {
+        return String::new();
+    }
+    let left_out = past.clock_changes.len().saturating_sub(ROWS_SHOWN);
+    let mut text = String::from("\nThe wall clock (times are as it showed them):\n");
+    for kept in &past.clock_changes[left_out..] {
+        let (former, now) = (when::second(kept.former_realtime_ns), when::second(kept.at_realtime_ns));
+        text += &format!("{former}  {} It then showed {now}.\n", kept.change);
     }
     text + &earlier_ones(left_out as u64)
 }

@@ -120,6 +120,7 @@ impl Summary {
     /// Prints the report as the user asked for it.
     pub fn print(&self, out: &mut impl Write, filter: &Filter, json: bool) -> io::Result<()> {
         report::print(out, &self.stall, filter, json)?;
-        checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)
+        checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
+        out.flush()
     }
 }

@@ -263,6 +263,22 @@ fn one_room_is_shown_alone() {
 }
 
 #[test]
+fn a_room_and_a_core_that_are_nowhere_in_the_history_are_said_to_be_unknown() {
+    let tree = HostTree::new();
+    let path = tree.path().join("history.db");
+    night(&path);
+    let said = |options: &[&str]| stdout(&history(&path, &[&["--from", "2026-09-21T02:50:00Z"], options].concat()));
+    let text = said(&["--room", "nic"]);
+    assert!(text.contains("This history keeps nothing of the room 'nic', at no time."), "{text}");
+    let text = said(&["--cpu", "1,7"]);
+    assert!(text.contains("No core 7 is known to this history; the cores that were watched are 0-1."), "{text}");
+    let text = said(&["--room", "stall", "--cpu", "0"]);
+    assert!(!text.contains("known to this history") && !text.contains("keeps nothing"), "{text}");
+    let output = history(&path, &["--cpu", "7", "--json"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No core 7"), "{output:?}");
+}
+
+#[test]
 fn an_empty_range_says_what_is_kept() {
     let tree = HostTree::new();
     let path = tree.path().join("history.db");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use surefoot_model::{Event, Gap, Headline, Notice};
+use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
@@ -124,6 +124,10 @@ pub(crate) enum LiveMessage<'a> {
     /// A window, without histograms.
     Window(WindowView<'a>),
     Gap(&'a Gap),
+    /// What became known of a gap that was told of; it takes that one's place.
+    GapCorrection(&'a GapCorrection),
+    /// Times from here on are other times of the day.
+    Clock(&'a ClockChange),
     Notice(&'a Notice),
     /// There is a newer report of raisers, at /api/v1/who.
     Who {
@@ -148,6 +152,8 @@ impl LiveMessage<'_> {
         let name = match self {
             LiveMessage::Window(_) => "window",
             LiveMessage::Gap(_) => "gap",
+            LiveMessage::GapCorrection(_) => "gap_correction",
+            LiveMessage::Clock(_) => "clock",
             LiveMessage::Notice(_) => "notice",
             LiveMessage::Who { .. } => "who",
             LiveMessage::Findings { .. } => "findings",
@@ -164,6 +170,8 @@ fn message(live: &LiveEvent) -> Option<Message> {
         News::Event(event) => match &**event {
             Event::Window(window) => LiveMessage::Window(WindowView::whole(window)),
             Event::Gap(gap) => LiveMessage::Gap(gap),
+            Event::GapCorrection(correction) => LiveMessage::GapCorrection(correction),
+            Event::Clock(change) => LiveMessage::Clock(change),
             Event::Notice(notice) => LiveMessage::Notice(notice),
             // Their news is of another kind, or nobody waits for it.
             _ => return None,

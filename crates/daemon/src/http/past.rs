@@ -11,8 +11,8 @@ use serde::Serialize;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use surefoot_hostfs::clock;
-use surefoot_model::{Finding, Room, Subject};
-use surefoot_store::history::{GapFilter, KeptFinding, KeptRecord, Resolution, View};
+use surefoot_model::{ClockChange, Finding, Room, Subject};
+use surefoot_store::history::{GapFilter, KeptClockChange, KeptFinding, KeptRecord, Resolution, View};
 
 /// The windows of one answer, as JSON.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -90,6 +90,7 @@ impl Question {
         let filter = GapFilter { range: Some(self.range_ns()), limit: ANSWER_GAPS_MAX, ..GapFilter::default() };
         let gaps = view.gaps(&filter).map_err(of_store)?;
         let notices = view.notices(self.range_ns()).map_err(of_store)?;
+        let clock = view.clock_changes(self.range_ns()).map_err(of_store)?;
         let findings = view.findings(self.range_ns()).map_err(of_store)?;
         let records = view.records(self.range_ns(), None).map_err(of_store)?;
         let answer = PastAnswer {
@@ -99,6 +100,7 @@ impl Question {
             resolution: self.resolution.into(),
             gaps: gaps.rows.iter().map(PastGapView::of).collect(),
             notices: newest(&notices, ANSWER_NOTICES_MAX).iter().map(PastNoticeView::of).collect(),
+            clock_changes: newest(&clock.rows, ANSWER_NOTICES_MAX).iter().map(PastClockChangeView::of).collect(),
             findings: newest(&findings.rows, ANSWER_FINDINGS_MAX).iter().map(PastFindingView::of).collect(),
             records: newest(&records.rows, ANSWER_RECORDS_MAX).iter().map(PastRecordView::of).collect(),
             unknown_count: unknown_windows + gaps.unknown_count + findings.unknown_count + records.unknown_count,
@@ -155,6 +157,8 @@ pub(crate) struct PastAnswer<'a> {
     gaps: Vec<PastGapView<'a>>,
     /// The newest.
     notices: Vec<PastNoticeView<'a>>,
+    /// When the wall clock was set or the machine slept; the newest. Times before and after one are as the clock showed them.
+    clock_changes: Vec<PastClockChangeView<'a>>,
     /// What held at any time in the range; the newest.
     findings: Vec<PastFindingView<'a>>,
     /// What rooms wrote down; the newest.
@@ -226,6 +230,27 @@ struct PastNoticeView<'a> {
 impl<'a> PastNoticeView<'a> {
     fn of((at_realtime_ns, text): &'a (i64, String)) -> Self {
         PastNoticeView { at_realtime_ns: *at_realtime_ns, text }
+    }
+}
+
+/// A change of the wall clock.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastClockChange")]
+struct PastClockChangeView<'a> {
+    /// When, by the clock after it.
+    at_realtime_ns: i64,
+    /// The same moment by the clock before it.
+    former_realtime_ns: i64,
+    change: &'a ClockChange,
+    /// The change in a sentence.
+    text: String,
+}
+
+impl<'a> PastClockChangeView<'a> {
+    fn of(kept: &'a KeptClockChange) -> Self {
+        let KeptClockChange { at_realtime_ns, former_realtime_ns, change } = kept;
+        let text = change.to_string();
+        PastClockChangeView { at_realtime_ns: *at_realtime_ns, former_realtime_ns: *former_realtime_ns, change, text }
     }
 }
 

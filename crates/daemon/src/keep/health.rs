@@ -27,11 +27,32 @@ pub(crate) fn of(findings: &Findings, rooms: &[Arc<dyn Room>], moment: &Moment, 
     }
 }
 
+/// The same health is written again after this time, long before readers take its writer for dead: a file that is
+/// replaced costs every reader of its directory something, and a disk's journal a write.
+const RENEW_NS: u64 = 20_000_000_000;
+
 /// The file and the name under which it is prepared, which no other process uses.
-#[derive(Debug, Clone)]
+///
+/// One process at a time publishes in a directory: the one that holds the directory's lock. Another one waits for its
+/// end, and neither replaces nor removes what is not its own.
+#[derive(Debug)]
 pub(crate) struct HealthFile {
     path: PathBuf,
     prepared: PathBuf,
+    /// The directory, as long as its lock is held; the kernel lets go of it however the process ends.
+    lock: Option<fs::File>,
+    written: Option<Health>,
+}
+
+/// What became of health that was to be published.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// The file was replaced.
+    Written,
+    /// The file says it already.
+    Unchanged,
+    /// Another process publishes here.
+    ByAnother,
 }
 
 impl HealthFile {
@@ -39,15 +60,52 @@ impl HealthFile {
     /// When the directory cannot be written.
     pub(crate) fn in_directory(directory: &Path) -> io::Result<Self> {
         let prepared = directory.join(format!(".{}.{}", Health::FILE_NAME, std::process::id()));
-        let file = HealthFile { path: directory.join(Health::FILE_NAME), prepared };
+        let mut file = HealthFile { path: directory.join(Health::FILE_NAME), prepared, lock: None, written: None };
         // Found out now, while somebody looks at the terminal.
         file.prepare()?;
         fs::remove_file(&file.prepared)?;
+        file.is_ours()?;
         Ok(file)
     }
 
+    /// Whether this process publishes here; tries to become it.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened. A file system without locks leaves it to whoever comes.
+    pub(crate) fn is_ours(&mut self) -> io::Result<bool> {
+        if self.lock.is_none() {
+            let directory = fs::File::open(self.path.parent().unwrap_or(Path::new(".")))?;
+            match directory.try_lock() {
+                Err(fs::TryLockError::WouldBlock) => return Ok(false),
+                Ok(()) | Err(fs::TryLockError::Error(_)) => self.lock = Some(directory),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Publishes this health, if it is another than the file says or the file would soon be too old.
+    pub(crate) fn write(&mut self, health: &Health) -> io::Result<Published> {
+        if !self.is_ours()? {
+            return Ok(Published::ByAnother);
+        }
+        if self.written.as_ref().is_some_and(|written| is_said_by(written, health)) {
+            return Ok(Published::Unchanged);
+        }
+        match self.replace(health) {
+            Ok(()) => {
+                self.written = Some(health.clone());
+                Ok(Published::Written)
+            }
+            Err(error) => {
+                // The directory may be gone, and the lock with it.
+                (self.written, self.lock) = (None, None);
+                Err(error)
+            }
+        }
+    }
+
     /// Replaces the file as a whole. Not forced to the disk: after a crash its content is void anyway.
-    pub(crate) fn write(&self, health: &Health) -> io::Result<()> {
+    fn replace(&self, health: &Health) -> io::Result<()> {
         let text = text(health)?;
         let written = self
             .prepare()
@@ -70,14 +128,26 @@ impl HealthFile {
         fs::OpenOptions::new().write(true).create_new(true).open(&self.prepared)
     }
 
-    /// Takes the file away, so that nobody believes in it after the end.
-    pub(crate) fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
+    /// Takes the file away, so that nobody believes in it after the end, and leaves the directory to others.
+    pub(crate) fn remove(self) {
+        if self.lock.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether a file that says the one says the other as well, and is young enough for its readers.
+///
+/// The age of the data moves all the time and says nothing while there are some: once they are old, a finding says so.
+fn is_said_by(written: &Health, now: &Health) -> bool {
+    let is_young = now.updated_realtime_ns.abs_diff(written.updated_realtime_ns) < RENEW_NS;
+    let (updated_realtime_ns, data_age_ns) = (now.updated_realtime_ns, now.data_age_ns);
+    let same = Health { updated_realtime_ns, data_age_ns, ..written.clone() };
+    is_young && written.data_age_ns.is_some() == now.data_age_ns.is_some() && same == *now
 }
 
 /// The file's text; evidence goes, and then findings, until it is as short as readers take it.
@@ -125,6 +195,50 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &prepared).unwrap();
         HealthFile::in_directory(home.path()).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    fn health(updated_s: u64, sentence: &str, data_age_ns: Option<u64>) -> Health {
+        let headline = Headline { severity: Severity::Notice, sentence: sentence.into() };
+        let (version, updated_realtime_ns) = (Health::VERSION, updated_s * 1_000_000_000);
+        Health { version, updated_realtime_ns, host: String::new(), headline, data_age_ns, rooms: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_file_that_would_say_the_same_is_replaced_only_before_it_is_too_old() {
+        use std::os::unix::fs::MetadataExt;
+        let home = tempfile::tempdir().unwrap();
+        let mut file = HealthFile::in_directory(home.path()).unwrap();
+        let mut write = |health: &Health| {
+            let published = file.write(health).unwrap();
+            (published, fs::metadata(file.path()).unwrap().ino())
+        };
+        let (first, inode) = write(&health(100, "a", Some(5)));
+        assert_eq!(first, Published::Written);
+        for second in 101..120 {
+            assert_eq!(write(&health(second, "a", Some(second))), (Published::Unchanged, inode), "{second}");
+        }
+        let renewed = write(&health(120, "a", Some(5)));
+        assert!(renewed.0 == Published::Written && renewed.1 != inode);
+        const { assert!(RENEW_NS * 2 < Health::STALE_NS, "no reader takes it for dead in between") };
+        assert_eq!(write(&health(121, "b", Some(5))).0, Published::Written, "another sentence");
+        assert_eq!(write(&health(122, "b", None)).0, Published::Written, "the data are gone");
+        assert_eq!(write(&health(95, "b", None)).0, Published::Written, "the clock was set back");
+    }
+
+    #[test]
+    fn a_second_process_in_the_same_directory_touches_nothing_until_the_first_has_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let mut first = HealthFile::in_directory(home.path()).unwrap();
+        assert_eq!(first.write(&health(1, "first", None)).unwrap(), Published::Written);
+        let mut second = HealthFile::in_directory(home.path()).unwrap();
+        assert_eq!(second.write(&health(1, "second", None)).unwrap(), Published::ByAnother);
+        second.remove();
+        let said = || fs::read_to_string(home.path().join(Health::FILE_NAME)).unwrap_or_default();
+        assert!(said().contains("first"), "{}", said());
+        let mut third = HealthFile::in_directory(home.path()).unwrap();
+        first.remove();
+        assert_eq!(third.write(&health(2, "third", None)).unwrap(), Published::Written);
+        assert!(said().contains("third"));
     }
 
     #[test]

@@ -10,11 +10,12 @@
 use crate::keep::drops::{Drops, Seldom};
 use crate::keep::queue::{Popped, Queue};
 use crate::keep::shared::{Shared, lock};
+use crate::keep::stream::Moment;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use surefoot_model::{Event, Finding};
+use surefoot_model::{Event, Finding, HostDescription};
 use surefoot_store::history::{self as store, Limits, View};
 
 /// Events that may wait for the history, and memory for them.
@@ -147,8 +148,7 @@ impl Writer<'_> {
 
     fn serve(&mut self, mut open: store::History) -> End {
         // An earlier description of the host may have been dropped; without it times have no meaning.
-        let host = self.shared.moment().host;
-        let mut result = host.map_or(Ok(()), |host| open.record(&Event::Host(host))).and_then(|()| open.commit());
+        let mut result = self.before(&mut open).and_then(|()| open.commit());
         loop {
             self.count_dropped(&open);
             match result {
@@ -178,6 +178,14 @@ impl Writer<'_> {
                 Popped::Closed => return End::Closed,
             };
         }
+    }
+
+    /// Tells a history that was just opened what the times of events mean.
+    fn before(&self, open: &mut store::History) -> surefoot_store::Result<()> {
+        let Moment { host: Some(host), clock, .. } = self.shared.moment() else { return Ok(()) };
+        let realtime_offset_ns = clock.first_offset_ns().unwrap_or(host.realtime_offset_ns);
+        open.record(&Event::Host(HostDescription { realtime_offset_ns, ..host }))?;
+        clock.changes().iter().try_for_each(|change| open.record(&Event::Clock(*change)))
     }
 
     fn failed(&mut self, error: &surefoot_store::Error) {

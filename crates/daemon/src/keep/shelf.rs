@@ -36,6 +36,23 @@ impl Shelf {
         true
     }
 
+    /// Puts an event in the place of one that is kept. False where none is, or where the new one is larger than any may be.
+    pub(crate) fn replace(&mut self, is_it: impl Fn(&Event) -> bool, event: Event) -> bool {
+        let bytes = event.held_bytes();
+        // The newest are looked for most.
+        let Some(place) = self.kept.iter().rposition(|(.., kept)| is_it(kept)).filter(|_| bytes <= self.bytes_max)
+        else {
+            return false;
+        };
+        let kept = &mut self.kept[place];
+        self.bytes = self.bytes - kept.0 + bytes;
+        (kept.0, kept.2) = (bytes, Arc::new(event));
+        while self.bytes > self.bytes_max {
+            self.thin_out();
+        }
+        true
+    }
+
     fn thin_out(&mut self) {
         let newest = (self.kept.len() / NEWEST_PART).max(1);
         let older = (self.kept.len() - newest).max(1);

@@ -43,6 +43,8 @@ pub(crate) struct Moment {
     pub(crate) stale_ns: u64,
     pub(crate) host: Option<HostDescription>,
     pub(crate) capabilities: Vec<Capability>,
+    /// What times of the stream are on the clock of the world.
+    pub(crate) clock: StreamClock,
     notices: Vec<Arc<Event>>,
 }
 
@@ -70,6 +72,8 @@ impl Stream {
                 self.window = Some((window.end_ns.saturating_sub(window.start_ns), window.end_ns));
             }
             Event::Notice(_) => return self.notices.push(Arc::clone(event)),
+            // Kept by the clock; pages show times by it.
+            Event::Clock(_) => return true,
             _ => {}
         }
         false
@@ -100,6 +104,7 @@ impl Stream {
                 .map_or(STALE_NS, |(length_ns, _)| length_ns.saturating_mul(STALE_WINDOWS).max(STALE_NS)),
             host: self.host.clone(),
             capabilities: self.capabilities.clone(),
+            clock: self.clock.clone(),
             notices: self.notices.events().cloned().collect(),
         }
     }
@@ -107,7 +112,7 @@ impl Stream {
     fn realtime_ns(&self, monotonic_ns: u64) -> u64 {
         match self.mode {
             // Before the host's description comes, this machine's own clock will do.
-            Mode::Live if self.clock.offset_ns.is_none() => clock::realtime_ns(),
+            Mode::Live if self.clock.first_offset_ns().is_none() => clock::realtime_ns(),
             _ => self.clock.realtime_ns(monotonic_ns),
         }
     }

@@ -6,7 +6,7 @@
 
 pub mod checkpoint;
 pub mod stall;
-mod watch;
+pub(crate) mod watch;
 
 use crate::config::Config;
 use crate::http::ApiError;

@@ -59,6 +59,24 @@ fn the_health_file_follows_the_data_and_goes_with_the_server() {
 }
 
 #[test]
+fn a_second_server_in_the_directory_leaves_the_file_of_the_first_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = start(directory.path());
+    first.publish(Event::Host(host()));
+    wait_for("the file", || read(directory.path()).filter(|health| health["host"] == "node17"));
+    let second = start(directory.path());
+    let said = || get_json(address(&second), "/api/v1/snapshot")["notices"].to_string();
+    wait_for("its notice", || said().contains("Another process publishes").then_some(()));
+    second.stop();
+    assert_eq!(read(directory.path()).unwrap()["host"], "node17", "it took the other one's file away");
+    let third = start(directory.path());
+    first.stop();
+    wait_for("the file of who is left", || read(directory.path()).filter(|health| health["host"] == ""));
+    third.stop();
+    assert!(read(directory.path()).is_none());
+}
+
+#[test]
 fn old_data_is_not_healthy() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path());

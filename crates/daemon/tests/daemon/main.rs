@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod client;
+mod corrections;
 mod data;
 mod findings;
 mod full_disk;

@@ -4,22 +4,28 @@ use crate::Error;
 use crate::collect::ebpf::LateTimer;
 use crate::collect::sleeper::LateWakeUp;
 use crate::config::SentinelConfig;
-use crate::gap::judge::Judge;
+use crate::gap::judge::{Judge, Judged};
 use crate::gap::pending::{Pending, found, hidden_cause, likelier_smi, merge, stopped_together};
 use crate::gap::tapes::Traced;
-use crate::gap::witness::Witness;
+use crate::gap::verdict::{Evidence, decide};
+use crate::gap::witness::{REPORT_NS, Witness};
 use crate::ledger::Hidden;
 use crate::spin::Jump;
 use crate::spin::sentinel::Sentinel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use surefoot_hostfs::clock::{self, TscClock};
-use surefoot_model::{CpuId, Gap, GapSource, Verdict};
+use surefoot_model::{CpuId, Gap, GapCorrection, GapSource, Verdict};
+
+/// Gaps whose verdict an error report may still change; those of a few windows.
+const PROVISIONAL_MAX: usize = 1024;
 
 /// The gaps of the watched cores, and those that the sentinel finds.
 pub(crate) struct Gaps {
     judge: Judge,
     sentinel: Option<(Sentinel, TscClock)>,
     pending: Vec<Pending>,
+    /// Gaps that were told of, and that an error report may still follow.
+    provisional: VecDeque<Judged>,
     /// When the watch began: what is found is cut there.
     since_ns: u64,
     /// Up to where gaps of a core have been booked.
@@ -49,6 +55,7 @@ impl Gaps {
             judge,
             sentinel,
             pending: Vec::new(),
+            provisional: VecDeque::new(),
             since_ns: clock::monotonic_ns(),
             booked_until_ns: BTreeMap::new(),
         })
@@ -119,12 +126,57 @@ impl Gaps {
         ready.sort_by_key(likelier_smi);
         let mut judged: Vec<(Gap, bool)> = ready
             .into_iter()
-            .map(|pending| (self.judge.judge(traced.as_deref_mut(), &pending.found), pending.while_idle))
-            // The sentinel is there for what nobody traces; what preempted it is in the ledger.
-            .filter(|(gap, _)| gap.source != GapSource::Sentinel || gap.verdict != Verdict::Traced)
+            .filter_map(|pending| {
+                let judged = self.judge.judge_for_now(traced.as_deref_mut(), &pending.found);
+                // The sentinel is there for what nobody traces; what preempted it is in the ledger.
+                let is_told = judged.gap.source != GapSource::Sentinel || judged.gap.verdict != Verdict::Traced;
+                is_told.then(|| (self.remember(judged), pending.while_idle))
+            })
             .collect();
         judged.sort_by_key(|(gap, _)| (gap.cpu, gap.start_ns));
         judged
+    }
+
+    /// Remembers a gap that an error report may still follow.
+    fn remember(&mut self, judged: Judged) -> Gap {
+        let gap = judged.gap.clone();
+        if self.judge.witness().sees_error_reports() && !judged.evidence.error_report_followed {
+            if self.provisional.len() == PROVISIONAL_MAX {
+                self.provisional.pop_front();
+            }
+            self.provisional.push_back(judged);
+        }
+        gap
+    }
+
+    /// Forgets the gaps of this window that were not told of: nothing is to be corrected of them.
+    pub(crate) fn told(&mut self, gaps: &[Gap], window_start_ns: u64) {
+        self.provisional.retain(|Judged { gap, .. }| {
+            gap.start_ns + gap.duration_ns <= window_start_ns || gaps.iter().any(|told| told.is_same(gap))
+        });
+    }
+
+    /// What has become known of gaps that were told of: an error report came. Each is told once.
+    pub(crate) fn corrections(&mut self) -> Vec<GapCorrection> {
+        let seen_ns = self.judge.witness().last_look_ns();
+        let mut corrections = Vec::new();
+        self.provisional.retain(|judged| match self.judge.correct(judged) {
+            Some(correction) => {
+                corrections.push(correction);
+                false
+            }
+            None => final_ns(&judged.gap) > seen_ns,
+        });
+        corrections
+    }
+
+    /// Until when it is worth waiting, because an error report would change a verdict; `None` where none would.
+    pub(crate) fn undecided_until_ns(&self) -> Option<u64> {
+        let hinges = |judged: &&Judged| {
+            let (verdict, ..) = decide(&Evidence { error_report_followed: true, ..judged.evidence });
+            verdict != judged.gap.verdict
+        };
+        self.provisional.iter().filter(hinges).map(|judged| final_ns(&judged.gap)).max()
     }
 
     /// What the gaps move out of the contexts they were found in, by core; no time is moved twice, and none that lies before
@@ -153,11 +205,17 @@ impl Gaps {
     }
 }
 
+/// When all is known that the verdict of a gap rests on.
+fn final_ns(gap: &Gap) -> u64 {
+    gap.start_ns.saturating_add(gap.duration_ns).saturating_add(REPORT_NS)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::gap::verdict::Others;
     use surefoot_hostfs::Root;
     use surefoot_hostfs::identity::Identity;
 
@@ -179,6 +237,56 @@ mod tests {
         assert_eq!(gaps.pending.len(), 1, "the other one belongs to the next window");
         let hidden = gaps.hidden(&judged, end_ns - 1_000_000);
         assert_eq!(hidden[&CpuId(0)][0].duration_ns, 999_999, "two of its milliseconds were in the window before");
+    }
+
+    /// Bare metal with a memory controller whose driver reports errors; two cores, nothing traced but that nothing ran.
+    fn bare_metal(tree: &surefoot_testkit::HostTree) -> Gaps {
+        let mut gaps = gaps();
+        let witness = Witness::open(&Root::at(tree.path()), &Identity::read(&Root::at(tree.path())), None);
+        gaps.judge = Judge::new(witness, false);
+        gaps
+    }
+
+    #[test]
+    fn an_error_report_that_comes_after_the_window_corrects_the_verdict_once() {
+        const COUNT: &str = "sys/devices/system/edac/mc/mc0/ce_count";
+        let tree = surefoot_testkit::HostTree::new().file(COUNT, "7\n");
+        let mut gaps = bare_metal(&tree);
+        gaps.look();
+        let end_ns = gaps.judge.witness().last_look_ns() + 1_000_000;
+        let evidence = gaps.judge.witness().evidence(GapSource::TimerLateness, CpuId(0), end_ns - 1_000_000, end_ns);
+        // As the judge sees a stop of all cores on a tape where nothing ran.
+        let evidence = Evidence { maybe_masked: false, others: Others::Stopped, virtual_machine: false, ..evidence };
+        let (verdict, certainty, because) = decide(&evidence);
+        let gap = Gap {
+            cpu: CpuId(0),
+            source: GapSource::TimerLateness,
+            start_ns: end_ns - 1_000_000,
+            duration_ns: 1_000_000,
+            causes: Vec::new(),
+            unexplained_ns: 1_000_000,
+            verdict,
+            certainty,
+            evidence: vec![because.to_owned(), "the other cores that were seen stopped, too".to_owned()],
+        };
+        assert_eq!(verdict, Verdict::SmiLike);
+        let told = gaps.remember(Judged { gap: gap.clone(), evidence });
+        gaps.remember(Judged { gap: Gap { cpu: CpuId(1), ..gap.clone() }, evidence });
+        gaps.told(std::slice::from_ref(&told), gap.start_ns);
+        assert_eq!(gaps.undecided_until_ns(), Some(end_ns + REPORT_NS));
+        gaps.look();
+        assert_eq!(gaps.corrections(), [], "nothing was reported yet");
+        std::fs::write(tree.path().join(COUNT), "9\n").unwrap();
+        gaps.look();
+        let corrections = gaps.corrections();
+        assert_eq!(corrections.len(), 1, "that of the other core was never told of");
+        let GapCorrection { gap: corrected, former_verdict, .. } = &corrections[0];
+        assert!(corrected.is_same(&gap) && *former_verdict == Verdict::SmiLike);
+        assert_eq!(corrected.verdict, Verdict::CorrectedErrorLogging);
+        assert!(corrected.evidence[0].contains("an error report followed"), "{:?}", corrected.evidence);
+        assert_eq!(hidden_cause(gap.verdict, gap.certainty), hidden_cause(corrected.verdict, corrected.certainty));
+        gaps.look();
+        assert_eq!((gaps.corrections(), gaps.undecided_until_ns()), (Vec::new(), None), "once");
     }
 
     fn late(due_ns: u64, fired_ns: u64) -> LateTimer {

@@ -6,6 +6,7 @@ pub(crate) mod cost;
 mod ebpf;
 mod gaps;
 mod sleeper;
+mod wall_clock;
 mod who;
 
 pub use capabilities::{host_capabilities, opening_of};
@@ -16,6 +17,7 @@ use crate::collect::cost::{OwnCost, Slots};
 use crate::collect::ebpf::EbpfSource;
 use crate::collect::gaps::Gaps;
 use crate::collect::sleeper::Sleepers;
+use crate::collect::wall_clock::WallClock;
 use crate::collect::who::WhoSide;
 use crate::config::{Config, housekeeping_core};
 use crate::gap::pending::keep_longest;
@@ -32,11 +34,14 @@ use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{Capability, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
+use surefoot_model::{Capability, ClockChange, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
 use surefoot_probes::{Probes, Reads};
 
 /// How often late timers, tapes and counters are looked at within a window.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Changes of the wall clock that one window tells of.
+const CLOCK_CHANGES_MAX: usize = 64;
 
 enum Source {
     Ebpf(Box<EbpfSource>),
@@ -71,6 +76,9 @@ pub struct Collector {
     /// The cores whose tapes the watch for raisers does not read: all of them, where there is none.
     unwatched_tapes: Vec<CpuId>,
     gaps: Gaps,
+    wall_clock: WallClock,
+    /// Since the last window.
+    clock_changes: Vec<ClockChange>,
     start_ns: u64,
     stat: Stat,
     lag: Lag,
@@ -122,8 +130,11 @@ impl Collector {
         let kernel = source.traced().map(|traced| traced.tapes.names().kernel());
         let facts = facts(root, &identity, tracing, &witness, kernel);
         let is_guest = identity.hypervisor.is_some();
+        let host = host::describe(&identity, &config, source_name, &missing);
         let mut collector = Collector {
-            host: host::describe(&identity, &config, source_name, &missing),
+            wall_clock: WallClock::begin(host.realtime_offset_ns),
+            clock_changes: Vec::new(),
+            host,
             capabilities: status::capabilities(&facts),
             gaps: Gaps::start(witness, is_guest, config.sentinel, config.gap_threshold_ns)?,
             source,
@@ -202,9 +213,10 @@ impl Collector {
             _ => None,
         };
         if matches!(self.source, Source::Counters(_)) {
-            return Vec::new();
+            return self.last_corrections();
         }
         let mut events = self.close().unwrap_or_default();
+        events.extend(self.last_corrections());
         let Collector { root, config, source, who: raisers, .. } = self;
         let detaching = Patching::begin(&root);
         drop((raisers, source));
@@ -221,6 +233,14 @@ impl Collector {
         events
     }
 
+    /// What becomes known of the last gaps; waits for it up to a second where it would change a verdict.
+    fn last_corrections(&mut self) -> Vec<Event> {
+        if let Some(until_ns) = self.gaps.undecided_until_ns() {
+            self.wait_and_look(until_ns);
+        }
+        self.gaps.corrections().into_iter().map(Event::GapCorrection).collect()
+    }
+
     /// Waits until the next look, or for less.
     fn wait(&mut self, rest: Duration) {
         match (&mut self.who, self.source.traced()) {
@@ -231,8 +251,12 @@ impl Collector {
 
     /// Waits until the counters around the last gaps of a window say what they have to say, so that these gaps are in it.
     fn settle(&mut self, end_ns: u64) {
-        let settled_ns = end_ns + SETTLING_NS;
-        while let Some(rest_ns) = settled_ns.checked_sub(clock::monotonic_ns()).filter(|rest_ns| *rest_ns > 0) {
+        self.wait_and_look(end_ns + SETTLING_NS);
+    }
+
+    /// Waits until this time and looks round then.
+    fn wait_and_look(&mut self, until_ns: u64) {
+        while let Some(rest_ns) = until_ns.checked_sub(clock::monotonic_ns()).filter(|rest_ns| *rest_ns > 0) {
             self.wait(Duration::from_nanos(rest_ns));
         }
         self.look();
@@ -248,6 +272,10 @@ impl Collector {
             Source::Counters(sleepers) => self.gaps.add_late_wake_ups(sleepers.take()),
         }
         self.gaps.look();
+        // A clock that is set all the time is told of as often as the windows can say.
+        if self.clock_changes.len() < CLOCK_CHANGES_MAX {
+            self.clock_changes.extend(self.wall_clock.look());
+        }
     }
 
     fn close(&mut self) -> Result<Vec<Event>, Error> {
@@ -268,6 +296,7 @@ impl Collector {
         };
         window.end_ns = clock::monotonic_ns();
         self.settle(window.end_ns);
+        let corrections = self.gaps.corrections();
         let judged = self.gaps.judge_until(window.end_ns, self.source.traced(), watched.len());
         let rise = interrupts.delta(&self.interrupts);
         self.interrupts = interrupts;
@@ -298,8 +327,11 @@ impl Collector {
         self.start_ns = window.end_ns;
         let mut gaps: Vec<Gap> = judged.into_iter().map(|(gap, _)| gap).collect();
         let beyond = keep_longest(&mut gaps);
+        self.gaps.told(&gaps, window.start_ns);
         self.add_cost(&mut window.cost, beyond);
         let mut events: Vec<Event> = notices.drain(..).map(Event::Notice).collect();
+        events.extend(self.clock_changes.drain(..).map(Event::Clock));
+        events.extend(corrections.into_iter().map(Event::GapCorrection));
         events.push(Event::Window(window));
         events.extend(gaps.into_iter().map(Event::Gap));
         Ok(events)
@@ -362,6 +394,22 @@ mod tests {
         let last = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
         let is_it = |event: &Event| matches!(event, Event::Gap(gap) if gap.start_ns == late.due_ns);
         assert!(last.iter().any(is_it), "{last:?}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_told_of_before_the_window_in_which_it_was() {
+        let config = Config { source: SourceChoice::Counters, ..Config::default() };
+        let mut collector = Collector::start(&Root::host(), config).unwrap_or_else(|error| panic!("{error}"));
+        // As if it had been an hour behind until now.
+        collector.wall_clock.told.realtime_ns -= 3_600_000_000_000;
+        let events = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
+        let told = events
+            .iter()
+            .position(|event| matches!(event, Event::Clock(change) if change.set_by_ns() > 3_599_000_000_000));
+        let window = events.iter().position(|event| matches!(event, Event::Window(_)));
+        assert!(told.is_some() && told < window, "{events:?}");
+        let later = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!later.iter().any(|event| matches!(event, Event::Clock(_))), "once: {later:?}");
     }
 
     /// The table takes a tenth of a second and some megabytes on a distribution's kernel.

@@ -5,7 +5,7 @@ use crate::gap::tapes::Traced;
 use crate::gap::verdict::{self, Evidence, Others, Steal};
 use crate::gap::witness::Witness;
 use std::collections::VecDeque;
-use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapSource, Verdict};
+use surefoot_model::{Cause, CauseKind, CpuId, Gap, GapCause, GapCorrection, GapSource, Verdict};
 use surefoot_probes::layout::Turn;
 
 /// Margins that the estimate of entry and exit rests on.
@@ -89,6 +89,18 @@ pub struct Found {
     pub tape: Vec<Turn>,
 }
 
+/// A gap as it is judged for now, and what it was judged by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The gap.
+    pub gap: Gap,
+    /// What was known then.
+    pub evidence: Evidence,
+}
+
+/// Said of a gap that an error report followed.
+const REPORT_FOLLOWED: &str = "an error report followed within a second";
+
 /// Judges gaps.
 pub struct Judge {
     witness: Witness,
@@ -118,6 +130,11 @@ impl Judge {
 
     /// Joins the gap with the tape of its core, where anything is traced, and decides.
     pub fn judge(&mut self, traced: Option<&mut Traced>, found: &Found) -> Gap {
+        self.judge_for_now(traced, found).gap
+    }
+
+    /// As [`Judge::judge`], for who asks [`Judge::correct`] later whether anything has become known since.
+    pub fn judge_for_now(&mut self, traced: Option<&mut Traced>, found: &Found) -> Judged {
         let span = (found.start_ns, found.end_ns);
         let mut evidence = self.witness.evidence(found.source, found.cpu, span.0, span.1);
         let mut inside = match traced {
@@ -157,7 +174,7 @@ impl Judge {
             self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
         }
         statements.extend(more_evidence(&inside, &evidence));
-        Gap {
+        let gap = Gap {
             cpu: found.cpu,
             source: found.source,
             start_ns: span.0,
@@ -167,7 +184,24 @@ impl Judge {
             verdict,
             certainty,
             evidence: statements,
+        };
+        Judged { gap, evidence }
+    }
+
+    /// Decides again if an error report has come since the gap was judged.
+    pub fn correct(&self, judged: &Judged) -> Option<GapCorrection> {
+        let Judged { gap, evidence } = judged;
+        let end_ns = gap.start_ns.saturating_add(gap.duration_ns);
+        if evidence.error_report_followed || !self.witness.error_report_followed(gap.start_ns, end_ns) {
+            return None;
         }
+        let (verdict, certainty, because) = verdict::decide(&Evidence { error_report_followed: true, ..*evidence });
+        let mut gap = Gap { verdict, certainty, ..gap.clone() };
+        // The first statement is the row that decided.
+        gap.evidence.drain(..gap.evidence.len().min(1));
+        gap.evidence.insert(0, because.to_owned());
+        gap.evidence.push(REPORT_FOLLOWED.to_owned());
+        Some(GapCorrection { gap, former_verdict: judged.gap.verdict, former_certainty: judged.gap.certainty })
     }
 
     /// Gives the interruptions the entry and exit that they cost here: all of a rest within the allowance, of a larger
@@ -222,7 +256,7 @@ fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
         Others::NotSeen => {}
     }
     if evidence.error_report_followed {
-        statements.push("an error report followed within a second".to_owned());
+        statements.push(REPORT_FOLLOWED.to_owned());
     }
     if evidence.wall_clock_stepped {
         statements.push("the wall clock stepped".to_owned());

@@ -5,5 +5,6 @@ pub mod judge;
 pub(crate) mod pending;
 pub(crate) mod reports;
 pub(crate) mod tapes;
+pub(crate) mod task_names;
 pub mod verdict;
 pub mod witness;

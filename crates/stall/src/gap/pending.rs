@@ -82,8 +82,8 @@ pub(crate) fn hidden_cause(verdict: Verdict, certainty: Certainty) -> Option<Cau
     }
     match verdict {
         Verdict::Smi => Some(Cause::new(CauseKind::Smi, "counted")),
-        Verdict::SmiLike => Some(Cause::new(CauseKind::Smi, "probable")),
-        Verdict::CorrectedErrorLogging => Some(Cause::new(CauseKind::Smi, "probable, logs a corrected error")),
+        // Both are one row: which of them it was may become known only after the window.
+        Verdict::SmiLike | Verdict::CorrectedErrorLogging => Some(Cause::new(CauseKind::Smi, "probable")),
         Verdict::HypervisorScheduled => Some(Cause::new(CauseKind::Hypervisor, "scheduled another task")),
         Verdict::HypervisorUnaccounted => Some(Cause::new(CauseKind::Hypervisor, "unaccounted")),
         Verdict::PauseOrSmi => Some(Cause::new(CauseKind::Hypervisor, "pause or SMI")),

@@ -4,6 +4,7 @@
 //! on what is new ([`Tapes::fresh`]); gaps are laid over what is kept.
 
 use crate::gap::join::{Meaning, Stretch};
+use crate::gap::task_names::TaskNames;
 use crate::gap::verdict::Others;
 use crate::kernel_names::KernelNames;
 use crate::ledger::names::Names;
@@ -13,9 +14,6 @@ use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Cause, CauseKind, CpuId};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSE_IDLE, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals, Turn};
 use surefoot_probes::{Probes, Snapshot};
-
-/// Names of tasks that are kept.
-const KEPT_TASKS: usize = 4096;
 
 /// Marks on a kept tape that turns are missing from here on.
 const UNSEEN: u16 = u16::MAX;
@@ -80,24 +78,20 @@ impl Traced {
 
 /// Reads tapes as they grow and says what a turn on them means.
 pub struct Tapes {
-    root: Root,
     names: Names,
     tapes: BTreeMap<CpuId, Tape>,
     known: HashMap<(CpuId, u16), Cause>,
-    tasks: HashMap<u32, String>,
+    /// What the names were like when `known` began.
+    generation: (u64, u64),
+    tasks: TaskNames,
 }
 
 impl Tapes {
     /// Starts at the present end of each core's tape; keeps up to `kept_turns` of each, 16 bytes apiece.
     pub fn new(root: &Root, probes: &Probes, cpus: &[CpuId], kept_turns: usize) -> Self {
         let tapes = cpus.iter().map(|&cpu| (cpu, Tape::of(probes, cpu, kept_turns))).collect();
-        Tapes {
-            root: root.clone(),
-            names: Names::load(root, KernelNames::load(root)),
-            tapes,
-            known: HashMap::new(),
-            tasks: HashMap::new(),
-        }
+        let names = Names::load(root, KernelNames::load(root));
+        Tapes { generation: names.generation(), names, tapes, known: HashMap::new(), tasks: TaskNames::new(root) }
     }
 
     /// Keeps at least so many turns of these cores from now on.
@@ -133,7 +127,7 @@ impl Tapes {
         &self.names
     }
 
-    /// Takes over the names of new interrupt lines.
+    /// Takes over the names of interrupt lines and modules as they are now.
     pub fn learn(&mut self, interrupts: &Interrupts) {
         self.names.learn(interrupts);
     }
@@ -151,8 +145,14 @@ impl Tapes {
         let number = (turn.cause as usize).min(CAUSES - 1);
         match number {
             CAUSE_IDLE => return Cause::new(CauseKind::Preemption, "idle"),
-            CAUSE_WORK | CAUSE_UNKNOWN => return Cause::new(CauseKind::Preemption, self.task(turn.pid)),
+            CAUSE_WORK | CAUSE_UNKNOWN => {
+                return Cause::new(CauseKind::Preemption, self.tasks.name(turn.pid, turn.at_ns));
+            }
             _ => {}
+        }
+        if self.generation != self.names.generation() {
+            self.generation = self.names.generation();
+            self.known.clear();
         }
         if let Some(cause) = self.known.get(&(cpu, turn.cause)) {
             return cause.clone();
@@ -180,22 +180,6 @@ impl Tapes {
                 },
             })
             .collect()
-    }
-
-    fn task(&mut self, pid: u32) -> String {
-        if let Some(name) = self.tasks.get(&pid) {
-            return name.clone();
-        }
-        let comm = self.root.read(self.root.proc(format!("{pid}/comm")));
-        let name = match comm {
-            Ok(comm) => crate::ledger::names::printable(comm.trim_end().as_bytes()),
-            Err(_) => format!("thread {pid}, gone"),
-        };
-        if self.tasks.len() >= KEPT_TASKS {
-            self.tasks.clear();
-        }
-        self.tasks.insert(pid, name.clone());
-        name
     }
 
     /// Whether other watched cores changed context inside a stretch of time, which shows that they ran.

@@ -21,6 +21,10 @@ const CLAIMS: usize = 512;
 /// The kernel brings the steal counter up to date at the tick, so a rise shows up to this much later.
 pub const SETTLING_NS: u64 = 25_000_000;
 
+/// Up to so long after a gap an error report is taken for one about it: firmware that logs an error tells the kernel
+/// when it is done.
+pub const REPORT_NS: u64 = 1_000_000_000;
+
 /// A step of the wall clock against the monotonic one that cannot be slewing, nanoseconds.
 const STEP_NS: i64 = 1_000_000;
 
@@ -147,12 +151,20 @@ impl Witness {
         }
     }
 
+    /// Whether an error report came after the start of a gap and up to [`REPORT_NS`] after its end, as far as the looks go.
+    pub fn error_report_followed(&self, start_ns: u64, end_ns: u64) -> bool {
+        let looks = self.around(start_ns, end_ns.saturating_add(REPORT_NS));
+        looks.is_some_and(|(before, after)| after.error_reports > before.error_reports)
+    }
+
+    /// How long after a gap all is known that its verdict rests on.
+    pub fn final_after_ns(&self) -> u64 {
+        if self.sees_error_reports() { REPORT_NS } else { SETTLING_NS }
+    }
+
     /// What is known about a gap, apart from what its own core's tape says.
     pub fn evidence(&self, source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64) -> Evidence {
         let around = self.around(start_ns, end_ns);
-        let later_ns = end_ns.saturating_add(1_000_000_000);
-        let reports =
-            self.around(start_ns, later_ns).map_or(0, |(before, after)| after.error_reports - before.error_reports);
         let smis = around.and_then(|looks| self.smis(looks, (start_ns, end_ns)));
         Evidence {
             source,
@@ -166,7 +178,7 @@ impl Witness {
             smi_taken: smis.map_or(0, |(_, taken)| taken),
             others: Others::NotSeen,
             nmi_count: 0,
-            error_report_followed: reports > 0,
+            error_report_followed: self.error_report_followed(start_ns, end_ns),
             steal: self.steal(cpu, start_ns, end_ns),
             wall_clock_stepped: around
                 .is_some_and(|(before, after)| (after.realtime_offset_ns - before.realtime_offset_ns).abs() > STEP_NS),

@@ -13,16 +13,18 @@ use surefoot_probes::layout::{
 /// The function that x86 calls on the cores whose translations must go.
 const SHOOTDOWN: &str = "flush_tlb_func";
 
-/// Gives causes their names. Interrupt lines are looked up once and again when one is new.
+/// Gives causes their names. A line may be given to another device, and modules come and go: see [`Names::learn`].
 pub struct Names {
     devices: HashMap<u32, String>,
     kernel: KernelNames,
+    /// Counts the lines that were given to another device.
+    renamed: u64,
 }
 
 impl Names {
     /// Reads the interrupt lines; functions have the names of the kernel's table.
     pub fn load(root: &Root, kernel: KernelNames) -> Self {
-        let mut names = Names { devices: HashMap::new(), kernel };
+        let mut names = Names { devices: HashMap::new(), kernel, renamed: 0 };
         if let Ok(interrupts) = Interrupts::read(root) {
             names.learn(&interrupts);
         }
@@ -34,20 +36,27 @@ impl Names {
         &self.kernel
     }
 
-    /// Takes over the names of interrupt lines that were not known yet.
+    /// Takes over the names of interrupt lines as they are now, and of the functions of modules that came. A line that is
+    /// gone keeps its last name: what it took is still to be named.
     pub fn learn(&mut self, interrupts: &Interrupts) {
-        for row in interrupts.rows.iter().filter(|row| row.is_device()) {
-            if let Ok(number) = row.label.parse() {
-                self.devices.entry(number).or_insert_with(|| row.name.clone());
+        for row in interrupts.rows.iter().filter(|row| row.is_device() && !row.name.is_empty()) {
+            if let Ok(number) = row.label.parse()
+                && self.devices.get(&number) != Some(&row.name)
+            {
+                let before = self.devices.insert(number, row.name.clone());
+                self.renamed += u64::from(before.is_some());
             }
         }
+        self.kernel.refresh();
+    }
+
+    /// Changes when a name that was given may be another now.
+    pub fn generation(&self) -> (u64, u64) {
+        (self.renamed, self.kernel.generation())
     }
 
     fn function(&self, address: u64) -> String {
-        match self.kernel.name(address) {
-            Some(name) => name.to_owned(),
-            None => "function without a name".to_owned(),
-        }
+        self.kernel.name(address).unwrap_or_else(|| "function without a name".to_owned())
     }
 
     /// The cause behind a number of the programs; `totals` is its entry on the core where it happened.
@@ -143,6 +152,19 @@ mod tests {
         assert_eq!(named(KEY_FUNCTION, 0xffff_ffff_8100_2000, b""), "call function do_sync_core");
         assert_eq!(named(KEY_THREAD, 1, b"ksoftirqd"), "kernel thread ksoftirqd");
         assert_eq!(named(KEY_TASK, 1, b"evil\x1b[2Jname"), "preemption evil?[2Jname");
+    }
+
+    #[test]
+    fn a_line_that_is_given_to_another_device_has_that_device_s_name() {
+        let mut names = names();
+        let mut learn = |rows: &str| {
+            let tree = HostTree::new().file("proc/interrupts", format!("      CPU0\n{rows}"));
+            names.learn(&Interrupts::read(&Root::at(tree.path())).unwrap());
+            (names.cause(40, &totals(KEY_DEVICE, 36, b"")).name, names.generation().0)
+        };
+        assert_eq!(learn(" 36:  5  PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\n"), ("virtio1-req.0".into(), 0));
+        assert_eq!(learn(" 37:  5  PCI-MSIX-0000:00:02.0   1-edge      eth0-rx-0\n"), ("virtio1-req.0".into(), 0));
+        assert_eq!(learn(" 36:  6  PCI-MSIX-0000:00:03.0   1-edge      nvme0q1\n"), ("nvme0q1".into(), 1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::collect::cost::{OwnCost, Slots, read_slots};
 use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold, housekeeping_core, keep_off};
 use crate::gap::judge::{Found, Judge};
 use crate::gap::tapes::{Tapes, Traced};
-use crate::gap::witness::{SETTLING_NS, Witness};
+use crate::gap::witness::Witness;
 use crate::spin::Jump;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,8 +141,8 @@ pub fn run(
         }
     }
     let duration_ns = clock.duration_ns(clock::tsc().min(end) - start);
-    // The counters settle once more, then what is left is judged.
-    std::thread::sleep(Duration::from_nanos(SETTLING_NS));
+    // The counters settle once more, and an error report may still come; then what is left is judged.
+    std::thread::sleep(Duration::from_nanos(judge.witness().final_after_ns()));
     look(&mut judge, traced.as_mut(), &online);
     run.collect(&mut loops, &clock);
     run.judge_settled(&mut loops, &mut judge, traced.as_mut(), true, &mut on_gap);
@@ -254,7 +254,7 @@ impl Run {
         all: bool,
         on_gap: &mut impl FnMut(&Gap),
     ) {
-        let settled_ns = judge.witness().last_look_ns().saturating_sub(SETTLING_NS);
+        let settled_ns = judge.witness().last_look_ns().saturating_sub(judge.witness().final_after_ns());
         while let Some(&(index, start_ns, end_ns)) = self.pending.front() {
             if end_ns > settled_ns && !all {
                 break;

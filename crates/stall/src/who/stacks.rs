@@ -19,7 +19,7 @@ pub(crate) struct KernelStacks(pub(crate) KernelNames);
 impl KernelStacks {
     /// A kernel function's name, or its address.
     pub(crate) fn name(&self, address: u64) -> String {
-        self.0.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+        self.0.name(address).unwrap_or_else(|| format!("{address:#x}"))
     }
 
     /// The frames of a stack, innermost first.

@@ -10,13 +10,13 @@
 use super::schema::APPLICATION_ID;
 use rusqlite::{Connection, TransactionBehavior};
 
-const STEPS: [&str; 2] = [VERSION_1, VERSION_2];
+const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// The version of the schema that this release writes, in `user_version`.
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// Every table, with the version that brought it.
-const TABLES: [(i64, &str); 10] = [
+const TABLES: [(i64, &str); 11] = [
     (1, "host"),
     (1, "cause"),
     (1, "span"),
@@ -27,6 +27,7 @@ const TABLES: [(i64, &str); 10] = [
     (1, "state"),
     (2, "finding"),
     (2, "record"),
+    (3, "clock"),
 ];
 
 /// Lost time: spans, gaps and notices.
@@ -124,6 +125,21 @@ CREATE TABLE record (
 ) STRICT;
 CREATE INDEX record_by_time ON record (at_ns);
 CREATE INDEX record_by_subject ON record (room, subject, at_ns);
+";
+
+/// Changes of the wall clock, each as it was shown after and before, and the offset from the monotonic clock from then on.
+const VERSION_3: &str = "
+CREATE TABLE clock (
+    id INTEGER PRIMARY KEY,
+    at_ns INTEGER NOT NULL,
+    former_ns INTEGER NOT NULL,
+    monotonic_ns INTEGER NOT NULL,
+    offset_ns INTEGER NOT NULL,
+    slept_ns INTEGER NOT NULL,
+    -- The same change, told again.
+    UNIQUE (monotonic_ns, offset_ns)
+) STRICT;
+CREATE INDEX clock_by_time ON clock (at_ns);
 ";
 
 /// The tables that a file of this version has.

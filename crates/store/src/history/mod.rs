@@ -11,6 +11,7 @@
 //! | `cause` | kind and name of a cause, once | 10,000 names, further ones are kept by kind alone |
 //! | `gap` | the longest gaps of each day (UTC), as JSON | 1,000 a day, 30 days |
 //! | `notice` | what the reader must know | 10,000, 30 days |
+//! | `clock` | each change of the wall clock | 1,000, 30 days |
 //! | `state` | how far the seconds are rolled up into minutes | |
 //! | `finding` | one stretch in which a finding of any room held, and how it was put | 10,000, 30 days after its end |
 //! | `record` | what happened in a room at one time, as the room's own JSON | 10,000, 30 days |
@@ -29,8 +30,10 @@
 //! # Time
 //!
 //! `CLOCK_MONOTONIC` starts again with each boot, so the history keeps nanoseconds since 1970 (UTC):
-//! the monotonic time of the event plus `realtime_offset_ns` of the last [`surefoot_model::Event::Host`] before it.
-//! Who watches for long sends that event again when the offset changes: the machine slept, or the clock was set.
+//! the monotonic time of the event plus the offset that held then. The last [`surefoot_model::Event::Host`] says the first
+//! one, and each [`surefoot_model::Event::Clock`] from when on it is another: the machine slept, or the clock was set. So
+//! times are what the wall clock showed; where it was set back they overlap. The second in which it was set goes by the
+//! offset at its beginning.
 //!
 //! # Failure
 //!
@@ -39,6 +42,7 @@
 //! say, its records wait in memory for the next try, up to [`Limits::waiting_bytes_max`]; what is given up beyond that
 //! is counted, and the history says so in a notice of its own once writing goes on.
 
+mod clock;
 mod findings;
 mod lock;
 mod migration;
@@ -52,6 +56,7 @@ mod view;
 mod waiting;
 mod write;
 
+pub use clock::{CLOCK_CHANGES_MAX, KeptClockChange};
 pub use findings::{FINDINGS_MAX, KeptFinding};
 pub use migration::SCHEMA_VERSION;
 pub use prune::Pruned;
@@ -68,7 +73,7 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use surefoot_model::{Cause, Event, Finding, HostDescription, Notice, Room};
+use surefoot_model::{Cause, Event, Finding, GapCorrection, HostDescription, Notice, Room, StreamClock};
 use waiting::Waiting;
 
 /// How often [`History::record`] commits by itself.
@@ -154,8 +159,8 @@ pub struct History {
     path: PathBuf,
     limits: Limits,
     connection: Connection,
-    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, once a host has told it.
-    offset_ns: Option<i64>,
+    /// What times of events are on the wall clock, once a host has told it.
+    clock: StreamClock,
     waiting: Waiting,
     board: Board,
     last_commit: Instant,
@@ -191,7 +196,7 @@ impl History {
             path,
             limits,
             connection,
-            offset_ns: None,
+            clock: StreamClock::default(),
             last_commit: Instant::now(),
             last_commit_passed: true,
             last_prune: None,
@@ -214,24 +219,33 @@ impl History {
         match event {
             Event::Host(host) => self.record_host(host),
             Event::Window(window) => {
-                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.windows += 1)?;
+                let offset_ns = self.offset_at(window.start_ns).inspect_err(|_| self.waiting.dropped.windows += 1)?;
                 self.waiting.add_window(window, offset_ns);
             }
             Event::Gap(gap) => {
-                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.gaps += 1)?;
+                let offset_ns = self.offset_at(gap.start_ns).inspect_err(|_| self.waiting.dropped.gaps += 1)?;
                 self.pruned.gaps_for_longer += self.waiting.add_gap(gap, offset_ns);
             }
+            Event::GapCorrection(GapCorrection { gap, .. }) => {
+                let offset_ns = self.offset_at(gap.start_ns).inspect_err(|_| self.waiting.dropped.gaps += 1)?;
+                self.waiting.correct_gap(gap, offset_ns);
+            }
+            Event::Clock(change) => {
+                self.offset_at(change.at_ns).inspect_err(|_| self.waiting.dropped.records += 1)?;
+                self.clock.change(change);
+                self.waiting.add_clock_change(change);
+            }
             Event::Notice(Notice { at_ns, text }) => {
-                let offset_ns = self.offset().inspect_err(|_| self.waiting.dropped.notices += 1)?;
+                let offset_ns = self.offset_at(*at_ns).inspect_err(|_| self.waiting.dropped.notices += 1)?;
                 self.waiting.add_notice(realtime_ns(*at_ns, offset_ns), text);
             }
             // What a room has to record of these; the rest is the state of the moment, which the page asks the daemon for.
-            _ => match records::of(event, self.offset_ns) {
+            _ => match records::of(event, &self.clock) {
                 Some(records) => {
                     let bytes_max = self.limits.body_bytes_max;
                     records.into_iter().for_each(|record| self.waiting.add_record(record, bytes_max));
                 }
-                None => _ = self.offset().inspect_err(|_| self.waiting.dropped.records += 1)?,
+                None => _ = self.offset_at(0).inspect_err(|_| self.waiting.dropped.records += 1)?,
             },
         }
         self.commit_if_due()
@@ -257,12 +271,12 @@ impl History {
     }
 
     fn record_host(&mut self, host: &HostDescription) {
-        self.offset_ns = Some(host.realtime_offset_ns);
+        self.clock.begin(host.realtime_offset_ns);
         self.waiting.add_host(host);
     }
 
-    fn offset(&mut self) -> Result<i64> {
-        self.offset_ns.ok_or_else(|| {
+    fn offset_at(&mut self, monotonic_ns: u64) -> Result<i64> {
+        self.clock.offset_ns_at(monotonic_ns).ok_or_else(|| {
             self.without_host += 1;
             Error::NoHostYet { path: self.path.clone(), dropped_events: self.without_host }
         })
@@ -304,6 +318,14 @@ impl History {
     /// [`Error::Corrupt`] and [`Error::Sqlite`].
     pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
         query::notices(&self.connection, &self.path, range)
+    }
+
+    /// The changes of the wall clock in the range, by the clock before or after them, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn clock_changes(&self, range: Range<i64>) -> Result<Answer<KeptClockChange>> {
+        clock::read(&self.connection, &self.path, range)
     }
 
     /// The host's descriptions, each with the time from which it holds (nanoseconds since 1970), oldest first.

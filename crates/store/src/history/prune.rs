@@ -98,6 +98,7 @@ impl History {
             "DELETE FROM notice WHERE id IN (SELECT id FROM notice WHERE at_ns < ?1 LIMIT ?2)",
             "DELETE FROM finding WHERE id IN (SELECT id FROM finding WHERE until_ns < ?1 LIMIT ?2)",
             "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE at_ns < ?1 LIMIT ?2)",
+            "DELETE FROM clock WHERE id IN (SELECT id FROM clock WHERE at_ns < ?1 LIMIT ?2)",
         ];
         for delete in aged {
             self.pruned.rows_by_age += self.delete_all_rows(delete, minutes_from_ns)?;
@@ -159,6 +160,7 @@ impl History {
             "DELETE FROM record WHERE id IN (SELECT id FROM record ORDER BY at_ns LIMIT ?1)",
             "DELETE FROM finding WHERE id IN
              (SELECT id FROM finding WHERE until_ns IS NOT NULL ORDER BY from_ns LIMIT ?1)",
+            "DELETE FROM clock WHERE id IN (SELECT id FROM clock ORDER BY id LIMIT ?1)",
         ];
         while !self.room()?.is_ample() {
             let spans = self.delete_spans(oldest, &[SPANS_PER_TRANSACTION])?;

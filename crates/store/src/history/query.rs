@@ -3,13 +3,12 @@
 use super::sums::{self, LostSum};
 use super::{sqlite_error, stored, waiting::word_of};
 use crate::{Error, Result};
-use rusqlite::types::Type;
 use rusqlite::{Connection, Row, Statement, ToSql, named_params};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Verdict};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Room, Verdict};
 
 /// How many windows one answer holds: more than 30 days of minutes.
 pub const WINDOWS_MAX: usize = 50_000;
@@ -81,7 +80,8 @@ pub struct KeptGap {
 pub struct Answer<T> {
     /// What could be read.
     pub rows: Vec<T>,
-    /// Rows with words that this release does not know: those of a newer one, which wrote them, or of an older one.
+    /// Rows with words that this release does not know (those of a newer one, which wrote them, or of an older one), or with
+    /// numbers that mean nothing.
     pub unknown_count: u64,
     /// Rows beyond what one answer holds, where they are counted.
     pub left_out_count: u64,
@@ -238,31 +238,39 @@ impl<'a> Parts<'a> {
 
     fn cores(&mut self, span: i64) -> rusqlite::Result<Vec<CoreLedger>> {
         let mut lost = self.lost(span)?;
-        self.cores
-            .query_map([span], |row| {
-                let times = sums::times(row)?;
-                // What only another release can name is unexplained to this one, so that the parts still add up.
-                let unexplained_ns =
-                    times.unexplained_ns.saturating_add(lost.unnamed_ns.get(&times.cpu).copied().unwrap_or(0));
-                Ok(CoreLedger { lost: lost.named.remove(&times.cpu).unwrap_or_default(), unexplained_ns, ..times })
-            })?
-            .collect()
+        let mut rows = self.cores.query([span])?;
+        let mut cores = Vec::new();
+        while let Some(row) = rows.next()? {
+            let Some(times) = sums::times(row)? else {
+                self.unknown_count += 1;
+                continue;
+            };
+            // What only another release can name is unexplained to this one, so that the parts still add up.
+            let unexplained_ns =
+                times.unexplained_ns.saturating_add(lost.unnamed_ns.get(&times.cpu).copied().unwrap_or(0));
+            let lost = lost.named.remove(&times.cpu).unwrap_or_default();
+            cores.push(CoreLedger { lost, unexplained_ns, ..times });
+        }
+        Ok(cores)
     }
 
     fn lost(&mut self, span: i64) -> rusqlite::Result<LostOfCores> {
         let mut all = LostOfCores::default();
         let mut rows = self.lost.query([span])?;
         while let Some(row) = rows.next()? {
-            let (cpu, number) = (CpuId(row.get(0)?), row.get(1)?);
+            let Some(cpu) = sums::cpu(row, 0)? else {
+                self.unknown_count += 1;
+                continue;
+            };
             let sum = LostSum::read(row, 2)?;
-            match self.causes.get(&number) {
+            match self.causes.get(&row.get(1)?) {
                 Some(Some(cause)) => all.named.entry(cpu).or_default().push(sum.named(cause.clone())),
-                Some(None) => {
+                // A kind of another release, or a number that stands for nothing.
+                Some(None) | None => {
                     self.unknown_count += 1;
                     let unnamed = all.unnamed_ns.entry(cpu).or_default();
                     *unnamed = unnamed.saturating_add(sum.total_ns);
                 }
-                None => return Err(unreadable(1, format!("no cause has the number {number}"))),
             }
         }
         for lost in all.named.values_mut() {
@@ -312,6 +320,27 @@ pub(super) fn notices(connection: &Connection, path: &Path, range: Range<i64>) -
     read().map_err(sqlite_error(path, "reading its notices"))
 }
 
+pub(super) fn rooms(connection: &Connection, path: &Path, has_findings: bool) -> Result<Vec<Room>> {
+    let rooms = match has_findings {
+        true => "SELECT room FROM finding UNION SELECT room FROM record",
+        false => "SELECT 'stall' WHERE FALSE",
+    };
+    let read = || -> rusqlite::Result<Vec<Room>> {
+        let mut found = Vec::new();
+        for (room, table) in [(Room::Stall, "span"), (Room::Stall, "gap"), (Room::Watch, "notice")] {
+            let any = format!("SELECT EXISTS (SELECT 1 FROM {table})");
+            found.extend(connection.query_row(&any, [], |row| row.get::<_, bool>(0))?.then_some(room));
+        }
+        let mut select = connection.prepare(rooms)?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            found.extend(from_word::<Room>(row, 0)?);
+        }
+        Ok(found)
+    };
+    read().map_err(sqlite_error(path, "asking for its rooms"))
+}
+
 pub(super) fn hosts(connection: &Connection, path: &Path) -> Result<Answer<(i64, HostDescription)>> {
     let read = || -> rusqlite::Result<_> {
         let mut answer = Answer::default();
@@ -334,8 +363,4 @@ pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> ru
 /// A plain enum from its word in JSON; `None` for a word that this release does not know.
 pub(super) fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
     Ok(serde_json::from_value(serde_json::Value::String(row.get(column)?)).ok())
-}
-
-fn unreadable(column: usize, why: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
 }

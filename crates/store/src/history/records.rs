@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction, params};
 use serde::Serialize;
 use std::ops::Range;
 use std::path::Path;
-use surefoot_model::{Event, Happened, Room, SourceReport, Subject, SubjectKind};
+use surefoot_model::{Event, Happened, Room, SourceReport, StreamClock, Subject, SubjectKind};
 
 /// How many records one answer holds: the newest.
 pub const RECORDS_MAX: usize = 10_000;
@@ -31,9 +31,9 @@ pub struct KeptRecord {
 
 /// What of an event is a record. `None` for an event that has to wait for its host, without which its time of day is not
 /// known.
-pub(super) fn of(event: &Event, offset_ns: Option<i64>) -> Option<Vec<Record>> {
+pub(super) fn of(event: &Event, clock: &StreamClock) -> Option<Vec<Record>> {
     match event {
-        Event::Source(report) => offset_ns.map(|offset_ns| vec![of_source(report, offset_ns)]),
+        Event::Source(report) => clock.offset_ns_at(report.at_ns).map(|offset_ns| vec![of_source(report, offset_ns)]),
         _ => Some(event.happened().into_iter().map(of_happened).collect()),
     }
 }

@@ -88,14 +88,14 @@ fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusq
     let mut select = transaction.prepare(&format!("SELECT {} FROM core WHERE span = ?1", sums::TIMES))?;
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
-        let times = sums::times(row)?;
+        let Some(times) = sums::times(row)? else { continue };
         cores.entry(times.cpu).or_insert_with(|| CoreSum::empty(times.cpu)).times.add_times(&times);
     }
     let mut select =
         transaction.prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?;
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
-        let cpu = CpuId(row.get(0)?);
+        let Some(cpu) = sums::cpu(row, 0)? else { continue };
         cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu)).add_lost(row.get(1)?, LostSum::read(row, 2)?);
     }
     Ok(())

@@ -42,18 +42,24 @@ impl LostSum {
 /// The columns of `core` that [`times`] reads.
 pub(super) const TIMES: &str = "cpu, wall_ns, idle_ns, user_ns, kernel_ns, unexplained_ns";
 
-/// The times of a core, without its causes, from the columns of [`TIMES`].
-pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<CoreLedger> {
+/// The core that a column names; `None` for a number that no core can have: the file is anybody's to write.
+pub(super) fn cpu(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<CpuId>> {
+    Ok(u32::try_from(row.get::<_, i64>(column)?).ok().map(CpuId))
+}
+
+/// The times of a core, without its causes, from the columns of [`TIMES`]; `None` for a row of no core.
+pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<Option<CoreLedger>> {
     let number = |column: usize| row.get(column).map(loaded);
-    Ok(CoreLedger {
-        cpu: CpuId(row.get(0)?),
+    let Some(cpu) = cpu(row, 0)? else { return Ok(None) };
+    Ok(Some(CoreLedger {
+        cpu,
         wall_ns: number(1)?,
         idle_ns: number(2)?,
         user_ns: number(3)?,
         kernel_ns: number(4)?,
         unexplained_ns: number(5)?,
         lost: Vec::new(),
-    })
+    }))
 }
 
 /// The ledger of one core with its causes at hand; `Key` tells them apart.

@@ -1,5 +1,6 @@
 //! Reading a history that this process does not write.
 
+use super::clock::{self, KeptClockChange};
 use super::findings::{self, KeptFinding};
 use super::query::{self, Answer, GapFilter, HistoryWindow, KeptGap, Resolution};
 use super::records::{self, KeptRecord};
@@ -14,6 +15,9 @@ use surefoot_model::{HostDescription, Room};
 
 /// The version of the schema that brought findings and records.
 const VERSION_WITH_FINDINGS: i64 = 2;
+
+/// The version of the schema that brought changes of the wall clock.
+const VERSION_WITH_CLOCK: i64 = 3;
 
 /// A read-only connection to a history that another thread writes, or another process.
 #[derive(Debug)]
@@ -144,6 +148,25 @@ impl View {
     /// As there.
     pub fn notices(&self, range: Range<i64>) -> Result<Vec<(i64, String)>> {
         query::notices(&self.connection, &self.path, range)
+    }
+
+    /// The rooms that the file keeps anything of, at any time. Of lost time each window tells.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Sqlite`].
+    pub fn rooms(&self) -> Result<Vec<Room>> {
+        query::rooms(&self.connection, &self.path, self.version >= VERSION_WITH_FINDINGS)
+    }
+
+    /// As [`super::History::clock_changes`]; none of a file that is older than these.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn clock_changes(&self, range: Range<i64>) -> Result<Answer<KeptClockChange>> {
+        match self.version {
+            ..VERSION_WITH_CLOCK => Ok(Answer::default()),
+            _ => clock::read(&self.connection, &self.path, range),
+        }
     }
 
     /// As [`super::History::hosts`].

@@ -7,7 +7,7 @@ use super::sums::{CoreSum, LostSum};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use surefoot_model::{Cause, CpuId, Gap, HostDescription, Room, Subject, Window};
+use surefoot_model::{Cause, ClockChange, CpuId, Gap, HostDescription, Room, Subject, Window};
 
 /// How long a span of the finest resolution lasts.
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
@@ -120,6 +120,9 @@ pub(super) struct Waiting {
     pub notices: VecDeque<(i64, String)>,
     pub hosts: VecDeque<(i64, WaitingHost)>,
     pub records: VecDeque<WaitingRecord>,
+    pub clock_changes: VecDeque<ClockChange>,
+    /// Gaps of which another verdict is to be kept than was written.
+    pub corrections: VecDeque<WaitingGap>,
     /// Rows of findings by their number, as they are to be.
     pub findings: BTreeMap<i64, FindingRow>,
     /// When the findings that hold were last seen, where the file is to be told.
@@ -152,6 +155,8 @@ impl Waiting {
             notices: VecDeque::new(),
             hosts: VecDeque::new(),
             records: VecDeque::new(),
+            clock_changes: VecDeque::new(),
+            corrections: VecDeque::new(),
             findings: BTreeMap::new(),
             seen_ns: None,
             has_strays: true,
@@ -170,7 +175,8 @@ impl Waiting {
 
     pub(super) fn len(&self) -> usize {
         let gaps: usize = self.gaps.values().map(BTreeMap::len).sum();
-        self.spans.len() + gaps + self.notices.len() + self.hosts.len() + self.records.len() + self.findings.len()
+        let told = self.notices.len() + self.records.len() + self.clock_changes.len() + self.corrections.len();
+        self.spans.len() + gaps + told + self.hosts.len() + self.findings.len()
     }
 
     /// Whether there is nothing to write.
@@ -188,6 +194,8 @@ impl Waiting {
         self.notices.clear();
         self.hosts.clear();
         self.records.clear();
+        self.clock_changes.clear();
+        self.corrections.clear();
         self.findings.clear();
         self.seen_ns = None;
         self.has_strays = false;
@@ -255,6 +263,35 @@ impl Waiting {
         ousted
     }
 
+    /// Another verdict of a gap that was told of before: where it waits, or where it is written. It counts nothing.
+    pub(super) fn correct_gap(&mut self, gap: &Gap, offset_ns: i64) {
+        let start_ns = realtime_ns(gap.start_ns, offset_ns);
+        let description = serde_json::to_string(gap).unwrap_or_default();
+        if description.is_empty() || description.len() > GAP_BYTES_MAX {
+            self.dropped.gaps += 1;
+            return;
+        }
+        let (cpu, duration_ns, verdict) = (gap.cpu.0, gap.duration_ns, word_of(&gap.verdict));
+        let corrected = WaitingGap { start_ns, cpu, duration_ns, verdict, description };
+        let of_day = self.gaps.get_mut(&start_ns.div_euclid(DAY_NS));
+        let same = of_day.and_then(|of_day| {
+            let of_length = of_day.range_mut((duration_ns, 0)..=(duration_ns, u64::MAX));
+            of_length.map(|(_, known)| known).find(|known| known.is_same(&corrected))
+        });
+        self.bytes += corrected.bytes();
+        match same {
+            Some(same) => self.bytes -= std::mem::replace(same, corrected).bytes(),
+            None => self.corrections.push_back(corrected),
+        }
+        self.shed();
+    }
+
+    pub(super) fn add_clock_change(&mut self, change: &ClockChange) {
+        self.bytes += size_of::<ClockChange>();
+        self.clock_changes.push_back(*change);
+        self.shed();
+    }
+
     pub(super) fn add_notice(&mut self, at_ns: i64, text: &str) {
         self.advance(at_ns, at_ns);
         let text = cut(text).to_owned();
@@ -311,6 +348,12 @@ impl Waiting {
             } else if let Some(record) = self.records.pop_front() {
                 self.bytes -= record.bytes();
                 self.dropped.records += 1;
+            } else if let Some(correction) = self.corrections.pop_front() {
+                self.bytes -= correction.bytes();
+                self.dropped.gaps += 1;
+            } else if self.clock_changes.pop_front().is_some() {
+                self.bytes -= size_of::<ClockChange>();
+                self.dropped.records += 1;
             } else if let Some((_, text)) = self.notices.pop_front() {
                 self.bytes -= notice_bytes(&text);
                 self.dropped.notices += 1;
@@ -338,6 +381,11 @@ impl Waiting {
 }
 
 impl WaitingGap {
+    /// Whether both are the same stretch of a core; the source of a gap is in its description.
+    fn is_same(&self, other: &WaitingGap) -> bool {
+        (self.start_ns, self.cpu, self.duration_ns) == (other.start_ns, other.cpu, other.duration_ns)
+    }
+
     fn bytes(&self) -> usize {
         size_of::<WaitingGap>() + self.description.len() + self.verdict.len()
     }

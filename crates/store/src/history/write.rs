@@ -1,5 +1,6 @@
 //! Commits: one transaction for what waits, then the minutes that have become whole.
 
+use super::clock;
 use super::prune::Room;
 use super::records;
 use super::rollup;
@@ -96,6 +97,8 @@ impl History {
             let gaps_for_longer = write_gaps(&transaction, waiting, limits.gaps_per_day_max)?;
             write_hosts(&transaction, waiting)?;
             write_notices(&transaction, waiting)?;
+            write_corrections(&transaction, waiting)?;
+            clock::write(&transaction, &waiting.clock_changes)?;
             records::write(&transaction, &waiting.records)?;
             board.write(&transaction, waiting)?;
             if waiting.has_strays {
@@ -281,6 +284,17 @@ fn write_gaps(transaction: &Transaction<'_>, waiting: &mut Waiting, per_day_max:
         }
     }
     Ok(ousted)
+}
+
+/// Gives gaps that are kept the verdict that became known later. One that lost its place stays away.
+fn write_corrections(transaction: &Transaction<'_>, waiting: &Waiting) -> rusqlite::Result<()> {
+    let mut update = transaction.prepare(
+        "UPDATE gap SET verdict = ?4, description = ?5 WHERE start_ns = ?1 AND cpu = ?2 AND duration_ns = ?3",
+    )?;
+    for gap in &waiting.corrections {
+        update.execute(params![gap.start_ns, gap.cpu, stored(gap.duration_ns), gap.verdict, gap.description])?;
+    }
+    Ok(())
 }
 
 fn write_hosts(transaction: &Transaction<'_>, waiting: &Waiting) -> rusqlite::Result<()> {

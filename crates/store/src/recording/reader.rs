@@ -2,7 +2,7 @@ use super::frame::{
     END_BYTES, EVENT_BYTES_MAX, FILE_HEADER_BYTES, FLAG_DEFLATE, FRAME_BYTES_MAX, FRAME_DECOMPRESSED_BYTES_MAX,
     FRAME_HEADER_BYTES, FrameHeader, KIND_END, KIND_EVENTS, MAGIC, VERSION, file_header, inflate,
 };
-use super::line::parse_line;
+use super::line::{Parsed, TEXT_BYTES_MAX, parse_line};
 use crate::{Error, Result};
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -53,7 +53,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What was intact, but written by another release than this one. `Display` gives one sentence for people.
+/// What was intact, but is not in the events as it stands in the file, mostly because another release wrote it. `Display` gives one sentence for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Frames of an unknown kind or with an unknown flag.
@@ -63,6 +63,8 @@ pub struct Skipped {
     pub events: u64,
     /// Unknown fields of events that were read without them.
     pub fields: u64,
+    /// Texts that were longer than any name or sentence is, and were cut.
+    pub texts: u64,
 }
 
 impl Skipped {
@@ -76,6 +78,13 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("Everything in the recording was understood.");
+        }
+        if self.texts > 0 {
+            write!(f, "{} texts of the recording were longer than {TEXT_BYTES_MAX} bytes and were cut.", self.texts)?;
+            if (Skipped { texts: 0, ..*self }).is_empty() {
+                return Ok(());
+            }
+            f.write_str(" ")?;
         }
         write!(
             f,
@@ -169,7 +178,7 @@ impl Reader {
         }
     }
 
-    /// What was skipped so far because another release wrote it.
+    /// What was skipped or cut so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
@@ -198,8 +207,9 @@ impl Reader {
                 self.lines_read += length + 1;
                 self.line_count += 1;
                 match line {
-                    Some((event, unknown_fields)) => {
+                    Some(Parsed { event, unknown_fields, cut_texts }) => {
                         self.skipped.fields += unknown_fields;
+                        self.skipped.texts += cut_texts;
                         return Ok(event);
                     }
                     None => self.skipped.events += 1,

@@ -222,7 +222,8 @@ fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     let mut options = OpenOptions::new();
     // Without O_NONBLOCK, opening a FIFO would wait for a reader that may never come.
-    options.write(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+    // A link that somebody put there would lead the recording into a file of theirs, or over another of ours.
+    options.write(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     match existing {
         Existing::Refuse => options.create_new(true),
         Existing::Replace => options.create(true),
@@ -230,6 +231,10 @@ fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
     let file = match options.open(path) {
         Ok(file) => file,
         Err(source) => {
+            let found = std::fs::symlink_metadata(path);
+            if existing == Existing::Replace && found.as_ref().is_ok_and(std::fs::Metadata::is_symlink) {
+                return Err(Error::NotAFile { path: path.to_path_buf(), what: "a symbolic link" });
+            }
             return Err(match (source.kind(), std::fs::metadata(path)) {
                 (_, Ok(found)) if not_writable(&found).is_some() => not_a_file(path, &found),
                 (io::ErrorKind::AlreadyExists, _) => Error::Exists { path: path.to_path_buf() },

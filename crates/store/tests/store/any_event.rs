@@ -5,10 +5,10 @@ use proptest::option;
 use proptest::prelude::*;
 use surefoot_model::{
     Answered, Capability, CapabilityState, Cause, CauseKind, Certainty, CheckpointDirectory, CheckpointEvent,
-    CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier, Completeness, CoreLedger, CpuId, Decided, Event,
-    Finding, Gap, GapCause, GapSource, Generation, GenerationState, Histogram, HostDescription, JournalEntry,
-    JournalEvent, Lost, Notice, ProbeCost, Room, SelfCost, Severity, SourceReport, SourceState, Subject, SubjectKind,
-    Untimed, Vendor, Verdict, Window,
+    CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier, ClockChange, Completeness, CoreLedger, CpuId,
+    Decided, Event, Finding, Gap, GapCause, GapCorrection, GapSource, Generation, GenerationState, Histogram,
+    HostDescription, JournalEntry, JournalEvent, Lost, Notice, ProbeCost, Room, SelfCost, Severity, SourceReport,
+    SourceState, Subject, SubjectKind, Untimed, Vendor, Verdict, Window,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -128,6 +128,17 @@ fn window() -> impl Strategy<Value = Window> {
             untimed,
             completeness,
             cost,
+        },
+    )
+}
+
+fn clock_change() -> impl Strategy<Value = ClockChange> {
+    (number(), any::<i64>(), any::<i64>(), number()).prop_map(
+        |(at_ns, former_offset_ns, realtime_offset_ns, slept_ns)| ClockChange {
+            at_ns,
+            former_offset_ns,
+            realtime_offset_ns,
+            slept_ns,
         },
     )
 }
@@ -287,6 +298,11 @@ pub fn event() -> impl Strategy<Value = Event> {
         vec(capability(), 0..4).prop_map(|capabilities| Event::Capabilities { capabilities }),
         window().prop_map(Event::Window),
         gap().prop_map(Event::Gap),
+        (gap(), gap()).prop_map(|(gap, was)| {
+            let (former_verdict, former_certainty) = (was.verdict, was.certainty);
+            Event::GapCorrection(GapCorrection { gap, former_verdict, former_certainty })
+        }),
+        clock_change().prop_map(Event::Clock),
         (number(), text()).prop_map(|(at_ns, text)| Event::Notice(Notice { at_ns, text })),
         source().prop_map(Event::Source),
         checkpoint().prop_map(Event::Checkpoint),

@@ -195,5 +195,13 @@ fn write(path: &Path) {
     for event in stream_of_version_1() {
         history.record(&event).unwrap();
     }
+    // What version 2 brought.
+    let why = "/sys/devices/system/edac: permission denied".to_owned();
+    let source = "memory".to_owned();
+    let report = SourceReport { at_ns: 90 * SECOND_NS, source, state: SourceState::Failed, why };
+    history.record(&Event::Source(report)).unwrap();
+    let finding = Finding::new(Room::Watch, "source", Subject::host(), Severity::Notice, "A source fails.");
+    history.record_findings(realtime_ns(90), &[finding.with_evidence(vec!["a line".into()])]).unwrap();
+    history.record_findings(realtime_ns(95), &[]).unwrap();
     history.commit().unwrap();
 }

@@ -5,6 +5,7 @@
 mod any_event;
 mod child;
 mod full_disk;
+mod history_clock;
 mod history_content;
 mod history_files;
 mod history_findings;

@@ -16,6 +16,40 @@ const EVENTS: u8 = 1;
 const END: u8 = 2;
 const DEFLATE: u8 = 1;
 
+#[test]
+fn names_of_megabytes_are_cut_when_they_are_read_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let notice = |text: &str| serde_json::to_string(&Event::Notice(Notice { at_ns: 1, text: text.into() })).unwrap();
+    // A text of quotation marks, each escaped, and one of letters that a cut must not break.
+    let lines: Vec<String> =
+        [&"\"".repeat(5 << 20), &"é".repeat(1 << 20), "short"].iter().map(|text| notice(text) + "\n").collect();
+    let path = Bytes::new().events(&lines.concat()).end(3).write_to(directory.path());
+    let mut reader = Reader::open(&path).unwrap();
+    let texts: Vec<String> = reader
+        .by_ref()
+        .map(|event| if let Event::Notice(notice) = event { notice.text } else { panic!("{event:?}") })
+        .collect();
+    assert_eq!(texts.iter().map(String::len).collect::<Vec<_>>(), [4096, 4096, 5]);
+    assert!(texts[1].chars().all(|letter| letter == 'é'));
+    assert_eq!((reader.end(), reader.skipped().texts, reader.skipped().fields), (End::Complete, 2, 0));
+    assert_eq!(reader.skipped().to_string(), "2 texts of the recording were longer than 4096 bytes and were cut.");
+}
+
+#[test]
+fn a_link_is_neither_followed_nor_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let (victim, link) = (directory.path().join("victim"), directory.path().join("link"));
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let error = Writer::create(&link, existing).unwrap_err();
+        assert!(matches!(error, Error::NotAFile { .. } | Error::Exists { .. }), "{error}");
+    }
+    let error = Writer::create(&link, Existing::Replace).unwrap_err().to_string();
+    assert!(error.contains("symbolic link"), "{error}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
 /// Builds recordings by hand from the description of the format, so that the reader is not checked by its own writer.
 struct Bytes(Vec<u8>);
 

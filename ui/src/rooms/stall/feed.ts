@@ -6,7 +6,7 @@ import { getJson, isRecord, unusable } from "../../api.ts";
 import { formatCpuList } from "../../cpulist.ts";
 import { news, type Listener, type Question } from "../../poller.ts";
 import { mode, newestAtMs, past, setAge } from "../../state.ts";
-import type { Gap, Notice, Report, Snapshot, WhoReport, Window } from "../../types.ts";
+import type { ClockChange, GapCorrection, Gap, Notice, Report, Snapshot, WhoReport, Window } from "../../types.ts";
 import { History, KEEP_NS } from "./history.ts";
 import type { Filters } from "./filters.ts";
 import * as state from "./state.ts";
@@ -228,6 +228,15 @@ export const listener: Listener = {
   notice(data) {
     const known = state.meta.value;
     if (known) state.meta.value = { ...known, notices: [...known.notices, data as Notice].slice(-MAX_NOTICES) };
+  },
+  gap_correction(data) {
+    takeGaps();
+    state.liveHistory.value.correct((data as GapCorrection).gap);
+    show(SHOW_GAP_MS);
+  },
+  clock(data) {
+    const known = state.meta.value;
+    if (known) state.meta.value = { ...known, clock_changes: [...known.clock_changes, data as ClockChange].slice(-MAX_NOTICES) };
   },
   who: (data) => setWhoEnd((data as WhoReport).end_ns),
 };

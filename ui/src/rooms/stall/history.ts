@@ -107,6 +107,12 @@ export class History {
     this.gaps.sort((a, b) => a.start_ns - b.start_ns);
   }
 
+  /** Puts what has become known of a gap in its place. */
+  correct(gap: Gap): void {
+    const at = this.gaps.findIndex((kept) => gapKey(kept) === gapKey(gap));
+    if (at >= 0) this.gaps = this.gaps.with(at, gap);
+  }
+
   /** The windows that end within (fromNs, toNs]. */
   between(fromNs: number, toNs: number): Block[] {
     return this.blocks.filter((block) => block.endNs > fromNs && block.endNs <= toNs);

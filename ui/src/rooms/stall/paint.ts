@@ -44,7 +44,8 @@ export interface Picture {
   cpus: readonly number[];
   fromNs: number;
   toNs: number;
-  offsetNs: number;
+  /** What makes CLOCK_REALTIME of a time; another one after the clock was set. */
+  offsetNs: (ns: number) => number;
   full: number;
   gaps: readonly Gap[];
   theme: Theme;
@@ -103,16 +104,18 @@ function paintAxis(context: CanvasRenderingContext2D, picture: Picture): void {
   const ink = INK[theme];
   const bottom = layout.height - layout.axis;
   const plot = layout.width - layout.left - layout.right;
-  const { stepS, atNs } = ticks(fromNs + offsetNs, toNs + offsetNs, Math.max(2, Math.floor(plot / 90)));
+  // Marks stand at round times of the clock as it is at the end; before it was set they show what it showed.
+  const newest = offsetNs(toNs);
+  const { stepS, atNs } = ticks(fromNs + newest, toNs + newest, Math.max(2, Math.floor(plot / 90)));
   context.fillStyle = ink.ground;
   context.fillRect(layout.left, 0, plot, bottom);
   context.textBaseline = "middle";
   context.textAlign = "center";
   for (const at of atNs) {
-    const x = Math.round(timeToX(layout, fromNs, toNs, at - offsetNs)) + 0.5;
+    const x = Math.round(timeToX(layout, fromNs, toNs, at - newest)) + 0.5;
     context.fillStyle = ink.line;
     context.fillRect(x - 0.5, 0, 1, bottom + 4);
-    const label = clock(at - offsetNs, offsetNs, 0);
+    const label = clock(at - newest, offsetNs(at - newest), 0);
     const half = context.measureText(label).width / 2;
     if (x - half < layout.left - 8 || x + half > layout.width) continue;
     context.fillStyle = ink.text;

@@ -8,6 +8,7 @@ import type { PastAnswer, ReportCause, SelfCost, Snapshot, WhoReport } from "../
 import { changeTo, defaults, filtersOf, momentOf, momentText, type Filters } from "./filters.ts";
 import { History, KEEP_NS } from "./history.ts";
 import { coreFilter, filterGaps, filterInterrupts, kindMask, sumCores, total } from "./ledger.ts";
+import { offsetAt, stretchesOf, whenShown } from "./wallclock.ts";
 import { cellsOf, columnsOf, MAX_LANES, scaleOf } from "./timeline.ts";
 
 /** A snapshot without the parts that live in the history. */
@@ -46,8 +47,9 @@ export function historyOf(answer: PastAnswer): History {
 
 const pastHistory = computed(() => (pastAnswer.value ? historyOf(pastAnswer.value) : new History(Infinity)));
 export const history = computed(() => (past.value ? pastHistory.value : liveHistory.value));
-/** What makes CLOCK_REALTIME of the history's times. */
-export const offsetNs = computed(() => (past.value ? 0 : (host.value?.realtime_offset_ns ?? 0)));
+const stretches = computed(() => (past.value ? [] : stretchesOf(host.value?.realtime_offset_ns ?? 0, meta.value?.clock_changes ?? [])));
+/** What makes CLOCK_REALTIME of a time of the history: it changes when the clock is set. */
+export const offsetNs = (ns: number) => offsetAt(stretches.value, ns);
 
 // The clock of the host, carried on by the clock of the browser.
 
@@ -150,13 +152,13 @@ export const hovered = signal<Place | null>(null);
 /** Chosen by click or key, in the address; stays until Escape. */
 export const pinned = computed<Place | null>(() => {
   const { moment } = readMoment.value;
-  return moment && { cpu: moment.cpu, ns: moment.realtimeNs - offsetNs.value };
+  return moment && { cpu: moment.cpu, ns: whenShown(stretches.value, moment.realtimeNs) };
 });
 
 /** Chooses a place or none. Moving from one to the next is one step, so that Back leaves the timeline. */
 export function choose(place: Place | null): void {
   const how = place !== null && given.value.at !== undefined ? "replace" : "step";
-  go({ at: place && momentText({ cpu: place.cpu, realtimeNs: place.ns + offsetNs.value }) }, how);
+  go({ at: place && momentText({ cpu: place.cpu, realtimeNs: place.ns + offsetNs(place.ns) }) }, how);
 }
 
 function isShown(at: Place): boolean {

@@ -67,6 +67,9 @@ pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     findings
 }
 
+/// Clocks of machines that share a directory are so far apart without anybody noticing.
+const CLOCKS_APART_NS: u64 = 1_000_000_000;
+
 fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
     Finding::new(Room::Checkpoint, rule, subject, severity, sentence)
 }
@@ -89,9 +92,9 @@ fn clipped(name: &str) -> String {
 /// How old the durable copy is, beside its bound.
 fn durable(job: &Job, now_ns: u64) -> Finding {
     let name = clipped(&job.seen.name);
-    let age_of = |then_ns: u64| age(now_ns.saturating_sub(then_ns) as f64 / 1e9);
+    let from = |then_ns: u64| from(then_ns, now_ns);
     let memory = match job.memory_realtime_ns() {
-        Some(taken_ns) => format!("one in memory from {} ago", age_of(taken_ns)),
+        Some(taken_ns) => format!("one in memory from {}", from(taken_ns)),
         None => "none in memory".to_owned(),
     };
     let standing = job.standing();
@@ -106,7 +109,7 @@ fn durable(job: &Job, now_ns: u64) -> Finding {
             format!("Job '{name}' has no durable checkpoint, {memory}: a power failure now would lose its work.");
         return say(severity, sentence).since(since_ns.unwrap_or(0));
     };
-    let copy = format!("Job '{name}' has a durable checkpoint from {} ago", age_of(taken_ns));
+    let copy = format!("Job '{name}' has a durable checkpoint from {}", from(taken_ns));
     match bound_s {
         Some(bound_s) if is_late => {
             let sentence = format!("{copy}, older than its bound of {}; {memory}.", age(bound_s));
@@ -115,6 +118,16 @@ fn durable(job: &Job, now_ns: u64) -> Finding {
         }
         Some(bound_s) if is_running => say(Severity::Ok, format!("{copy} (bound {}), {memory}.", age(bound_s))),
         _ => say(Severity::Ok, format!("{copy}, {memory}.")),
+    }
+}
+
+/// How long ago something was. What lies in the future was taken by a clock that was ahead, and has no age.
+fn from(then_ns: u64, now_ns: u64) -> String {
+    match then_ns.checked_sub(now_ns) {
+        Some(ahead_ns) if ahead_ns > CLOCKS_APART_NS => {
+            format!("{} in the future (a clock was set back, or is ahead elsewhere)", age(ahead_ns as f64 / 1e9))
+        }
+        _ => format!("{} ago", age(now_ns.saturating_sub(then_ns) as f64 / 1e9)),
     }
 }
 
@@ -238,6 +251,16 @@ mod tests {
         let unfinished = vec![generation(190, Durable, Unfinished)];
         assert_eq!(said(&job(true, Some(200.0), unfinished.clone())), [(Severity::Notice, none.into())]);
         assert_eq!(said(&job(true, Some(100.0), unfinished)), [(Severity::Warning, none.into())]);
+    }
+
+    #[test]
+    fn a_checkpoint_from_the_future_is_not_said_to_be_new() {
+        use CheckpointTier::{Durable, Memory};
+        use GenerationState::Complete;
+        let both = vec![generation(200, Memory, Complete), generation(260, Durable, Complete)];
+        let words = said(&job(true, None, both));
+        let sentence = "Job 'train' has a durable checkpoint from 60 s in the future (a clock was set back, or is ahead elsewhere), one in memory from 0 ms ago.";
+        assert_eq!(words, [(Severity::Ok, sentence.into())]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::keep::shelf::Shelf;
 use crate::rooms::Taken;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use surefoot_model::{Event, Gap, SelfCost, WhoReport, Window};
+use surefoot_model::{Event, Gap, GapCorrection, SelfCost, WhoReport, Window};
 
 /// Memory for the kept windows, whatever their number: 16 MiB.
 const WINDOWS_BYTES_MAX: usize = 16 << 20;
@@ -55,6 +55,12 @@ impl State {
                 let kept = self.gaps.push(Arc::clone(event), gap.duration_ns);
                 self.drops.short_gaps.store(self.gaps.let_go(), Ordering::Relaxed);
                 kept
+            }
+            // It was counted when it was told of first: a counter never falls.
+            Event::GapCorrection(GapCorrection { gap, .. }) => {
+                let is_it = |kept: &Event| matches!(kept, Event::Gap(kept) if kept.is_same(gap));
+                let is_kept = self.gaps.replace(is_it, Event::Gap(gap.clone()));
+                return if is_kept { Taken::Kept { is_news: true } } else { Taken::NotMine };
             }
             Event::Who(who) => {
                 self.totals.set_who(who);

@@ -10,8 +10,8 @@ use crate::keep::stream::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::{
-    Capability, CauseKind, Completeness, CoreLedger, CpuId, Gap, Headline, HostDescription, LARGEST_GAPS, Lost, Notice,
-    Report, SelfCost, Untimed, Window,
+    Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, Gap, Headline, HostDescription, LARGEST_GAPS,
+    Lost, Notice, Report, SelfCost, Untimed, Window,
 };
 use surefoot_store::history::{HistoryWindow, KeptGap};
 
@@ -62,6 +62,9 @@ pub(crate) struct SnapshotView<'a> {
     windows: Vec<WindowView<'a>>,
     gaps: Vec<&'a Gap>,
     notices: Vec<&'a Notice>,
+    /// When the wall clock was set or the machine slept, oldest first. Before the first, and without any, the host's
+    /// `realtime_offset_ns` makes times of the day of the others.
+    clock_changes: &'a [ClockChange],
     /// Where the newest report of raisers ends, which is at `/api/v1/who`; `null` where they are not watched.
     who_end_ns: Option<u64>,
     cost: SelfCost,
@@ -118,6 +121,9 @@ pub(crate) struct ReportView<'a> {
     /// How many gaps there were in all, the short ones included.
     gap_count: usize,
     notices: Vec<&'a Notice>,
+    /// When the wall clock was set or the machine slept, oldest first. Before the first, and without any, the host's
+    /// `realtime_offset_ns` makes times of the day of the others.
+    clock_changes: &'a [ClockChange],
     dropped: &'a Dropped,
 }
 
@@ -196,6 +202,7 @@ impl<'a> SnapshotView<'a> {
             windows: windows.map(|window| WindowView::of(window, filter)).collect(),
             gaps,
             notices: moment.notices().collect(),
+            clock_changes: moment.clock.changes(),
             who_end_ns: kept.who().map(|who| who.end_ns),
             cost: kept.cost(),
             dropped: &frame.dropped,
@@ -230,6 +237,7 @@ impl<'a> ReportView<'a> {
             gaps,
             gap_count,
             notices: moment.notices().collect(),
+            clock_changes: moment.clock.changes(),
             dropped: &frame.dropped,
         }
     }

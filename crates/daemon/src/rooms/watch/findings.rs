@@ -34,6 +34,15 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
     findings
 }
 
+/// Whether it says no more than that the watch has just begun, as it does each time: that is nothing to keep for later.
+pub(crate) fn is_of_the_start(finding: &Finding, moment: &Moment) -> bool {
+    moment.age_ns.is_none() && finding.room == Room::Watch && finding.key == age_key()
+}
+
+fn age_key() -> String {
+    say("data-age", Subject::host(), Severity::Ok, String::new()).key
+}
+
 /// What the age of the newest data says.
 fn age(age_ns: Option<u64>, stale_ns: u64) -> Option<Finding> {
     let say = |severity, sentence| Some(say("data-age", Subject::host(), severity, sentence));
@@ -91,6 +100,20 @@ mod tests {
         moment.now_ns += 1;
         moment.age_ns = Some(0);
         assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
+    }
+
+    #[test]
+    fn only_that_there_are_no_data_yet_is_not_kept() {
+        let mut moment = Stream::new(Mode::Live).moment();
+        let mut state = State::default();
+        state.take(&report(SourceState::Failed, "gone"));
+        let kept = |moment: &Moment| -> Vec<String> {
+            let found = of(&state, moment).into_iter().filter(|finding| !is_of_the_start(finding, moment));
+            found.map(|finding| finding.key).collect()
+        };
+        assert_eq!(kept(&moment), ["watch/source/source/stall"]);
+        moment.age_ns = Some(moment.stale_ns + 1);
+        assert_eq!(kept(&moment), ["watch/source/source/stall", "watch/data-age/host"]);
     }
 
     #[test]

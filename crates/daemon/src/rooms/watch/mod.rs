@@ -4,6 +4,8 @@ mod findings;
 mod series;
 mod state;
 
+pub(crate) use findings::is_of_the_start;
+
 use crate::config::{Config, Mode};
 use crate::keep::drops::Drops;
 use crate::keep::shared::lock;

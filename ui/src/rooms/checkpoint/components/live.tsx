@@ -6,7 +6,7 @@ import { Command } from "../../../components/command.tsx";
 import { Icon, type IconName } from "../../../components/icons.tsx";
 import { SeverityIcon } from "../../../components/severity.tsx";
 import { SortTable, type ColumnOf } from "../../../components/table.tsx";
-import { age, bytes, count, day, moment, share } from "../../../format.ts";
+import { age, oldWords, bytes, count, day, moment, share } from "../../../format.ts";
 import { connection, mode, realtimeNow } from "../../../state.ts";
 import { SEVERITIES } from "../../../severity.ts";
 import type { CheckpointDirectory, Checkpoints as Answer, DriveWear, Finding, Generation, GenerationState, Job } from "../../../types.ts";
@@ -53,10 +53,10 @@ function Running({ job }: { job: Job }) {
 function facts(job: Job, nowNs: number): [string, string, string][] {
   const known: [string, string, string][] = [];
   const boundS = job.state?.staleness_max_s ?? null;
-  known.push(["Newest in memory", job.memory_realtime_ns === null ? "none" : `${age(nowNs - job.memory_realtime_ns)} old`, "lost with the machine's power"]);
+  known.push(["Newest in memory", job.memory_realtime_ns === null ? "none" : oldWords(nowNs - job.memory_realtime_ns), "lost with the machine's power"]);
   known.push([
     "Newest durable",
-    job.durable_realtime_ns === null ? "none" : `${age(nowNs - job.durable_realtime_ns)} old`,
+    job.durable_realtime_ns === null ? "none" : oldWords(nowNs - job.durable_realtime_ns),
     boundS === null ? "without a bound" : `may get ${seconds(boundS)} old`,
   ]);
   for (const [tier, place] of Object.entries(TIER_PLACES)) {
@@ -183,7 +183,7 @@ function Chooser({ jobs, chosen, nowNs }: { jobs: Job[]; chosen: Job; nowNs: num
               <SeverityIcon severity={severity} size={13} />
             </span>
             <span class="untrusted">{job.name}</span>
-            <span class="muted figures">{job.is_running === true ? "running" : job.durable_realtime_ns === null ? "" : `${age(nowNs - job.durable_realtime_ns)} old`}</span>
+            <span class="muted figures">{job.is_running === true ? "running" : job.durable_realtime_ns === null ? "" : oldWords(nowNs - job.durable_realtime_ns)}</span>
           </button>
         );
       })}

@@ -61,7 +61,6 @@ function Inside({ gap }: { gap: Gap }) {
 
 function OneGap({ gap }: { gap: Gap }) {
   const open = useSignal(false);
-  const offset = state.offsetNs.value;
   const show = () => {
     state.choose({ cpu: gap.cpu, ns: gap.start_ns });
     document.querySelector<HTMLElement>(".canvas-frame")?.focus();
@@ -72,7 +71,7 @@ function OneGap({ gap }: { gap: Gap }) {
         <summary>
           <span class="gap-length figures">{duration(gap.duration_ns)}</span>
           <span class="gap-core figures">core {gap.cpu}</span>
-          <span class="gap-when figures muted">{clock(gap.start_ns, offset)}</span>
+          <span class="gap-when figures muted">{clock(gap.start_ns, state.offsetNs(gap.start_ns))}</span>
           <Bar segments={segments(gap)} full={gap.duration_ns} />
           <span class="gap-verdict">
             {VERDICTS[gap.verdict] ?? <span class="untrusted">{gap.verdict}</span>}
@@ -97,7 +96,7 @@ function OneGap({ gap }: { gap: Gap }) {
               ) : (
                 <p class="muted">None was recorded.</p>
               )}
-              <p class="muted figures">Began {instant(gap.start_ns, offset)}</p>
+              <p class="muted figures">Began {instant(gap.start_ns, state.offsetNs(gap.start_ns))}</p>
               <button type="button" class="button" onClick={show}>
                 Show in the timeline
               </button>

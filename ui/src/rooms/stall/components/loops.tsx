@@ -57,7 +57,6 @@ export function LoopGaps() {
   const { cpus } = state.filters.value;
   const gaps = who.loop_gaps.filter((gap) => cpus.length === 0 || (gap.cpu !== null && cpus.includes(gap.cpu)));
   const shown = gaps.slice(0, all.value ? MOST : ROOM);
-  const offset = state.offsetNs.value;
   return (
     <section class="card" data-testid="loops" aria-labelledby="loops-title">
       <div class="card-head">
@@ -95,7 +94,7 @@ export function LoopGaps() {
                     </span>
                   </td>
                   <td class="number">{gap.cpu ?? "–"}</td>
-                  <td class="muted">{clock(gap.start_ns, offset)}</td>
+                  <td class="muted">{clock(gap.start_ns, state.offsetNs(gap.start_ns))}</td>
                   <td class="wide">
                     <Bar segments={segments(gap)} full={gap.duration_ns} />
                   </td>

@@ -61,7 +61,7 @@ function Canvas({ chosen }: { chosen: Chosen }) {
     cpus,
     fromNs,
     toNs,
-    offsetNs: state.offsetNs.value,
+    offsetNs: state.offsetNs,
     full: state.scale.value.full,
     gaps: state.gaps.value,
     theme: shownTheme.value,
@@ -103,7 +103,7 @@ function Canvas({ chosen }: { chosen: Chosen }) {
     state.hovered.value = null;
     state.choose({ cpu: cpus[row], ns: (startNs + endNs) / 2 });
     const now = chosen.value;
-    if (now?.core) said.value = spoken(now.place.cpu, clock(startNs, picture.offsetNs, 1), now.core);
+    if (now?.core) said.value = spoken(now.place.cpu, clock(startNs, picture.offsetNs(startNs), 1), now.core);
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -157,7 +157,6 @@ function Canvas({ chosen }: { chosen: Chosen }) {
 /** The numbers of the chosen place, or of the whole range. */
 function Panel({ chosen }: { chosen: Chosen }) {
   const at = chosen.value;
-  const offset = state.offsetNs.value;
   const { fromNs, toNs } = state.range.value;
   const cores = state.cores.value;
   const whole = !at;
@@ -165,7 +164,7 @@ function Panel({ chosen }: { chosen: Chosen }) {
   // The page may not have been watching for the whole range yet.
   const from = at ? at.column.startNs : Math.max(fromNs, state.blocks.value[0].startNs);
   const to = at ? at.column.endNs : toNs;
-  const when = (ns: number) => (past.value ? moment(ns + offset, toNs + offset) : clock(ns, offset, 1));
+  const when = (ns: number) => (past.value ? moment(ns, toNs) : clock(ns, state.offsetNs(ns), 1));
   return (
     <aside class="panel" id="place" data-testid="ledger" aria-label="Ledger">
       <h3>
@@ -181,7 +180,7 @@ function Panel({ chosen }: { chosen: Chosen }) {
       </p>
       {whole && state.lostPlace.value && (
         <p class="aside muted" data-testid="place-lost">
-          Core {state.lostPlace.value.cpu} at {clock(state.lostPlace.value.ns, offset, 1)} was chosen, and is not in what is shown.
+          Core {state.lostPlace.value.cpu} at {clock(state.lostPlace.value.ns, state.offsetNs(state.lostPlace.value.ns), 1)} was chosen, and is not in what is shown.
         </p>
       )}
       {ledger ? <LedgerTable ledger={ledger} /> : <p class="empty">This core was not online then.</p>}

@@ -171,7 +171,6 @@ function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: num
 /** How complete the answer is. */
 function Completeness({ who }: { who: WhoReport }) {
   const lost = who.records_dropped + who.marks_lost;
-  const offset = state.offsetNs.value;
   return (
     <ul class="who-notes muted">
       {lost > 0 && <li>{count(lost)} records were lost on the way, so that their raisers are not known.</li>}
@@ -187,7 +186,7 @@ function Completeness({ who }: { who: WhoReport }) {
       ))}
       {who.notices.slice(-NOTICES).map((notice, at) => (
         <li key={`notice ${at}`} class="untrusted">
-          {clock(notice.at_ns, offset, 0)} {notice.text}
+          {clock(notice.at_ns, state.offsetNs(notice.at_ns), 0)} {notice.text}
         </li>
       ))}
     </ul>
