@@ -4,4 +4,5 @@
 mod suite {
     mod ledger;
     mod raisers;
+    mod waits;
 }

@@ -7,6 +7,7 @@ mod client;
 mod data;
 mod findings;
 mod full_disk;
+mod headlines;
 mod health;
 mod history;
 mod lifecycle;

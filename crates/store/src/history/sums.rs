@@ -53,6 +53,7 @@ pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<CoreLedger> {
         kernel_ns: number(4)?,
         unexplained_ns: number(5)?,
         lost: Vec::new(),
+        waiting: None,
     })
 }
 

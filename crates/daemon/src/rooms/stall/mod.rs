@@ -98,9 +98,10 @@ impl Room for Stall {
         let kept = lock(&self.state).kept();
         let offset_ns = i128::from(moment.now_realtime_ns) - i128::from(moment.now_ns);
         let newest = kept.windows().rev().take(CHART_POINTS_MAX).map(|window| {
-            let lost_ns = window.cores.iter().fold(0u64, |sum, core| {
-                sum.saturating_add(core.lost_while_busy_ns()).saturating_add(core.unexplained_ns)
-            });
+            let lost_ns = window
+                .cores
+                .iter()
+                .fold(0u64, |sum, core| sum.saturating_add(core.lost_ns()).saturating_add(core.unexplained_ns));
             let seconds = window.end_ns.saturating_sub(window.start_ns).max(1) as f64 / 1e9;
             let at_ns = u64::try_from(i128::from(window.end_ns) + offset_ns).unwrap_or(0);
             (at_ns, (lost_ns as f64 / seconds).round())
