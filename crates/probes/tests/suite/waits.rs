@@ -2,11 +2,12 @@
 
 use super::ledger::{attach, cores, snapshot, spin};
 use super::raisers::pin;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
-use surefoot_probes::layout::{KEY_THREAD, LEFT_STOPPED, Slot, Turn};
+use surefoot_probes::layout::{KEY_THREAD, LEFT_STOPPED, LEFT_THROTTLED, Slot, Turn};
 use surefoot_probes::{Flavour, Probes};
 use surefoot_testkit::not_run::not_run;
 
@@ -156,21 +157,26 @@ impl Drop for Stopped {
     }
 }
 
+/// A process that can always run, on this core.
+fn looping_on(cpu: CpuId) -> Child {
+    let mut looping = Command::new("sh");
+    let child = looping.args(["-c", "while :; do :; done"]).stdout(Stdio::null()).spawn().unwrap();
+    // SAFETY: a set of cores is made of integers, and is read for as long as it is; the child is ours.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu.0 as usize, &mut set);
+        assert_eq!(libc::sched_setaffinity(child.id() as i32, size_of_val(&set), &set), 0);
+    }
+    child
+}
+
 #[test]
 fn the_tape_says_that_a_thread_left_because_it_was_stopped() {
     for flavour in [Flavour::Btf, Flavour::Plain] {
         let Some(probes) = attach("the_tape_says_that_a_thread_left_because_it_was_stopped", flavour) else { return };
         let cpu = some_core(&probes);
-        let mut loops = Command::new("sh");
-        loops.args(["-c", "while :; do :; done"]).stdout(Stdio::null());
-        let child = Stopped(loops.spawn().unwrap());
+        let child = Stopped(looping_on(cpu));
         let pid = child.0.id();
-        // SAFETY: a set of cores is made of integers, and is read for as long as it is; the child is ours.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu.0 as usize, &mut set);
-            assert_eq!(libc::sched_setaffinity(pid as i32, size_of_val(&set), &set), 0);
-        }
         std::thread::sleep(Duration::from_millis(100));
         let mut from = probes.tape_end(cpu);
         // SAFETY: the child is ours and not waited for yet.
@@ -186,4 +192,73 @@ fn the_tape_says_that_a_thread_left_because_it_was_stopped() {
             from = probes.read_tape(cpu, from, &mut turns).0;
         }
     }
+}
+
+/// A control group of this test with a hundredth of a core, which ends with it.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// Wherever the host has the controller; the group with its reason where it has not.
+    fn make() -> Result<Quota, String> {
+        let name = format!("surefoot-test-{}", std::process::id());
+        let (first, second) =
+            (PathBuf::from("/sys/fs/cgroup").join(&name), PathBuf::from("/sys/fs/cgroup/cpu").join(&name));
+        for (folder, files) in [
+            (first, [("cpu.max", "1000 100000")].as_slice()),
+            (second, &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "1000")]),
+        ] {
+            if std::fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            let quota = Quota(folder);
+            // Where control groups of version 1 are mounted, their parent is no group but a plain folder.
+            let write = |(file, text): &(&str, &str)| std::fs::write(quota.0.join(file), text).is_ok();
+            if quota.0.join("cgroup.procs").exists() && files.iter().all(write) {
+                return Ok(quota);
+            }
+        }
+        Err("no control group of the cpu controller can be made here".to_owned())
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let give_up = Instant::now() + Duration::from_secs(5);
+        // A process that has just ended may be a member for a moment more.
+        while std::fs::remove_dir(&self.0).is_err() && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn time_in_which_a_task_is_throttled_is_no_time_that_it_waits() {
+    const TEST: &str = "time_in_which_a_task_is_throttled_is_no_time_that_it_waits";
+    let Some(probes) = attach(TEST, Flavour::Btf) else { return };
+    let quota = match Quota::make() {
+        Ok(quota) => quota,
+        Err(why) => return not_run(TEST, &why),
+    };
+    let cpu = some_core(&probes);
+    let child = Stopped(looping_on(cpu));
+    let pid = child.0.id();
+    let before = snapshot(&probes, cpu);
+    let mut from = probes.tape_end(cpu);
+    if let Err(error) = std::fs::write(quota.0.join("cgroup.procs"), pid.to_string()) {
+        return not_run(TEST, &error.to_string());
+    }
+    let mut turns: Vec<Turn> = Vec::new();
+    let give_up = Instant::now() + Duration::from_secs(20);
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        from = probes.read_tape(cpu, from, &mut turns).0;
+        let left = |pair: &[Turn]| pair[0].pid == pid && pair[1].pid != pid && pair[1].left == LEFT_THROTTLED;
+        let throttled_ns = snapshot(&probes, cpu).slot.throttled_ns - before.slot.throttled_ns;
+        if turns.windows(2).any(left) && throttled_ns > 100_000_000 {
+            println!("throttled for {throttled_ns} ns");
+            break;
+        }
+        assert!(Instant::now() < give_up, "throttled for {throttled_ns} ns, {} turns", turns.len());
+    }
+    drop(child);
 }
