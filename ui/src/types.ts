@@ -21,6 +21,7 @@ export type CauseKind =
   | "softirq"
   | "kernel_thread"
   | "preemption"
+  | "thread_state"
   | "other_interrupt";
 /**
  * How sure a statement is.
@@ -1114,6 +1115,10 @@ export interface LedgerOfLost {
   lost: Lost[];
   unexplained_ns: number;
   user_ns: number;
+  /**
+   * How long tasks waited for the core, where the source knows.
+   */
+  waiting?: Waiting | null;
   wall_ns: number;
 }
 /**
@@ -1126,6 +1131,37 @@ export interface Lost {
   name: string;
   total_ns: number;
   while_idle_ns: number;
+}
+/**
+ * How long user tasks that could run waited for one core in one window.
+ *
+ * It is a sum over tasks: two that wait at once wait twice. A wait counts whole, in the window in which it ended.
+ */
+export interface Waiting {
+  /**
+   * Waits that ended with the core.
+   */
+  count: number;
+  /**
+   * Tasks that waited and were moved to another core: how long they had waited until then is not known.
+   */
+  moved_away: number;
+  /**
+   * Waits of which it is not known, or not to their beginning, who took the time.
+   */
+  not_followed: number;
+  /**
+   * How often a task came back that its cgroup's quota had kept from running.
+   */
+  throttled_count: number;
+  /**
+   * How long that was, from leaving the core to getting it again; not in `total_ns`. Nanoseconds.
+   */
+  throttled_ns: number;
+  /**
+   * How long they took, nanoseconds.
+   */
+  total_ns: number;
 }
 /**
  * The ledger of a core.
@@ -1141,6 +1177,10 @@ export interface LedgerOfReportCause {
   lost: ReportCause[];
   unexplained_ns: number;
   user_ns: number;
+  /**
+   * How long tasks waited for the core, where the source knows.
+   */
+  waiting?: Waiting | null;
   wall_ns: number;
 }
 /**

@@ -69,7 +69,7 @@ test("windows of the past keep their sums, with times of the world", () => {
   assert.ok(history.gaps.length > 0 && history.gaps.every((gap) => gap.start_ns > (fromS - 2) * 1e9));
   const chart = lostChart(answer);
   assert.equal(chart?.points.length, 100, "three windows a point");
-  const lost = answer.windows.flatMap(({ cores }) => cores.flatMap((core) => core.lost)).reduce((sum, one) => sum + one.total_ns, 0);
+  const lost = answer.windows.flatMap(({ cores }) => cores.flatMap((core) => core.lost)).reduce((sum, one) => sum + one.total_ns - one.while_idle_ns, 0);
   const drawn = chart!.points.reduce((sum, [, value]) => sum + value * 3, 0);
   assert.ok(Math.abs(drawn / lost - 1) < 1e-9, `${drawn} of ${lost}`);
   assert.equal(lostChart(past([])), null);

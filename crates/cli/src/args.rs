@@ -148,10 +148,19 @@ impl From<Source> for SourceChoice {
     }
 }
 
+/// Whose preemption counts where no process or thread is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WorkloadOfCores {
+    /// That of the task each core belongs to: the one that others preempt there, and everybody's by real-time tasks.
+    Cores,
+    /// Nobody's: only interrupts and kernel threads take time.
+    None,
+}
+
 /// What to watch; shared by watch, report and record.
 #[derive(Args, Clone)]
 pub struct What {
-    /// Cores to watch, such as 1 or 0-3,8. Tasks that preempt each other there count as lost time [default: all online]
+    /// Cores to watch, such as 1 or 0-3,8; implies --workload cores unless another workload is named [default: all online]
     #[arg(long, alias = "cpus", value_name = "LIST", value_parser = cpu_list)]
     pub cpu: Option<CpuList>,
     /// Count time in which other tasks preempt this process as lost
@@ -160,6 +169,9 @@ pub struct What {
     /// Count time in which other tasks preempt threads of this name as lost
     #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
+    /// Without --pid and --comm: whose preemption counts as lost [default: cores with --cpu, none otherwise]
+    #[arg(long, value_enum, conflicts_with_all = ["pid", "comm"])]
+    pub workload: Option<WorkloadOfCores>,
     /// Name who interrupts these cores, which must be among those watched; needs eBPF and BTF
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub who: Option<CpuList>,
@@ -187,11 +199,15 @@ impl What {
 
     /// The workload that preemption is counted against.
     pub fn workload(&self) -> Workload {
-        match (self.pid, &self.comm, &self.cpu) {
+        let of_cores = match self.workload {
+            Some(chosen) => chosen == WorkloadOfCores::Cores,
+            None => self.cpu.is_some(),
+        };
+        match (self.pid, &self.comm, of_cores) {
             (Some(pid), ..) => Workload::Processes(vec![pid]),
             (None, Some(comm), _) => Workload::Comm(comm.clone()),
-            (None, None, Some(_)) => Workload::Cores,
-            (None, None, None) => Workload::None,
+            (None, None, true) => Workload::Cores,
+            (None, None, false) => Workload::None,
         }
     }
 }

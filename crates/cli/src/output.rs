@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
     Capability, ClockChange, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary,
-    Lost, Notice, Report, SelfCost, Untimed, WhoReport,
+    Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoReport,
 };
 
 /// The first line of every stream.
@@ -81,9 +81,12 @@ pub struct Core<'a> {
     user_ns: u64,
     kernel_ns: u64,
     lost: Vec<LostRow<'a>>,
-    /// Lost to causes that a filter leaves out, so that the parts still add up.
+    /// Time of causes that a filter leaves out, so that the parts still add up.
     lost_to_others_ns: u64,
     unexplained_ns: u64,
+    /// How long tasks waited for the core, where the source knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<Waiting>,
 }
 
 #[derive(Serialize)]
@@ -169,8 +172,9 @@ fn core_line(out: &mut impl Write, core: &CoreLedger, wanted: impl Fn(&Lost) -> 
             user_ns: core.user_ns,
             kernel_ns: core.kernel_ns,
             lost: shown,
-            lost_to_others_ns: core.lost_ns().saturating_sub(shown_ns),
+            lost_to_others_ns: core.causes_ns().saturating_sub(shown_ns),
             unexplained_ns: core.unexplained_ns,
+            waiting: core.waiting,
         }),
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::units::{bytes, duration, percent};
 use surefoot_model::{
-    Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, ProbeCost, Report, SelfCost, Untimed,
+    Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, ProbeCost, Report, SelfCost, Untimed, Waiting,
 };
 
 /// Rows of the tables of causes and gaps.
@@ -60,7 +60,13 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
         let below = host.hypervisor.as_ref().map_or("bare metal".to_owned(), |name| format!("in a {name} guest"));
         text += &format!("{}: Linux {} on {}, {below}\n", host.hostname, host.kernel, host.processor);
         text += &format!("{} in {} windows, from {}", duration(report.duration_ns()), report.windows, host.source);
-        text += &if host.workload.is_empty() { "\n".to_owned() } else { format!("; workload: {}\n", host.workload) };
+        text += &match host.workload.as_str() {
+            "" if host.source.starts_with("eBPF") => {
+                "; no workload named: tasks that preempt each other lose nothing\n".to_owned()
+            }
+            "" => "\n".to_owned(),
+            workload => format!("; workload: {workload}\n"),
+        };
         if !host.missing.is_empty() {
             text += &format!("Reduced: {}\n", host.missing);
         }
@@ -85,14 +91,26 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     text
 }
 
-/// The ledger of each core.
+/// The ledger of each core. The shares add up to its wall time.
 pub fn cores(cores: &[CoreLedger]) -> String {
     let mut table = Table::new(
-        &["core", "wall", "idle", "user", "kernel", "lost", "while busy", "unexplained", "largest cause"],
-        &[8],
+        &[
+            "core",
+            "wall",
+            "idle",
+            "user",
+            "kernel",
+            "lost",
+            "while idle",
+            "unexplained",
+            "tasks waited",
+            "lost most to",
+        ],
+        &[9],
     );
     for core in cores {
         let share = |ns| percent(ns, core.wall_ns);
+        let most = core.lost.iter().max_by_key(|lost| lost.while_busy_ns()).filter(|lost| lost.while_busy_ns() > 0);
         table.row(vec![
             core.cpu.to_string(),
             duration(core.wall_ns),
@@ -100,22 +118,44 @@ pub fn cores(cores: &[CoreLedger]) -> String {
             share(core.user_ns),
             share(core.kernel_ns),
             share(core.lost_ns()),
-            share(core.lost_while_busy_ns()),
+            share(core.while_idle_ns()),
             share(core.unexplained_ns),
-            core.lost.first().map_or("-".to_owned(), |lost| format!("{} ({})", lost.cause, duration(lost.total_ns))),
+            core.waiting.map_or("-".to_owned(), |waiting| duration(waiting.total_ns)),
+            most.map_or("-".to_owned(), |lost| format!("{} ({})", lost.cause, duration(lost.while_busy_ns()))),
         ]);
     }
-    table.text()
+    table.text() + &apart_from_waiting(cores)
 }
 
-/// The largest causes over all cores.
+/// What the time that tasks waited leaves out.
+fn apart_from_waiting(cores: &[CoreLedger]) -> String {
+    let mut all = Waiting::default();
+    cores.iter().filter_map(|core| core.waiting.as_ref()).for_each(|waiting| all.add(waiting));
+    let mut text = String::new();
+    if all.throttled_count > 0 {
+        let (took, count) = (duration(all.throttled_ns), all.throttled_count);
+        text += &format!(
+            "Tasks were throttled by their cgroup's quota for {took}, {count} times; not in what they waited.\n"
+        );
+    }
+    if all.moved_away > 0 {
+        text += &format!("{} tasks were moved to another core while they waited, untimed.\n", all.moved_away);
+    }
+    if all.not_followed > 0 {
+        text += &format!("Of {} waits it is not known in full who took the time.\n", all.not_followed);
+    }
+    text
+}
+
+/// The largest causes over all cores: by what they took from tasks, then by what delayed nobody.
 pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> bool) -> String {
     let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
-    let chosen: Vec<&Lost> = causes.iter().filter(|lost| wanted(lost)).collect();
+    let mut chosen: Vec<&Lost> = causes.iter().filter(|lost| wanted(lost)).collect();
     if chosen.is_empty() {
         return "No time was lost to a named cause.\n".to_owned();
     }
-    let mut table = Table::new(&["cause", "count", "total", "share", "while idle", "p50", "p99", "max"], &[0]);
+    chosen.sort_by_key(|lost| std::cmp::Reverse((lost.while_busy_ns(), lost.total_ns)));
+    let mut table = Table::new(&["cause", "count", "lost", "share", "while idle", "p50", "p99", "max"], &[0]);
     for lost in chosen.iter().take(ROWS_SHOWN) {
         let is_counted = lost.histogram.count() > 0;
         let quantile = |share| match is_counted {
@@ -125,9 +165,9 @@ pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> b
         table.row(vec![
             lost.cause.to_string(),
             if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
-            duration(lost.total_ns),
-            percent(lost.total_ns, wall_ns),
-            percent(lost.while_idle_ns, lost.total_ns),
+            duration(lost.while_busy_ns()),
+            percent(lost.while_busy_ns(), wall_ns),
+            duration(lost.while_idle_ns),
             quantile(0.5),
             quantile(0.99),
             if is_counted { duration(lost.max_ns) } else { "-".to_owned() },
@@ -135,8 +175,8 @@ pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> b
     }
     let mut text = table.text();
     if chosen.len() > ROWS_SHOWN {
-        let rest_ns = chosen[ROWS_SHOWN..].iter().fold(0u64, |sum, lost| sum.saturating_add(lost.total_ns));
-        text += &format!("and {} more, {} together\n", chosen.len() - ROWS_SHOWN, duration(rest_ns));
+        let rest_ns = chosen[ROWS_SHOWN..].iter().fold(0u64, |sum, lost| sum.saturating_add(lost.while_busy_ns()));
+        text += &format!("and {} more, {} lost to them together\n", chosen.len() - ROWS_SHOWN, duration(rest_ns));
     }
     text
 }

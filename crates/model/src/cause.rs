@@ -33,13 +33,15 @@ pub enum CauseKind {
     KernelThread,
     /// Another task ran while the named workload wanted to, by name.
     Preemption,
+    /// The thread itself could not run, by state (stopped, asleep, throttled): found in gaps of a thread's work only.
+    ThreadState,
     /// Hard interrupts that this source cannot tell apart, or one of the rarer vectors.
     OtherInterrupt,
 }
 
 impl CauseKind {
     /// Every kind, in table order.
-    pub const ALL: [CauseKind; 14] = [
+    pub const ALL: [CauseKind; 15] = [
         CauseKind::Smi,
         CauseKind::Hypervisor,
         CauseKind::Nmi,
@@ -53,6 +55,7 @@ impl CauseKind {
         CauseKind::Softirq,
         CauseKind::KernelThread,
         CauseKind::Preemption,
+        CauseKind::ThreadState,
         CauseKind::OtherInterrupt,
     ];
 
@@ -72,6 +75,7 @@ impl CauseKind {
             CauseKind::Softirq => "softirq",
             CauseKind::KernelThread => "kernel_thread",
             CauseKind::Preemption => "preemption",
+            CauseKind::ThreadState => "thread_state",
             CauseKind::OtherInterrupt => "other_interrupt",
         }
     }
@@ -92,6 +96,7 @@ impl CauseKind {
             CauseKind::Softirq => "softirq",
             CauseKind::KernelThread => "kernel thread",
             CauseKind::Preemption => "preemption",
+            CauseKind::ThreadState => "thread",
             CauseKind::OtherInterrupt => "other interrupt",
         }
     }

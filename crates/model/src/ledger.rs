@@ -16,7 +16,8 @@ pub struct Lost {
     pub total_ns: u64,
     /// The longest single occurrence that ended in the window, within an eighth where a longer one came before; nanoseconds.
     pub max_ns: u64,
-    /// The part of `total_ns` that fell while the core was idle and so delayed nobody; nanoseconds.
+    /// The part of `total_ns` that delayed nobody, because no task ran on the core or waited for it: it idled, or a kernel
+    /// thread had it for itself. Nanoseconds. Recordings of earlier releases count only the first.
     pub while_idle_ns: u64,
     /// The durations, where the source knows them one by one.
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -48,7 +49,7 @@ impl Lost {
         (self.histogram.count() > 0).then(|| self.histogram.quantile_ns(share).min(self.max_ns))
     }
 
-    /// The part of `total_ns` that delayed somebody, nanoseconds.
+    /// The part of `total_ns` that was taken from a task that ran or waited, nanoseconds.
     pub fn while_busy_ns(&self) -> u64 {
         self.total_ns.saturating_sub(self.while_idle_ns)
     }
@@ -75,6 +76,38 @@ impl Lost {
     }
 }
 
+/// How long user tasks that could run waited for one core in one window.
+///
+/// It is a sum over tasks: two that wait at once wait twice. A wait counts whole, in the window in which it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Waiting {
+    /// Waits that ended with the core.
+    pub count: u64,
+    /// How long they took, nanoseconds.
+    pub total_ns: u64,
+    /// How often a task came back that its cgroup's quota had kept from running.
+    pub throttled_count: u64,
+    /// How long that was, from leaving the core to getting it again; not in `total_ns`. Nanoseconds.
+    pub throttled_ns: u64,
+    /// Tasks that waited and were moved to another core: how long they had waited until then is not known.
+    pub moved_away: u64,
+    /// Waits of which it is not known, or not to their beginning, who took the time.
+    pub not_followed: u64,
+}
+
+impl Waiting {
+    /// Adds what was waited elsewhere, or at another time. Sums stop at the largest number.
+    pub fn add(&mut self, other: &Waiting) {
+        self.count = self.count.saturating_add(other.count);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.throttled_count = self.throttled_count.saturating_add(other.throttled_count);
+        self.throttled_ns = self.throttled_ns.saturating_add(other.throttled_ns);
+        self.moved_away = self.moved_away.saturating_add(other.moved_away);
+        self.not_followed = self.not_followed.saturating_add(other.not_followed);
+    }
+}
+
 /// Where the time of one core went in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -93,12 +126,24 @@ pub struct CoreLedger {
     pub lost: Vec<Lost>,
     /// Time that no source accounts for. Always shown.
     pub unexplained_ns: u64,
+    /// How long tasks waited for this core, where the source knows. No part of the sum: who waits does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
 }
 
 impl CoreLedger {
     /// A ledger of no time at all.
     pub fn empty(cpu: CpuId) -> Self {
-        CoreLedger { cpu, wall_ns: 0, idle_ns: 0, user_ns: 0, kernel_ns: 0, lost: Vec::new(), unexplained_ns: 0 }
+        CoreLedger {
+            cpu,
+            wall_ns: 0,
+            idle_ns: 0,
+            user_ns: 0,
+            kernel_ns: 0,
+            lost: Vec::new(),
+            unexplained_ns: 0,
+            waiting: None,
+        }
     }
 
     /// The same time without its causes.
@@ -113,21 +158,29 @@ impl CoreLedger {
         self.user_ns = self.user_ns.saturating_add(other.user_ns);
         self.kernel_ns = self.kernel_ns.saturating_add(other.kernel_ns);
         self.unexplained_ns = self.unexplained_ns.saturating_add(other.unexplained_ns);
+        if let Some(waiting) = &other.waiting {
+            self.waiting.get_or_insert_default().add(waiting);
+        }
     }
 
-    /// Time in which the core was not idle, nanoseconds.
+    /// Time in which a task ran on the core or waited for it, nanoseconds. What nobody was delayed by is no part of it.
     pub fn busy_ns(&self) -> u64 {
-        self.wall_ns.saturating_sub(self.idle_ns)
+        self.wall_ns.saturating_sub(self.idle_ns).saturating_sub(self.while_idle_ns())
     }
 
-    /// Time lost to named causes, nanoseconds.
-    pub fn lost_ns(&self) -> u64 {
+    /// Time of named causes, nanoseconds: what they took from tasks, and what delayed nobody.
+    pub fn causes_ns(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.total_ns))
     }
 
-    /// Time lost to named causes while the core had work to do, nanoseconds.
-    pub fn lost_while_busy_ns(&self) -> u64 {
+    /// Time that named causes took from tasks that ran or waited, nanoseconds.
+    pub fn lost_ns(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_busy_ns()))
+    }
+
+    /// Time of named causes that delayed nobody, nanoseconds.
+    pub fn while_idle_ns(&self) -> u64 {
+        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_idle_ns))
     }
 
     /// Whether the parts add up to the wall time, to the nanosecond.

@@ -19,6 +19,7 @@
 //!     kernel_ns: 60_000,
 //!     lost: vec![Lost::new(Cause::new(CauseKind::Timer, "local_timer"), 4, 40_000, 15_000)],
 //!     unexplained_ns: 0,
+//!     waiting: None,
 //! };
 //! assert!(core.sums_up());
 //! assert_eq!(core.lost_ns(), 40_000);
@@ -62,7 +63,7 @@ pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
 pub use interrupt::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
-pub use ledger::{Completeness, CoreLedger, Lost, Untimed};
+pub use ledger::{Completeness, CoreLedger, Lost, Untimed, Waiting};
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};

@@ -222,6 +222,7 @@ mod tests {
             kernel_ns: value,
             lost: vec![lost.clone(), lost],
             unexplained_ns: value,
+            waiting: None,
         };
         let untimed = Untimed { cpu: CpuId(0), row: "HYP".into(), name: String::new(), count: value };
         let completeness = Completeness { row: "LOC".into(), kernel_count: value, probe_count: value };
@@ -241,7 +242,7 @@ mod tests {
     fn numbers_that_somebody_made_up_saturate() {
         let report = Report::of(&[window(u64::MAX), window(u64::MAX)]);
         let cores = report.cores();
-        assert_eq!((cores[0].wall_ns, cores[0].lost_ns(), cores[0].lost_while_busy_ns()), (u64::MAX, u64::MAX, 0));
+        assert_eq!((cores[0].wall_ns, cores[0].causes_ns(), cores[0].lost_ns()), (u64::MAX, u64::MAX, 0));
         assert!(!cores[0].sums_up());
         assert_eq!(report.causes()[0].histogram.quantile_ns(0.5), Histogram::lower_ns(3) + 2);
         assert_eq!(report.cost.probes_ns(), u64::MAX);
@@ -274,6 +275,7 @@ mod tests {
             kernel_ns: 10,
             lost: vec![Lost::new(Cause::new(CauseKind::Timer, "a"), 1, 15, 15)],
             unexplained_ns: 5,
+            waiting: None,
         };
         let event = |core: &CoreLedger| {
             let Event::Window(window) = window(0) else { unreachable!("it is a window") };

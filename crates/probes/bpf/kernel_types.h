@@ -41,6 +41,8 @@ enum {
 };
 
 #define PF_KTHREAD 0x00200000
+#define TASK_ON_RQ_MIGRATING 2
+#define MAX_RT_PRIO 100
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -53,13 +55,29 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+struct rq {
+	u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+	int throttle_count;
+};
+
 struct sched_entity {
 	unsigned char sched_delayed;
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long last_queued;
 };
 
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
+	struct sched_info sched_info;
+	int prio;
 	struct mm_struct *mm;
 	int pid;
 	int tgid;
@@ -77,6 +95,11 @@ struct task_struct___before_5_16 {
 /* Before 5.14 the state was a long of another name. */
 struct task_struct___before_5_14 {
 	long state;
+};
+
+/* From 6.18 on each task is throttled by itself, on its way back to user mode. */
+struct task_struct___throttled {
+	bool throttled;
 };
 
 struct timerqueue_node {

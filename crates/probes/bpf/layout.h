@@ -55,6 +55,8 @@ enum {
 	PROGRAMS = 48,
 	SAMPLE_EVERY = 64, /* of so many runs of a program one measures itself; a power of two */
 	WAITERS = 4,
+	RUNS = 8, /* of threads that took the core, kept until it is known who waited; a power of two */
+	THROTTLED = 8,
 	WINDOW_MASK = TAPE_TURNS - 1,
 };
 
@@ -76,13 +78,27 @@ struct cause {
 	u64 max_ns;
 	u64 idle_ns; /* the part of total_ns that fell on an idle core */
 	u64 name[2];
-	u64 reserved;
+	u64 taken_ns; /* the part of a thread's own time in which somebody waited for the core */
 };
 
 struct frame {
 	u32 cause;
 	u32 level;
 	u64 own_ns;
+};
+
+/*
+ * A thread that ran while nobody was known to wait. Who was woken meanwhile is known when he gets the core: the scheduler
+ * keeps since when each task waits. The runs that lie in that time are then counted as taken.
+ */
+struct run {
+	u64 start_ns;
+	u64 end_ns;
+	u64 taken_from_ns; /* somebody waited from here on */
+	u64 rest_ns;       /* own time that is not counted as taken */
+	u64 name[2];       /* of another task, which counts as work unless the workload waits for it */
+	u32 cause;
+	u32 realtime;
 };
 
 struct program {
@@ -106,7 +122,7 @@ struct slot {
 	u32 shadow_cause;
 	u64 timer_entry_ns;
 	u32 owner_pid; /* with WORKLOAD_CORES: whose core this is */
-	u32 reserved;
+	u32 behind;    /* a task is known to wait behind the base thread */
 	struct frame frames[FRAMES];
 	u64 start_ns;
 	u64 shadow_start_ns;
@@ -116,7 +132,17 @@ struct slot {
 	u64 shadowed;  /* interrupts that landed inside an update */
 	u64 self_interrupts; /* that this process raised on this core */
 	u32 waiting[WAITERS]; /* the workload's threads that were preempted here */
-	u64 padding[7];
+	u64 base_start_ns;
+	u32 throttled[THROTTLED]; /* threads that left because their cgroup's quota was used up */
+	u64 waits;        /* of user tasks for this core, each until it got it */
+	u64 waited_ns;
+	u64 throttles;
+	u64 throttled_ns;
+	u64 moved_away;   /* tasks that waited here and were moved to another core, whose waiting is not known */
+	u64 not_followed; /* waits that reach back beyond the runs that are kept, or whose tasks were lost sight of */
+	u64 runs_closed;
+	struct run runs[RUNS];
+	u64 padding[3];
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];
 } __attribute__((aligned(4096)));
@@ -126,11 +152,25 @@ _Static_assert(__builtin_offsetof(struct slot, frames) == 64 && __builtin_offset
 _Static_assert(__builtin_offsetof(struct slot, causes) + CAUSE_FIRST_DYNAMIC * sizeof(struct cause) <= 4096,
 	       "what every event uses lies in one page");
 
+/* Why a thread left the core. */
+enum left {
+	LEFT_UNKNOWN = 0, /* no switch, or one that was not reported */
+	LEFT_WAITING = 1, /* it could run on and waits */
+	LEFT_ASLEEP = 2,
+	LEFT_BLOCKED = 3, /* asleep and not to be woken by a signal */
+	LEFT_STOPPED = 4, /* by a signal */
+	LEFT_TRACED = 5,
+	LEFT_THROTTLED = 6, /* its cgroup's quota was used up */
+	LEFT_FROZEN = 7,    /* with its cgroup, or for a suspension of the machine */
+	LEFT_ENDED = 8,
+};
+
 /* One change of context. The context lasts until the next turn. */
 struct turn {
 	u64 at_ns;
 	u16 cause;
-	u16 depth;
+	u8 depth;
+	u8 left; /* why the base thread before this one left; one of `enum left` */
 	u32 pid; /* of the base task */
 };
 

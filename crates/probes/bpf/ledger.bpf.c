@@ -83,15 +83,9 @@ static __always_inline void view(struct task_view *to, struct task_struct *task)
 	to->pid = task->pid;
 	to->tgid = task->tgid;
 	to->kernel_thread = task->flags & PF_KTHREAD;
+	to->realtime = task->prio < MAX_RT_PRIO;
 	if (to->kernel_thread || config.workload_by != WORKLOAD_NONE)
 		bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
-}
-
-static __always_inline bool is_runnable(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return task->__state == 0;
-	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state) == 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -100,23 +94,33 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct task_view was = {}, is = {};
 
 	view(&is, next);
-	was.pid = prev->pid;
 	if (config.workload_by != WORKLOAD_NONE) {
 		view(&was, prev);
-		was.runnable = is_runnable(prev);
+	} else {
+		was.pid = prev->pid;
+		was.kernel_thread = prev->flags & PF_KTHREAD;
+	}
+	was.left = was.pid ? why_left(preempt ? 0 : state_of(prev), is_throttled(prev)) : LEFT_UNKNOWN;
+	if (is_user(&is)) {
+		is.waited_ns = waited_ns(next);
+		is.wait_known = knows_waits();
 	}
 	return on_switch(P_SCHED_SWITCH, &was, &is);
 }
 
-/* A preempted thread of the workload that is moved away waits here no longer. */
+/* A task that waits and is moved away waits here no longer. One that is moved while it is woken did not wait yet. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task)
 {
-	u32 cpu = core_of(task);
-	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
+	u32 cpu;
+	struct slot *slot;
 
+	if (task->on_rq != TASK_ON_RQ_MIGRATING)
+		return 0;
+	cpu = core_of(task);
+	slot = bpf_map_lookup_elem(&slots, &cpu);
 	if (slot)
-		forget_waiting(slot, task->pid);
+		moved_away(slot, task->pid, task->flags & PF_KTHREAD);
 	return 0;
 }
 

@@ -52,6 +52,20 @@ static __always_inline void end(struct slot *slot, u32 program, u64 now)
 	(*(volatile u64 *)&slot->seq)++;
 }
 
+/* Threads and tasks that take the core; a base can be no other cause above these. */
+static __always_inline bool takes_core(u32 cause)
+{
+	return cause >= CAUSE_OTHER_THREAD;
+}
+
+/* Whether an interrupt that comes now delays nobody: the core idles, or runs a thread behind which nobody is known to wait. */
+static __always_inline bool delays_nobody(const struct slot *slot)
+{
+	u32 base = slot->frames[0].cause;
+
+	return base == CAUSE_IDLE || (takes_core(base) && !slot->behind);
+}
+
 /* Charges the time since the previous event to the innermost context. */
 static __always_inline void charge(struct slot *slot, u64 now)
 {
@@ -72,7 +86,7 @@ static __always_inline void charge(struct slot *slot, u64 now)
 		cause = CAUSE_UNKNOWN;
 	slot->causes[cause].total_ns += elapsed;
 	slot->frames[top].own_ns += elapsed;
-	if (top && slot->frames[0].cause == CAUSE_IDLE)
+	if (top && delays_nobody(slot))
 		slot->causes[cause].idle_ns += elapsed;
 }
 
@@ -85,12 +99,13 @@ static __always_inline struct turn *next_turn(const struct slot *slot)
 	return bpf_map_lookup_elem(&tape, &index);
 }
 
-static __always_inline void fill_turn(struct turn *turn, struct slot *slot, u64 now, u32 cause)
+static __always_inline void fill_turn(struct turn *turn, struct slot *slot, u64 now, u32 cause, u8 left)
 {
 	if (turn) {
 		turn->at_ns = now;
 		turn->cause = cause;
 		turn->depth = slot->depth;
+		turn->left = left;
 		turn->pid = slot->base_pid;
 	}
 	barrier();
@@ -99,7 +114,7 @@ static __always_inline void fill_turn(struct turn *turn, struct slot *slot, u64 
 
 static __always_inline void write_turn(struct slot *slot, u64 now, u32 cause)
 {
-	fill_turn(next_turn(slot), slot, now, cause);
+	fill_turn(next_turn(slot), slot, now, cause, LEFT_UNKNOWN);
 }
 
 /* The first event of a core tells what it has been doing since the start. */
@@ -194,7 +209,7 @@ static __always_inline void pop(struct slot *slot, u32 level)
 	}
 	count_in(histogram, slot, slot->frames[depth].cause, slot->frames[depth].own_ns);
 	slot->depth = depth - 1;
-	fill_turn(turn, slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause);
+	fill_turn(turn, slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause, LEFT_UNKNOWN);
 }
 
 /* The side road of an interrupt that landed inside an update. */
@@ -212,7 +227,7 @@ static __always_inline void shadow_book(struct slot *slot, u32 cause, u64 durati
 	if (cause >= CAUSES)
 		return;
 	slot->causes[cause].total_ns += duration_ns;
-	if (slot->frames[0].cause == CAUSE_IDLE)
+	if (delays_nobody(slot))
 		slot->causes[cause].idle_ns += duration_ns;
 	__sync_fetch_and_add(&slot->deferred_ns, duration_ns);
 	count_one(slot, cause, duration_ns);

@@ -85,11 +85,13 @@ int sched_switch(struct switch_record *record)
 	__builtin_memcpy(is.comm, record->next_comm, 16);
 	was.pid = record->prev_pid;
 	was.tgid = was.pid;
-	if (config.workload_by != WORKLOAD_NONE) {
-		was.kernel_thread = was.pid && bpf_map_lookup_elem(&kernel_threads, &was.pid) != 0;
-		was.runnable = (record->prev_state & 0xFF) == 0;
+	was.kernel_thread = was.pid && bpf_map_lookup_elem(&kernel_threads, &was.pid) != 0;
+	was.realtime = record->prev_prio < MAX_RT_PRIO;
+	is.realtime = record->next_prio < MAX_RT_PRIO;
+	/* The kernel reports a thread that was preempted as running, with a mark in the ninth bit. */
+	was.left = was.pid ? why_left(record->prev_state & 0xFF, false) : LEFT_UNKNOWN;
+	if (config.workload_by != WORKLOAD_NONE)
 		__builtin_memcpy(was.comm, record->prev_comm, 16);
-	}
 	return on_switch(P_SCHED_SWITCH, &was, &is);
 }
 
@@ -99,6 +101,7 @@ int sched_migrate_task(struct migrate_record *record)
 	u32 cpu = record->orig_cpu;
 	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
 
+	/* A task that is woken onto another core is told of, too; whether this one waited is not. */
 	if (slot)
 		forget_waiting(slot, record->pid);
 	return 0;

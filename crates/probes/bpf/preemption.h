@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Who has the core: the base context, and which of the workload's threads waits for it. */
+/* Who has the core: the base context, and who waits for it. */
 #ifndef SUREFOOT_PREEMPTION_H
 #define SUREFOOT_PREEMPTION_H
 
-#include "ledger.h"
-
-struct task_view {
-	u64 comm[2];
-	u32 pid;
-	u32 tgid;
-	bool kernel_thread;
-	bool runnable;
-};
+#include "waits.h"
 
 static __always_inline bool is_workload(const struct task_view *task)
 {
@@ -21,7 +13,7 @@ static __always_inline bool is_workload(const struct task_view *task)
 	case WORKLOAD_COMM:
 		return task->comm[0] == config.workload_comm[0] && task->comm[1] == config.workload_comm[1];
 	default:
-		return !task->kernel_thread && task->pid;
+		return is_user(task);
 	}
 }
 
@@ -51,6 +43,15 @@ static __always_inline void add_waiting(struct slot *slot, u32 pid)
 	}
 }
 
+/* Called under the lock of the core's queue, by whichever core moves the task. */
+static __always_inline void moved_away(struct slot *slot, u32 pid, bool kernel_thread)
+{
+	if (!kernel_thread)
+		slot->moved_away++;
+	if (config.workload_by != WORKLOAD_NONE)
+		forget_waiting(slot, pid);
+}
+
 /* Where only cores are named, a core belongs to the first task that was preempted on it, until that has not run there
  * for a second: of two that share a core one is the workload and the other what preempts it. */
 #define OWNER_FORGOTTEN_NS 1000000000ULL
@@ -58,7 +59,7 @@ static __always_inline void add_waiting(struct slot *slot, u32 pid)
 static __always_inline void note_waiting(struct slot *slot, const struct task_view *prev, const struct task_view *next,
 					 u64 now)
 {
-	bool preempted = prev->runnable && prev->pid && prev->pid != next->pid && is_workload(prev);
+	bool preempted = prev->left == LEFT_WAITING && prev->pid != next->pid && is_workload(prev);
 
 	forget_waiting(slot, next->pid);
 	if (config.workload_by == WORKLOAD_CORES) {
@@ -75,7 +76,14 @@ static __always_inline void note_waiting(struct slot *slot, const struct task_vi
 		add_waiting(slot, prev->pid);
 }
 
-static __always_inline u32 base_of(struct slot *slot, struct task_view *next)
+/* On named cores a real-time task takes the core from any other, and an ordinary one from the core's owner only. */
+static __always_inline bool outranks(const struct task_view *prev, const struct task_view *next)
+{
+	return config.workload_by == WORKLOAD_CORES && next->realtime && is_user(next) && is_user(prev) && !prev->realtime &&
+	       prev->left == LEFT_WAITING;
+}
+
+static __always_inline u32 base_of(struct slot *slot, const struct task_view *prev, struct task_view *next)
 {
 	if (!next->pid) {
 		/* A core with somebody waiting does not idle. */
@@ -84,16 +92,47 @@ static __always_inline u32 base_of(struct slot *slot, struct task_view *next)
 	}
 	if (next->kernel_thread)
 		return find_thread(slot, KEY_THREAD, CAUSE_OTHER_THREAD, (char *)next->comm);
-	if (config.workload_by != WORKLOAD_NONE && anybody_waits(slot) &&
-	    (config.workload_by == WORKLOAD_CORES || !is_workload(next)))
+	if (config.workload_by == WORKLOAD_NONE)
+		return CAUSE_WORK;
+	if (outranks(prev, next) ||
+	    (anybody_waits(slot) && (config.workload_by == WORKLOAD_CORES || !is_workload(next))))
 		return find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, (char *)next->comm);
 	return CAUSE_WORK;
+}
+
+/* Whether a task that has just left may have kept the workload waiting, which is known when the workload gets the core. */
+static __always_inline bool may_preempt(const struct slot *slot, const struct task_view *prev)
+{
+	switch (config.workload_by) {
+	case WORKLOAD_NONE:
+		return false;
+	case WORKLOAD_CORES:
+		return is_user(prev) && prev->pid != slot->owner_pid && (slot->owner_pid || prev->realtime);
+	default:
+		return is_user(prev) && !is_workload(prev);
+	}
+}
+
+/* From which runs of other tasks a task that gets the core has been kept. */
+static __always_inline u32 kept_from(const struct slot *slot, const struct task_view *next)
+{
+	switch (config.workload_by) {
+	case WORKLOAD_NONE:
+		return KEPT_BY_THREADS;
+	case WORKLOAD_CORES:
+		if (next->pid == slot->owner_pid)
+			return KEPT_BY_ALL;
+		return next->realtime ? KEPT_BY_THREADS : KEPT_BY_REALTIME;
+	default:
+		return is_workload(next) ? KEPT_BY_ALL : KEPT_BY_THREADS;
+	}
 }
 
 static __always_inline int on_switch(u32 program, struct task_view *prev, struct task_view *next)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = this_slot();
+	bool was_behind;
 	u32 cause;
 
 	if (!slot || busy(slot))
@@ -105,15 +144,27 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 		slot->heals += slot->depth;
 		slot->depth = 0;
 	}
-	if (slot->frames[0].cause > CAUSE_UNKNOWN)
-		count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
+	cause = slot->frames[0].cause;
+	if (cause > CAUSE_UNKNOWN)
+		count_one(slot, cause, slot->frames[0].own_ns);
+	was_behind = takes_core(cause) && slot->behind;
+	if (takes_core(cause))
+		close_run(slot, prev, next, now);
+	else if (cause == CAUSE_WORK && may_preempt(slot, prev))
+		keep_run(slot, prev, now);
+	note_throttled(slot, prev);
+	if (is_user(next))
+		get_core(slot, next, kept_from(slot, next), now);
 	if (config.workload_by != WORKLOAD_NONE)
 		note_waiting(slot, prev, next, now);
-	cause = base_of(slot, next);
+	cause = base_of(slot, prev, next);
+	slot->behind = next->pid && (was_behind || (is_user(prev) && prev->left == LEFT_WAITING && prev->pid != next->pid) ||
+				     (config.workload_by != WORKLOAD_NONE && anybody_waits(slot)));
 	slot->frames[0].cause = cause;
 	slot->frames[0].own_ns = 0;
 	slot->base_pid = next->pid;
-	write_turn(slot, now, cause);
+	slot->base_start_ns = now;
+	fill_turn(next_turn(slot), slot, now, cause, prev->left);
 	end(slot, program, now);
 	return 0;
 }

@@ -26,6 +26,39 @@ static __always_inline u64 state_of(struct task_struct *task)
 }
 
 /*
+ * Since when a task that is about to run has waited for its core, on the scheduler's clock, which stands still while the
+ * switch is under way. The kernel adds the same number to the task's `run_delay` right after the tracepoint.
+ */
+static __always_inline bool knows_waits(void)
+{
+	return bpf_core_field_exists(struct task_struct, sched_info.last_queued) &&
+	       bpf_core_field_exists(struct sched_entity, cfs_rq) && bpf_core_field_exists(struct rq, clock);
+}
+
+static __always_inline u64 waited_ns(struct task_struct *next)
+{
+	u64 queued, clock;
+
+	if (!knows_waits())
+		return 0;
+	queued = next->sched_info.last_queued;
+	clock = next->se.cfs_rq->rq->clock;
+	return queued && clock > queued ? clock - queued : 0;
+}
+
+/* Whether a task leaves because its cgroup has used up its quota. Before 6.18 all tasks of the group are throttled at once. */
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct task_struct___throttled *itself = (void *)task;
+
+	if (bpf_core_field_exists(itself->throttled))
+		return BPF_CORE_READ(itself, throttled);
+	if (bpf_core_field_exists(struct cfs_rq, throttle_count) && bpf_core_field_exists(struct sched_entity, cfs_rq))
+		return task->se.cfs_rq->throttle_count > 0;
+	return false;
+}
+
+/*
  * Whether a task is just being woken: in a queue already and not yet set running. From 6.12 on a task that has gone to
  * sleep may stay in its queue for a while, which is marked.
  */

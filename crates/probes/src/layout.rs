@@ -45,10 +45,32 @@ pub const LATE_RECORDS: usize = shared::LATE_RECORDS;
 pub const LATE_TURNS: usize = shared::LATE_TURNS;
 /// Preempted threads that are remembered.
 pub const WAITERS: usize = shared::WAITERS;
+/// Runs that are kept until it is known who waited meanwhile.
+pub const RUNS: usize = shared::RUNS;
+/// Throttled threads that are remembered.
+pub const THROTTLED: usize = shared::THROTTLED;
 /// Programs that count their runs.
 pub const PROGRAMS: usize = shared::PROGRAMS;
 /// Of so many runs of a program one measures itself.
 pub const SAMPLE_EVERY: u64 = shared::SAMPLE_EVERY as u64;
+/// Why a thread left the core: no switch, or one that was not reported.
+pub const LEFT_UNKNOWN: u8 = shared::LEFT_UNKNOWN as u8;
+/// It could run on and waits.
+pub const LEFT_WAITING: u8 = shared::LEFT_WAITING as u8;
+/// It is asleep.
+pub const LEFT_ASLEEP: u8 = shared::LEFT_ASLEEP as u8;
+/// It is asleep and not to be woken by a signal.
+pub const LEFT_BLOCKED: u8 = shared::LEFT_BLOCKED as u8;
+/// It was stopped by a signal.
+pub const LEFT_STOPPED: u8 = shared::LEFT_STOPPED as u8;
+/// It is being traced.
+pub const LEFT_TRACED: u8 = shared::LEFT_TRACED as u8;
+/// Its cgroup's quota was used up.
+pub const LEFT_THROTTLED: u8 = shared::LEFT_THROTTLED as u8;
+/// It was frozen with its cgroup.
+pub const LEFT_FROZEN: u8 = shared::LEFT_FROZEN as u8;
+/// It has ended.
+pub const LEFT_ENDED: u8 = shared::LEFT_ENDED as u8;
 /// Where the kind stands in a key.
 const KEY_SHIFT: u32 = narrow(shared::KEY_SHIFT);
 
@@ -117,7 +139,9 @@ pub struct CauseTotals {
     pub idle_ns: u64,
     /// Name of a thread or task, zero-terminated.
     pub name: [u8; 16],
-    pub(crate) reserved: u64,
+    /// Of a thread's or task's own time the part in which somebody waited for the core. It can be known after the time
+    /// itself.
+    pub taken_ns: u64,
 }
 
 impl CauseTotals {
@@ -154,6 +178,19 @@ pub struct Frame {
     pub own_ns: u64,
 }
 
+/// A thread's run behind which nobody was known to wait.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Run {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) taken_from_ns: u64,
+    pub(crate) rest_ns: u64,
+    pub(crate) name: [u8; 16],
+    pub(crate) cause: u32,
+    pub(crate) realtime: u32,
+}
+
 /// How often a program ran and what one run in [`SAMPLE_EVERY`] took.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -185,7 +222,8 @@ pub struct Slot {
     pub(crate) timer_entry_ns: u64,
     /// Thread whose core this is, when preemption is counted on cores.
     pub owner_pid: u32,
-    pub(crate) reserved: u32,
+    /// Not 0 while a task is known to wait behind the base thread.
+    pub behind: u32,
     /// Open contexts, base first.
     pub frames: [Frame; FRAMES],
     /// When the ledger began, `CLOCK_MONOTONIC` nanoseconds.
@@ -202,7 +240,23 @@ pub struct Slot {
     pub self_interrupts: u64,
     /// Threads of the workload that were preempted here and wait; 0 for a free place.
     pub waiting: [u32; WAITERS],
-    pub(crate) padding: [u64; 7],
+    pub(crate) base_start_ns: u64,
+    pub(crate) throttled: [u32; THROTTLED],
+    /// How often a user task waited for this core until it got it.
+    pub waits: u64,
+    /// How long, summed over tasks; nanoseconds.
+    pub waited_ns: u64,
+    /// How often a task was throttled by its cgroup's quota and came back here.
+    pub throttles: u64,
+    /// How long, from leaving the core to getting it again; nanoseconds.
+    pub throttled_ns: u64,
+    /// User tasks that waited here and were moved to another core: how long they had waited is not known.
+    pub moved_away: u64,
+    /// Waits that reach back beyond the runs that are kept, or whose tasks were lost sight of.
+    pub not_followed: u64,
+    pub(crate) runs_closed: u64,
+    pub(crate) runs: [Run; RUNS],
+    pub(crate) padding: [u64; 3],
     /// Cost of each program.
     pub programs: [ProgramRuns; PROGRAMS],
     /// The causes.
@@ -234,7 +288,9 @@ pub struct Turn {
     /// The context's cause.
     pub cause: u16,
     /// Its nesting depth; 0 is the base.
-    pub depth: u16,
+    pub depth: u8,
+    /// Why the base thread before this one left: one of the `LEFT_` numbers.
+    pub left: u8,
     /// Thread number of the base task.
     pub pid: u32,
 }
@@ -277,16 +333,18 @@ pub(crate) struct ProgramConfig {
     pub reserved: u32,
 }
 
-same_layout!(CauseTotals, cause: key, count, total_ns, max_ns, idle_ns, name, reserved);
+same_layout!(CauseTotals, cause: key, count, total_ns, max_ns, idle_ns, name, taken_ns);
+same_layout!(Run, run: start_ns, end_ns, taken_from_ns, rest_ns, name, cause, realtime);
 same_layout!(Frame, frame: cause, level, own_ns);
 same_layout!(ProgramRuns, program: count, sampled_ns);
 same_layout!(
     Slot,
     slot: seq, last_ns, deferred_ns, tape_turns, depth, base_pid, shadow_depth, shadow_cause, timer_entry_ns, owner_pid,
-    reserved, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
+    behind, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
+    base_start_ns, throttled, waits, waited_ns, throttles, throttled_ns, moved_away, not_followed, runs_closed, runs,
     padding, programs, causes
 );
-same_layout!(Turn, turn: at_ns, cause, depth, pid);
+same_layout!(Turn, turn: at_ns, cause, depth, left, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);
 same_layout!(HistogramTable, histogram: buckets);
 same_layout!(
@@ -298,6 +356,7 @@ const _: () = {
     assert!(BUCKETS == surefoot_model::BUCKETS, "a duration's bucket is computed on both sides");
     assert!(TAPE_TURNS.is_power_of_two());
     assert!(shared::WORKLOAD_BY_COUNT == 4 && shared::KEY_KIND_COUNT == 5, "kinds that Rust does not know");
+    assert!(shared::LEFT_COUNT == 9 && LEFT_ENDED == 8, "reasons to leave that Rust does not know");
     assert!(CAUSE_SOFTIRQ + SOFTIRQS.len() == CAUSE_OTHER_NMI, "the kernel's ten softirqs, then the rest");
     // Each vector's cause by its place here, as the programs number them.
     assert!(VECTORS.len() == shared::VECTORS.len());

@@ -161,7 +161,9 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
                 .then(|| format!("the kernel has no tracepoint {}:{name}", known.group)),
             None => plain_absence(&known, &options.tracefs)?,
         };
-        let unneeded = (name == "sched_migrate_task" && options.workload == Workload::None)
+        // Who waited and was moved away is told with the ledger of a watch, and by typed tracepoints only.
+        let tells_waits = flavour == Flavour::Btf && options.late_threshold_ns > 0;
+        let unneeded = (name == "sched_migrate_task" && options.workload == Workload::None && !tells_waits)
             || (name == "hrtimer_expire_entry" && options.late_threshold_ns == 0);
         if let Some(why) = absence {
             program.set_autoload(false);

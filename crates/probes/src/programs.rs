@@ -30,9 +30,11 @@ const OTHERS: [Program; 12] = [
         fields: &[
             ("prev_comm", switch_record::prev_comm.at),
             ("prev_pid", switch_record::prev_pid.at),
+            ("prev_prio", switch_record::prev_prio.at),
             ("prev_state", switch_record::prev_state.at),
             ("next_comm", switch_record::next_comm.at),
             ("next_pid", switch_record::next_pid.at),
+            ("next_prio", switch_record::next_prio.at),
         ],
         ..program("sched", "sched_switch", Some(shared::P_SCHED_SWITCH), "")
     },

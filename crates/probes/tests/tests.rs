@@ -5,4 +5,5 @@ mod suite {
     mod attach;
     mod ledger;
     mod raisers;
+    mod waits;
 }

@@ -32,6 +32,6 @@ fn workload(workload: &Workload) -> String {
             format!("process {}", ids.join(", "))
         }
         Workload::Comm(comm) => format!("threads named {comm}"),
-        Workload::Cores => "whoever runs on the named cores".to_owned(),
+        Workload::Cores => "the task that each core belongs to (--workload none leaves it out)".to_owned(),
     }
 }

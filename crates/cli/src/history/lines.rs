@@ -165,7 +165,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
 }
 
 fn core(sum: &CoreLedger) -> What<'_> {
-    let CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns } = sum;
+    let CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting: _ } = sum;
     What::Core {
         cpu: *cpu,
         wall_ns: *wall_ns,

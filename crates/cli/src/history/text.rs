@@ -66,8 +66,7 @@ fn headline(past: &Past, question: &Question) -> String {
     }
     let cores = past.sum.cores();
     let sum = |of: fn(&CoreLedger) -> u64| cores.iter().fold(0u64, |sum, core| sum.saturating_add(of(core)));
-    let (wall_ns, busy_ns, lost_ns) =
-        (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_while_busy_ns));
+    let (wall_ns, busy_ns, lost_ns) = (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_ns));
     text += &format!(
         "{} cores were busy {} of the time and lost {} of their busy time ({}){}\n",
         cores.len(),

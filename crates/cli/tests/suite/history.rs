@@ -65,6 +65,7 @@ fn window(second: u64) -> Event {
             kernel_ns: 50_000_000,
             lost,
             unexplained_ns: 1_000,
+            waiting: None,
         }
     };
     Event::Window(Window {

@@ -54,6 +54,7 @@ pub fn core(cpu: u32, idle_ns: u64, lost: Vec<Lost>, unexplained_ns: u64) -> Cor
         kernel_ns: 0,
         lost,
         unexplained_ns,
+        waiting: None,
     };
     assert!(core.sums_up());
     core

@@ -1,6 +1,6 @@
 use crate::data::{SECOND_NS, core, gap, lost, untraced_gap, window};
 use surefoot_daemon::rooms::stall::findings;
-use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, CpuId, Gap, Lost, Severity, Verdict, Window};
+use surefoot_model::{Cause, CauseKind, Certainty, CoreLedger, CpuId, Gap, Lost, Severity, Verdict, Waiting, Window};
 
 fn check(cores: Vec<CoreLedger>, gaps: &[Gap], severity: Severity, sentence: &str) {
     check_windows(&[window(10 * SECOND_NS, cores)], gaps, severity, sentence);
@@ -27,38 +27,38 @@ fn quiet_hosts() {
         vec![quiet(3)],
         &[],
         Severity::Ok,
-        "Core 3 is quiet: 0.1 % of its working time lost, longest gap 4.0 µs (timer).",
+        "Core 3 is 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 µs (timer).",
     );
     check(
         vec![quiet(0), quiet(1)],
         &[],
         Severity::Ok,
-        "Both cores are quiet: 0.1 % of their working time lost, longest gap 4.0 µs (timer).",
+        "Both cores are 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 µs (timer).",
     );
     check(
         (0..8).map(quiet).collect(),
         &[gap(2, 9 * SECOND_NS, 85_000)],
         Severity::Ok,
-        "All 8 cores are quiet: 0.1 % of their working time lost, longest gap 85 µs (softirq net_rx).",
+        "All 8 cores are 100 % busy and lost 0.1 % of that; no gap longer than 85 µs (softirq net_rx).",
     );
-    check(vec![core(0, 0, vec![], 0), core(1, 0, vec![], 0)], &[], Severity::Ok, "Both cores are quiet: nothing lost.");
+    check(
+        vec![core(0, 0, vec![], 0), core(1, 0, vec![], 0)],
+        &[],
+        Severity::Ok,
+        "Both cores are 100 % busy and lost nothing.",
+    );
     check(
         vec![core(0, 995_000_000, vec![timer(200)], 0)],
         &[],
         Severity::Ok,
-        "Core 0 is almost idle and quiet: 800 µs/s lost, longest gap 4.0 µs (timer).",
+        "Core 0 is almost idle (0.5 % busy) and lost 800 µs per second; no interruption longer than 4.0 µs (timer).",
     );
 }
 
 #[test]
 fn interrupts_while_idle_delayed_nobody() {
     let idle = Lost { while_idle_ns: 1_000_000, ..timer(250) };
-    check(
-        vec![core(0, 900_000_000, vec![idle], 0)],
-        &[],
-        Severity::Ok,
-        "Core 0 is quiet: nothing lost, longest gap 4.0 µs (timer).",
-    );
+    check(vec![core(0, 900_000_000, vec![idle], 0)], &[], Severity::Ok, "Core 0 is 9.9 % busy and lost nothing.");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_high_share_of_little_work_is_not_loud() {
         vec![core(0, 980_000_000, vec![timer(225)], 0)],
         &[],
         Severity::Ok,
-        "Core 0 is quiet: 4.5 % of its working time lost, longest gap 4.0 µs (timer).",
+        "Core 0 is 2.0 % busy and lost 4.5 % of that; no interruption longer than 4.0 µs (timer).",
     );
 }
 
@@ -78,13 +78,15 @@ fn one_core_loses_much() {
         vec![core(0, 0, vec![timer(250)], 0), core(1, 0, vec![shootdowns(30_000_000), timer(250)], 0)],
         &[],
         Severity::Notice,
-        "Core 1 lost 3.1 % of its working time (31 ms/s), most of it to TLB shootdowns; nothing above 1 ms.",
+        "Both cores are 100 % busy. Core 1 lost 31 ms per second, 3.1 % of its busy time, most of it to TLB shootdowns; \
+         no interruption longer than 10 µs (TLB shootdown).",
     );
     check(
         vec![core(1, 500_000_000, vec![shootdowns(50_000_000)], 0)],
         &[],
         Severity::Warning,
-        "Core 1 lost 10 % of its working time (50 ms/s), most of it to TLB shootdowns; nothing above 1 ms.",
+        "Core 1 is 50 % busy and lost 50 ms per second, 10 % of that, most of it to TLB shootdowns; \
+         no interruption longer than 10 µs (TLB shootdown).",
     );
 }
 
@@ -92,24 +94,30 @@ fn one_core_loses_much() {
 fn several_cores_lose_much() {
     let loud = |cpu, total_ns| core(cpu, 0, vec![shootdowns(total_ns)], 0);
     let quiet = |cpu| core(cpu, 0, vec![timer(250)], 0);
-    let rest = "most of it to TLB shootdowns; nothing above 1 ms.";
+    let rest = "most of it to TLB shootdowns; no interruption longer than 10 µs (TLB shootdown).";
     check(
         vec![loud(0, 20_000_000), loud(1, 30_000_000)],
         &[],
         Severity::Notice,
-        &format!("Both cores lost up to 3.0 % of their working time (30 ms/s on core 1), {rest}"),
+        &format!(
+            "Both cores are 100 % busy. Both lost time, core 1 most: 30 ms per second, 3.0 % of its busy time, {rest}"
+        ),
     );
     check(
         vec![loud(0, 20_000_000), loud(4, 40_000_000), quiet(5), quiet(6)],
         &[],
         Severity::Notice,
-        &format!("2 of 4 cores lost up to 4.0 % of their working time (40 ms/s on core 4), {rest}"),
+        &format!(
+            "All 4 cores are 100 % busy. 2 of them lost time, core 4 most: 40 ms per second, 4.0 % of its busy time, {rest}"
+        ),
     );
     check(
         (0..3).map(|cpu| loud(cpu, 40_000_000)).collect(),
         &[],
         Severity::Notice,
-        &format!("All 3 cores lost up to 4.0 % of their working time (40 ms/s on core 0), {rest}"),
+        &format!(
+            "All 3 cores are 100 % busy. All 3 lost time, core 0 most: 40 ms per second, 4.0 % of its busy time, {rest}"
+        ),
     );
 }
 
@@ -117,8 +125,8 @@ fn several_cores_lose_much() {
 fn causes_in_words() {
     let sentence = |lost: Vec<Lost>, unexplained_ns| {
         let finding = findings::of(&[window(10 * SECOND_NS, vec![core(0, 0, lost, unexplained_ns)])], &[]);
-        let (_, rest) = finding.sentence.split_once("), ").unwrap();
-        rest.strip_suffix("; nothing above 1 ms.").unwrap().to_owned()
+        let (_, rest) = finding.sentence.split_once("of that, ").unwrap();
+        rest.split_once("; no interruption longer than").unwrap().0.to_owned()
     };
     let ms = |kind, name: &str, ms: u64| lost(kind, name, ms * 100, 10_000);
     let cases = [
@@ -163,18 +171,20 @@ fn the_unexplained_part_is_said_above_five_percent_of_the_loss() {
     assert!(!sentence(1_500_000).contains("unexplained"), "{}", sentence(1_500_000));
     assert_eq!(
         sentence(10_000_000),
-        "Core 0 lost 4.0 % of its working time (40 ms/s), most of it to TLB shootdowns, with 25 % unexplained; \
-         nothing above 1 ms."
+        "Core 0 is 100 % busy and lost 40 ms per second, 4.0 % of that, most of it to TLB shootdowns, with 25 % \
+         unexplained; no interruption longer than 10 µs (TLB shootdown)."
     );
     assert_eq!(
         sentence(70_000_000),
-        "Core 0 lost 10 % of its working time (100 ms/s), 70 % of it unexplained; nothing above 1 ms."
+        "Core 0 is 100 % busy and lost 100 ms per second, 10 % of that, 70 % of it unexplained; \
+         no interruption longer than 10 µs (TLB shootdown)."
     );
     check(
         vec![core(0, 0, vec![timer(250)], 1_000_000)],
         &[],
         Severity::Ok,
-        "Core 0 is quiet: 0.2 % of its working time lost (50 % of that unexplained), longest gap 4.0 µs (timer).",
+        "Core 0 is 100 % busy and lost 0.2 % of that (50 % of it unexplained); \
+         no interruption longer than 4.0 µs (timer).",
     );
 }
 
@@ -201,21 +211,21 @@ fn a_long_stall_is_named_with_its_certainty() {
             quiet(),
             &only_gap(12_000_000, verdict, certainty),
             Severity::Warning,
-            &format!("Both cores lost 0.1 % of their working time, but core 1 had a gap of 12 ms ({why})."),
+            &format!("Both cores are 100 % busy and lost 0.1 % of that; the longest gap took 12 ms on core 1 ({why})."),
         );
     }
     check(
         quiet(),
         &only_gap(1_200_000, Verdict::Smi, Certainty::Certain),
         Severity::Notice,
-        "Both cores lost 0.1 % of their working time, but core 1 had a gap of 1.2 ms (SMI).",
+        "Both cores are 100 % busy and lost 0.1 % of that; the longest gap took 1.2 ms on core 1 (SMI).",
     );
     check(
         vec![core(1, 0, vec![shootdowns(30_000_000)], 0)],
         &only_gap(2_000_000, Verdict::Smi, Certainty::Certain),
         Severity::Notice,
-        "Core 1 lost 3.0 % of its working time (30 ms/s), most of it to TLB shootdowns; \
-         the longest gap took 2.0 ms on core 1 (SMI).",
+        "Core 1 is 100 % busy and lost 30 ms per second, 3.0 % of that, most of it to TLB shootdowns; \
+         the longest gap took 2.0 ms (SMI).",
     );
 }
 
@@ -224,7 +234,8 @@ fn a_gap_that_is_mostly_traced_is_blamed_on_its_largest_cause() {
     let mut mixed = gap(1, 9 * SECOND_NS, 2_000_000);
     (mixed.unexplained_ns, mixed.verdict, mixed.certainty) =
         (900_000, Verdict::HypervisorUnaccounted, Certainty::Probable);
-    let expected = |why: &str| format!("Core 1 lost 0.1 % of its working time, but it had a gap of 2.0 ms ({why}).");
+    let expected =
+        |why: &str| format!("Core 1 is 100 % busy and lost 0.1 % of that; the longest gap took 2.0 ms ({why}).");
     let cores = || vec![core(1, 0, vec![timer(250)], 0)];
     check(cores(), &[mixed.clone()], Severity::Notice, &expected("softirq net_rx"));
     mixed.unexplained_ns = 1_100_000;
@@ -239,13 +250,14 @@ fn the_longest_occurrence_is_that_of_these_windows() {
         &[at(10, longest(3_800)), at(11, longest(3_500))],
         &[],
         Severity::Ok,
-        "Core 0 is quiet: 0.1 % of its working time lost, longest gap 3.8 µs (timer).",
+        "Core 0 is 100 % busy and lost 0.1 % of that; no interruption longer than 3.8 µs (timer).",
     );
     check_windows(
-        &[at(10, longest(60_000_000)), at(11, longest(3_800))],
+        &[at(10, Lost { total_ns: 61_000_000, ..longest(60_000_000) }), at(11, longest(3_800))],
         &[],
         Severity::Warning,
-        "Core 0 lost 0.1 % of its working time, but it had a gap of 60 ms (timer).",
+        "Core 0 is 100 % busy and lost 31 ms per second, 3.1 % of that, most of it to the timer; \
+         the longest interruption took 60 ms (timer).",
     );
 }
 
@@ -256,21 +268,22 @@ fn a_source_that_does_not_know_lengths_claims_none() {
         vec![core(0, 0, vec![counted(60_000_000)], 0)],
         &[],
         Severity::Warning,
-        "Core 0 lost 6.0 % of its working time (60 ms/s), most of it to softirqs; \
-         how long single gaps were is not visible here.",
+        "Core 0 is 100 % busy and lost 60 ms per second, 6.0 % of that, most of it to softirqs; \
+         how long single interruptions were is not visible here.",
     );
 }
 
 #[test]
 fn a_source_that_counts_in_steps_gives_no_share_of_a_few_of_them() {
     let counted = |total_ns| Lost::new(Cause::new(CauseKind::Softirq, ""), 0, total_ns, 0);
-    // All of the core's working time was one sample of a softirq.
+    // All of the core's busy time was one sample of a softirq.
     let quiet = CoreLedger { idle_ns: 990_000_000, user_ns: 0, ..core(0, 0, vec![counted(10_000_000)], 0) };
     check(
         vec![quiet],
         &[],
         Severity::Ok,
-        "Core 0 is quiet: 10 ms in steps of 10 ms lost; how long single gaps were is not visible here.",
+        "Core 0 is 1.0 % busy and lost 10 ms, counted in steps of 10 ms; \
+         how long single interruptions were is not visible here.",
     );
 }
 
@@ -282,17 +295,19 @@ fn windows_add_up_and_numbers_without_sense_do_no_harm() {
         &windows,
         &[],
         Severity::Notice,
-        "Core 0 lost 2.0 % of its working time (20 ms/s), most of it to TLB shootdowns; nothing above 1 ms.",
+        "Core 0 is 100 % busy and lost 20 ms per second, 2.0 % of that, most of it to TLB shootdowns; \
+         no interruption longer than 10 µs (TLB shootdown).",
     );
     let hostile = CoreLedger {
         wall_ns: 0,
         idle_ns: u64::MAX,
         lost: vec![Lost { while_idle_ns: 7, ..Lost::new(Cause::new(CauseKind::Timer, "\n"), 1, u64::MAX, u64::MAX) }],
         unexplained_ns: u64::MAX,
+        waiting: Some(Waiting { total_ns: u64::MAX, throttled_count: 1, throttled_ns: u64::MAX, ..Waiting::default() }),
         ..core(0, 0, vec![], 0)
     };
     let another = CoreLedger { cpu: CpuId(1), ..hostile.clone() };
     let hostile_window = window(SECOND_NS, vec![hostile, another]);
     let finding = findings::of(&[hostile_window.clone(), hostile_window], &[]);
-    assert!(finding.sentence.starts_with("Both cores lost up to 100 % of their working time"), "{}", finding.sentence);
+    assert!(finding.sentence.starts_with("Both cores are almost idle (0 % busy)"), "{}", finding.sentence);
 }

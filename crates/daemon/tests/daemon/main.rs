@@ -8,6 +8,7 @@ mod corrections;
 mod data;
 mod findings;
 mod full_disk;
+mod headlines;
 mod health;
 mod history;
 mod lifecycle;

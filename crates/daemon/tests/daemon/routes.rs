@@ -51,7 +51,7 @@ fn the_snapshot_holds_everything_that_the_page_shows() {
     assert_eq!(kept["age_ns"].as_u64().unwrap(), now_ns.saturating_sub(end_ns));
     assert_eq!(
         kept["headline"]["sentence"],
-        "Both cores lost 0.2 % of their working time, but core 1 had a gap of 2.0 ms \
+        "Both cores are 100 % busy and lost 0.2 % of that; the longest gap took 2.0 ms on core 1 \
          (a pause of this machine, or an SMI of the hypervisor's machine: cannot be told apart here). One more finding.",
         "the gap of 9 ms is too long ago, and what was dropped is the other finding"
     );

@@ -30,7 +30,7 @@ fn tracefs() -> std::io::Result<OwnedFd> {
     }
 }
 
-fn attach(test: &str, flavour: Flavour) -> Option<Probes> {
+pub(super) fn attach(test: &str, flavour: Flavour) -> Option<Probes> {
     let tracefs = match tracefs() {
         Ok(folder) => Tracefs::Open(Arc::new(folder)),
         Err(error) => Tracefs::Absent { why: format!("no tracefs: {error}"), remedy: String::new() },
@@ -45,14 +45,14 @@ fn attach(test: &str, flavour: Flavour) -> Option<Probes> {
     }
 }
 
-fn spin(duration: Duration) {
+pub(super) fn spin(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {
         std::hint::spin_loop();
     }
 }
 
-fn cores(probes: &Probes) -> impl Iterator<Item = CpuId> {
+pub(super) fn cores(probes: &Probes) -> impl Iterator<Item = CpuId> {
     let online = std::fs::read_to_string("/proc/stat").unwrap();
     (0..probes.cpu_count() as u32).filter(move |cpu| online.contains(&format!("cpu{cpu} "))).map(CpuId)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, tasks};
-use surefoot_model::{BUCKETS, CpuId, Histogram, Window};
+use surefoot_model::{BUCKETS, CoreLedger, CpuId, Histogram, Window};
 use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
 use surefoot_probes::{Flavour, Probes, Snapshot, Workload, programs};
 
@@ -195,8 +195,10 @@ impl EbpfSource {
         window: &mut Window,
     ) {
         let names = self.traced.tapes.names();
+        // Plain tracepoints do not tell since when a task has waited.
+        let knows_waits = self.traced.probes.flavour() == Flavour::Btf;
         for Closed { cpu, earlier, later, durations } in &self.closed {
-            window.cores.push(ledger::core_ledger(
+            let core = ledger::core_ledger(
                 *cpu,
                 self.origins.get(cpu).unwrap_or(earlier),
                 (earlier, later),
@@ -204,7 +206,9 @@ impl EbpfSource {
                 hidden.get(cpu).map_or(&[], Vec::as_slice),
                 |number, totals| names.cause(number, totals),
                 |number| durations.get(&number).cloned().unwrap_or_default(),
-            ));
+            );
+            let waiting = core.waiting.filter(|_| knows_waits);
+            window.cores.push(CoreLedger { waiting, ..core });
         }
     }
 

@@ -173,6 +173,7 @@ impl Judge {
         if spins {
             self.name_entry_and_exit(&mut inside, &evidence, &mut statements);
         }
+        statements.extend(inside.causes.iter().filter_map(kept_away));
         statements.extend(more_evidence(&inside, &evidence));
         let gap = Gap {
             cpu: found.cpu,
@@ -229,6 +230,13 @@ fn together(one: Others, other: Others) -> Others {
         (Others::Stopped, _) | (_, Others::Stopped) => Others::Stopped,
         (Others::NotSeen, Others::NotSeen) => Others::NotSeen,
     }
+}
+
+/// That the thread itself could not run, and for how long until it had the core again.
+fn kept_away(part: &GapCause) -> Option<String> {
+    let ms = part.duration_ns as f64 / 1e6;
+    (part.cause.kind == CauseKind::ThreadState)
+        .then(|| format!("the thread was {} and did not run again for {ms:.3} ms", part.cause.name))
 }
 
 fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {

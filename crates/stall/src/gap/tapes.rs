@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Cause, CauseKind, CpuId};
-use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSE_IDLE, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals, Turn};
+use surefoot_probes::layout::{
+    CAUSE_FIRST_DYNAMIC, CAUSE_IDLE, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals, LEFT_ASLEEP, LEFT_BLOCKED,
+    LEFT_ENDED, LEFT_FROZEN, LEFT_STOPPED, LEFT_THROTTLED, LEFT_TRACED, Turn,
+};
 use surefoot_probes::{Probes, Snapshot};
 
 /// Marks on a kept tape that turns are missing from here on.
@@ -49,7 +52,7 @@ impl Tape {
         put_in_order(last.unwrap_or(0), &mut self.turns[marked..]);
         self.fresh = marked;
         if let (Some(at_ns), true) = (last, lost > 0) {
-            self.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, pid: 0 });
+            self.turns.insert(marked, Turn { at_ns, cause: UNSEEN, depth: 0, left: 0, pid: 0 });
             self.fresh += 1;
         }
     }
@@ -167,19 +170,33 @@ impl Tapes {
     }
 
     /// What turns of a core mean for a gap in the work of thread `own`; with `None` every base context is work.
+    ///
+    /// While `own` could not run, that is what the gap is made of, whoever had the core meanwhile. While it could and
+    /// waited, whoever had the core took it.
     pub fn stretches(&mut self, probes: &Probes, cpu: CpuId, turns: &[Turn], own: Option<u32>) -> Vec<Stretch> {
         let is_work = |turn: &Turn| turn.depth == 0 && own.is_none_or(|own| turn.pid == own);
-        turns
-            .iter()
-            .map(|turn| Stretch {
-                at_ns: turn.at_ns,
-                meaning: match turn.cause {
-                    UNSEEN => Meaning::Unseen,
-                    _ if is_work(turn) => Meaning::Work,
-                    _ => Meaning::Cause(self.cause(probes, cpu, turn)),
-                },
-            })
-            .collect()
+        let mut kept_away: Option<Cause> = None;
+        let mut before: Option<u32> = None;
+        let mut meaning = |turn: &Turn| {
+            if turn.cause == UNSEEN {
+                (kept_away, before) = (None, None);
+                return Meaning::Unseen;
+            }
+            let has_left = turn.depth == 0 && before.is_some() && before == own && before != Some(turn.pid);
+            before = Some(turn.pid);
+            if is_work(turn) {
+                kept_away = None;
+                return Meaning::Work;
+            }
+            if has_left {
+                kept_away = state(turn.left).map(|name| Cause::new(CauseKind::ThreadState, name));
+            }
+            match &kept_away {
+                Some(state) => Meaning::Cause(state.clone()),
+                None => Meaning::Cause(self.cause(probes, cpu, turn)),
+            }
+        };
+        turns.iter().map(|turn| Stretch { at_ns: turn.at_ns, meaning: meaning(turn) }).collect()
     }
 
     /// Whether other watched cores changed context inside a stretch of time, which shows that they ran.
@@ -192,6 +209,20 @@ impl Tapes {
                 self.around(other, from_ns, to_ns).iter().any(|turn| (from_ns..to_ns).contains(&turn.at_ns))
             });
         if ran { Others::Ran } else { Others::NotSeen }
+    }
+}
+
+/// The state in which a thread could not run; `None` if it could, or nobody tells.
+fn state(left: u8) -> Option<&'static str> {
+    match left {
+        LEFT_ASLEEP => Some("asleep"),
+        LEFT_BLOCKED => Some("blocked in the kernel"),
+        LEFT_STOPPED => Some("stopped"),
+        LEFT_TRACED => Some("stopped by a tracer"),
+        LEFT_THROTTLED => Some("throttled by its cgroup"),
+        LEFT_FROZEN => Some("frozen with its cgroup"),
+        LEFT_ENDED => Some("ended"),
+        _ => None,
     }
 }
 
@@ -208,11 +239,65 @@ pub(crate) fn put_in_order(mut latest_ns: u64, turns: &mut [Turn]) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::gap::judge::Judge;
+    use crate::gap::pending::found;
+    use crate::gap::witness::tests::witness;
+    use std::process::Command;
+    use std::time::Duration;
+    use surefoot_hostfs::clock;
+    use surefoot_model::GapSource;
+    use surefoot_testkit::not_run::not_run;
+
+    /// A thread that a signal stops is not preempted, whoever has its core meanwhile.
+    #[test]
+    fn a_gap_in_which_the_thread_was_stopped_says_so_and_blames_nobody() {
+        const TEST: &str = "a_gap_in_which_the_thread_was_stopped_says_so_and_blames_nobody";
+        let probes = match Probes::attach(&surefoot_probes::Options::default()) {
+            Ok(probes) => probes,
+            Err(error) => return not_run(TEST, &error.to_string()),
+        };
+        let root = Root::host();
+        let cpu = surefoot_hostfs::cpus::online(&root).unwrap().pop().unwrap();
+        let mut traced = Traced::new(&root, probes, &[cpu]);
+        // The child loops where this thread runs when it is started.
+        let mut looping = std::thread::scope(|scope| {
+            let start = || {
+                surefoot_hostfs::thread::pin_to(cpu).unwrap();
+                Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
+            };
+            scope.spawn(start).join().unwrap()
+        });
+        let own = looping.id();
+        let signal = |name: &str| Command::new("kill").args([name, &own.to_string()]).status().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let start_ns = clock::monotonic_ns();
+        signal("-STOP");
+        std::thread::sleep(Duration::from_millis(200));
+        signal("-CONT");
+        std::thread::sleep(Duration::from_millis(100));
+        let end_ns = clock::monotonic_ns();
+        looping.kill().unwrap();
+        looping.wait().unwrap();
+        traced.tapes.keep(&[cpu], 1 << 13);
+        traced.tapes.read(&traced.probes, &[cpu]);
+        let mut judge = Judge::new(witness(false, &[(0, 0, None, 0, 0)]), false);
+        let found = found(GapSource::Probe, cpu, start_ns, end_ns, Some(own));
+        let gap = judge.judge(Some(&mut traced), &found);
+        let stopped = Cause::new(CauseKind::ThreadState, "stopped");
+        let stopped_ns: u64 = gap.causes.iter().filter(|part| part.cause == stopped).map(|part| part.duration_ns).sum();
+        // From the signal's arrival until it has the core again: it slept through the 200 ms for the most part.
+        assert!(stopped_ns > 150_000_000, "{gap:?}");
+        assert!(gap.evidence.iter().any(|line| line.contains("the thread was stopped")), "{:?}", gap.evidence);
+        let idle = Cause::new(CauseKind::Preemption, "idle");
+        assert!(gap.causes.iter().all(|part| part.cause != idle), "{:?}", gap.causes);
+    }
 
     #[test]
     fn no_turn_is_earlier_than_the_one_before_it() {
-        let mut turns = [110, 125, 140, 120, 150].map(|at_ns| Turn { at_ns, cause: 1, depth: 0, pid: 0 });
+        let mut turns = [110, 125, 140, 120, 150].map(|at_ns| Turn { at_ns, cause: 1, depth: 0, left: 0, pid: 0 });
         put_in_order(115, &mut turns);
         assert_eq!(turns.map(|turn| turn.at_ns), [115, 125, 140, 140, 150]);
     }

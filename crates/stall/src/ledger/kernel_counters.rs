@@ -74,7 +74,16 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         .map(|(kind, name, total_ns)| Lost::new(Cause::new(kind, name), 0, total_ns, 0))
         .collect();
     lost.sort_by_key(|lost| std::cmp::Reverse(lost.total_ns));
-    CoreLedger { cpu, wall_ns, idle_ns: parts[0], user_ns: parts[1], kernel_ns: parts[2], lost, unexplained_ns }
+    CoreLedger {
+        cpu,
+        wall_ns,
+        idle_ns: parts[0],
+        user_ns: parts[1],
+        kernel_ns: parts[2],
+        lost,
+        unexplained_ns,
+        waiting: None,
+    }
 }
 
 /// Every interrupt that came, as counted but untimed.

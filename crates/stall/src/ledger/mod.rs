@@ -10,9 +10,12 @@ pub(crate) mod kernel_counters;
 pub(crate) mod names;
 
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost, Waiting};
 use surefoot_probes::Snapshot;
-use surefoot_probes::layout::{CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals};
+use surefoot_probes::layout::{
+    CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_OTHER_TASK, CAUSE_OTHER_THREAD, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES,
+    CauseTotals, KEY_TASK, KEY_THREAD,
+};
 
 /// What the kernel's own counters say about the same window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,10 +47,46 @@ fn accounted_ns(snapshot: &Snapshot, number: usize) -> u64 {
     snapshot.slot.causes[number].total_ns + open_ns
 }
 
-fn idle_part_ns(snapshot: &Snapshot, number: usize) -> u64 {
+/// Whether a cause is another task, which takes a core from the workload.
+fn is_task(snapshot: &Snapshot, number: usize) -> bool {
+    number == CAUSE_OTHER_TASK || snapshot.slot.causes[number].kind() == KEY_TASK
+}
+
+/// Whether a cause is a thread or task, which takes a core only from those who wait for it.
+fn takes_core(snapshot: &Snapshot, number: usize) -> bool {
+    number == CAUSE_OTHER_THREAD || snapshot.slot.causes[number].kind() == KEY_THREAD || is_task(snapshot, number)
+}
+
+/// The part of a cause's time that delayed nobody: the core idled, or a thread ran there and no task waited.
+///
+/// That somebody waited behind a thread can be known only when he gets the core. A run across the end of a window may
+/// so be counted as nobody's loss in the first one; the next window cannot take that back.
+fn nobodys_part_ns(snapshot: &Snapshot, number: usize) -> u64 {
     let slot = &snapshot.slot;
-    let open = snapshot.open_cause() == number && slot.depth > 0 && slot.frames[0].cause == CAUSE_IDLE as u32;
+    let base = &slot.frames[0];
+    if takes_core(snapshot, number) {
+        let is_open = base.cause as usize == number && slot.behind != 0;
+        let not_charged_ns = if slot.depth == 0 { snapshot.open_ns() } else { 0 };
+        let taken_ns = slot.causes[number].taken_ns + if is_open { base.own_ns + not_charged_ns } else { 0 };
+        return accounted_ns(snapshot, number).saturating_sub(taken_ns);
+    }
+    let base_number = (base.cause as usize).min(CAUSES - 1);
+    let delays_nobody = base_number == CAUSE_IDLE || (takes_core(snapshot, base_number) && slot.behind == 0);
+    let open = snapshot.open_cause() == number && slot.depth > 0 && delays_nobody;
     slot.causes[number].idle_ns + if open { snapshot.open_ns() } else { 0 }
+}
+
+/// How long user tasks waited for the core, where the kernel tells.
+fn waiting(earlier: &Snapshot, later: &Snapshot) -> Waiting {
+    let rise = |of: fn(&Snapshot) -> u64| of(later).saturating_sub(of(earlier));
+    Waiting {
+        count: rise(|snapshot| snapshot.slot.waits),
+        total_ns: rise(|snapshot| snapshot.slot.waited_ns),
+        throttled_count: rise(|snapshot| snapshot.slot.throttles),
+        throttled_ns: rise(|snapshot| snapshot.slot.throttled_ns),
+        moved_away: rise(|snapshot| snapshot.slot.moved_away),
+        not_followed: rise(|snapshot| snapshot.slot.not_followed),
+    }
 }
 
 /// The parts of a window while they are being moved.
@@ -155,14 +194,25 @@ pub fn core_ledger(
         if count == 0 && total_ns == 0 {
             continue;
         }
-        let idle_ns = idle_part_ns(later, number).saturating_sub(idle_part_ns(earlier, number));
+        let idle_ns = nobodys_part_ns(later, number).saturating_sub(nobodys_part_ns(earlier, number)).min(total_ns);
+        // Another task behind which the workload did not wait is work like any other.
+        let (total_ns, idle_ns) = match is_task(later, number) {
+            true => {
+                parts.work_ns += idle_ns;
+                (total_ns - idle_ns, 0)
+            }
+            false => (total_ns, idle_ns),
+        };
+        if count == 0 && total_ns == 0 {
+            continue;
+        }
         let histogram = durations(number);
         parts.lose(Lost {
             cause: name(number, is),
             count,
             total_ns,
             max_ns: longest_ns((was, is), total_ns, &histogram).min(since_origin_ns(number)),
-            while_idle_ns: idle_ns.min(total_ns),
+            while_idle_ns: idle_ns,
             histogram,
         });
     }
@@ -190,6 +240,7 @@ pub fn core_ledger(
         kernel_ns,
         lost,
         unexplained_ns: parts.unexplained_ns,
+        waiting: Some(waiting(earlier, later)),
     }
 }
 
@@ -215,6 +266,8 @@ fn split_ns(whole: u64, part: u64, rest: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use proptest::prelude::*;
     use surefoot_probes::layout::Slot;
@@ -294,6 +347,57 @@ mod tests {
         assert_eq!((core.lost[0].count, core.lost[0].total_ns, core.lost[0].max_ns), (1, 40, 40));
     }
 
+    const THREAD: usize = CAUSE_OTHER_THREAD;
+
+    /// A kernel thread that ran for 900, of which somebody waited through `taken_ns`.
+    fn ran(open: usize, taken_ns: u64, behind: u32) -> Snapshot {
+        let mut snapshot = snapshot(1_000, 1_000, open, &[(CAUSE_WORK, 100, 1), (THREAD, 900, 3)]);
+        snapshot.slot.causes[THREAD].taken_ns = taken_ns;
+        (snapshot.slot.behind, snapshot.slot.frames[0].own_ns) = (behind, 200);
+        snapshot
+    }
+
+    #[test]
+    fn a_thread_takes_time_only_from_those_who_wait() {
+        let first = snapshot(0, 0, CAUSE_IDLE, &[]);
+        let nobody_s = |later: &Snapshot| {
+            let core = ledger(&first, later, &Counters { user: 1, ..Counters::default() }, &[]);
+            assert!(core.sums_up(), "{core:?}");
+            let row = core.lost.iter().find(|lost| lost.total_ns == 900).unwrap();
+            assert_eq!((core.lost_ns() + row.while_idle_ns, core.busy_ns()), (900, 1_000 - row.while_idle_ns));
+            row.while_idle_ns
+        };
+        assert_eq!(nobody_s(&ran(CAUSE_IDLE, 0, 0)), 900);
+        assert_eq!(nobody_s(&ran(CAUSE_IDLE, 250, 0)), 650);
+        assert_eq!(nobody_s(&ran(THREAD, 250, 0)), 650, "who may wait behind the run that is not over is not known");
+        assert_eq!(nobody_s(&ran(THREAD, 250, 1)), 450, "its 200 count already where somebody is known to wait");
+        assert_eq!(nobody_s(&ran(CAUSE_IDLE, 5_000, 0)), 0);
+    }
+
+    #[test]
+    fn another_task_behind_which_nobody_of_the_workload_waits_is_work() {
+        let first = snapshot(0, 0, CAUSE_IDLE, &[]);
+        let mut second = snapshot(1_000, 1_000, CAUSE_IDLE, &[(CAUSE_OTHER_TASK, 1_000, 2)]);
+        second.slot.causes[CAUSE_OTHER_TASK].taken_ns = 400;
+        let core = ledger(&first, &second, &Counters { user: 1, ..Counters::default() }, &[]);
+        assert!(core.sums_up(), "{core:?}");
+        assert_eq!((core.lost_ns(), core.while_idle_ns(), core.user_ns), (400, 0, 600));
+    }
+
+    #[test]
+    fn an_interrupt_of_a_thread_behind_which_nobody_waits_delays_nobody() {
+        let first = snapshot(0, 0, CAUSE_IDLE, &[]);
+        let open = |behind| {
+            let mut later = snapshot(1_000, 900, THREAD, &[(THREAD, 900, 0)]);
+            later.slot.behind = behind;
+            later.slot.depth = 1;
+            later.slot.frames[1].cause = CAUSE_LOCAL_TIMER as u32;
+            let core = ledger(&first, &later, &Counters::default(), &[]);
+            core.lost.iter().find(|lost| lost.total_ns == 100).unwrap().while_idle_ns
+        };
+        assert_eq!((open(0), open(1)), (100, 0));
+    }
+
     #[test]
     fn hidden_time_moves_to_its_cause_or_to_unexplained() {
         let first = snapshot(0, 0, CAUSE_WORK, &[]);
@@ -308,7 +412,7 @@ mod tests {
         // 800 of work: 300 by an SMI, 60 by the host, and of the 900 claimed only the 440 that are left. The 40 that
         // were stolen beyond the named gap account for a part of the 900, and only the idle time has them left.
         assert_eq!((core.user_ns, core.idle_ns, core.unexplained_ns), (0, 110, 490));
-        assert_eq!(core.lost_ns(), 400);
+        assert_eq!((core.causes_ns(), core.lost_ns()), (400, 360), "40 were stolen while it idled");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const WAITING: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
     /// Of each core how many contexts were open after its newest turn, and when that was.
-    newest: HashMap<CpuId, (u16, u64)>,
+    newest: HashMap<CpuId, (u8, u64)>,
 }
 
 impl Depths {
@@ -220,11 +220,11 @@ mod tests {
     }
 
     fn arrival(at_ns: u64) -> Turn {
-        Turn { at_ns, cause: 6, depth: 1, pid: 0 }
+        Turn { at_ns, cause: 6, depth: 1, left: 0, pid: 0 }
     }
 
     fn back(at_ns: u64) -> Turn {
-        Turn { at_ns, cause: 1, depth: 0, pid: 0 }
+        Turn { at_ns, cause: 1, depth: 0, left: 0, pid: 0 }
     }
 
     fn mark(at_ns: u64, process: u64) -> Mark {
@@ -263,7 +263,7 @@ mod tests {
     fn a_return_to_an_interrupt_is_no_second_arrival() {
         const NMI: u16 = 3;
         let mut depths = Depths::default();
-        let mut turn = |cause, depth| depths.arrives(HERE, &Turn { at_ns: 1, cause, depth, pid: 0 });
+        let mut turn = |cause, depth| depths.arrives(HERE, &Turn { at_ns: 1, cause, depth, left: 0, pid: 0 });
         let interrupt = |arrives: [bool; 4]| assert_eq!(arrives, [true, true, false, false]);
         interrupt([turn(4, 1), turn(NMI, 2), turn(4, 1), turn(1, 0)]);
         interrupt([turn(4, 1), turn(NMI, 2), turn(4, 1), turn(1, 0)]);

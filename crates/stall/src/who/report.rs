@@ -70,7 +70,7 @@ impl Watch {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: lost.max_ns,
-            share_of_lost_ppm: lost.total_ns.saturating_mul(1_000_000).checked_div(lost_ns).unwrap_or(0),
+            share_of_lost_ppm: lost.while_busy_ns().saturating_mul(1_000_000).checked_div(lost_ns).unwrap_or(0),
             detail: self.detail(cpu, &lost.cause, later),
             raisers,
             unknown_raisers,

@@ -22,7 +22,7 @@ const DEFERRED_NS: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    depth: u16,
+    depth: u8,
     number: u16,
     pid: u32,
     cause: Option<u32>,
@@ -88,7 +88,7 @@ impl Recorder {
     }
 
     /// Closes what is open at this depth and deeper.
-    fn close(&mut self, cpu: CpuId, core: &mut Core, depth: u16, at_ns: u64) {
+    fn close(&mut self, cpu: CpuId, core: &mut Core, depth: u8, at_ns: u64) {
         while let Some(open) = core.open.pop_if(|open| open.depth >= depth) {
             let Some(cause) = open.cause else { continue };
             if self.timeline.slices.len() >= SLICES_KEPT {
@@ -164,8 +164,8 @@ mod tests {
 
     const CPU: CpuId = CpuId(1);
 
-    fn turn(at_ns: u64, cause: u16, depth: u16, pid: u32) -> Turn {
-        Turn { at_ns, cause, depth, pid }
+    fn turn(at_ns: u64, cause: u16, depth: u8, pid: u32) -> Turn {
+        Turn { at_ns, cause, depth, left: 0, pid }
     }
 
     /// Numbers 3 and up are softirqs of that name, so that each number has a name of its own.

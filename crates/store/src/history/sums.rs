@@ -59,6 +59,7 @@ pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<Option<CoreLedger>> {
         kernel_ns: number(4)?,
         unexplained_ns: number(5)?,
         lost: Vec::new(),
+        waiting: None,
     }))
 }
 

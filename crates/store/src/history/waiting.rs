@@ -443,6 +443,7 @@ mod tests {
             kernel_ns: 0,
             lost: vec![],
             unexplained_ns: 0,
+            waiting: None,
         };
         Window { start_ns, end_ns, cores: vec![core], untimed: vec![], completeness: vec![], cost: SelfCost::default() }
     }

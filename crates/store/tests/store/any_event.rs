@@ -86,6 +86,7 @@ fn core() -> impl Strategy<Value = CoreLedger> {
             kernel_ns,
             lost,
             unexplained_ns,
+            waiting: None,
         },
     )
 }
@@ -355,6 +356,7 @@ pub fn plausible_window(second: u64, cores: u32) -> Event {
             kernel_ns: 90_000_000,
             lost: vec![tick, shootdown],
             unexplained_ns: 10_000,
+            waiting: None,
         }
     };
     Event::Window(Window {

@@ -333,6 +333,7 @@ fn causes_beyond_the_limit_are_kept_by_kind() {
         kernel_ns: 0,
         lost: (0..12_000).map(lost).collect(),
         unexplained_ns: 0,
+        waiting: None,
     };
     let window = Window {
         start_ns: 0,

@@ -14,7 +14,7 @@ export function lostChart({ windows }: PastAnswer): Chart | null {
     let lostNs = 0;
     let spanNs = 0;
     for (const { start_realtime_ns: start, end_realtime_ns: end, cores } of joined) {
-      for (const core of cores) for (const lost of core.lost) lostNs += lost.total_ns;
+      for (const core of cores) for (const lost of core.lost) lostNs += lost.total_ns - lost.while_idle_ns;
       spanNs += end - start;
     }
     if (spanNs > 0) points.push([joined[joined.length - 1].end_realtime_ns, (lostNs / spanNs) * 1e9]);

@@ -11,10 +11,16 @@ export interface CauseSum {
   count: number;
   totalNs: number;
   maxNs: number;
+  /** The part of `totalNs` that delayed nobody: no task ran on the core or waited for it. */
   whileIdleNs: number;
 }
 
-/** Where time went: wall = idle + user + kernel + sum(lost) + unexplained, as in the model. */
+/** What a cause took from tasks. */
+export function lostNs(cause: CauseSum): number {
+  return cause.totalNs - cause.whileIdleNs;
+}
+
+/** Where time went: wall = idle + user + kernel + lost + while idle + unexplained, as in the model. */
 export interface Ledger {
   wallNs: number;
   idleNs: number;
@@ -23,6 +29,8 @@ export interface Ledger {
   /** Largest first. */
   lost: CauseSum[];
   lostNs: number;
+  /** Time of causes that delayed nobody. */
+  whileIdleNs: number;
   /** Lost time per kind, in the order of `KINDS`. */
   byKindNs: Float64Array;
   unexplainedNs: number;
@@ -30,6 +38,11 @@ export interface Ledger {
 
 export interface CoreSum extends Ledger {
   cpu: number;
+}
+
+/** By what was taken from tasks, then by what delayed nobody. */
+function mostLostFirst(a: CauseSum, b: CauseSum): number {
+  return lostNs(b) - lostNs(a) || b.totalNs - a.totalNs || b.count - a.count;
 }
 
 class Sum {
@@ -57,13 +70,15 @@ class Sum {
 
   ledger(): Ledger {
     const lost: CauseSum[] = [];
+    let idleCausesNs = 0;
     this.entries.forEach(({ kind, name }, id) => {
       const [count, totalNs, maxNs, whileIdleNs] = this.sums.subarray(id * 4, id * 4 + 4);
       if (count === 0 && totalNs === 0) return;
       lost.push({ kind, name, count, totalNs, maxNs, whileIdleNs });
-      this.byKindNs[kind] += totalNs;
+      this.byKindNs[kind] += totalNs - whileIdleNs;
+      idleCausesNs += whileIdleNs;
     });
-    lost.sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
+    lost.sort(mostLostFirst);
     return {
       wallNs: this.times[WALL],
       idleNs: this.times[IDLE],
@@ -71,6 +86,7 @@ class Sum {
       kernelNs: this.times[KERNEL],
       lost,
       lostNs: this.byKindNs.reduce((sum, part) => sum + part, 0),
+      whileIdleNs: idleCausesNs,
       byKindNs: this.byKindNs,
       unexplainedNs: this.times[UNEXPLAINED],
     };
@@ -108,6 +124,7 @@ export function total(cores: readonly Ledger[]): Ledger {
     kernelNs: 0,
     lost: [],
     lostNs: 0,
+    whileIdleNs: 0,
     byKindNs: new Float64Array(KINDS.length),
     unexplainedNs: 0,
   };
@@ -118,6 +135,7 @@ export function total(cores: readonly Ledger[]): Ledger {
     all.userNs += core.userNs;
     all.kernelNs += core.kernelNs;
     all.lostNs += core.lostNs;
+    all.whileIdleNs += core.whileIdleNs;
     all.unexplainedNs += core.unexplainedNs;
     core.byKindNs.forEach((ns, kind) => (all.byKindNs[kind] += ns));
     for (const lost of core.lost) {
@@ -132,7 +150,7 @@ export function total(cores: readonly Ledger[]): Ledger {
       }
     }
   }
-  all.lost = [...causes.values()].sort((a, b) => b.totalNs - a.totalNs || b.count - a.count);
+  all.lost = [...causes.values()].sort(mostLostFirst);
   return all;
 }
 

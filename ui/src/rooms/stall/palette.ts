@@ -24,6 +24,7 @@ const KIND_COLOURS: Record<Kind, readonly [light: string, dark: string]> = {
   softirq: ["#b86e00", "#f0b23e"],
   kernel_thread: ["#8a5a2b", "#d9a066"],
   preemption: ["#d1500a", "#ff9e5e"],
+  thread_state: ["#77604a", "#c9b29b"],
   other_interrupt: ["#5f6b7a", "#a9b4c2"],
 };
 

@@ -74,8 +74,8 @@ export function cellsOf(
         for (let r = block.firstRow[at]; r < block.firstRow[at + 1]; r += 1) {
           const id = block.cause[r];
           if (taken[id] === 0) continue;
-          lost[cell] += block.totalNs[r];
-          if (layers) layers[cell * LAYERS + layerOf(kindOf[id])] += block.totalNs[r];
+          lost[cell] += block.totalNs[r] - block.whileIdleNs[r];
+          if (layers) layers[cell * LAYERS + layerOf(kindOf[id])] += block.totalNs[r] - block.whileIdleNs[r];
         }
       }
     }

@@ -20,6 +20,7 @@ export const KINDS = [
   { id: "softirq", label: "softirq" },
   { id: "kernel_thread", label: "kernel thread" },
   { id: "preemption", label: "preemption" },
+  { id: "thread_state", label: "thread" },
   { id: "other_interrupt", label: "other interrupt" },
 ] as const satisfies readonly { id: Kind; label: string }[];
 

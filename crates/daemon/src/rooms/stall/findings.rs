@@ -3,20 +3,26 @@
 //! Pure: windows and gaps in, a finding out. The page, the API, `health.json` and the command show the same one.
 //!
 //! Words used here:
-//! - *work time* of a core: wall time minus idle time.
-//! - *lost*: time of named causes while the core was not idle, plus unexplained time.
+//! - *busy time* of a core: when a task ran there or waited for it. A kernel thread that has a core for itself, and an
+//!   interrupt on an idle core, are no part of it: they delay nobody.
+//! - *lost*: the part of the busy time that named causes took, plus unexplained time.
 //! - *rate*: lost time per second of wall time.
 
 use super::phrase::{self, Longest};
 use super::state::Kept;
 use crate::keep::stream::Moment;
 use std::collections::BTreeMap;
-use surefoot_model::{CauseKind, CpuId, Finding, Gap, GapSource, Room, Severity, Subject, Window};
+use surefoot_model::{CauseKind, CpuId, Finding, Gap, GapSource, Lost, Room, Severity, Subject, Waiting, Window};
 
-/// A core that lost less than this share of its work time is quiet, parts per million.
+/// A core that lost less than this share of its busy time is quiet, parts per million.
 const QUIET_SHARE_PPM: u64 = 10_000;
-/// And so is one that lost less than this per second, however little it worked: 1 ms/s.
+/// And so is one that lost less than this per second, however little it was busy: 1 ms/s.
 const QUIET_RATE_NS_PER_S: u64 = 1_000_000;
+/// A core that is busy for less than this share of the time loses shares of next to nothing, parts per million: its loss
+/// is never serious, and a notice only from [`SERIOUS_RATE_NS_PER_S`] on.
+const LITTLE_BUSY_PPM: u64 = 50_000;
+/// Cores that are busy for less than this share of the time are called almost idle, parts per million.
+const ALMOST_IDLE_PPM: u64 = 10_000;
 /// From this share on the loss is serious, parts per million.
 const SERIOUS_SHARE_PPM: u64 = 50_000;
 /// Provided that it is at least this per second: 5 ms/s.
@@ -83,13 +89,31 @@ pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> Finding {
     };
     let of_core = |core: &&CoreSum| {
         let (share, rate) = (phrase::percent(core.share_ppm()), phrase::rate(core.rate_ns_per_s()));
-        format!("core {}: {share} of its working time, {rate}", core.cpu)
+        format!("core {}: {rate}, {share} of its busy time", core.cpu)
     };
     let mut evidence: Vec<String> = loud.iter().take(EVIDENCE_CORES_MAX).map(of_core).collect();
+    evidence.extend(throttled(windows).into_iter().take(EVIDENCE_CORES_MAX));
     if let Some(Longest::Gap(gap)) = longest.filter(|longest| longest.duration_ns() >= GAP_NS) {
         evidence.extend(gap.evidence.iter().take(EVIDENCE_CORES_MAX).cloned());
     }
     say(severity, sentence).with_evidence(evidence)
+}
+
+/// Of each core how long a cgroup's quota kept tasks from running there. Nobody took that time, so it is no loss.
+fn throttled(windows: &[&Window]) -> Vec<String> {
+    let mut sums: BTreeMap<CpuId, Waiting> = BTreeMap::new();
+    for core in windows.iter().flat_map(|window| &window.cores) {
+        if let Some(waiting) = core.waiting.as_ref().filter(|waiting| waiting.throttled_count > 0) {
+            sums.entry(core.cpu).or_default().add(waiting);
+        }
+    }
+    let told = |(cpu, sum): (CpuId, Waiting)| {
+        let (count, took) = (sum.throttled_count, phrase::length(sum.throttled_ns));
+        format!(
+            "core {cpu}: a cgroup's quota kept tasks from running {count} times, {took} in all; not counted as lost"
+        )
+    };
+    sums.into_iter().map(told).collect()
 }
 
 /// A sum that stops at its end.
@@ -111,7 +135,7 @@ pub(crate) fn share_ppm(part: u64, whole: u64) -> u64 {
 pub(crate) struct CoreSum {
     pub(crate) cpu: CpuId,
     pub(crate) wall_ns: u64,
-    pub(crate) work_ns: u64,
+    pub(crate) busy_ns: u64,
     /// Named causes while not idle, and the unexplained part.
     pub(crate) lost_ns: u64,
     pub(crate) unexplained_ns: u64,
@@ -129,7 +153,7 @@ impl CoreSum {
         CoreSum {
             cpu,
             wall_ns: 0,
-            work_ns: 0,
+            busy_ns: 0,
             lost_ns: 0,
             unexplained_ns: 0,
             stepped_ns: 0,
@@ -143,7 +167,7 @@ impl CoreSum {
         for core in windows.iter().flat_map(|window| &window.cores) {
             let sum = sums.entry(core.cpu).or_insert_with(|| CoreSum::new(core.cpu));
             add(&mut sum.wall_ns, core.wall_ns);
-            add(&mut sum.work_ns, core.busy_ns());
+            add(&mut sum.busy_ns, core.busy_ns());
             add(&mut sum.lost_ns, core.unexplained_ns);
             add(&mut sum.unexplained_ns, core.unexplained_ns);
             for lost in &core.lost {
@@ -163,7 +187,7 @@ impl CoreSum {
     }
 
     pub(crate) fn share_ppm(&self) -> u64 {
-        share_ppm(self.lost_ns, self.work_ns)
+        share_ppm(self.lost_ns, self.busy_ns)
     }
 
     /// Lost nanoseconds per second of wall time.
@@ -176,13 +200,23 @@ impl CoreSum {
         self.stepped_ns > 0 && self.stepped_ns == self.lost_ns && self.lost_ns < SAYING_STEPS * STEP_NS
     }
 
+    fn is_little_busy(&self) -> bool {
+        share_ppm(self.busy_ns, self.wall_ns) < LITTLE_BUSY_PPM
+    }
+
     fn is_quiet(&self) -> bool {
-        self.is_few_steps() || self.share_ppm() < QUIET_SHARE_PPM || self.rate_ns_per_s() < QUIET_RATE_NS_PER_S
+        let quiet_rate = if self.is_little_busy() { SERIOUS_RATE_NS_PER_S } else { QUIET_RATE_NS_PER_S };
+        self.is_few_steps() || self.share_ppm() < QUIET_SHARE_PPM || self.rate_ns_per_s() < quiet_rate
     }
 
     fn is_serious(&self) -> bool {
-        self.share_ppm() >= SERIOUS_SHARE_PPM && self.rate_ns_per_s() >= SERIOUS_RATE_NS_PER_S
+        !self.is_little_busy() && self.share_ppm() >= SERIOUS_SHARE_PPM && self.rate_ns_per_s() >= SERIOUS_RATE_NS_PER_S
     }
+}
+
+/// Whether cores were busy for so little of the time that shares of it say nothing.
+pub(crate) fn is_almost_idle(busy_ns: u64, wall_ns: u64) -> bool {
+    share_ppm(busy_ns, wall_ns) < ALMOST_IDLE_PPM
 }
 
 /// A recording may hold any number; a sum stops at its end.
@@ -205,12 +239,14 @@ fn longest<'a>(windows: &[&'a Window], gaps: &[&'a Gap]) -> Option<Longest<'a>> 
     }
 }
 
-/// The longest occurrence that ended in these windows.
+/// The longest occurrence that ended in these windows and took its time from a task. Of a row with both, no occurrence
+/// has taken more than the row did.
 fn longest_occurrence<'a>(windows: &[&'a Window]) -> Option<Longest<'a>> {
     let cores = windows.iter().flat_map(|window| &window.cores);
     let rows = cores.flat_map(|core| core.lost.iter().map(|lost| (core.cpu, lost)));
     // Where single occurrences are not known, or none has ended, there is none to name.
-    let known = rows.filter(|(_, lost)| lost.histogram.count() > 0);
-    let (cpu, lost) = known.max_by_key(|(_, lost)| lost.max_ns)?;
-    Some(Longest::Occurrence { cpu, cause: &lost.cause, duration_ns: lost.max_ns })
+    let known = rows.filter(|(_, lost)| lost.histogram.count() > 0 && lost.while_busy_ns() > 0);
+    let took_ns = |lost: &Lost| lost.max_ns.min(lost.while_busy_ns());
+    let (cpu, lost) = known.max_by_key(|(_, lost)| took_ns(lost))?;
+    Some(Longest::Occurrence { cpu, cause: &lost.cause, duration_ns: took_ns(lost) })
 }

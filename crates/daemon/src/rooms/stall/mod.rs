@@ -97,9 +97,10 @@ impl Room for Stall {
     fn chart(&self, moment: &Moment) -> Option<Chart> {
         let kept = lock(&self.state).kept();
         let newest = kept.windows().rev().take(CHART_POINTS_MAX).map(|window| {
-            let lost_ns = window.cores.iter().fold(0u64, |sum, core| {
-                sum.saturating_add(core.lost_while_busy_ns()).saturating_add(core.unexplained_ns)
-            });
+            let lost_ns = window
+                .cores
+                .iter()
+                .fold(0u64, |sum, core| sum.saturating_add(core.lost_ns()).saturating_add(core.unexplained_ns));
             let seconds = window.end_ns.saturating_sub(window.start_ns).max(1) as f64 / 1e9;
             (moment.clock.realtime_ns(window.end_ns), (lost_ns as f64 / seconds).round())
         });

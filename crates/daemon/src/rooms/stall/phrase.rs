@@ -1,18 +1,18 @@
 //! The words of a finding: subjects, causes, lengths, shares.
 
-use super::findings::{CoreSum, STEP_NS, rate_ns_per_s, share_ppm, sum};
+use super::findings::{CoreSum, STEP_NS, is_almost_idle, rate_ns_per_s, share_ppm, sum};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
-/// A gap this long is named even when little was lost in all: 1 ms.
+/// A gap or interruption of this length is told with its core: 1 ms.
 const LONG_GAP_NS: u64 = 1_000_000;
 /// More than this share of the loss without a cause is said, parts per million.
 const UNEXPLAINED_SHARE_PPM: u64 = 50_000;
+/// From this share on all of it is.
+const MOST_UNEXPLAINED_PPM: u64 = 995_000;
 /// More than half.
 const MOST_PPM: u64 = 500_000;
 /// A name stands for its kind from this share of the kind's time on.
 const NAME_SHARE_PPM: u64 = 800_000;
-/// Below this share of wall time at work, shares of the work time say little.
-const ALMOST_IDLE_PPM: u64 = 10_000;
 /// Characters of a name from the machine within a sentence.
 const NAME_CHARACTERS_MAX: usize = 40;
 
@@ -20,7 +20,7 @@ const NAME_CHARACTERS_MAX: usize = 40;
 pub(crate) enum Longest<'a> {
     /// A gap, with its verdict.
     Gap(&'a Gap),
-    /// A single occurrence of a named cause.
+    /// A single occurrence of a named cause, which is on no list of gaps.
     Occurrence { cpu: CpuId, cause: &'a Cause, duration_ns: u64 },
 }
 
@@ -39,6 +39,13 @@ impl Longest<'_> {
         }
     }
 
+    fn what(&self) -> &'static str {
+        match self {
+            Longest::Gap(_) => "gap",
+            Longest::Occurrence { .. } => "interruption",
+        }
+    }
+
     fn why(&self) -> String {
         match self {
             Longest::Gap(gap) => gap_why(gap),
@@ -52,59 +59,77 @@ pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String 
     let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
     let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
     let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
-    let work_ns = sum(cores.iter().map(|core| core.work_ns));
-    let (everyone, is, their) = everyone(cores);
-    let idle = share_ppm(work_ns, wall_ns) < ALMOST_IDLE_PPM;
+    let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
     let amount = match lost_ns {
         0 => "nothing".to_owned(),
         _ if cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps()) => {
-            format!("{} in steps of {}", length(lost_ns), length(STEP_NS))
+            format!("{}, counted in steps of {}", length(lost_ns), length(STEP_NS))
         }
-        _ if idle => rate(rate_ns_per_s(lost_ns, wall_ns)),
-        _ => format!("{} of {their} working time", percent(share_ppm(lost_ns, work_ns))),
+        // A share of next to nothing says nothing.
+        _ if is_almost_idle(busy_ns, wall_ns) => rate(rate_ns_per_s(lost_ns, wall_ns)),
+        _ => format!("{} of that", percent(share_ppm(lost_ns, busy_ns))),
     };
     let unexplained = match share_ppm(unexplained_ns, lost_ns) {
-        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of that unexplained)", percent(ppm)),
+        MOST_UNEXPLAINED_PPM.. => " (none of it explained)".to_owned(),
+        ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of it unexplained)", percent(ppm)),
         _ => String::new(),
     };
-    let idle = if idle { " almost idle and" } else { "" };
-    let gap = match longest {
-        Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
-            let (cpu, length, why) = (longest.cpu(), length(longest.duration_ns()), longest.why());
-            let who = if cores.len() == 1 { "it".to_owned() } else { format!("core {cpu}") };
-            return format!("{everyone} lost {amount}{unexplained}, but {who} had a gap of {length} ({why}).");
-        }
-        Some(longest) => format!(", longest gap {} ({})", length(longest.duration_ns()), longest.why()),
-        None if cores.iter().all(|core| core.lengths_known) => String::new(),
-        None => "; how long single gaps were is not visible here".to_owned(),
-    };
-    format!("{everyone} {is}{idle} quiet: {amount} lost{unexplained}{gap}.")
+    format!("{} and lost {amount}{unexplained}{}.", how_busy(cores), at_longest(cores, longest))
 }
 
 /// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
 pub(crate) fn loud(worst: &CoreSum, loud_count: usize, cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
-    let share = percent(worst.share_ppm());
-    let rate = rate(worst.rate_ns_per_s());
-    let cpu = worst.cpu;
-    let subject = match (loud_count, cores.len()) {
-        (1, _) => format!("Core {cpu} lost {share} of its working time ({rate})"),
-        (2, 2) => format!("Both cores lost up to {share} of their working time ({rate} on core {cpu})"),
-        (all, count) if all == count => {
-            format!("All {count} cores lost up to {share} of their working time ({rate} on core {cpu})")
-        }
+    let (share, rate, cpu) = (percent(worst.share_ppm()), rate(worst.rate_ns_per_s()), worst.cpu);
+    let busy = how_busy(cores);
+    let (to, at_longest) = (to_what(worst), at_longest(cores, longest));
+    match (loud_count, cores.len()) {
+        (_, 1) => format!("{busy} and lost {rate}, {share} of that, {to}{at_longest}."),
+        (1, _) => format!("{busy}. Core {cpu} lost {rate}, {share} of its busy time, {to}{at_longest}."),
         (some, count) => {
-            format!("{some} of {count} cores lost up to {share} of their working time ({rate} on core {cpu})")
+            let who = match some {
+                2 if count == 2 => "Both".to_owned(),
+                _ if some == count => format!("All {count}"),
+                _ => format!("{some} of them"),
+            };
+            format!("{busy}. {who} lost time, core {cpu} most: {rate}, {share} of its busy time, {to}{at_longest}.")
         }
+    }
+}
+
+/// How busy the cores are, all together: the beginning of each sentence.
+fn how_busy(cores: &[CoreSum]) -> String {
+    let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
+    let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
+    let (everyone, is) = match cores {
+        [core] => (format!("Core {}", core.cpu), "is"),
+        [_, _] => ("Both cores".to_owned(), "are"),
+        _ => (format!("All {} cores", cores.len()), "are"),
     };
-    let gap = match longest {
+    let busy = percent(share_ppm(busy_ns, wall_ns));
+    if is_almost_idle(busy_ns, wall_ns) {
+        format!("{everyone} {is} almost idle ({busy} busy)")
+    } else if cores.len() > 1 && busy != "100 %" {
+        format!("{everyone} {is} {busy} busy on average")
+    } else {
+        format!("{everyone} {is} {busy} busy")
+    }
+}
+
+/// The longest gap or interruption, as the end of a sentence.
+fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+    let all_known = cores.iter().all(|core| core.lengths_known);
+    match longest {
         Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
-            let (cpu, length, why) = (longest.cpu(), length(longest.duration_ns()), longest.why());
-            format!("the longest gap took {length} on core {cpu} ({why})")
+            let (what, length, why) = (longest.what(), length(longest.duration_ns()), longest.why());
+            let place = if cores.len() == 1 { String::new() } else { format!(" on core {}", longest.cpu()) };
+            format!("; the longest {what} took {length}{place} ({why})")
         }
-        _ if cores.iter().all(|core| core.lengths_known) => "nothing above 1 ms".to_owned(),
-        _ => "how long single gaps were is not visible here".to_owned(),
-    };
-    format!("{subject}, {}; {gap}.", to_what(worst))
+        _ if !all_known => "; how long single interruptions were is not visible here".to_owned(),
+        Some(longest) => {
+            format!("; no {} longer than {} ({})", longest.what(), length(longest.duration_ns()), longest.why())
+        }
+        None => String::new(),
+    }
 }
 
 /// What a core lost its time to.
@@ -157,6 +182,7 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
         CauseKind::Softirq => named("softirqs", ", above all "),
         CauseKind::KernelThread => named("kernel threads", ", above all "),
         CauseKind::Preemption => named("other tasks", ", above all "),
+        CauseKind::ThreadState => named("threads that could not run", ", above all "),
         CauseKind::OtherInterrupt => named("other interrupts", ", above all "),
     }
 }
@@ -171,6 +197,7 @@ fn one(cause: &Cause) -> String {
                 | CauseKind::CallFunction
                 | CauseKind::Softirq
                 | CauseKind::KernelThread
+                | CauseKind::ThreadState
                 | CauseKind::OtherInterrupt
         );
     match cause.kind {
@@ -204,15 +231,6 @@ fn gap_why(gap: &Gap) -> String {
     }
 }
 
-/// All cores as a subject, its verb, and its possessive.
-fn everyone(cores: &[CoreSum]) -> (String, &'static str, &'static str) {
-    match cores {
-        [core] => (format!("Core {}", core.cpu), "is", "its"),
-        [_, _] => ("Both cores".to_owned(), "are", "their"),
-        _ => (format!("All {} cores", cores.len()), "are", "their"),
-    }
-}
-
 /// Parts per million as a percentage, rounded to what matters.
 pub(crate) fn percent(ppm: u64) -> String {
     match ppm {
@@ -225,11 +243,11 @@ pub(crate) fn percent(ppm: u64) -> String {
 
 /// Lost time per second.
 pub(crate) fn rate(ns_per_s: u64) -> String {
-    format!("{}/s", length(ns_per_s))
+    format!("{} per second", length(ns_per_s))
 }
 
 /// A duration with two digits or more, in the largest unit that fits.
-fn length(duration_ns: u64) -> String {
+pub(crate) fn length(duration_ns: u64) -> String {
     let (value, unit) = match duration_ns {
         0..1_000 => return format!("{duration_ns} ns"),
         1_000..999_500 => (duration_ns as f64 / 1e3, "µs"),

@@ -233,6 +233,7 @@ mod tests {
             kernel_ns: 0,
             lost,
             unexplained_ns: 0,
+            waiting: None,
         }];
         Window {
             start_ns: 0,

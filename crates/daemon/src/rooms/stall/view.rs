@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::{
     Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, Gap, Headline, HostDescription, LARGEST_GAPS,
-    Lost, Notice, Report, SelfCost, Untimed, Window,
+    Lost, Notice, Report, SelfCost, Untimed, Waiting, Window,
 };
 use surefoot_store::history::{HistoryWindow, KeptGap};
 
@@ -153,6 +153,9 @@ struct CoreView<L> {
     #[serde(skip_serializing_if = "is_zero")]
     filtered_ns: u64,
     unexplained_ns: u64,
+    /// How long tasks waited for the core, where the source knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<Waiting>,
 }
 
 /// What one cause took.
@@ -288,6 +291,7 @@ impl<L> CoreView<L> {
             lost: core.lost.iter().filter(|lost| filter.has_kind(lost.cause.kind)).map(row).collect(),
             filtered_ns: left_out.fold(0, |sum, lost| sum.saturating_add(lost.total_ns)),
             unexplained_ns: core.unexplained_ns,
+            waiting: core.waiting,
         }
     }
 }

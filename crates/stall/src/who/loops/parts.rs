@@ -2,7 +2,7 @@
 
 use crate::gap::join::{Meaning, Stretch};
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, GapCause, LoopGapPart};
+use surefoot_model::{Cause, CauseKind, GapCause, LoopGapPart};
 use surefoot_probes::layout::Turn;
 
 /// How often causes began within a gap.
@@ -30,7 +30,12 @@ impl Counts {
                 Meaning::Work => in_work = true,
                 Meaning::Unseen => {}
                 Meaning::Cause(cause) => {
-                    let returned = index.checked_sub(1).is_some_and(|before| turns[before].depth > turn.depth);
+                    // While the thread could not run it did so once, whoever had the core meanwhile.
+                    let goes_on = |before: usize| {
+                        cause.kind == CauseKind::ThreadState && stretches[before].meaning == stretch.meaning
+                    };
+                    let returned =
+                        index.checked_sub(1).is_some_and(|before| turns[before].depth > turn.depth || goes_on(before));
                     if !returned || stretch.at_ns < start_ns {
                         *counts.by_cause.entry(cause.clone()).or_default() += 1;
                     }
@@ -79,12 +84,11 @@ mod tests {
     use crate::gap::join::join;
     use crate::gap::tapes::put_in_order;
     use proptest::prelude::*;
-    use surefoot_model::CauseKind;
 
     const WORK: u16 = 1;
 
-    fn turn(at_ns: u64, depth: u16, cause: u16) -> Turn {
-        Turn { at_ns, cause, depth, pid: 7 }
+    fn turn(at_ns: u64, depth: u8, cause: u16) -> Turn {
+        Turn { at_ns, cause, depth, left: 0, pid: 7 }
     }
 
     fn stretches(turns: &[Turn]) -> Vec<Stretch> {
@@ -165,7 +169,7 @@ mod tests {
         /// Whatever is on the tape, the parts and the rest are the gap, to the nanosecond, and nothing ran zero times.
         #[test]
         fn parts_and_the_rest_add_up_to_the_gap(
-            turns in prop::collection::vec((0u64..300, 0u16..4, prop::sample::select(vec![0u16, 1, 3, 14, 20])), 0..40),
+            turns in prop::collection::vec((0u64..300, 0u8..4, prop::sample::select(vec![0u16, 1, 3, 14, 20])), 0..40),
             start in 0u64..300, length in 1u64..200,
         ) {
             let mut turns: Vec<Turn> = turns.into_iter().map(|(at, depth, cause)| turn(at, depth, cause)).collect();

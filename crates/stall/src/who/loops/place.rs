@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use surefoot_testkit::HostTree;
 
-    fn turn(at_ns: u64, depth: u16, pid: u32) -> Turn {
-        Turn { at_ns, cause: if depth > 0 { 3 } else { 1 }, depth, pid }
+    fn turn(at_ns: u64, depth: u8, pid: u32) -> Turn {
+        Turn { at_ns, cause: if depth > 0 { 3 } else { 1 }, depth, left: 0, pid }
     }
 
     /// Where thread 7 was from 10 to 20 µs, by the tapes of the cores 0, 1, and so on.

@@ -1,5 +1,5 @@
 import { count, duration, share, timed } from "../../../format.ts";
-import type { CauseSum } from "../ledger.ts";
+import { lostNs, type CauseSum } from "../ledger.ts";
 import { KINDS } from "../words.ts";
 import { past } from "../../../state.ts";
 import * as state from "../state.ts";
@@ -16,8 +16,8 @@ export function Causes() {
   const whole = state.whole.value;
   const mask = state.mask.value;
   const rows = whole.lost.filter((cause) => mask[cause.kind] && (cause.count > 0 || cause.totalNs > 0));
-  const most = rows.reduce((largest, cause) => Math.max(largest, cause.totalNs), 0);
-  const shown = rows.reduce((sum, cause) => sum + cause.totalNs, 0);
+  const most = rows.reduce((largest, cause) => Math.max(largest, lostNs(cause)), 0);
+  const shown = rows.reduce((sum, cause) => sum + lostNs(cause), 0);
   // No percentile, or a longest of zero, means that the source does not know single durations.
   const percentile = (ns: number | null | undefined) => (ns ? duration(ns) : "–");
   const columns: ColumnOf<CauseSum>[] = [
@@ -35,20 +35,21 @@ export function Causes() {
     { key: "count", title: "Count", className: "number", order: (row) => row.count, cell: (row) => count(row.count) },
     {
       key: "total",
-      title: "Total",
+      title: "Lost",
       className: "number",
-      order: (row) => row.totalNs,
-      cell: (row) => timed(row.totalNs, row.count, duration(row.totalNs)),
+      hint: "Taken from tasks that ran or waited",
+      order: lostNs,
+      cell: (row) => timed(row.totalNs, row.count, duration(lostNs(row))),
     },
     {
       key: "share",
       title: "Of time",
       className: "number",
-      order: (row) => row.totalNs,
+      order: lostNs,
       cell: (row) => (
         <span class="barred">
-          <Bar segments={[{ key: "total", className: kindClass(row.kind), value: row.totalNs }]} full={most} />
-          <span>{timed(row.totalNs, row.count, share(row.totalNs, whole.wallNs)).replace("not timed", "–")}</span>
+          <Bar segments={[{ key: "total", className: kindClass(row.kind), value: lostNs(row) }]} full={most} />
+          <span>{timed(row.totalNs, row.count, share(lostNs(row), whole.wallNs)).replace("not timed", "–")}</span>
         </span>
       ),
     },
@@ -56,9 +57,9 @@ export function Causes() {
       key: "idle",
       title: "While idle",
       className: "number",
-      hint: "The part that fell while the core was idle and so delayed nobody",
-      order: (row) => (row.totalNs > 0 ? row.whileIdleNs / row.totalNs : null),
-      cell: (row) => share(row.whileIdleNs, row.totalNs),
+      hint: "Time while no task ran on the core or waited for it, which delayed nobody",
+      order: (row) => row.whileIdleNs,
+      cell: (row) => timed(row.totalNs, row.count, duration(row.whileIdleNs)),
     },
     {
       key: "p50",
@@ -90,7 +91,7 @@ export function Causes() {
       <div class="card-head">
         <h2 id="causes-title">Largest causes</h2>
         <p class="muted">
-          {duration(shown)} named, {duration(whole.unexplainedNs)} unexplained; max is the longest of the range
+          {duration(shown)} lost to named causes, {duration(whole.unexplainedNs)} unexplained; max is the longest of the range
         </p>
       </div>
       {state.reportProblem.value !== "" && past.value === null && (

@@ -5,10 +5,10 @@ import { ledgerSegments, lostSegments } from "./ledger.tsx";
 import { Bar } from "../../../components/bar.tsx";
 import { SortTable, type ColumnOf } from "../../../components/table.tsx";
 
-/** Hundredths of a percent, so that the five parts of a row add up to 100.00 by eye. */
+/** Hundredths of a percent, so that the six parts of a row add up to 100.00 by eye. */
 function percents(core: CoreSum): string[] {
-  if (core.wallNs <= 0) return ["–", "–", "–", "–", "–"];
-  const parts = [core.idleNs, core.userNs, core.kernelNs, core.lostNs, core.unexplainedNs];
+  if (core.wallNs <= 0) return ["–", "–", "–", "–", "–", "–"];
+  const parts = [core.idleNs, core.userNs, core.kernelNs, core.lostNs, core.whileIdleNs, core.unexplainedNs];
   return roundToSum(parts, core.wallNs, core.wallNs / 10_000).map((steps) => (steps / 100).toFixed(2));
 }
 
@@ -29,7 +29,7 @@ export function Cores() {
       key: "time",
       title: "Time",
       className: "wide",
-      hint: "Idle, user, kernel, lost, unexplained",
+      hint: "Idle and what delayed nobody, user, kernel, lost, unexplained",
       order: ({ core }) => core.idleNs / core.wallNs,
       cell: ({ core }) => <Bar segments={ledgerSegments(core)} full={core.wallNs} />,
     },
@@ -37,7 +37,8 @@ export function Cores() {
     part("user", "User", 1, (core) => core.userNs),
     part("kernel", "Kernel", 2, (core) => core.kernelNs),
     part("lost", "Lost", 3, (core) => core.lostNs),
-    part("unexplained", "Unexpl.", 4, (core) => core.unexplainedNs),
+    { ...part("while-idle", "While idle", 4, (core) => core.whileIdleNs), hint: "Interrupts and kernel threads while no task ran or waited" },
+    part("unexplained", "Unexpl.", 5, (core) => core.unexplainedNs),
     {
       key: "causes",
       title: "Lost, by cause",

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { count, duration, roundToSum, share, thousandths } from "../../../format.ts";
-import type { Ledger } from "../ledger.ts";
+import { lostNs, type Ledger } from "../ledger.ts";
 import { KINDS } from "../words.ts";
 import { Bar } from "../../../components/bar.tsx";
 import { CauseName, kindClass, Swatch } from "./swatch.tsx";
@@ -13,7 +13,7 @@ const ROOM = 10;
 /** The parts of a core's wall time as bar segments, every kind in its own colour. */
 export function ledgerSegments(ledger: Ledger) {
   return [
-    { key: "idle", className: "c-idle", value: ledger.idleNs },
+    { key: "idle", className: "c-idle", value: ledger.idleNs + ledger.whileIdleNs },
     { key: "user", className: "c-user", value: ledger.userNs },
     { key: "kernel", className: "c-kernel", value: ledger.kernelNs },
     ...lostSegments(ledger),
@@ -35,18 +35,19 @@ export function lostSegments(ledger: Ledger, mask?: readonly boolean[]) {
 /** Milliseconds to the microsecond, rounded so that the column adds up to its last line. */
 export function LedgerTable({ ledger }: { ledger: Ledger }) {
   const all = useSignal(false);
-  const named = ledger.lost.filter((cause) => cause.totalNs > 0);
+  const named = ledger.lost.filter((cause) => lostNs(cause) > 0);
   // One row more than the room is better than a row that says "1 smaller cause".
   const folded = !all.value && named.length > ROOM + 1;
   const lost = folded ? named.slice(0, ROOM) : named;
   const smaller = named.slice(lost.length);
-  const smallerNs = smaller.reduce((sum, cause) => sum + cause.totalNs, 0);
+  const smallerNs = smaller.reduce((sum, cause) => sum + lostNs(cause), 0);
   const untimed = ledger.lost.filter((cause) => cause.totalNs === 0 && cause.count > 0).length;
   const parts = [
     ledger.idleNs,
+    ledger.whileIdleNs,
     ledger.userNs,
     ledger.kernelNs,
-    ...lost.map((cause) => cause.totalNs),
+    ...lost.map(lostNs),
     ...(folded ? [smallerNs] : []),
     ledger.unexplainedNs,
   ];
@@ -72,16 +73,23 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
         </thead>
         <tbody>
           {row("idle", <><span class="swatch c-idle" aria-hidden="true" />idle</>, ledger.idleNs, 0)}
-          {row("user", <><span class="swatch c-user" aria-hidden="true" />user</>, ledger.userNs, 1)}
-          {row("kernel", <><span class="swatch c-kernel" aria-hidden="true" />kernel for tasks</>, ledger.kernelNs, 2)}
+          {row(
+            "while-idle",
+            <><span class="swatch c-idle" aria-hidden="true" />delayed nobody</>,
+            ledger.whileIdleNs,
+            1,
+            "Interrupts and kernel threads while no task ran or waited",
+          )}
+          {row("user", <><span class="swatch c-user" aria-hidden="true" />user</>, ledger.userNs, 2)}
+          {row("kernel", <><span class="swatch c-kernel" aria-hidden="true" />kernel for tasks</>, ledger.kernelNs, 3)}
           {lost.map((cause, at) =>
             row(
               `${cause.kind}/${cause.name}`,
               <span class="one-line">
                 <CauseName kind={cause.kind} name={cause.name} />
               </span>,
-              cause.totalNs,
-              at + 3,
+              lostNs(cause),
+              at + 4,
               `${cause.name} ${count(cause.count)} times, longest ${duration(cause.maxNs)} within the range`,
             ),
           )}
@@ -92,7 +100,7 @@ export function LedgerTable({ ledger }: { ledger: Ledger }) {
                 {smaller.length} smaller causes
               </button>,
               smallerNs,
-              lost.length + 3,
+              lost.length + 4,
             )}
           {row("unexplained", <><Swatch kind={null} />unexplained</>, ledger.unexplainedNs, steps.length - 1)}
         </tbody>

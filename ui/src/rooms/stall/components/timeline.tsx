@@ -1,7 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { clock, duration, moment, share } from "../../../format.ts";
-import { sumCores, type Ledger } from "../ledger.ts";
+import { lostNs, sumCores, type Ledger } from "../ledger.ts";
 import { KINDS } from "../words.ts";
 import { heatColour } from "../palette.ts";
 import { layoutOf, paintData, paintMark, prepare, xToTime, type Picture } from "../paint.ts";
@@ -15,7 +15,7 @@ const MARK = { light: "#14171a", dark: "#ffffff" } as const;
 
 /** What a place says in one line; also what a screen reader hears on a key press. */
 function spoken(cpu: number, when: string, ledger: Ledger): string {
-  const parts = ledger.lost.slice(0, 4).map((cause) => `${KINDS[cause.kind].label} ${cause.name} ${duration(cause.totalNs)}`);
+  const parts = ledger.lost.slice(0, 4).map((cause) => `${KINDS[cause.kind].label} ${cause.name} ${duration(lostNs(cause))}`);
   return `Core ${cpu}, ${when}: lost ${share(ledger.lostNs, ledger.wallNs)}, unexplained ${share(ledger.unexplainedNs, ledger.wallNs)}. ${parts.join(", ")}.`;
 }
 
