@@ -379,7 +379,8 @@ fn a_large_burst_is_split_into_frames_that_a_reader_takes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.surefoot");
     let mut writer = Writer::create(&path, Existing::Refuse).unwrap();
-    let burst: Vec<Event> = (0..40).map(|at_ns| Event::Notice(Notice { at_ns, text: "y".repeat(1 << 20) })).collect();
+    let text = "y".repeat(4 << 10);
+    let burst: Vec<Event> = (0..10_240).map(|at_ns| Event::Notice(Notice { at_ns, text: text.clone() })).collect();
     for event in &burst {
         writer.append(event).unwrap();
     }
