@@ -59,7 +59,7 @@ impl Watch {
     }
 
     fn interrupt(&self, cpu: CpuId, lost: &Lost, lost_ns: u64, later: Option<&Snapshot>) -> Interrupt {
-        let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause);
+        let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause, self.raisers_told);
         let quantile = |share| lost.quantile_ns(share).unwrap_or(0);
         let mut interrupt = Interrupt {
             cpu,

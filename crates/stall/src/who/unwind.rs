@@ -27,7 +27,7 @@ const FRAMES_MAX: usize = 128;
 /// Files whose tables are kept, and their bytes; beyond either the one that was used longest ago makes room. The tables of a
 /// program and its libraries have one or two MiB.
 const FILES_MAX: usize = 256;
-const FILES_BYTES_MAX: usize = 16 << 20;
+const FILES_BYTES_MAX: usize = 8 << 20;
 
 /// Processes whose mappings are kept; beyond it all are forgotten.
 const PROCESSES_MAX: usize = 64;

@@ -23,7 +23,7 @@ pub(super) const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Files that are kept, and their bytes; the one that was asked for longest ago makes room.
 const FILES_MAX: usize = 64;
-const FILES_BYTES_MAX: usize = 48 << 20;
+const FILES_BYTES_MAX: usize = 24 << 20;
 
 /// What the program does that [`super::use_program`] names: it answers the questions that come by its standard input, until
 /// nobody asks any more. It confines itself before it reads the first.
