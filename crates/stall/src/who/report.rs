@@ -34,7 +34,7 @@ impl Watch {
             ..WhoReport::default()
         };
         report.missing.extend(self.stacks.0.missing().map(|missing| missing.why.clone()));
-        report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound()));
+        report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound() + self.joiner.copies_dropped()));
         if let Ok(interrupts) = Interrupts::read(&self.root) {
             self.names.learn(&interrupts);
             traced.tapes.learn(&interrupts);

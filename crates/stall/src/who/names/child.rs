@@ -25,10 +25,13 @@ const USER_STRIKES_MAX: u32 = 16;
 /// Files and users that are remembered for it; beyond, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What the files of one user may take of the child's time: so much, and a tenth of the time since the start. Others wait
-/// meanwhile.
+/// What the files of one user, root aside, may take of the child's processor time: so much, and a tenth of the time since the
+/// start. Others wait meanwhile.
 const USER_TIME: Duration = Duration::from_secs(20);
 const USER_TIME_SHARE: u32 = 10;
+
+/// Who could do worse than to keep the child busy.
+const ROOT: u32 = 0;
 
 /// The child ends itself after [`TIME_MAX`] of processor time; by the clock on the wall it may take longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -107,15 +110,13 @@ impl Asker {
         self.may_ask(user, &key)?;
         let mut all = Vec::with_capacity(places.len());
         for places in places.chunks(PLACES_MAX) {
-            let begun = Instant::now();
-            let mut answer = self.ask_once(kind, key, places, &open);
+            let mut answer = self.ask_once(user, kind, key, places, &open);
             // Whatever ended it, and be it the hand of an administrator: the file has another chance.
             while answer.is_none() {
                 self.note_end(user, key);
                 self.may_ask(user, &key)?;
-                answer = self.ask_once(kind, key, places, &open);
+                answer = self.ask_once(user, kind, key, places, &open);
             }
-            self.user(user).time += begun.elapsed();
             all.extend(answer.unwrap_or_else(|| Err("not asked".into()))?);
         }
         Ok(all)
@@ -132,6 +133,9 @@ impl Asker {
     fn may_ask(&mut self, user: u32, key: &FileKey) -> Result<(), String> {
         if self.strikes.get(key).is_some_and(|strikes| *strikes >= STRIKES_MAX) {
             return Err("reading its file ended the reader of names twice".into());
+        }
+        if user == ROOT {
+            return Ok(());
         }
         let time_max = USER_TIME + self.since.elapsed() / USER_TIME_SHARE;
         let User { strikes, time } = self.user(user);
@@ -164,6 +168,7 @@ impl Asker {
     /// One question to a child that runs; `None` when that was its end.
     fn ask_once(
         &mut self,
+        user: u32,
         kind: Kind,
         key: FileKey,
         places: &[u64],
@@ -181,13 +186,14 @@ impl Asker {
                 }
             }
         }
-        let child = self.child.as_mut()?;
-        child.asked = Instant::now();
+        self.child.as_mut()?.asked = Instant::now();
         let mut file = None;
         for _ in 0..2 {
             self.number += 1;
             let question = Question { number: self.number, kind, key, places: places.to_vec() };
-            match child.answer(&question, file.as_ref())? {
+            let (answer, took) = self.child.as_mut()?.answer(&question, file.as_ref())?;
+            self.user(user).time += took;
+            match answer {
                 Answer::Names(names) => return Some(Ok(names)),
                 Answer::Refused(fault) => return Some(Err(fault.to_string())),
                 Answer::NeedsFile => match open() {
@@ -227,11 +233,12 @@ impl Running {
         started().map_err(|error| format!("the reader of names cannot be started: {error}"))
     }
 
-    fn answer(&self, question: &Question, file: Option<&File>) -> Option<Answer> {
+    fn answer(&self, question: &Question, file: Option<&File>) -> Option<(Answer, Duration)> {
         self.channel.send(&question.encode(), file).ok()?;
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         let message = self.channel.receive(&mut buffer, false, Some(PATIENCE.max(TIME_MAX))).ok()??;
-        Answer::decode(&buffer[..message.bytes], question.number, question.places.len())
+        let (answer, took_ns) = Answer::decode(&buffer[..message.bytes], question.number, question.places.len())?;
+        Some((answer, Duration::from_nanos(took_ns)))
     }
 }
 
