@@ -10,11 +10,12 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::channel::Channel;
 use surefoot_hostfs::images::FileKey;
+use surefoot_hostfs::{Root, thread};
 
 /// How often a file may be the child's end.
 const STRIKES_MAX: u8 = 2;
@@ -48,6 +49,17 @@ static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 /// else. Without it user stacks are addresses.
 pub fn use_program(program: impl Into<PathBuf>, arguments: &[&str]) {
     let _ = PROGRAM.set((program.into(), arguments.iter().map(OsString::from).collect()));
+}
+
+/// What children have used so far, as they say it with each answer, and the number of the one that runs.
+static USED_NS: AtomicU64 = AtomicU64::new(0);
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// Processor time of all children of this process for their answers, and resident memory of the one that runs.
+pub(crate) fn own_cost(root: &Root) -> (u64, u64) {
+    let pid = RUNS.load(Ordering::Relaxed);
+    let resident = if pid == 0 { None } else { thread::resident_bytes_of(root, pid).ok() };
+    (USED_NS.load(Ordering::Relaxed), resident.unwrap_or(0))
 }
 
 /// How often the child ended over a question; shared with whoever reports it.
@@ -193,6 +205,7 @@ impl Asker {
             let question = Question { number: self.number, kind, key, places: places.to_vec() };
             let (answer, took) = self.child.as_mut()?.answer(&question, file.as_ref())?;
             self.user(user).time += took;
+            USED_NS.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
             match answer {
                 Answer::Names(names) => return Some(Ok(names)),
                 Answer::Refused(fault) => return Some(Err(fault.to_string())),
@@ -224,6 +237,7 @@ impl Running {
                 .stderr(Stdio::null())
                 .spawn()?;
             let child = Running { process, channel, asked: Instant::now() };
+            RUNS.store(child.process.id(), Ordering::Relaxed);
             let mut buffer = [0; READY.len()];
             match child.channel.receive(&mut buffer, false, Some(PATIENCE))? {
                 Some(_) if buffer == READY => Ok(child),
@@ -244,6 +258,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Another may have been started meanwhile.
+        let _ = RUNS.compare_exchange(self.process.id(), 0, Ordering::Relaxed, Ordering::Relaxed);
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -288,6 +304,8 @@ mod tests {
         child.process.kill().unwrap();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)), "the file has another chance");
         assert_eq!((deaths.count(), asker.strikes[&key]), (1, 1));
+        let (used_ns, _) = own_cost(&Root::host());
+        assert!(used_ns > 100_000, "to read this program took {used_ns} ns");
         let child = asker.child.as_ref().unwrap();
         assert!(child.asked.elapsed() < IDLE && asker.is_running());
         asker.child.as_mut().unwrap().asked -= IDLE;
