@@ -1,8 +1,9 @@
 //! Runs the programs of programs/, which disturb the host in a known way.
 
-use crate::command::PATIENCE;
+use crate::command::{NOBODY, PATIENCE};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{OnceLock, mpsc};
@@ -86,6 +87,15 @@ pub fn start_file(path: &Path, words: &str) -> Actor {
     let mut command = Command::new(path);
     command.args(words.split_ascii_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
     Actor { child: command.spawn().unwrap_or_else(|error| panic!("{} {words}: {error}", path.display())) }
+}
+
+/// Starts what a script of the shell ends up as, as the user nobody. The script runs in a folder of that user and may use
+/// `$program` for the file.
+pub fn start_script_as_nobody(script: &str, program: &Path, folder: &Path) -> Actor {
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).env("program", program).current_dir(folder);
+    command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stdout(Stdio::piped());
+    Actor { child: command.spawn().unwrap_or_else(|error| panic!("{script}: {error}")) }
 }
 
 /// Runs an actor to its end and returns its answer.

@@ -18,7 +18,8 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const WAIT: Duration = Duration::from_secs(20);
 
 /// The user and group without any privilege.
-const NOBODY: u32 = 65_534;
+/// The user who may do nothing.
+pub const NOBODY: u32 = 65_534;
 
 /// The binary: the one that `SUREFOOT_BIN` names, or a fresh build.
 pub fn binary() -> &'static Path {

@@ -22,7 +22,7 @@ const MAPS_LIMIT_BYTES: u64 = 16 << 20;
 const NAME_CHARACTERS_MAX: usize = 256;
 
 /// The largest list of symbols of code made at run time.
-const PERF_MAP_BYTES_MAX: u64 = 64 << 20;
+const PERF_MAP_BYTES_MAX: u64 = 32 << 20;
 
 /// An executable mapping of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -139,7 +139,19 @@ pub fn thread_cpu_ns() -> u64 {
 /// # Errors
 /// When the file cannot be read or is malformed.
 pub fn resident_bytes(root: &Root) -> Result<u64, Error> {
-    let path = root.proc("self/statm");
+    resident_bytes_in(root, "self/statm")
+}
+
+/// The same of another process.
+///
+/// # Errors
+/// As [`resident_bytes`]; when the process is gone.
+pub fn resident_bytes_of(root: &Root, pid: u32) -> Result<u64, Error> {
+    resident_bytes_in(root, &format!("{pid}/statm"))
+}
+
+fn resident_bytes_in(root: &Root, file: &str) -> Result<u64, Error> {
+    let path = root.proc(file);
     let text = root.read_again(&path)?;
     let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
     let pages = pages.ok_or_else(|| Error::malformed(path, 1, "the second number, the resident pages, is missing"))?;

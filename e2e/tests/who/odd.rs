@@ -19,16 +19,17 @@ fn in_munmap<'a>(lines: &'a [Value], truth: &Value) -> Vec<&'a Value> {
     found
 }
 
-/// Whether this frame is an address followed by the reason that it has no name.
+/// Whether this frame is an address, or a place in a file, followed by the reason that it has no name.
 fn has_reason(frame: &str) -> bool {
     let Some((address, reason)) = frame.split_once(' ') else { return false };
+    let address = address.rsplit_once('+').map_or(address, |(_, offset)| offset);
     let is_address = address.strip_prefix("0x").is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok());
     is_address && reason.len() > 5 && reason.starts_with('(') && reason.ends_with(')')
 }
 
 #[test]
-fn a_stripped_program_is_shown_by_its_addresses_and_the_reason() {
-    const NAME: &str = "a_stripped_program_is_shown_by_its_addresses_and_the_reason";
+fn a_stripped_program_is_shown_by_its_places_and_the_reason() {
+    const NAME: &str = "a_stripped_program_is_shown_by_its_places_and_the_reason";
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     let (lines, truth) = who(&STRIPPED_RAISER, "stdio 300 300 1 0");
     for raiser in in_munmap(&lines, &truth) {

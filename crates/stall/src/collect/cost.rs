@@ -1,5 +1,6 @@
 //! What watching itself costs, between two readings.
 
+use crate::who::names;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use surefoot_hostfs::{Root, thread};
@@ -48,10 +49,12 @@ impl OwnCost {
     /// What it cost since the last call: in the programs on all cores, in interrupts and lost ends on the watched ones, in this
     /// process.
     pub(crate) fn since(&mut self, read: Option<(&Probes, &Slots)>, watched: &[CpuId], root: &Root) -> SelfCost {
-        let process_cpu_ns = thread::cpu_ns();
+        // The process that reads names is a part of what watching costs.
+        let (names_cpu_ns, names_bytes) = names::own_cost(root);
+        let process_cpu_ns = thread::cpu_ns() + names_cpu_ns;
         let mut cost = SelfCost {
             process_cpu_ns: process_cpu_ns - self.process_cpu_ns,
-            resident_bytes: thread::resident_bytes(root).unwrap_or(0),
+            resident_bytes: thread::resident_bytes(root).unwrap_or(0) + names_bytes,
             ..SelfCost::default()
         };
         self.process_cpu_ns = process_cpu_ns;

@@ -30,7 +30,7 @@ impl WhoSide {
                 remedy: "leave out --who to watch with less".into(),
             }));
         };
-        Ok(WhoSide { watch: Watch::attach(root, traced, config)?, told: Instant::now() })
+        Ok(WhoSide { watch: Watch::attach_for_good(root, traced, config)?, told: Instant::now() })
     }
 
     /// Waits, and looks meanwhile.

@@ -16,7 +16,11 @@ use surefoot_probes::{CallEvidence, Mark, MarkKind, Raised, RaisedKind};
 const WAITING: usize = 1 << 16;
 
 /// Armings of timers that are remembered.
-const ARMINGS: usize = 1 << 14;
+const ARMINGS: usize = 1 << 13;
+
+/// After so many copies of stacks, of 8 KiB each, the records that came before the last so many lose theirs: a timer may wait
+/// for days, and programs that are long gone have armed thousands.
+const COPIES: usize = 512;
 
 /// Senders of reschedules that are remembered per core.
 const SENDERS: usize = 256;
@@ -105,6 +109,10 @@ pub struct Joiner {
     marked_until_ns: HashMap<CpuId, u64>,
     senders: HashMap<CpuId, VecDeque<Raised>>,
     forgotten: u64,
+    /// Copies of stacks since the last time that older ones went, and when that was by the newest record.
+    copies: usize,
+    copies_since_ns: u64,
+    copies_dropped: u64,
     /// Joins called functions where they cannot be joined exactly.
     pub calls: CallJoiner,
 }
@@ -117,6 +125,12 @@ impl Joiner {
 
     /// Takes a record. Work and wake-ups need no mark and come back at once.
     pub fn raised(&mut self, raised: Raised) -> Option<Arrival> {
+        if raised.user_copy.is_some() {
+            self.copies += 1;
+            if self.copies >= COPIES {
+                self.drop_copies(raised.at_ns);
+            }
+        }
         match raised.kind {
             RaisedKind::Function => {
                 if self.waiting >= WAITING {
@@ -150,6 +164,20 @@ impl Joiner {
             }
             RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
         }
+    }
+
+    /// Takes the copies of stacks from the records that came before the last time.
+    fn drop_copies(&mut self, now_ns: u64) {
+        let queues = self.timers.values_mut().chain(self.functions.values_mut()).chain(self.senders.values_mut());
+        for raised in queues.flatten().filter(|raised| raised.at_ns < self.copies_since_ns) {
+            self.copies_dropped += u64::from(raised.user_copy.take().is_some());
+        }
+        (self.copies, self.copies_since_ns) = (0, now_ns);
+    }
+
+    /// Copies of stacks that were dropped before what they belong to arrived.
+    pub fn copies_dropped(&self) -> u64 {
+        self.copies_dropped
     }
 
     /// Takes a mark; local calls have no raiser elsewhere and give nothing.
@@ -278,6 +306,22 @@ pub(crate) mod tests {
             Some(Arrival::Function { raiser, .. }) => raiser.map(|raised| raised.tid),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn thousands_of_timers_that_wait_keep_few_copies_of_stacks() {
+        let mut joiner = Joiner::default();
+        let copy = std::sync::Arc::new(surefoot_probes::UserCopy::default());
+        for timer in 0..4_000 {
+            let user_copy = Some(std::sync::Arc::clone(&copy));
+            joiner.raised(Raised { user_copy, ..raised(RaisedKind::Timer, timer + 1, timer, 1) });
+        }
+        let kept = std::sync::Arc::strong_count(&copy) - 1;
+        assert!((COPIES..=2 * COPIES).contains(&kept), "{kept}");
+        assert_eq!(joiner.copies_dropped(), 4_000 - kept as u64);
+        let mark = Mark { at_ns: 9_000, kind: MarkKind::Timer, key: 7, value: 3 };
+        let Some(Arrival::Timer { raiser: Some(raiser), .. }) = joiner.mark(CpuId(1), &mark) else { panic!() };
+        assert!(raiser.user_copy.is_none(), "its raiser is known all the same");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 pub mod advice;
 pub mod calls;
+mod interned;
 pub mod joiner;
 mod limit;
 mod lines;

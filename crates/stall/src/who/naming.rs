@@ -61,16 +61,15 @@ impl Namer {
         self.outstanding
     }
 
-    /// Asks for the names of a stack, to be put into a row. Returns what to show until they are there.
-    pub(crate) fn ask(&mut self, row: u32, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
+    /// Asks for the names of a stack, to be put into a row. Returns why it has none until they are there.
+    pub(crate) fn ask(&mut self, row: u32, pid: u32, addresses: &[u64], top: u64) -> &'static str {
         if addresses.is_empty() {
-            return Vec::new();
+            return "";
         }
         let request = Request { row, pid, addresses: addresses.to_vec(), top };
         let has_room = self.outstanding < WAITING && self.requests.try_send(request).is_ok();
         self.outstanding += usize::from(has_room);
-        let why = if has_room { "not named yet" } else { "not named: too many stacks at once" };
-        addresses.iter().map(|address| format!("{address:#x} ({why})")).collect()
+        if has_room { "not named yet" } else { "not named: too many stacks at once" }
     }
 
     /// The names that have been found; waits until all are there, but no longer than `patience`.
@@ -116,9 +115,9 @@ mod tests {
         use_this_program();
         let mut namer = Namer::start(&Root::host()).unwrap();
         let own = a_function_that_the_namer_knows as *const () as u64;
-        assert_eq!(namer.ask(3, std::process::id(), &[own], 0), [format!("{own:#x} (not named yet)")]);
-        assert!(namer.ask(4, std::process::id(), &[], 0).is_empty(), "nothing to name");
-        assert_eq!(namer.ask(5, u32::MAX - 7, &[0x10], 0).len(), 1);
+        assert_eq!(namer.ask(3, std::process::id(), &[own], 0), "not named yet");
+        assert_eq!(namer.ask(4, std::process::id(), &[], 0), "", "nothing to name");
+        namer.ask(5, u32::MAX - 7, &[0x10], 0);
         let named = namer.take(Duration::from_secs(60));
         assert_eq!(named.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [3, 5]);
         assert!(named[0].1[0].contains("a_function_that_the_namer_knows"), "{named:?}");
@@ -130,10 +129,9 @@ mod tests {
     fn what_nobody_takes_is_limited() {
         use_this_program();
         let mut namer = Namer::start(&Root::host()).unwrap();
-        let shown: Vec<Vec<String>> =
-            (0..WAITING as u32 + 5).map(|row| namer.ask(row, u32::MAX - 7, &[0x10], 0)).collect();
-        assert_eq!(shown[0], ["0x10 (not named yet)"]);
-        assert_eq!(shown[WAITING + 4], ["0x10 (not named: too many stacks at once)"]);
+        let shown: Vec<&str> = (0..WAITING as u32 + 5).map(|row| namer.ask(row, u32::MAX - 7, &[0x10], 0)).collect();
+        assert_eq!(shown[0], "not named yet");
+        assert_eq!(shown[WAITING + 4], "not named: too many stacks at once");
         assert_eq!(namer.take(Duration::from_secs(60)).len(), WAITING);
     }
 }

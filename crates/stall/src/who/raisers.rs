@@ -1,9 +1,11 @@
 //! The raisers of each kind of interrupt, counted, within a limit.
 
+use super::interned::{Interned, Number, Texts};
 use super::naming::Namer;
 use super::stacks::KernelStacks;
 use super::system_calls;
 use crate::ledger::names::printable;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use surefoot_hostfs::Root;
@@ -13,23 +15,44 @@ use surefoot_probes::Raised;
 /// Distinct raisers that are kept; the rest is counted as "other".
 const DISTINCT: usize = 10_000;
 
-/// What tells one raiser from another.
+/// What tells one raiser from another. Ten thousand of them have some MiB: what many have in common is kept once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     cpu: CpuId,
-    cause: Cause,
-    function: String,
+    cause: Number,
+    function: Number,
     tid: u32,
     system_call: Option<u32>,
-    kernel_stack: Vec<u64>,
-    user_stack: Vec<u64>,
+    kernel_stack: Number,
+    user_stack: Box<[u64]>,
+}
+
+/// What is shown of a raiser beside its key.
+struct Row {
+    certainty: Certainty,
+    comm: Number,
+    wakee: Number,
+    pid: u32,
+    count: u64,
+    user_stack: UserFrames,
+}
+
+enum UserFrames {
+    /// Why the addresses of the key have no names, or not yet.
+    Unnamed(&'static str),
+    Named(Box<[Number]>),
 }
 
 /// Counts raisers and has their stacks named while the processes still live.
 #[derive(Default)]
 pub(crate) struct RaiserTable {
     known: HashMap<Key, u32>,
-    rows: Vec<Raiser>,
+    rows: Vec<Row>,
+    causes: Interned<Cause>,
+    texts: Texts,
+    kernel_stacks: Interned<Vec<u64>>,
+    /// The frames of each of these stacks.
+    kernel_frames: Vec<Box<[Number]>>,
     others: BTreeMap<(CpuId, Cause), u64>,
     unknown: BTreeMap<(CpuId, Cause), u64>,
     namer: Option<Namer>,
@@ -54,7 +77,9 @@ impl RaiserTable {
     /// Takes over the names that have been found; waits for those that are missing, but no longer than `patience`.
     pub(crate) fn take_names(&mut self, patience: Duration) {
         for (row, names) in self.namer.iter_mut().flat_map(|namer| namer.take(patience)) {
-            self.rows[row as usize].user_stack = names;
+            let numbers: Option<Box<[Number]>> = names.iter().map(|name| self.texts.number(name)).collect();
+            let too_many = UserFrames::Unnamed("not named: too many names");
+            self.rows[row as usize].user_stack = numbers.map_or(too_many, UserFrames::Named);
         }
     }
 
@@ -63,60 +88,68 @@ impl RaiserTable {
     pub(crate) fn count(
         &mut self,
         stacks: &KernelStacks,
-        (cpu, cause): (CpuId, Cause),
+        place: (CpuId, Cause),
         certainty: Certainty,
         function: String,
         raised: &Raised,
     ) -> Option<u32> {
         // In an interrupt the current thread is a bystander: it must not tell raisers apart, nor be shown.
-        let tid = if raised.in_interrupt { 0 } else { raised.tid };
-        let key = Key {
-            cpu,
-            cause,
-            function,
-            tid,
-            system_call: raised.system_call,
-            kernel_stack: raised.kernel_stack.clone(),
-            user_stack: raised.user_stack.clone(),
-        };
+        let (tid, pid) = if raised.in_interrupt { (0, 0) } else { (raised.tid, raised.pid) };
+        let kernel_stack = self.kernel_stack(stacks, &raised.kernel_stack);
+        let key = self.key(&place, &function, tid, raised.system_call, kernel_stack, &raised.user_stack)?;
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
         }
-        if self.rows.len() >= DISTINCT {
-            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
+        let comm = if raised.in_interrupt { "(interrupt)".to_owned() } else { printable(&raised.comm) };
+        let (comm, wakee) = (self.texts.number(&comm), self.texts.number(&printable(&raised.wakee)));
+        let (Some(comm), Some(wakee), true) = (comm, wakee, self.rows.len() < DISTINCT) else {
+            *self.others.entry(place).or_default() += 1;
             return None;
-        }
-        let raiser = Raiser {
-            certainty,
-            function: key.function.clone(),
-            syscall: raised.system_call.map_or_else(String::new, system_calls::name),
-            comm: if raised.in_interrupt { "(interrupt)".to_owned() } else { printable(&raised.comm) },
-            pid: if raised.in_interrupt { 0 } else { raised.pid },
-            tid,
-            wakee: printable(&raised.wakee),
-            count: 1,
-            kernel_stack: stacks.frames(&raised.kernel_stack),
-            user_stack: self.user_frames(raised),
         };
-        Some(self.add(key, raiser))
+        let user_stack = UserFrames::Unnamed(match &mut self.namer {
+            Some(namer) => namer.ask(self.rows.len() as u32, raised.pid, &raised.user_stack, raised.user_top),
+            None => "not named",
+        });
+        Some(self.add(key, Row { certainty, comm, wakee, pid, count: 1, user_stack }))
     }
 
-    /// The frames of a new row's user stack, or what is shown until they are there.
-    fn user_frames(&mut self, raised: &Raised) -> Vec<String> {
-        let Raised { pid, user_stack, user_top, .. } = raised;
-        match &mut self.namer {
-            Some(namer) => namer.ask(self.rows.len() as u32, *pid, user_stack, *user_top),
-            // No thread can be had for it.
-            None => user_stack.iter().map(|address| format!("{address:#x} (not named)")).collect(),
+    fn key(
+        &mut self,
+        place: &(CpuId, Cause),
+        function: &str,
+        tid: u32,
+        system_call: Option<u32>,
+        kernel_stack: Number,
+        user_stack: &[u64],
+    ) -> Option<Key> {
+        let Some(function) = self.texts.number(function) else {
+            *self.others.entry(place.clone()).or_default() += 1;
+            return None;
+        };
+        let cause = self.causes.number(&place.1);
+        Some(Key { cpu: place.0, cause, function, tid, system_call, kernel_stack, user_stack: user_stack.into() })
+    }
+
+    /// The number of a kernel stack, which is named when it is seen first.
+    fn kernel_stack(&mut self, stacks: &KernelStacks, addresses: &Vec<u64>) -> Number {
+        // Beyond, all of them count as one: there are no more rows to come.
+        if self.kernel_frames.len() > DISTINCT && !self.kernel_stacks.has(addresses) {
+            return 0;
         }
+        let number = self.kernel_stacks.number(addresses);
+        if number as usize == self.kernel_frames.len() {
+            let frames = stacks.frames(addresses);
+            self.kernel_frames.push(frames.iter().filter_map(|frame| self.texts.number(frame)).collect());
+        }
+        number
     }
 
-    fn add(&mut self, key: Key, raiser: Raiser) -> u32 {
-        let row = self.rows.len() as u32;
-        self.known.insert(key, row);
-        self.rows.push(raiser);
-        row
+    fn add(&mut self, key: Key, row: Row) -> u32 {
+        let number = self.rows.len() as u32;
+        self.known.insert(key, number);
+        self.rows.push(row);
+        number
     }
 
     /// Counts an arrival that was raised on its own core, in a context without a stack. The thread is asked for its name
@@ -128,41 +161,30 @@ impl RaiserTable {
         comm: impl FnOnce() -> String,
         tid: u32,
     ) -> Option<u32> {
-        let key = Key {
-            cpu: place.0,
-            cause: place.1,
-            function: context,
-            tid,
-            system_call: None,
-            kernel_stack: Vec::new(),
-            user_stack: Vec::new(),
-        };
+        let kernel_stack = self.kernel_stacks.number(&Vec::new());
+        if kernel_stack as usize == self.kernel_frames.len() {
+            self.kernel_frames.push(Box::default());
+        }
+        let key = self.key(&place, &context, tid, None, kernel_stack, &[])?;
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
         }
-        if self.rows.len() >= DISTINCT {
-            *self.others.entry((key.cpu, key.cause)).or_default() += 1;
+        let has_room = self.rows.len() < DISTINCT;
+        let comm = if has_room { self.texts.number(&comm()) } else { None };
+        let (Some(comm), Some(wakee)) = (comm, self.texts.number("")) else {
+            *self.others.entry(place).or_default() += 1;
             return None;
-        }
-        let raiser = Raiser {
-            certainty: Certainty::Certain,
-            function: key.function.clone(),
-            syscall: String::new(),
-            comm: comm(),
-            pid: 0,
-            tid,
-            wakee: String::new(),
-            count: 1,
-            kernel_stack: Vec::new(),
-            user_stack: Vec::new(),
         };
-        Some(self.add(key, raiser))
+        let user_stack = UserFrames::Named(Box::default());
+        Some(self.add(key, Row { certainty: Certainty::Certain, comm, wakee, pid: 0, count: 1, user_stack }))
     }
 
     /// Every raiser that is told apart, by row.
     pub(crate) fn all(self) -> Vec<Raiser> {
-        self.rows
+        let mut keys: Vec<(&Key, u32)> = self.known.iter().map(|(key, &row)| (key, row)).collect();
+        keys.sort_unstable_by_key(|(_, row)| *row);
+        keys.into_iter().map(|(key, row)| self.raiser(key, row)).collect()
     }
 
     /// Counts an arrival whose raiser is not known.
@@ -170,20 +192,51 @@ impl RaiserTable {
         *self.unknown.entry(place).or_default() += 1;
     }
 
-    /// The raisers of a kind of interrupt on a core, most frequent first, and how many arrivals have none.
-    pub(crate) fn of(&self, cpu: CpuId, cause: &Cause) -> (Vec<Raiser>, u64) {
-        let mut raisers: Vec<Raiser> = self
-            .known
-            .iter()
-            .filter(|(key, _)| key.cpu == cpu && key.cause == *cause)
-            .map(|(_, &row)| self.rows[row as usize].clone())
-            .collect();
+    /// The raisers of a kind of interrupt on a core, most frequent first, and how many arrivals have none. Of more than
+    /// `most` raisers the rest is counted together.
+    pub(crate) fn of(&self, cpu: CpuId, cause: &Cause, most: usize) -> (Vec<Raiser>, u64) {
         let place = (cpu, cause.clone());
-        if let Some(&count) = self.others.get(&place) {
-            raisers.push(super::limit::other(Certainty::Certain, count));
+        let number = self.causes.find(cause);
+        let of_place = self.known.iter().filter(|(key, _)| key.cpu == cpu && Some(key.cause) == number);
+        let mut keys: Vec<(&Key, u32)> = of_place.map(|(key, &row)| (key, row)).collect();
+        let row = |number: u32| &self.rows[number as usize];
+        let rank = |(key, number): &(&Key, u32)| {
+            let Row { count, comm, .. } = row(*number);
+            (Reverse(*count), self.texts.get(*comm), key.tid)
+        };
+        keys.sort_by(|one, other| rank(one).cmp(&rank(other)));
+        let mut sums: BTreeMap<Certainty, u64> = BTreeMap::new();
+        for (_, beyond) in keys.drain(keys.len().min(most)..) {
+            *sums.entry(row(beyond).certainty).or_default() += row(beyond).count;
         }
+        if let Some(&count) = self.others.get(&place) {
+            *sums.entry(Certainty::Certain).or_default() += count;
+        }
+        let mut raisers: Vec<Raiser> = keys.into_iter().map(|(key, row)| self.raiser(key, row)).collect();
+        raisers.extend(sums.into_iter().map(|(certainty, count)| super::limit::other(certainty, count)));
         raisers.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.comm, a.tid).cmp(&(&b.comm, b.tid))));
         (raisers, self.unknown.get(&place).copied().unwrap_or(0))
+    }
+
+    fn raiser(&self, key: &Key, row: u32) -> Raiser {
+        let Row { certainty, comm, wakee, pid, count, user_stack } = &self.rows[row as usize];
+        let text = |number: &Number| self.texts.get(*number).to_owned();
+        let unnamed = |why| key.user_stack.iter().map(|address| format!("{address:#x} ({why})")).collect();
+        Raiser {
+            certainty: *certainty,
+            function: text(&key.function),
+            syscall: key.system_call.map_or_else(String::new, system_calls::name),
+            comm: text(comm),
+            pid: *pid,
+            tid: key.tid,
+            wakee: text(wakee),
+            count: *count,
+            kernel_stack: self.kernel_frames[key.kernel_stack as usize].iter().map(text).collect(),
+            user_stack: match user_stack {
+                UserFrames::Unnamed(why) => unnamed(*why),
+                UserFrames::Named(frames) => frames.iter().map(text).collect(),
+            },
+        }
     }
 }
 
@@ -226,13 +279,30 @@ mod tests {
         }
         table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised(1, false));
         table.count_unknown(place());
-        let (raisers, unknown) = table.of(CpuId(1), &place().1);
+        let (raisers, unknown) = table.of(CpuId(1), &place().1, usize::MAX);
         assert_eq!((raisers.len(), unknown), (DISTINCT + 1, 1));
         assert_eq!((raisers[0].comm.as_str(), raisers[0].count), ("(other)", 7));
         assert_eq!((raisers[1].tid, raisers[1].count), (1, 2));
+        let (few, _) = table.of(CpuId(1), &place().1, 2);
+        assert_eq!((few.len(), few[0].count, &few[1], &few[2]), (3, DISTINCT as u64 + 5, &raisers[1], &raisers[2]));
         assert_eq!(raisers[1].comm, "evil?[2Jname");
         assert_eq!(raisers[1].syscall, system_calls::name(11));
-        assert_eq!(table.of(CpuId(0), &place().1), (Vec::new(), 0));
+        assert_eq!(table.of(CpuId(0), &place().1, usize::MAX), (Vec::new(), 0));
+    }
+
+    /// Nothing of what is told apart may fill the memory, however long names and however many stacks are.
+    #[test]
+    fn what_a_stranger_can_make_differ_is_limited() {
+        let stacks = KernelStacks(KernelNames::load(&Root::at(HostTree::new().path())));
+        let mut table = RaiserTable::default();
+        let place = || (CpuId(1), Cause::new(CauseKind::CallFunction, "f"));
+        for number in 0..3 * DISTINCT as u64 {
+            let raised = Raised { kernel_stack: vec![number; 20], ..raised(1, false) };
+            table.count(&stacks, place(), Certainty::Certain, format!("{number:0500}"), &raised);
+        }
+        assert!(table.rows.len() <= DISTINCT && table.kernel_frames.len() <= DISTINCT + 1);
+        let (raisers, _) = table.of(CpuId(1), &place().1, usize::MAX);
+        assert_eq!(raisers.iter().map(|raiser| raiser.count).sum::<u64>(), 3 * DISTINCT as u64, "all are counted");
     }
 
     #[test]
@@ -244,7 +314,7 @@ mod tests {
             let raised = Raised { system_call: None, ..raised(tid, true) };
             table.count(&stacks, place(), Certainty::Certain, "f".into(), &raised);
         }
-        let (raisers, _) = table.of(CpuId(1), &place().1);
+        let (raisers, _) = table.of(CpuId(1), &place().1, usize::MAX);
         assert_eq!(raisers.len(), 1);
         assert_eq!(
             (raisers[0].comm.as_str(), raisers[0].pid, raisers[0].tid, raisers[0].count),

@@ -34,7 +34,7 @@ impl Watch {
             ..WhoReport::default()
         };
         report.missing.extend(self.stacks.0.missing().map(|missing| missing.why.clone()));
-        report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound()));
+        report.missing.extend(missing_stacks(&counts, self.unwinding.not_unwound() + self.joiner.copies_dropped()));
         if let Ok(interrupts) = Interrupts::read(&self.root) {
             self.names.learn(&interrupts);
             traced.tapes.learn(&interrupts);
@@ -59,7 +59,7 @@ impl Watch {
     }
 
     fn interrupt(&self, cpu: CpuId, lost: &Lost, lost_ns: u64, later: Option<&Snapshot>) -> Interrupt {
-        let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause);
+        let (raisers, unknown_raisers) = self.table.of(cpu, &lost.cause, self.raisers_told);
         let quantile = |share| lost.quantile_ns(share).unwrap_or(0);
         let mut interrupt = Interrupt {
             cpu,

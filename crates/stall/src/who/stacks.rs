@@ -77,7 +77,7 @@ impl UserStacks {
 
     /// What is at these addresses of a process; `None` when it is gone and was not known.
     fn names(&mut self, pid: u32, addresses: &[u64]) -> Option<Vec<Named>> {
-        self.look_at(pid);
+        self.look_at(pid, addresses);
         let (_, mappings) = self.processes.get(&pid)?;
         let user = images::user_of(&self.root, pid).unwrap_or(u32::MAX);
         let mut named: Vec<Named> = Vec::new();
@@ -100,9 +100,16 @@ impl UserStacks {
         Some(named)
     }
 
-    /// Reads a process's mappings unless they are fresh. Those of one that has ended stay for what is still to be named.
-    fn look_at(&mut self, pid: u32) {
-        if self.processes.get(&pid).is_some_and(|(read_at, _)| read_at.elapsed() < BELIEVED) {
+    /// Reads a process's mappings unless they are fresh and have these addresses: it may have become another program. Those
+    /// of one that has ended stay for what is still to be named.
+    fn look_at(&mut self, pid: u32, addresses: &[u64]) {
+        let has = |mappings: &[Mapping], address: u64| {
+            mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address))
+        };
+        if let Some((read_at, mappings)) = self.processes.get(&pid)
+            && read_at.elapsed() < BELIEVED
+            && addresses.iter().all(|address| has(mappings, *address))
+        {
             return;
         }
         let Ok(mut mappings) = images::mappings(&self.root, pid) else { return };
@@ -212,6 +219,19 @@ mod tests {
         assert_eq!(stacks.frames(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");
         assert_eq!(stacks.frames(u32::MAX - 7, &[0x10], 0), ["0x10 (the process is gone)"]);
         assert!(stacks.frames(1, &[], 0x10).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_became_another_program_is_looked_at_again() {
+        let line = |start: u64| format!("{start:x}-{:x} r-xp 00000000 00:00 0 [vdso]\n", start + 0x1000);
+        let tree = HostTree::new().file("proc/7/maps", line(0x1000));
+        let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
+        assert_eq!(stacks.frames(7, &[0x1008], 0), ["0x1008 ([vdso])"]);
+        tree.write("proc/7/maps", line(0x5000));
+        assert_eq!(stacks.frames(7, &[0x5008], 0), ["0x5008 ([vdso])"]);
+        // Gone, it is remembered as it was.
+        std::fs::remove_file(tree.path().join("proc/7/maps")).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(stacks.frames(7, &[0x5008], 0), ["0x5008 ([vdso])"]);
     }
 
     #[inline(never)]

@@ -24,9 +24,10 @@ use walk::Registers;
 /// Frames of one stack.
 const FRAMES_MAX: usize = 128;
 
-/// Files whose tables are kept, and their bytes; beyond either all are forgotten and read anew.
-const FILES_MAX: usize = 512;
-const FILES_BYTES_MAX: usize = 256 << 20;
+/// Files whose tables are kept, and their bytes; beyond either the one that was used longest ago makes room. The tables of a
+/// program and its libraries have one or two MiB.
+const FILES_MAX: usize = 256;
+const FILES_BYTES_MAX: usize = 8 << 20;
 
 /// Processes whose mappings are kept; beyond it all are forgotten.
 const PROCESSES_MAX: usize = 64;
@@ -41,8 +42,24 @@ const ALLOWED_NS: u64 = 500_000_000;
 struct Process {
     mappings: Vec<Mapping>,
     read_at: Instant,
-    /// Of [`ALLOWED_NS`].
+    /// Of [`ALLOWED_NS`], since then.
     spent_ns: u64,
+    since: Instant,
+}
+
+/// The numbers of a file system and of a file in it, as a list of mappings has them.
+type FileNumber = (String, u64);
+
+/// A file's tables, and when they were used last.
+struct Kept {
+    image: Result<Arc<Image>, Fault>,
+    used: u64,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.image.as_ref().map_or(0, |image| image.bytes())
+    }
 }
 
 /// What a walk found.
@@ -58,8 +75,10 @@ pub(crate) struct Unwound {
 pub(crate) struct Unwinder {
     root: Root,
     processes: HashMap<u32, Process>,
-    files: HashMap<(String, u64), Result<Arc<Image>, Fault>>,
+    files: HashMap<FileNumber, Kept>,
     files_bytes: usize,
+    /// How often a file was asked for.
+    uses: u64,
     context: UnwindContext<usize>,
 }
 
@@ -70,14 +89,20 @@ impl Unwinder {
             processes: HashMap::new(),
             files: HashMap::new(),
             files_bytes: 0,
+            uses: 0,
             context: UnwindContext::new(),
         }
     }
 
     /// Walks a copied stack.
     pub(crate) fn unwind(&mut self, pid: u32, copy: &UserCopy) -> Unwound {
-        self.look_at(pid);
+        self.look_at(pid, copy.ip);
         let start_ns = thread::thread_cpu_ns();
+        if let Some(process) = self.processes.get_mut(&pid)
+            && process.since.elapsed() >= BELIEVED
+        {
+            (process.since, process.spent_ns) = (Instant::now(), 0);
+        }
         let spent_ns = self.processes.get(&pid).map_or(0, |process| process.spent_ns);
         let mut found = Unwound::default();
         let mut registers = Registers::of(copy);
@@ -109,15 +134,19 @@ impl Unwinder {
         found
     }
 
-    /// Reads a process's mappings unless they are fresh. Those of one that has ended stay for what is still to be
-    /// walked.
-    fn look_at(&mut self, pid: u32) {
-        if self.processes.get(&pid).is_some_and(|process| process.read_at.elapsed() < BELIEVED) {
+    /// Reads a process's mappings unless they are fresh, or not quite fresh and without this address: it may have become
+    /// another program. Those of one that has ended stay for what is still to be walked.
+    fn look_at(&mut self, pid: u32, address: u64) {
+        let is_good = |process: &Process| {
+            let has_it = process.mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address));
+            process.read_at.elapsed() < if has_it { BELIEVED } else { BELIEVED / 20 }
+        };
+        if self.processes.get(&pid).is_some_and(is_good) {
             return;
         }
         let Ok(mut mappings) = images::mappings(&self.root, pid) else {
             if let Some(process) = self.processes.get_mut(&pid) {
-                (process.read_at, process.spent_ns) = (Instant::now(), 0);
+                process.read_at = Instant::now();
             }
             return;
         };
@@ -125,26 +154,46 @@ impl Unwinder {
             self.processes.clear();
         }
         mappings.retain(Mapping::is_of_file);
-        self.processes.insert(pid, Process { mappings, read_at: Instant::now(), spent_ns: 0 });
+        let now = Instant::now();
+        let process = self.processes.entry(pid).or_insert(Process {
+            mappings: Vec::new(),
+            read_at: now,
+            spent_ns: 0,
+            since: now,
+        });
+        (process.mappings, process.read_at) = (mappings, now);
     }
 
     /// The file that an address lies in, and what to subtract from the address.
     fn image(&mut self, pid: u32, address: u64) -> Option<(Arc<Image>, u64)> {
         let mappings = &self.processes.get(&pid)?.mappings;
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.clone();
-        let key = (mapping.device.clone(), mapping.inode);
-        if !self.files.contains_key(&key) {
+        let number = (mapping.device.clone(), mapping.inode);
+        self.uses += 1;
+        if !self.files.contains_key(&number) {
             let image = self.read(pid, &mapping).map(Arc::new);
-            let bytes = image.as_ref().map_or(0, |image| image.bytes());
-            if self.files.len() >= FILES_MAX || self.files_bytes + bytes > FILES_BYTES_MAX {
-                self.files.clear();
-                self.files_bytes = 0;
+            // What cannot be opened now may be opened later: too many files may have been open.
+            if image.as_ref().is_err_and(|fault| *fault == Fault::Unreadable) {
+                return None;
             }
-            self.files_bytes += bytes;
-            self.files.insert(key.clone(), image);
+            self.keep(number.clone(), image);
         }
-        let image = self.files.get(&key)?.as_ref().ok()?;
+        let kept = self.files.get_mut(&number)?;
+        kept.used = self.uses;
+        let image = kept.image.as_ref().ok()?;
         Some((Arc::clone(image), image.bias(mapping.start, mapping.offset)?))
+    }
+
+    /// Keeps a file's tables, and forgets others for it.
+    fn keep(&mut self, number: FileNumber, image: Result<Arc<Image>, Fault>) {
+        let kept = Kept { image, used: self.uses };
+        self.files_bytes += kept.bytes();
+        self.files.insert(number, kept);
+        while self.files.len() > FILES_MAX || (self.files_bytes > FILES_BYTES_MAX && self.files.len() > 1) {
+            let oldest = self.files.iter().min_by_key(|(_, kept)| kept.used).map(|(number, _)| number.clone());
+            let Some(kept) = oldest.and_then(|oldest| self.files.remove(&oldest)) else { return };
+            self.files_bytes -= kept.bytes();
+        }
     }
 
     /// Reads the file behind a mapping.

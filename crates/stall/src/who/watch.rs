@@ -27,6 +27,10 @@ use surefoot_probes::{Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, 
 /// How long the end of a watch waits for the names of stacks.
 const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Room for records of a watch without an end: it is mapped twice, which counts as memory twice. Some 450 records with the
+/// longest stacks fit between two looks.
+const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
+
 /// What later kernels name as the callback of every call interrupt: it tells nothing of the called function.
 const RUNS_THE_QUEUE: &str = "generic_smp_call_function_single_interrupt";
 
@@ -41,6 +45,8 @@ pub struct Watch {
     pub(super) unwinding: Unwinding<(Place, Certainty, String)>,
     pub(super) joiner: Joiner,
     pub(super) table: RaiserTable,
+    /// Raisers of each kind of interrupt that the next report tells apart.
+    pub(super) raisers_told: usize,
     pub(super) presence: Presence,
     next_mark: HashMap<CpuId, u64>,
     depths: Depths,
@@ -84,6 +90,24 @@ impl Watch {
         config: &WhoConfig,
         hidden_tracepoints: Vec<String>,
     ) -> Result<Self, Error> {
+        Self::attach_with(root, traced, config, RaiserOptions { hidden_tracepoints, ..RaiserOptions::default() })
+    }
+
+    /// As [`Watch::attach`], for a watch without an end, which must not take much memory.
+    ///
+    /// # Errors
+    /// As [`Watch::attach`].
+    pub(crate) fn attach_for_good(root: &Root, traced: &mut Traced, config: &WhoConfig) -> Result<Self, Error> {
+        let options = RaiserOptions { ring_bytes: RING_BYTES_FOR_GOOD, ..RaiserOptions::default() };
+        Self::attach_with(root, traced, config, options)
+    }
+
+    fn attach_with(
+        root: &Root,
+        traced: &mut Traced,
+        config: &WhoConfig,
+        options: RaiserOptions,
+    ) -> Result<Self, Error> {
         let raisers = Raisers::attach(
             &traced.probes,
             &RaiserOptions {
@@ -91,8 +115,7 @@ impl Watch {
                 kernel_stacks: config.kernel_stacks,
                 user_stacks: if config.user_stacks { UserStacks::Auto } else { UserStacks::None },
                 stacks_per_s: config.stacks_per_s,
-                hidden_tracepoints,
-                ..RaiserOptions::default()
+                ..options
             },
         )?;
         let kernel = traced.tapes.names().kernel().clone();
@@ -106,6 +129,7 @@ impl Watch {
             stacks: KernelStacks(kernel),
             unwinding: Unwinding::start(root),
             table: RaiserTable::named_aside(root),
+            raisers_told: Limits::EVENT.raisers,
             presence: Presence::new(root, &config.cpus, config.pid),
             next_mark: HashMap::new(),
             depths: Depths::default(),
@@ -228,6 +252,7 @@ impl Watch {
         for (raised, arrival) in self.unwinding.give_up() {
             self.count_known(arrival, &raised);
         }
+        self.raisers_told = Limits::RECORDING.raisers;
         let mut found = self.report(traced, end_ns, NAMING_PATIENCE);
         self.loops.report(&mut found, GAPS_LISTED);
         limit(&mut found, &Limits::RECORDING);

@@ -10,11 +10,12 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::channel::Channel;
 use surefoot_hostfs::images::FileKey;
+use surefoot_hostfs::{Root, thread};
 
 /// How often a file may be the child's end.
 const STRIKES_MAX: u8 = 2;
@@ -25,10 +26,13 @@ const USER_STRIKES_MAX: u32 = 16;
 /// Files and users that are remembered for it; beyond, all are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What the files of one user may take of the child's time: so much, and a tenth of the time since the start. Others wait
-/// meanwhile.
+/// What the files of one user, root aside, may take of the child's processor time: so much, and a tenth of the time since the
+/// start. Others wait meanwhile.
 const USER_TIME: Duration = Duration::from_secs(20);
 const USER_TIME_SHARE: u32 = 10;
+
+/// Who could do worse than to keep the child busy.
+const ROOT: u32 = 0;
 
 /// The child ends itself after [`TIME_MAX`] of processor time; by the clock on the wall it may take longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,6 +49,17 @@ static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 /// else. Without it user stacks are addresses.
 pub fn use_program(program: impl Into<PathBuf>, arguments: &[&str]) {
     let _ = PROGRAM.set((program.into(), arguments.iter().map(OsString::from).collect()));
+}
+
+/// What children have used so far, as they say it with each answer, and the number of the one that runs.
+static USED_NS: AtomicU64 = AtomicU64::new(0);
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// Processor time of all children of this process for their answers, and resident memory of the one that runs.
+pub(crate) fn own_cost(root: &Root) -> (u64, u64) {
+    let pid = RUNS.load(Ordering::Relaxed);
+    let resident = if pid == 0 { None } else { thread::resident_bytes_of(root, pid).ok() };
+    (USED_NS.load(Ordering::Relaxed), resident.unwrap_or(0))
 }
 
 /// How often the child ended over a question; shared with whoever reports it.
@@ -107,15 +122,13 @@ impl Asker {
         self.may_ask(user, &key)?;
         let mut all = Vec::with_capacity(places.len());
         for places in places.chunks(PLACES_MAX) {
-            let begun = Instant::now();
-            let mut answer = self.ask_once(kind, key, places, &open);
+            let mut answer = self.ask_once(user, kind, key, places, &open);
             // Whatever ended it, and be it the hand of an administrator: the file has another chance.
             while answer.is_none() {
                 self.note_end(user, key);
                 self.may_ask(user, &key)?;
-                answer = self.ask_once(kind, key, places, &open);
+                answer = self.ask_once(user, kind, key, places, &open);
             }
-            self.user(user).time += begun.elapsed();
             all.extend(answer.unwrap_or_else(|| Err("not asked".into()))?);
         }
         Ok(all)
@@ -132,6 +145,9 @@ impl Asker {
     fn may_ask(&mut self, user: u32, key: &FileKey) -> Result<(), String> {
         if self.strikes.get(key).is_some_and(|strikes| *strikes >= STRIKES_MAX) {
             return Err("reading its file ended the reader of names twice".into());
+        }
+        if user == ROOT {
+            return Ok(());
         }
         let time_max = USER_TIME + self.since.elapsed() / USER_TIME_SHARE;
         let User { strikes, time } = self.user(user);
@@ -164,6 +180,7 @@ impl Asker {
     /// One question to a child that runs; `None` when that was its end.
     fn ask_once(
         &mut self,
+        user: u32,
         kind: Kind,
         key: FileKey,
         places: &[u64],
@@ -181,13 +198,15 @@ impl Asker {
                 }
             }
         }
-        let child = self.child.as_mut()?;
-        child.asked = Instant::now();
+        self.child.as_mut()?.asked = Instant::now();
         let mut file = None;
         for _ in 0..2 {
             self.number += 1;
             let question = Question { number: self.number, kind, key, places: places.to_vec() };
-            match child.answer(&question, file.as_ref())? {
+            let (answer, took) = self.child.as_mut()?.answer(&question, file.as_ref())?;
+            self.user(user).time += took;
+            USED_NS.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+            match answer {
                 Answer::Names(names) => return Some(Ok(names)),
                 Answer::Refused(fault) => return Some(Err(fault.to_string())),
                 Answer::NeedsFile => match open() {
@@ -218,6 +237,7 @@ impl Running {
                 .stderr(Stdio::null())
                 .spawn()?;
             let child = Running { process, channel, asked: Instant::now() };
+            RUNS.store(child.process.id(), Ordering::Relaxed);
             let mut buffer = [0; READY.len()];
             match child.channel.receive(&mut buffer, false, Some(PATIENCE))? {
                 Some(_) if buffer == READY => Ok(child),
@@ -227,16 +247,19 @@ impl Running {
         started().map_err(|error| format!("the reader of names cannot be started: {error}"))
     }
 
-    fn answer(&self, question: &Question, file: Option<&File>) -> Option<Answer> {
+    fn answer(&self, question: &Question, file: Option<&File>) -> Option<(Answer, Duration)> {
         self.channel.send(&question.encode(), file).ok()?;
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         let message = self.channel.receive(&mut buffer, false, Some(PATIENCE.max(TIME_MAX))).ok()??;
-        Answer::decode(&buffer[..message.bytes], question.number, question.places.len())
+        let (answer, took_ns) = Answer::decode(&buffer[..message.bytes], question.number, question.places.len())?;
+        Some((answer, Duration::from_nanos(took_ns)))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Another may have been started meanwhile.
+        let _ = RUNS.compare_exchange(self.process.id(), 0, Ordering::Relaxed, Ordering::Relaxed);
         // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -281,6 +304,8 @@ mod tests {
         child.process.kill().unwrap();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)), "the file has another chance");
         assert_eq!((deaths.count(), asker.strikes[&key]), (1, 1));
+        let (used_ns, _) = own_cost(&Root::host());
+        assert!(used_ns > 100_000, "to read this program took {used_ns} ns");
         let child = asker.child.as_ref().unwrap();
         assert!(child.asked.elapsed() < IDLE && asker.is_running());
         asker.child.as_mut().unwrap().asked -= IDLE;

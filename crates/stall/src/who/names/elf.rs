@@ -18,7 +18,7 @@ const SYMBOLS_MAX: usize = 1 << 20;
 const STRINGS_BYTES_MAX: u64 = 48 << 20;
 
 /// Debugging data that are read of a file, unpacked; of files with more only the table of symbols.
-const DEBUGGING_BYTES_MAX: u64 = 96 << 20;
+const DEBUGGING_BYTES_MAX: u64 = 48 << 20;
 
 /// Headers of either kind that are looked at.
 const HEADERS_MAX: u16 = 4096;

@@ -16,7 +16,7 @@ mod reader;
 mod wire;
 
 pub use child::use_program;
-pub(crate) use child::{Asker, Deaths, IDLE};
+pub(crate) use child::{Asker, Deaths, IDLE, own_cost};
 pub use reader::read_names;
 pub(crate) use wire::Name;
 

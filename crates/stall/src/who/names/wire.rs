@@ -96,8 +96,10 @@ impl Question {
 }
 
 impl Answer {
-    pub(super) fn encode(&self, number: u64) -> Vec<u8> {
+    /// The message, with the processor time that the answer took.
+    pub(super) fn encode(&self, number: u64, took_ns: u64) -> Vec<u8> {
         let mut message = number.to_le_bytes().to_vec();
+        message.extend(took_ns.to_le_bytes());
         match self {
             Answer::NeedsFile => message.push(1),
             Answer::Refused(fault) => message.extend([2, *fault as u8]),
@@ -122,12 +124,18 @@ impl Answer {
         message
     }
 
-    /// The answer to the question of this number, which had so many places; control characters in names are gone.
-    pub(super) fn decode(message: &[u8], number: u64, places: usize) -> Option<Self> {
+    /// The answer to the question of this number, which had so many places, and the processor time that it took; control
+    /// characters in names are gone.
+    pub(super) fn decode(message: &[u8], number: u64, places: usize) -> Option<(Self, u64)> {
         let (own, mut rest) = message.split_at_checked(8)?;
         if own != number.to_le_bytes() {
             return None;
         }
+        let took_ns = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
+        Some((Self::decode_rest(rest, places)?, took_ns))
+    }
+
+    fn decode_rest(mut rest: &[u8], places: usize) -> Option<Self> {
         match take(&mut rest, 1)?[0] {
             0 => {}
             1 => return rest.is_empty().then_some(Answer::NeedsFile),
@@ -191,8 +199,8 @@ mod tests {
             let question = Question { number, kind: Kind::PerfMap, key, places };
             prop_assert_eq!(Question::decode(&question.encode()), Some(question));
             let answer = Answer::Names(names.clone());
-            prop_assert_eq!(Answer::decode(&answer.encode(number), number, names.len()), Some(answer.clone()));
-            prop_assert_eq!(Answer::decode(&answer.encode(number), number.wrapping_add(1), names.len()), None);
+            prop_assert_eq!(Answer::decode(&answer.encode(number, 5), number, names.len()), Some((answer.clone(), 5)));
+            prop_assert_eq!(Answer::decode(&answer.encode(number, 5), number.wrapping_add(1), names.len()), None);
         }
 
         #[test]
@@ -200,7 +208,7 @@ mod tests {
             let _ = Question::decode(&bytes);
             let mut answer = 7u64.to_le_bytes().to_vec();
             answer.extend(&bytes);
-            if let Some(Answer::Names(names)) = Answer::decode(&answer, 7, 3) {
+            if let Some((Answer::Names(names), _)) = Answer::decode(&answer, 7, 3) {
                 prop_assert_eq!(names.len(), 3);
             }
         }
@@ -210,16 +218,16 @@ mod tests {
     fn what_is_too_much_for_a_message_is_left_out_and_never_cut_in_a_character() {
         let long = Name { text: "ä".repeat(5_000), is_inlined: false };
         let all = vec![vec![long; 100]; PLACES_MAX];
-        let message = Answer::Names(all).encode(1);
+        let message = Answer::Names(all).encode(1, 0);
         assert!(message.len() <= MESSAGE_BYTES_MAX);
-        let Some(Answer::Names(names)) = Answer::decode(&message, 1, PLACES_MAX) else { panic!("{message:?}") };
+        let Some((Answer::Names(names), 0)) = Answer::decode(&message, 1, PLACES_MAX) else { panic!("{message:?}") };
         assert_eq!((names[0].len(), names[0][0].text.len()), (NAMES_MAX, NAME_BYTES_MAX));
         assert!(names[PLACES_MAX - 1].is_empty());
         let escape = Name { text: "a\u{1b}[2J\u{9b}b".into(), is_inlined: true };
-        let decoded = Answer::decode(&Answer::Names(vec![vec![escape]]).encode(1), 1, 1);
+        let decoded = Answer::decode(&Answer::Names(vec![vec![escape]]).encode(1, 0), 1, 1).map(|(answer, _)| answer);
         assert_eq!(decoded, Some(Answer::Names(vec![vec![Name { text: "a?[2J?b".into(), is_inlined: true }]])));
         for answer in [Answer::NeedsFile, Answer::Refused(Fault::Malformed)] {
-            assert_eq!(Answer::decode(&answer.encode(3), 3, 1), Some(answer));
+            assert_eq!(Answer::decode(&answer.encode(3, 9), 3, 1), Some((answer, 9)));
         }
     }
 }

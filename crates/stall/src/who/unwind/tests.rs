@@ -80,7 +80,7 @@ fn a_process_that_has_taken_its_share_of_the_time_waits_for_the_next_while_other
     assert_eq!(unwinder.unwind(9, &copy), whole);
     // Its mappings are read anew after a while, and the time with them; also when it has ended meanwhile.
     std::fs::remove_file(tree.path().join("proc/7/maps")).unwrap();
-    unwinder.processes.get_mut(&7).unwrap().read_at -= BELIEVED;
+    unwinder.processes.get_mut(&7).unwrap().since -= BELIEVED;
     assert_eq!(unwinder.unwind(7, &copy), whole);
 }
 
@@ -152,4 +152,22 @@ fn an_expression_that_never_ends_is_given_up() {
     let image = Image::made_up(&[0x0C, 7, 8]);
     let caller = walk::by_description(&image, &mut context, &copy, &Registers::of(&copy), 0x1000);
     assert_eq!(caller.unwrap().registers.address(), Some(0));
+}
+
+#[test]
+fn tables_are_kept_within_limits_and_the_oldest_make_room() {
+    let tree = HostTree::new();
+    let mut unwinder = Unwinder::new(&Root::at(tree.path()));
+    let image = Arc::new(own_image());
+    for number in 0..1_000 {
+        unwinder.uses += 1;
+        unwinder.keep(("fe:00".into(), number), Ok(Arc::clone(&image)));
+        assert!(unwinder.files_bytes <= FILES_BYTES_MAX || unwinder.files.len() == 1);
+        assert!(unwinder.files.contains_key(&("fe:00".into(), number)));
+    }
+    assert_eq!(unwinder.files_bytes, unwinder.files.len() * image.bytes());
+    for number in 0..1_000 {
+        unwinder.keep(("fe:01".into(), number), Err(Fault::NotElf));
+    }
+    assert!(unwinder.files.len() <= FILES_MAX);
 }
