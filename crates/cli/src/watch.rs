@@ -146,6 +146,8 @@ fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, roo
         run_directory,
         rooms: options.what.rooms.for_daemon()?,
         sources: statistics.clone(),
+        trusted: options.health_users.clone(),
+        page_group: options.page_group.clone(),
         ..Config::default()
     };
     Ok(Server::start(config)?)

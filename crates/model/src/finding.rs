@@ -189,6 +189,9 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// Since when it holds, `CLOCK_REALTIME`; 0 where that is not known.
     pub since_realtime_ns: u64,
+    /// The user whose files say so; `None` where the host itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// Text from the machine on one line, as a terminal may show it: controls, line separators and marks that turn the
@@ -225,7 +228,13 @@ impl Finding {
             sentence: one_line(&sentence.into()),
             evidence: Vec::new(),
             since_realtime_ns: 0,
+            uid: None,
         }
+    }
+
+    /// The same, resting on what this user wrote.
+    pub fn of_user(self, uid: Option<u32>) -> Self {
+        Finding { uid, ..self }
     }
 
     /// The same with this certainty.
