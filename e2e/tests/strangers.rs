@@ -10,9 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
-use surefoot_e2e::command::{PATIENCE, surefoot};
+use surefoot_e2e::command::{PATIENCE, binary, surefoot};
 use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
+use surefoot_model::{Event, Notice};
+use surefoot_store::recording::{Existing, Reader, Writer};
+use surefoot_testkit::not_run::not_run;
 
 /// The user that owns nothing.
 const NOBODY: u32 = 65_534;
@@ -213,4 +216,85 @@ fn a_user_who_hoards_connections_keeps_no_other_user_out() {
     drop(hoarder);
     running.ask_to_end();
     running.finish().expect_code(0);
+}
+
+/// The longest run of text in which nothing commands a terminal is all of it.
+fn is_harmless(text: &str) -> bool {
+    text.chars().all(|letter| letter == '\n' || letter == '\t' || !surefoot_model::is_harmful(letter))
+}
+
+#[test]
+fn names_of_strangers_command_no_terminal() {
+    let Some(_turn) = turn("names_of_strangers_command_no_terminal", Need::Nothing) else { return };
+    let hostile = "x\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\u{2028}y";
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = folder.path().join("plain.surefoot");
+    surefoot("stall record --duration 400ms --interval 100ms --output").arg(&recorded).run().expect_code(0);
+    // What a colleague sends may have been written by anybody.
+    let file = folder.path().join("sent.surefoot");
+    let mut writer = Writer::create(&file, Existing::Refuse).unwrap();
+    for mut event in Reader::open(&recorded).unwrap() {
+        if let Event::Host(host) = &mut event {
+            host.hostname = hostile.to_owned();
+            host.missing = hostile.to_owned();
+        }
+        writer.append(&event).unwrap();
+    }
+    writer.append(&Event::Notice(Notice { at_ns: 1, text: hostile.to_owned() })).unwrap();
+    writer.finish().unwrap();
+    let text = surefoot("stall replay").arg(&file).run();
+    text.expect_code(0);
+    assert!(text.stdout.contains("owned") && is_harmless(&text.stdout), "{:?}", text.stdout);
+    let json = surefoot("stall replay --json").arg(&file).run();
+    json.expect_code(0);
+    assert!(is_harmless(&json.stdout), "{:?}", json.stdout);
+    let lines = json.json();
+    assert!(lines.iter().any(|line| line["hostname"] == hostile), "what it says is what was recorded: {lines:?}");
+    let refused = surefoot("stall replay").arg(folder.path().join(hostile)).run();
+    assert!(refused.stderr.contains("owned") && is_harmless(&refused.stderr), "{:?}", refused.stderr);
+}
+
+/// A unit of contrib/systemd.
+fn unit(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/systemd").join(name)
+}
+
+#[test]
+fn the_services_are_contained() {
+    let Some(_turn) = turn("the_services_are_contained", Need::Nothing) else { return };
+    // Tenths of systemd's measure of exposure: 100 is all that root can do, 96 a service without any limit.
+    for (name, exposure_max) in [("surefoot.service", "45"), ("surefoot-drives.service", "21")] {
+        let mut check = Command::new("systemd-analyze");
+        check.args(["security", "--offline=true", "--no-pager", "--threshold", exposure_max]).arg(unit(name));
+        let Ok(output) = check.output() else {
+            return not_run("the_services_are_contained", "there is no systemd-analyze");
+        };
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn the_service_needs_no_more_than_its_capabilities() {
+    let Some(_turn) = turn("the_service_needs_no_more_than_its_capabilities", Need::Ebpf) else { return };
+    let text = fs::read_to_string(unit("surefoot.service")).unwrap();
+    let set = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let kept: String =
+        set.split(' ').map(|name| format!(",+{}", name.strip_prefix("CAP_").unwrap().to_lowercase())).collect();
+    let status = |bounded: bool| {
+        let mut command = match bounded {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.arg(format!("--bounding-set=-all{kept}")).arg("--no-new-privs").arg(binary());
+                command
+            }
+            false => Command::new(binary()),
+        };
+        let output = command.arg("status").output().ok()?;
+        Some((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
+    };
+    let Some((with, is_well)) = status(true) else {
+        return not_run("the_service_needs_no_more_than_its_capabilities", "there is no setpriv");
+    };
+    let Some((without, _)) = status(false) else { panic!("the command does not run") };
+    assert!(is_well && with == without, "with the service's capabilities:\n{with}\nwith all:\n{without}");
 }

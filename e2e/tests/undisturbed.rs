@@ -57,7 +57,8 @@ fn steady(command: &str) -> Running {
 fn programs_of(pid: u32) -> usize {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let is_program = |entry: &std::fs::DirEntry| {
-        std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains("prog_id:") && text.contains("prog_jited:"))
+        std::fs::read_to_string(entry.path())
+            .is_ok_and(|text| text.contains("prog_id:") && text.contains("prog_jited:"))
     };
     entries.filter(is_program).count()
 }

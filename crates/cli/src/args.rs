@@ -193,7 +193,7 @@ impl What {
     pub fn forewarn(&self, root: &Root) {
         let question = if self.who.is_some() { Question::Raisers } else { Question::Ledger };
         if self.source != Source::Counters && Privilege::read(root).is_root() {
-            eprintln!("{}", forewarning(question));
+            crate::people::tell!("{}", forewarning(question));
         }
     }
 

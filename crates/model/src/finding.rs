@@ -197,11 +197,16 @@ pub struct Finding {
 /// Text from the machine on one line, as a terminal may show it: controls, line separators and marks that turn the
 /// direction of writing become `?`.
 pub fn one_line(text: &str) -> String {
-    let is_harmful = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
     text.chars().map(|letter| if is_harmful(letter) { '?' } else { letter }).collect()
+}
+
+/// Whether a letter commands a terminal (C0, C1), ends a line, turns the direction of writing, or is not seen at all and so
+/// makes two names look like one.
+pub fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(letter, '\u{e0000}'..='\u{e007f}')
 }
 
 impl Finding {
