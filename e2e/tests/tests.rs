@@ -22,5 +22,6 @@ mod recording;
 mod reduced;
 mod refusals;
 mod rooms;
+mod strangers;
 mod undisturbed;
 mod who;

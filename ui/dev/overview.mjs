@@ -76,6 +76,7 @@ export function makeOverview(stream, ageNs) {
   const [worst] = above.sort((a, b) => ORDER.indexOf(b.severity) - ORDER.indexOf(a.severity));
   const more = above.length === 1 ? "" : above.length === 2 ? " One more finding." : ` ${above.length - 1} more findings.`;
   return {
+    access: { sees_all: true, why: "" },
     schema: 2,
     version: "0.1.0",
     mode: scenario === "replay" ? "replay" : "live",

@@ -219,6 +219,19 @@ export type Mode = "live" | "replay";
 export type PastResolution = "second" | "minute";
 
 /**
+ * What the one who asks may see.
+ */
+export interface Access {
+  /**
+   * Whether everything is shown.
+   */
+  sees_all: boolean;
+  /**
+   * What is not shown, and how to get it; empty where everything is.
+   */
+  why: string;
+}
+/**
  * What is advised about an interrupt.
  */
 export interface Advice {
@@ -466,6 +479,10 @@ export interface CheckpointProblem {
    */
   path: string;
   /**
+   * The user whose directory it is in; `None` in recordings of earlier releases.
+   */
+  uid?: number | null;
+  /**
    * What.
    */
   why: string;
@@ -569,7 +586,7 @@ export interface Job {
    */
   memory_realtime_ns: number | null;
   /**
-   * The job's name.
+   * The job's name; with the number of its user where that is not who looked.
    */
   name: string;
   /**
@@ -586,6 +603,10 @@ export interface Job {
   stored_bytes: {
     [k: string]: number;
   };
+  /**
+   * The user whose directories these are; `None` in recordings of earlier releases.
+   */
+  uid?: number | null;
 }
 /**
  * A decision, with what was known and what it cost.
@@ -680,6 +701,10 @@ export interface Finding {
    */
   since_realtime_ns: number;
   subject: Subject;
+  /**
+   * The user whose files say so; `None` where the host itself does.
+   */
+  uid?: number | null;
 }
 /**
  * What a finding is about.
@@ -1406,6 +1431,7 @@ export interface LoopSummary {
  * What all rooms find, a card for each.
  */
 export interface Overview {
+  access: Access;
   /**
    * Age of the newest data; `null` before the first.
    */

@@ -11,8 +11,9 @@
 //! Readers take any length up to [`MANIFEST_BYTES_MAX`] and ignore what follows the text.
 
 use crate::image::{Geometry, PAGE_BYTES, Protection, crc32c};
-use crate::{Error, Storage};
+use crate::{Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::Path;
 
 /// The first bytes of a manifest; the last two digits are the version of the format.
@@ -100,6 +101,14 @@ impl Manifest {
         Manifest::from_bytes(&bytes).map_err(|why| Error::Damaged { path: path.to_owned(), why })
     }
 
+    /// Reads the manifest in an open file.
+    ///
+    /// # Errors
+    /// One sentence about what is wrong with it.
+    pub(crate) fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
+        Manifest::from_bytes(&framed_bytes(file).map_err(|error| format!("cannot read it: {error}"))?)
+    }
+
     /// The geometry of its image.
     ///
     /// # Errors
@@ -160,6 +169,14 @@ impl Commit {
         let bytes = read_framed(storage, path)?;
         unframe(Commit::MAGIC, &bytes).map_err(|why| Error::Damaged { path: path.to_owned(), why })
     }
+
+    /// Reads the commit in an open file.
+    ///
+    /// # Errors
+    /// One sentence about what is wrong with it.
+    pub(crate) fn of_file(file: &dyn StoredFile) -> Result<Self, String> {
+        unframe(Commit::MAGIC, &framed_bytes(file).map_err(|error| format!("cannot read it: {error}"))?)
+    }
 }
 
 /// Letters, length, checksum, text, filled up to whole pages.
@@ -201,10 +218,14 @@ pub(crate) fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) 
 
 fn read_framed(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>, Error> {
     let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
-    let length = file.length().map_err(Error::storage("read", path))?;
+    framed_bytes(&*file).map_err(Error::storage("read", path))
+}
+
+/// What may be a manifest or a commit, in an open file.
+fn framed_bytes(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
     let limit = (PRELUDE_BYTES + MANIFEST_BYTES_MAX).next_multiple_of(PAGE_BYTES) as u64;
-    let mut bytes = vec![0; length.min(limit) as usize];
-    file.read_at(&mut bytes, 0).map_err(Error::storage("read", path))?;
+    let mut bytes = vec![0; file.length()?.min(limit) as usize];
+    file.read_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 

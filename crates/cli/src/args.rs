@@ -193,7 +193,7 @@ impl What {
     pub fn forewarn(&self, root: &Root) {
         let question = if self.who.is_some() { Question::Raisers } else { Question::Ledger };
         if self.source != Source::Counters && Privilege::read(root).is_root() {
-            eprintln!("{}", forewarning(question));
+            crate::people::tell!("{}", forewarning(question));
         }
     }
 
@@ -245,6 +245,12 @@ pub struct WatchOptions {
     /// Write health.json into this directory [default: /run/surefoot as root, none otherwise]
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
+    /// Show everything on the page to the members of this group, too [default: to root and this user only]
+    #[arg(long, value_name = "GROUP")]
+    pub page_group: Option<String>,
+    /// Take the word of these users of their jobs into health.json, too: their numbers, as in 1000,1001 [default: of root and this user only]
+    #[arg(long, value_name = "USERS", value_delimiter = ',')]
+    pub health_users: Vec<u32>,
     /// Show a recording instead of this host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "RoomOptions"])]
     pub replay: Option<PathBuf>,

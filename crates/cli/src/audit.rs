@@ -59,7 +59,7 @@ pub fn run(options: &AuditOptions) -> anyhow::Result<Outcome> {
     };
     let stop = signals::stop_flag()?;
     if root.is_host() && !options.json && io::stderr().is_terminal() {
-        eprintln!("measuring for {:?}; Ctrl-C ends it early", options.duration);
+        crate::people::tell!("measuring for {:?}; Ctrl-C ends it early", options.duration);
     }
     let findings = audit::run(&root, &options.cpu.0, options.duration, stop)?;
     let mut out = output::patient();

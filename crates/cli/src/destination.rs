@@ -23,19 +23,21 @@ impl Destination {
     /// are.
     pub fn open(option: &str, path: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("{option}: cannot write {}", path.display());
-        if let Ok(found) = fs::metadata(path) {
-            let kind = found.file_type();
-            anyhow::ensure!(
-                found.is_file() || kind.is_char_device(),
-                "{option}: {} is not a file that can be written; name a regular file",
-                path.display()
-            );
-        }
-        let is_new = !path.exists();
+        let unfit = || format!("{option}: {} is not a file that can be written; name a regular file", path.display());
+        let is_new = fs::symlink_metadata(path).is_err();
+        // Standard output is a link; elsewhere another user may have put one. A pipe that nobody reads is not waited for.
+        let no_links = if path.starts_with("/dev") { 0 } else { libc::O_NOFOLLOW };
+        let mut options = OpenOptions::new();
         // What is there already is kept until there is something to replace it.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-        let file = file.with_context(cannot)?;
-        let is_regular = file.metadata().with_context(cannot)?.is_file();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let opened = options.custom_flags(no_links | libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let file = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENXIO | libc::ELOOP | libc::EISDIR) => anyhow::anyhow!(unfit()),
+            _ => anyhow::Error::new(error).context(cannot()),
+        })?;
+        let found = file.metadata().with_context(cannot)?;
+        let is_regular = found.is_file();
+        anyhow::ensure!(is_regular || found.file_type().is_char_device(), unfit());
         Ok(Destination { path: path.to_owned(), file, is_regular, is_new, is_written: false })
     }
 

@@ -16,7 +16,7 @@ use options::CoverageOptions;
 use std::io::{self, Write};
 
 pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if let Some(shard) = options.shard {
         let selection = Selection::of(options)?;
         let counts = work::run_trials(&selection, shard)?;

@@ -21,7 +21,7 @@ pub fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         // Whoever reads our output may stop reading: `surefoot ... | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("surefoot: {}", message(&error));
+            crate::people::tell!("surefoot: {}", message(&error));
             ExitCode::from(if is_unsupported(&error) { 3 } else { 2 })
         }
     }

@@ -9,6 +9,7 @@ mod ecc;
 mod exit;
 mod history;
 mod output;
+mod people;
 mod probe;
 mod record;
 mod report;

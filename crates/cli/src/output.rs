@@ -1,13 +1,14 @@
 //! The JSON lines of reports: stable names, units in the names. `docs/guide/json.md` describes them, and
 //! `docs/schema/lines.json` is made from the types.
 
+use crate::people::Clean;
 use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
     Capability, ClockChange, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary,
-    Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoReport,
+    Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoReport, is_harmful,
 };
 
 /// The first line of every stream.
@@ -105,14 +106,31 @@ pub struct LostRow<'a> {
 }
 
 /// Standard output of a command that a signal ends: who reads it may have stopped. To be flushed.
-pub fn patient() -> io::BufWriter<Stdout> {
-    io::BufWriter::new(stdout())
+pub fn patient() -> io::BufWriter<Clean<Stdout>> {
+    io::BufWriter::new(Clean::new(stdout()))
 }
 
 /// Writes one line.
 pub fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(escaped(serde_json::to_string(value)?).as_bytes())?;
     out.write_all(b"\n")
+}
+
+/// JSON whose strings a terminal may show. What a reader takes from it stays the same: outside of strings there is nothing
+/// to escape, and within them an escape is the letter.
+fn escaped(text: String) -> String {
+    if !text.chars().any(is_harmful) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for letter in text.chars() {
+        if is_harmful(letter) {
+            letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped += &format!("\\u{unit:04x}"));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
 }
 
 /// Writes the first line of the stream of this command.
@@ -231,4 +249,19 @@ pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
 /// Writes one gap.
 pub fn gap(out: &mut impl Write, gap: &Gap) -> io::Result<()> {
     line(out, &Line::Gap(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_for_a_terminal_reads_back_as_it_was() {
+        let hostile = "a\u{1b}[2J\u{9b}2J\u{202e}\u{2028}\u{e0041}z\u{2192}";
+        let mut bytes = Vec::new();
+        line(&mut bytes, &serde_json::json!({ hostile: hostile })).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.trim_end().chars().any(is_harmful) && text.contains('\u{2192}'), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()[hostile], hostile);
+    }
 }

@@ -101,7 +101,7 @@ pub fn run(options: &ProbeOptions) -> anyhow::Result<Outcome> {
     };
     report::check_duration(options.duration)?;
     if !options.json && io::stderr().is_terminal() {
-        eprintln!("spinning for {:?}; Ctrl-C ends it early", options.duration);
+        crate::people::tell!("spinning for {:?}; Ctrl-C ends it early", options.duration);
     }
     let mut out = output::patient();
     // Written with the first line, so that a refusal leaves stdout empty.

@@ -38,9 +38,9 @@ pub fn record(options: &RecordOptions) -> anyhow::Result<Outcome> {
     // What was seen is told even where it could not be kept.
     sum.print(&mut output::patient(), &options.filter, options.json)?;
     let written = written.context("the report is of all that was seen, the recording is not")?;
-    eprintln!("{} events in {} ({} bytes)", written.events, options.output.display(), written.bytes);
+    crate::people::tell!("{} events in {} ({} bytes)", written.events, options.output.display(), written.bytes);
     if written.dropped_events > 0 {
-        eprintln!("surefoot: {} events are not in the recording", written.dropped_events);
+        crate::people::tell!("surefoot: {} events are not in the recording", written.dropped_events);
         return Ok(Outcome::Found);
     }
     Ok(Outcome::Done)
@@ -56,12 +56,12 @@ pub fn read(path: &Path, mut each: impl FnMut(Event)) -> anyhow::Result<Outcome>
     let mut reader = Reader::open(path)?;
     reader.by_ref().for_each(&mut each);
     if !reader.skipped().is_empty() {
-        eprintln!("surefoot: {}", reader.skipped());
+        crate::people::tell!("surefoot: {}", reader.skipped());
     }
     match reader.end() {
         End::Complete => Ok(Outcome::Done),
         end => {
-            eprintln!("surefoot: {}: {end}", path.display());
+            crate::people::tell!("surefoot: {}: {end}", path.display());
             Ok(Outcome::Found)
         }
     }

@@ -83,7 +83,7 @@ pub fn collect(
         eprint!("\r\x1b[K");
     }
     if statistics.dropped() > 0 {
-        eprintln!(
+        crate::people::tell!(
             "surefoot: {} events were dropped because they came faster than they were taken",
             statistics.dropped()
         );

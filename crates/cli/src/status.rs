@@ -3,12 +3,12 @@
 use crate::args::StatusOptions;
 use crate::exit::Outcome;
 use crate::{output, rooms, table};
-use std::io::{self, Write};
+use std::io::Write;
 use surefoot_hostfs::Root;
 
 pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
     let capabilities = rooms::capabilities(&Root::host());
-    let mut out = io::stdout().lock();
+    let mut out = crate::people::stdout();
     if options.json {
         output::stream(&mut out, "status")?;
         output::capabilities(&mut out, &capabilities)?;

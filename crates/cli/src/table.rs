@@ -24,7 +24,8 @@ impl Table {
 
     /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        // A cell is on its row, whatever a stranger called the thing in it.
+        self.rows.push(cells.iter().map(|cell| surefoot_model::one_line(cell)).collect());
     }
 
     /// The lines.

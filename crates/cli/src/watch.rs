@@ -5,7 +5,7 @@ use crate::exit::Outcome;
 use crate::rooms::{self, Summary};
 use crate::running::Announced;
 use crate::units::duration;
-use crate::{output, record, report, table, who};
+use crate::{output, people, record, report, table, who};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -146,6 +146,8 @@ fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, roo
         run_directory,
         rooms: options.what.rooms.for_daemon()?,
         sources: statistics.clone(),
+        trusted: options.health_users.clone(),
+        page_group: options.page_group.clone(),
         ..Config::default()
     };
     Ok(Server::start(config)?)
@@ -222,7 +224,7 @@ impl Screen {
 
     fn notice(&mut self, text: &str) -> io::Result<()> {
         if !self.is_terminal && !self.json {
-            stdout().write_all(format!("notice: {text}\n").as_bytes())?;
+            stdout().write_all(people::clean(&format!("notice: {text}\n")).as_bytes())?;
         }
         if self.notices.len() == 3 {
             self.notices.pop_front();
@@ -240,6 +242,7 @@ impl Screen {
         if !host.missing.is_empty() {
             text += &format!("reduced: {}\n", host.missing);
         }
+        let text = people::clean(&text);
         if self.json { io::stderr().write_all(text.as_bytes()) } else { stdout().write_all(text.as_bytes()) }
     }
 
@@ -248,15 +251,17 @@ impl Screen {
             return Ok(());
         }
         let (headline, findings) = server.findings();
-        let mut out = output::patient();
         if !self.is_terminal {
+            let mut out = output::patient();
             writeln!(out, "{}", headline.sentence)?;
             return out.flush();
         }
+        // What is drawn with are commands to the terminal, and the only ones.
+        let mut out = io::BufWriter::new(stdout());
         let width = terminal::columns().unwrap_or(120);
         // Home, then each line cleared as it is written, then everything below.
         let mut text = String::from("\x1b[H");
-        for line in self.text(&headline, &findings).lines() {
+        for line in people::clean(&self.text(&headline, &findings)).lines() {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }

@@ -7,7 +7,7 @@ use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
 use crate::units::{duration, percent};
-use crate::{output, record, report, running, settle, trace};
+use crate::{output, people, record, report, running, settle, trace};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,10 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         stacks_per_s: options.stacks_per_s,
         timeline: options.trace.is_some() || options.record.is_some(),
     };
-    eprintln!("{}", forewarning(Question::RaisersAlone));
+    crate::people::tell!("{}", forewarning(Question::RaisersAlone));
     let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
     let found = who::run(&root, &config, options.duration, stop, || {
-        eprintln!("watching for {:?}; Ctrl-C ends it early", options.duration);
+        crate::people::tell!("watching for {:?}; Ctrl-C ends it early", options.duration);
     })?;
     // Whoever watched for an hour gets the result also when the disk is full.
     let printed = print(options, &found);
@@ -79,7 +79,7 @@ fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option
     let mut found = match running::raisers(&options.run_directory, cpus, root)? {
         Ok(found) => found,
         Err(why) => {
-            eprintln!("{why:#}, so this attaches anew");
+            crate::people::tell!("{why:#}, so this attaches anew");
             return None;
         }
     };
@@ -181,17 +181,22 @@ impl Files {
 
     fn write(self, found: &WhoReport) -> anyhow::Result<()> {
         if let Some(folded) = self.folded {
-            folded.write(|out| out.write_all(self::folded(found).as_bytes()))?;
+            folded.write(|out| out.write_all(people::clean(&self::folded(found)).as_bytes()))?;
         }
         let Some((file, timeline)) = self.trace.zip(found.timeline.as_ref()) else { return Ok(()) };
         let path = file.path().display().to_string();
         let written = file.write(|out| trace::write(out, found, timeline))?;
-        eprintln!("{} slices, {} raises and {} flows in {path}", written.slices, written.raises, written.flows);
+        crate::people::tell!(
+            "{} slices, {} raises and {} flows in {path}",
+            written.slices,
+            written.raises,
+            written.flows
+        );
         if written.left_out > 0 {
-            eprintln!("surefoot: {path} is at its limit: {} more were left out", written.left_out);
+            crate::people::tell!("surefoot: {path} is at its limit: {} more were left out", written.left_out);
         }
         if written.turns_lost > 0 {
-            eprintln!("surefoot: {path} has holes: {} changes of context were lost", written.turns_lost);
+            crate::people::tell!("surefoot: {path} has holes: {} changes of context were lost", written.turns_lost);
         }
         Ok(())
     }
@@ -210,7 +215,7 @@ fn record(mut writer: Writer, opening: Vec<Event>, mut found: WhoReport) -> anyh
         writer.append(event)?;
     }
     let written = writer.finish()?;
-    eprintln!("{} events in {path} ({} bytes)", written.events, written.bytes);
+    crate::people::tell!("{} events in {path} ({} bytes)", written.events, written.bytes);
     Ok(())
 }
 

@@ -37,6 +37,10 @@ pub struct Config {
     pub run_directory: Option<PathBuf>,
     /// What the rooms are told at the start.
     pub rooms: rooms::Options,
+    /// Users whose word of their own jobs is taken for the host's in `health.json`, beside root and the daemon's own.
+    pub trusted: Vec<u32>,
+    /// The group whose members may see everything on the page, beside root and the daemon's own user.
+    pub page_group: Option<String>,
     /// What the sources do whose events are published.
     pub sources: Statistics,
 }
@@ -51,6 +55,8 @@ impl Default for Config {
             keep_gaps: KEEP_GAPS_DEFAULT,
             run_directory: None,
             rooms: rooms::Options::default(),
+            trusted: Vec::new(),
+            page_group: None,
             sources: Statistics::default(),
         }
     }

@@ -1,6 +1,6 @@
 use crate::config::{Config, Mode};
 use crate::error::Error;
-use crate::http::connections::{BoundedListener, SILENCE_MAX};
+use crate::http::connections::{BoundedListener, Peer, Times};
 use crate::http::router;
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
@@ -86,6 +86,13 @@ impl Server {
         server.start_fold()?;
         server.start_history()?;
         server.start_findings(health_file)?;
+        if let (Some(address), Some(directory)) = (address, &config.run_directory) {
+            // Of a recording, too: whoever may see it in the terminal may see all of it on the page.
+            if let Err(error) = server.shared.access.publish(directory, &format!("http://{address}/")) {
+                let path = directory.display();
+                server.shared.notice(format!("There is no address for browsers of other users in {path}: {error}."));
+            }
+        }
         if let Some((listener, _)) = listener {
             server.start_http(listener)?;
         }
@@ -178,7 +185,7 @@ impl Server {
                     history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
                 }
                 if let Some(file) = &mut file {
-                    let health = health::of(&findings, &shared.rooms, &moment, clock::realtime_ns());
+                    let health = health::of(&findings, &shared.trusted, &shared.rooms, &moment, clock::realtime_ns());
                     let published = file.write(&health);
                     let by_another = matches!(published, Ok(Published::ByAnother));
                     if by_another && !is_by_another {
@@ -234,8 +241,11 @@ impl Server {
         let (graceful, forced) = (stopped(), stopped());
         self.spawn(name, move || {
             runtime.block_on(async move {
-                let serving =
-                    axum::serve(BoundedListener::new(listener, SILENCE_MAX), router).with_graceful_shutdown(graceful);
+                let serving = axum::serve(
+                    BoundedListener::new(listener, Times::default()),
+                    router.into_make_service_with_connect_info::<Peer>(),
+                )
+                .with_graceful_shutdown(graceful);
                 let deadline = async {
                     forced.await;
                     tokio::time::sleep(STOP_ANSWERS_TIME).await;
@@ -278,6 +288,7 @@ impl Drop for Server {
             join_until(fold, deadline);
         }
         self.findings_stop.take();
+        self.shared.access.withdraw();
         self.shared.close_live();
         self.stop.send_replace(true);
         if let Some(history) = &self.shared.history {

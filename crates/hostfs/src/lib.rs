@@ -35,6 +35,7 @@ pub mod interrupts;
 pub mod isolation;
 mod kept;
 pub mod mounts;
+pub mod peer;
 mod perf;
 pub mod privilege;
 mod root;

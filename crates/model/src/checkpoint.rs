@@ -115,6 +115,9 @@ pub struct CheckpointProblem {
     pub path: String,
     /// What.
     pub why: String,
+    /// The user whose directory it is in; `None` in recordings of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// The wear of drives at one time.
@@ -164,8 +167,11 @@ impl CheckpointTier {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct CheckpointJob {
-    /// The job's name.
+    /// The job's name; with the number of its user where that is not who looked.
     pub name: String,
+    /// The user whose directories these are; `None` in recordings of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
     /// Where its checkpoints lie, one directory per tier.
     pub directories: Vec<String>,
     /// Whether a process holds the lock of a rank; `None` where there is no lock to be seen. A job in another container

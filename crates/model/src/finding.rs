@@ -189,16 +189,24 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// Since when it holds, `CLOCK_REALTIME`; 0 where that is not known.
     pub since_realtime_ns: u64,
+    /// The user whose files say so; `None` where the host itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// Text from the machine on one line, as a terminal may show it: controls, line separators and marks that turn the
 /// direction of writing become `?`.
 pub fn one_line(text: &str) -> String {
-    let is_harmful = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
     text.chars().map(|letter| if is_harmful(letter) { '?' } else { letter }).collect()
+}
+
+/// Whether a letter commands a terminal (C0, C1), ends a line, turns the direction of writing, or is not seen at all and so
+/// makes two names look like one.
+pub fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(letter, '\u{e0000}'..='\u{e007f}')
 }
 
 impl Finding {
@@ -225,7 +233,13 @@ impl Finding {
             sentence: one_line(&sentence.into()),
             evidence: Vec::new(),
             since_realtime_ns: 0,
+            uid: None,
         }
+    }
+
+    /// The same, resting on what this user wrote.
+    pub fn of_user(self, uid: Option<u32>) -> Self {
+        Finding { uid, ..self }
     }
 
     /// The same with this certainty.

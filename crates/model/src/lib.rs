@@ -56,7 +56,7 @@ pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
-pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, one_line};
+pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};
 pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};

@@ -137,6 +137,17 @@ export function AddressProblems() {
   );
 }
 
+/** What is not shown to this user, and how to get it. */
+function AccessLine() {
+  const access = overview.value?.access;
+  if (!access || access.sees_all) return null;
+  return (
+    <p class="access-line" role="note" data-testid="access">
+      <Icon name="warning" /> <span class="untrusted">{access.why}</span>
+    </p>
+  );
+}
+
 export function Header() {
   const hostname = overview.value?.host?.hostname;
   return (
@@ -156,6 +167,7 @@ export function Header() {
       </div>
       <PastBar />
       <HostLine />
+      <AccessLine />
     </header>
   );
 }

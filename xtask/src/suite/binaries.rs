@@ -30,6 +30,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "page::",
             "recording::",
             "refusals::",
+            "strangers::",
         ],
     ),
 ];

@@ -1,16 +1,29 @@
 //! Finds checkpoints below directories.
+//!
+//! Whoever may write there may put anything there: trees without an end, links, pipes, files of other users. So the walk
+//! goes by descriptors, holds a bounded amount of memory, and counts what each user's part of it takes: nobody's files
+//! keep those of others from being found.
 
 use crate::generation::{Commit, GenerationId, Manifest};
 use crate::session::journal::{JOURNAL_NAME, OLDER_NAME};
+use crate::storage::{Directory, Kind};
 use crate::tier::{SLOTS_MAX, generation_of};
-use crate::{Disk, Error};
-use std::fs;
+use crate::{Error, StoredFile};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Directories below each other that are looked into: names of jobs may have slashes.
 const DEPTH_MAX: usize = 72;
+
+/// A longer path cannot be opened by its name.
+const PATH_BYTES_MAX: usize = 4095;
 
 /// Entries that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -44,6 +57,8 @@ pub struct Copy {
     pub tier: Tier,
     /// The directory of the job in that tier.
     pub job_directory: PathBuf,
+    /// The user whose that directory is. All below it that is taken for the job's is that user's, or root's.
+    pub owner: u32,
     /// The directory that it lies in: of the rank in memory, of the generation in a durable tier.
     pub directory: PathBuf,
     /// The rank, as the name says.
@@ -52,6 +67,9 @@ pub struct Copy {
     pub generation: Option<GenerationId>,
     /// What it says of itself, or why that cannot be read.
     pub manifest: Result<Manifest, String>,
+    /// When the manifest was written or moved here, as the kernel says, `CLOCK_REALTIME` nanoseconds; 0 where it cannot
+    /// be read. No checkpoint was taken later.
+    pub written_realtime_ns: u64,
     /// The manifest's file, the copies in the order in which they are believed.
     pub manifests: Vec<PathBuf>,
     /// The image's file.
@@ -69,6 +87,8 @@ pub struct Problem {
     pub path: PathBuf,
     /// One sentence.
     pub why: String,
+    /// The user whose directory it is in.
+    pub owner: u32,
 }
 
 /// What is there.
@@ -76,17 +96,14 @@ pub struct Problem {
 pub struct Survey {
     /// Copies by job, the newest generation first, then by rank and tier.
     pub copies: Vec<Copy>,
-    /// Directories of jobs that hold a journal; see [`crate::session::journal`].
-    pub journals: Vec<PathBuf>,
+    /// Directories of jobs that hold a journal, and their users; see [`crate::session::journal::read_of`].
+    pub journals: Vec<(PathBuf, u32)>,
     /// What is not as it should be.
     pub problems: Vec<Problem>,
     /// Problems beyond those.
     pub problems_left_out: u64,
     /// Whether a limit was reached, so that copies are missing here.
     pub is_cut: bool,
-    entries: usize,
-    manifest_bytes: usize,
-    limits: SurveyLimits,
 }
 
 /// How much a survey may look at; what is beyond is left out, and a problem says so.
@@ -96,15 +113,23 @@ pub struct SurveyLimits {
     pub entries_max: usize,
     /// Copies.
     pub copies_max: usize,
-    /// About how much memory their manifests may take.
-    pub manifest_bytes_max: usize,
+    /// About how much memory all that is found may take: paths, names and manifests.
+    pub memory_bytes_max: usize,
     /// When to end.
     pub until: Option<Instant>,
+    /// The part of each of these limits that one user's files may take, as a divisor: 1 is all of it. Root's may take all.
+    pub part_of_user: usize,
 }
 
 impl Default for SurveyLimits {
     fn default() -> Self {
-        SurveyLimits { entries_max: ENTRIES_MAX, copies_max: usize::MAX, manifest_bytes_max: usize::MAX, until: None }
+        SurveyLimits {
+            entries_max: ENTRIES_MAX,
+            copies_max: usize::MAX,
+            memory_bytes_max: usize::MAX,
+            until: None,
+            part_of_user: 1,
+        }
     }
 }
 
@@ -122,115 +147,275 @@ pub fn survey(directories: &[PathBuf]) -> Result<Survey, Error> {
 /// # Errors
 /// As [`survey`]. That a limit was reached is no error.
 pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Survey, Error> {
-    let mut survey = Survey { limits, ..Survey::default() };
+    let mut walk =
+        Walk { found: Survey::default(), limits, begun: Instant::now(), all: Taken::default(), users: BTreeMap::new() };
     let mut seen = Vec::new();
     for directory in directories {
         let path = fs::canonicalize(directory).map_err(Error::storage("open", directory))?;
-        fs::read_dir(&path).map_err(Error::storage("list", directory))?;
+        let open = Directory::open(&path).map_err(Error::storage("list", directory))?;
         // The same directory twice would be the same copies twice.
         if !seen.iter().any(|known| path.starts_with(known)) {
-            survey.visit(&path, 0);
+            walk.visit_all(&path, open);
             seen.push(path);
         }
     }
+    let mut survey = walk.found;
     survey.copies.sort_by(|left, right| {
-        let key = |copy: &Copy| (copy.job_directory.clone(), std::cmp::Reverse(copy.generation), copy.rank, copy.tier);
-        key(left).cmp(&key(right))
+        let of_one = |copy: &Copy| (Reverse(copy.generation), copy.rank, copy.tier);
+        left.job_directory.cmp(&right.job_directory).then_with(|| of_one(left).cmp(&of_one(right)))
     });
     Ok(survey)
 }
 
-impl Survey {
-    fn problem(&mut self, path: &Path, why: impl Into<String>) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { path: path.to_owned(), why: why.into() });
+/// What was taken of each limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    entries: usize,
+    copies: usize,
+    bytes: usize,
+    time: Duration,
+    /// Whether it was said that there is more.
+    is_told: bool,
+}
+
+/// A survey under way.
+struct Walk {
+    found: Survey,
+    limits: SurveyLimits,
+    begun: Instant,
+    all: Taken,
+    users: BTreeMap<u32, Taken>,
+}
+
+/// A directory that is being looked into, and what in it is still to be looked into.
+struct Level {
+    directory: Directory,
+    /// Bytes of its path.
+    path_bytes: usize,
+    /// The last first.
+    rest: Vec<OsString>,
+}
+
+/// What lies in a directory.
+#[derive(Default)]
+struct Listed {
+    below: Vec<OsString>,
+    names: Vec<String>,
+}
+
+impl Walk {
+    fn problem(&mut self, path: &Path, owner: u32, why: impl Into<String>) {
+        let why = why.into();
+        let bytes = path.as_os_str().len() + why.len();
+        if self.found.problems.len() < PROBLEMS_MAX && self.all.bytes < self.limits.memory_bytes_max {
+            self.take(owner, |taken| taken.bytes += bytes);
+            self.found.problems.push(Problem { path: path.to_owned(), why, owner });
         } else {
-            self.problems_left_out += 1;
+            self.found.problems_left_out += 1;
         }
     }
 
-    /// Whether a limit is reached; the first time it says so.
-    fn is_over(&mut self, directory: &Path) -> bool {
-        let is_late = || self.limits.until.is_some_and(|until| Instant::now() >= until);
-        let is_much = self.copies.len() >= self.limits.copies_max;
-        let is_over = self.is_cut || is_much || self.manifest_bytes > self.limits.manifest_bytes_max || is_late();
-        if is_over && !self.is_cut {
-            self.is_cut = true;
-            self.problem(directory, format!("what comes after the first {} copies is left out", self.copies.len()));
+    fn take(&mut self, owner: u32, add: impl Fn(&mut Taken)) {
+        add(&mut self.all);
+        add(self.users.entry(owner).or_default());
+    }
+
+    /// Whether a limit is reached, of all or of this user's part; the first time it says so.
+    fn is_over(&mut self, directory: &Path, owner: u32) -> bool {
+        let SurveyLimits { entries_max, copies_max, memory_bytes_max, until, part_of_user } = self.limits;
+        let time = until.map(|until| until.saturating_duration_since(self.begun));
+        let is_beyond = |taken: &Taken, part: usize| {
+            taken.entries > entries_max / part
+                || taken.copies >= copies_max / part
+                || taken.bytes > memory_bytes_max / part
+                || time.is_some_and(|time| taken.time >= time / u32::try_from(part).unwrap_or(1))
+        };
+        let is_late = until.is_some_and(|until| Instant::now() >= until);
+        let of_all = is_late || is_beyond(&self.all, 1);
+        let part = if owner == 0 { 1 } else { part_of_user.max(1) };
+        let of_user = self.users.get(&owner).is_some_and(|taken| is_beyond(taken, part));
+        if !of_all && !of_user {
+            return false;
         }
-        is_over
+        self.found.is_cut = true;
+        let is_told = match of_all {
+            true => std::mem::replace(&mut self.all.is_told, true),
+            false => std::mem::replace(&mut self.users.entry(owner).or_default().is_told, true),
+        };
+        if !is_told {
+            let why = match of_all {
+                true => format!("what comes after the first {} copies is left out", self.found.copies.len()),
+                false => {
+                    format!("there is more here of the user with number {owner} than is looked at; it is left out")
+                }
+            };
+            // Said even where there is no memory left for other problems.
+            self.found.problems.push(Problem { path: directory.to_owned(), why, owner });
+        }
+        true
+    }
+
+    /// Looks into a directory and all below it, one open directory per level.
+    fn visit_all(&mut self, path: &Path, directory: Directory) {
+        let mut path = path.to_owned();
+        let parent = path.parent().and_then(|parent| Directory::open(parent).ok());
+        let owner_above = parent.map_or(directory.owner(), |parent| parent.owner());
+        let mut levels: Vec<Level> = Vec::new();
+        levels.extend(self.visit(&path, directory, owner_above, 0));
+        while let Some(level) = levels.last_mut() {
+            truncate(&mut path, level.path_bytes);
+            let Some(name) = level.rest.pop() else {
+                levels.pop();
+                continue;
+            };
+            let owner_above = level.directory.owner();
+            let opened = level.directory.below(&name);
+            path.push(&name);
+            let depth = levels.len();
+            match opened {
+                Ok(directory) => levels.extend(self.visit(&path, directory, owner_above, depth)),
+                // It is gone or has become something else since it was listed, or may not be read.
+                Err(error) => self.problem(&path, owner_above, format!("it cannot be listed: {error}")),
+            }
+        }
+    }
+
+    /// Looks at one directory; returns what is to be looked into below it.
+    fn visit(&mut self, path: &Path, directory: Directory, owner_above: u32, depth: usize) -> Option<Level> {
+        let begun = Instant::now();
+        let owner = directory.owner();
+        let level = self.look_into(path, directory, owner_above, depth);
+        self.take(owner, |taken| taken.time += begun.elapsed());
+        level
+    }
+
+    fn look_into(&mut self, path: &Path, directory: Directory, owner_above: u32, depth: usize) -> Option<Level> {
+        let owner = directory.owner();
+        if self.is_over(path, owner) {
+            return None;
+        }
+        let path_bytes = path.as_os_str().len();
+        if path_bytes > PATH_BYTES_MAX {
+            let above = path.parent().unwrap_or(path);
+            self.problem(above, owner, "the path of what is below it is too long; it is left out");
+            return None;
+        }
+        let listed = match self.list(path, &directory) {
+            Ok(listed) => listed,
+            Err(why) => {
+                self.problem(path, owner, why);
+                return None;
+            }
+        };
+        let name = Path::new(path.file_name().unwrap_or_default());
+        if let Some(generation) = generation_of(name) {
+            if self.is_of(path, owner, owner_above) {
+                self.generation(path, &directory, owner_above, generation, &listed.names);
+            }
+            return None;
+        }
+        if let Some(rank) = rank_of(name, "") {
+            if self.is_of(path, owner, owner_above) {
+                self.slots(path, &directory, owner_above, rank, &listed.names);
+            }
+            return None;
+        }
+        if depth == DEPTH_MAX {
+            let why = format!("more than {DEPTH_MAX} directories deep; what is below is left out");
+            self.problem(path, owner, why);
+            return None;
+        }
+        if listed.names.iter().any(|name| name == JOURNAL_NAME || name == OLDER_NAME) {
+            self.take(owner, |taken| taken.bytes += path_bytes);
+            self.found.journals.push((path.to_owned(), owner));
+        }
+        let mut rest = listed.below;
+        // Files that a program writes are its own until they are part of a checkpoint.
+        rest.retain(|name| !rank_of_files(Path::new(name)));
+        rest.reverse();
+        Some(Level { directory, path_bytes, rest })
+    }
+
+    /// Whether what lies in a job's directory belongs to the user whose that is, or to root, who may write everywhere.
+    fn is_of(&mut self, path: &Path, owner: u32, of_job: u32) -> bool {
+        let is_of = owner == of_job || owner == 0;
+        if !is_of {
+            let why = format!("it belongs to the user with number {owner}, the directory that it is in to {of_job}");
+            self.problem(path, owner, why);
+        }
+        is_of
+    }
+
+    /// Directories in a directory, without links; and the names that mean something, both sorted.
+    fn list(&mut self, path: &Path, directory: &Directory) -> Result<Listed, String> {
+        let owner = directory.owner();
+        // Where others may make entries, each is charged to whose it is.
+        let is_of_many = directory.found().mode() & 0o022 != 0;
+        let mut listed = Listed::default();
+        let mut is_cut = false;
+        let told = |name: OsString, kind: Kind| {
+            let is_directory = kind != Kind::Other;
+            let owner = match is_of_many && is_directory {
+                true => directory.owner_of(&name).unwrap_or(owner),
+                false => owner,
+            };
+            let is_wanted = is_directory || name.to_str().is_some_and(is_known);
+            let bytes = if is_wanted { name.len() + size_of::<OsString>() } else { 0 };
+            self.take(owner, |taken| (taken.entries, taken.bytes) = (taken.entries + 1, taken.bytes + bytes));
+            if self.is_over(path, owner) {
+                is_cut = true;
+                // Of a directory of many, only what is this user's is left out.
+                return match is_of_many && !self.is_over(path, 0) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                };
+            }
+            if is_directory {
+                listed.below.push(name.clone());
+            }
+            if is_wanted {
+                listed.names.extend(name.into_string().ok());
+            }
+            ControlFlow::Continue(())
+        };
+        directory.list(told).map_err(|error| format!("it cannot be listed: {error}"))?;
+        listed.below.sort();
+        listed.names.sort();
+        Ok(listed)
     }
 
     fn push(&mut self, copy: Copy) {
         let names = |manifest: &Manifest| manifest.regions.iter().map(|region| region.name.len() + 32).sum::<usize>();
-        self.manifest_bytes += size_of::<Copy>() + copy.manifest.as_ref().map_or(0, names);
-        self.copies.push(copy);
+        let paths = [&copy.job_directory, &copy.directory, &copy.image].into_iter().chain(&copy.manifests);
+        let paths: usize = paths.map(|path| path.as_os_str().len()).sum();
+        let bytes = size_of::<Copy>() + paths + copy.manifest.as_ref().map_or_else(String::len, names);
+        let owner = copy.owner;
+        self.take(owner, |taken| (taken.copies, taken.bytes) = (taken.copies + 1, taken.bytes + bytes));
+        self.found.copies.push(copy);
     }
 
-    fn visit(&mut self, directory: &Path, depth: usize) {
-        if self.is_over(directory) {
-            return;
-        }
-        let name = Path::new(directory.file_name().unwrap_or_default());
-        let (entries, names) = match self.list(directory) {
-            Ok(found) => found,
-            Err(why) => return self.problem(directory, why),
+    fn generation(
+        &mut self,
+        path: &Path,
+        directory: &Directory,
+        owner: u32,
+        generation: GenerationId,
+        names: &[String],
+    ) {
+        let commit_path = path.join("commit");
+        let commit = match open_of(directory, "commit", owner) {
+            Ok((file, _)) => Commit::of_file(&file),
+            Err(why) => Err(why),
         };
-        if let Some(generation) = generation_of(name) {
-            return self.generation(directory, generation, &names);
-        }
-        if let Some(rank) = rank_of(name, "") {
-            return self.slots(directory, rank, &names);
-        }
-        if depth == DEPTH_MAX {
-            return self
-                .problem(directory, format!("more than {DEPTH_MAX} directories deep; what is below is left out"));
-        }
-        if names.iter().any(|name| name == JOURNAL_NAME || name == OLDER_NAME) {
-            self.journals.push(directory.to_owned());
-        }
-        for below in entries {
-            // Files that a program writes are its own until they are part of a checkpoint.
-            if below.file_name().is_some_and(|name| rank_of_files(Path::new(name))) {
-                continue;
-            }
-            self.visit(&below, depth + 1);
-        }
-    }
-
-    /// Directories in a directory, without links; and all names.
-    fn list(&mut self, directory: &Path) -> Result<(Vec<PathBuf>, Vec<String>), String> {
-        let (mut below, mut names) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(directory).map_err(|error| format!("it cannot be listed: {error}"))? {
-            let entry = entry.map_err(|error| format!("it cannot be listed: {error}"))?;
-            self.entries += 1;
-            if self.entries > self.limits.entries_max {
-                self.is_cut = true;
-                let most = self.limits.entries_max;
-                return Err(format!("more than {most} files were looked at; the rest is left out"));
-            }
-            let kind = entry.file_type().map_err(|error| error.to_string())?;
-            if kind.is_dir() {
-                below.push(entry.path());
-            }
-            names.extend(entry.file_name().into_string().ok());
-        }
-        below.sort();
-        names.sort();
-        Ok((below, names))
-    }
-
-    fn generation(&mut self, directory: &Path, generation: GenerationId, names: &[String]) {
-        let commit_path = directory.join("commit");
-        let committed_ranks = match Commit::read(&Disk, &commit_path) {
+        let committed_ranks = match commit {
             Ok(commit) if commit.generation == generation => Some(commit.ranks),
             Ok(_) => {
-                self.problem(&commit_path, "it is the mark of another generation");
+                self.problem(&commit_path, owner, "it is the mark of another generation");
                 None
             }
-            Err(error) => {
+            Err(why) => {
                 if names.iter().any(|name| name == "commit") {
-                    self.problem(&commit_path, reason(&error));
+                    self.problem(&commit_path, owner, why);
                 }
                 None
             }
@@ -241,66 +426,109 @@ impl Survey {
             ranks.extend(rank.filter(|rank| ranks.last() != Some(rank)));
         }
         for rank in ranks {
-            if self.is_over(directory) {
+            if self.is_over(path, owner) {
                 return;
             }
-            let manifest_path = directory.join(format!("rank-{rank:05}.manifest"));
-            let image = directory.join(format!("rank-{rank:05}.image"));
-            let manifest = Manifest::read(&Disk, &manifest_path).map_err(|error| reason(&error)).and_then(|manifest| {
-                match (manifest.generation, manifest.rank) == (generation, rank) {
+            let [manifest_name, image_name] = ["manifest", "image"].map(|kind| format!("rank-{rank:05}.{kind}"));
+            let (manifest, written_realtime_ns) = read_manifest(directory, &manifest_name, owner);
+            let manifest =
+                manifest.and_then(|manifest| match (manifest.generation, manifest.rank) == (generation, rank) {
                     true => Ok(manifest),
                     false => {
                         Err(format!("it is of rank {} of generation {}", manifest.rank, manifest.generation.number))
                     }
-                }
-            });
+                });
             self.push(Copy {
                 tier: Tier::Durable,
-                job_directory: directory.parent().unwrap_or(directory).to_owned(),
-                directory: directory.to_owned(),
+                job_directory: path.parent().unwrap_or(path).to_owned(),
+                owner,
+                directory: path.to_owned(),
                 rank,
                 generation: Some(generation),
                 manifest,
-                manifests: vec![manifest_path],
-                stored_bytes: stored_bytes(&image),
-                image,
+                written_realtime_ns,
+                manifests: vec![path.join(manifest_name)],
+                stored_bytes: directory.stored_bytes(OsStr::new(&image_name)),
+                image: path.join(image_name),
                 committed_ranks,
             });
         }
     }
 
-    fn slots(&mut self, directory: &Path, rank: u32, names: &[String]) {
+    fn slots(&mut self, path: &Path, directory: &Directory, owner: u32, rank: u32, names: &[String]) {
         for slot in 0..SLOTS_MAX {
-            if self.is_over(directory) {
+            if self.is_over(path, owner) {
                 return;
             }
-            let of = |kind: &str| directory.join(format!("slot-{slot}.{kind}"));
-            let is_there = |kind: &str| names.iter().any(|name| *name == format!("slot-{slot}.{kind}"));
+            let of = |kind: &str| format!("slot-{slot}.{kind}");
+            let is_there = |kind: &str| names.contains(&of(kind));
             // Without a manifest an image is room for the next checkpoint.
             if !is_there("manifest") && !is_there("copy") {
                 continue;
             }
-            let manifests = vec![of("manifest"), of("copy")];
-            let read = |path: &PathBuf| Manifest::read(&Disk, path).map_err(|error| reason(&error));
-            let manifest = read(&manifests[0]).or_else(|why| read(&manifests[1]).map_err(|_| why));
+            let (first, at_ns) = read_manifest(directory, &of("manifest"), owner);
+            let (manifest, written_realtime_ns) = match first {
+                Ok(manifest) => (Ok(manifest), at_ns),
+                Err(why) => {
+                    let (second, at_ns) = read_manifest(directory, &of("copy"), owner);
+                    (second.map_err(|_| why), at_ns)
+                }
+            };
             let manifest = manifest.and_then(|manifest| match manifest.rank == rank {
                 true => Ok(manifest),
                 false => Err(format!("it is of rank {}", manifest.rank)),
             });
-            let image = of("image");
             self.push(Copy {
                 tier: Tier::Memory,
-                job_directory: directory.parent().unwrap_or(directory).to_owned(),
-                directory: directory.to_owned(),
+                job_directory: path.parent().unwrap_or(path).to_owned(),
+                owner,
+                directory: path.to_owned(),
                 rank,
                 generation: manifest.as_ref().ok().map(|manifest| manifest.generation),
                 manifest,
-                manifests,
-                stored_bytes: stored_bytes(&image),
-                image,
+                written_realtime_ns,
+                manifests: vec![path.join(of("manifest")), path.join(of("copy"))],
+                stored_bytes: directory.stored_bytes(OsStr::new(&of("image"))),
+                image: path.join(of("image")),
                 committed_ranks: None,
             });
         }
+    }
+}
+
+/// Shortens a path to its first bytes, which end where a name does.
+fn truncate(path: &mut PathBuf, bytes: usize) {
+    while path.as_os_str().len() > bytes && path.pop() {}
+}
+
+/// Names of files that a survey looks at.
+fn is_known(name: &str) -> bool {
+    name == "commit"
+        || name == JOURNAL_NAME
+        || name == OLDER_NAME
+        || [".manifest", ".image"].iter().any(|end| rank_of(Path::new(name), end).is_some())
+        || name.strip_prefix("slot-").is_some_and(|rest| rest.ends_with(".manifest") || rest.ends_with(".copy"))
+}
+
+/// A file of a job, which belongs to the user whose the job is or to root: whoever can make a second name for the file of
+/// another user must not have it read as his own.
+fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(File, Metadata), String> {
+    let (file, found) =
+        directory.file(OsStr::new(name)).map_err(|error: io::Error| format!("cannot open it: {error}"))?;
+    match found.uid() == owner || found.uid() == 0 {
+        true => Ok((file, found)),
+        false => Err(format!("it belongs to the user with number {}, its directory to {owner}", found.uid())),
+    }
+}
+
+/// A manifest, and when it was written or moved to where it is.
+fn read_manifest(directory: &Directory, name: &str, owner: u32) -> (Result<Manifest, String>, u64) {
+    match open_of(directory, name, owner) {
+        Ok((file, found)) => {
+            let changed_ns = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
+            (Manifest::of_file(&file as &dyn StoredFile), u64::try_from(changed_ns).unwrap_or(0))
+        }
+        Err(why) => (Err(why), 0),
     }
 }
 
@@ -317,19 +545,6 @@ impl Copy {
     pub fn is_astray(&self) -> bool {
         self.manifest.as_ref().is_ok_and(|manifest| !self.job_directory.ends_with(&manifest.job))
     }
-}
-
-/// What an error says besides its path.
-fn reason(error: &Error) -> String {
-    match error {
-        Error::Storage { action, source, .. } => format!("cannot {action} it: {source}"),
-        Error::Damaged { why, .. } => why.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn stored_bytes(path: &Path) -> u64 {
-    fs::symlink_metadata(path).map_or(0, |found| if found.is_file() { found.blocks().saturating_mul(512) } else { 0 })
 }
 
 /// The rank of `rank-00003` with this end.
@@ -363,17 +578,107 @@ mod tests {
         let whole = survey(&directories).unwrap();
         assert_eq!((whole.copies.len(), whole.is_cut), (20, false));
         let some = SurveyLimits::default();
+        let late = Some(Instant::now());
         for (limits, count) in [
-            (SurveyLimits { copies_max: 7, ..some }, 7),
-            (SurveyLimits { manifest_bytes_max: 3 * size_of::<Copy>(), ..some }, 4),
-            (SurveyLimits { until: Some(Instant::now()), ..some }, 0),
+            (SurveyLimits { copies_max: 7, ..some }, 7..8),
+            (SurveyLimits { memory_bytes_max: 6 * size_of::<Copy>(), ..some }, 1..6),
+            (SurveyLimits { until: late, ..some }, 0..1),
             // The job, its twenty ranks, and one file in each of five.
-            (SurveyLimits { entries_max: 26, ..some }, 5),
+            (SurveyLimits { entries_max: 26, ..some }, 5..6),
         ] {
             let found = survey_within(&directories, limits).unwrap();
-            assert!(found.is_cut && found.copies.len() == count, "{limits:?}: {}", found.copies.len());
+            assert!(found.is_cut && count.contains(&found.copies.len()), "{limits:?}: {}", found.copies.len());
             assert!(found.problems.iter().any(|problem| problem.why.contains("left out")), "{limits:?}");
         }
+    }
+
+    /// The user that owns nothing.
+    const NOBODY: u32 = 65_534;
+
+    fn give(path: &Path) {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+
+    fn is_root(test: &str) -> bool {
+        let is_root = fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0);
+        if !is_root {
+            surefoot_testkit::not_run::not_run(test, "giving files to another user needs root");
+        }
+        is_root
+    }
+
+    fn slot(directory: &Path) -> PathBuf {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join("slot-0.manifest"), "x").unwrap();
+        directory.join("slot-0.manifest")
+    }
+
+    #[test]
+    fn one_user_takes_a_part_of_each_limit_and_leaves_the_rest_to_others() {
+        if !is_root("one_user_takes_a_part_of_each_limit_and_leaves_the_rest_to_others") {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+        for number in 0..50 {
+            // Before all others by name, and many of them directly where everybody may write.
+            let job = home.path().join(format!("!{number:02}"));
+            give(&slot(&job.join("rank-00000")));
+            give(&job.join("rank-00000"));
+            give(&job);
+        }
+        slot(&home.path().join("job/rank-00000"));
+        let some = SurveyLimits { part_of_user: 2, ..SurveyLimits::default() };
+        for limits in [
+            SurveyLimits { copies_max: 20, ..some },
+            SurveyLimits { entries_max: 90, ..some },
+            SurveyLimits { memory_bytes_max: 20 * size_of::<Copy>(), ..some },
+        ] {
+            let found = survey_within(&[home.path().to_owned()], limits).unwrap();
+            let of = |owner: u32| found.copies.iter().filter(|copy| copy.owner == owner).count();
+            assert!(found.is_cut && of(0) == 1 && of(NOBODY) < 50, "{limits:?}: {} of nobody", of(NOBODY));
+            let said = found.problems.iter().find(|problem| problem.owner == NOBODY).unwrap();
+            assert!(said.why.contains("65534"), "{}", said.why);
+        }
+    }
+
+    #[test]
+    fn what_another_user_put_into_a_job_is_a_problem_and_no_copy() {
+        if !is_root("what_another_user_put_into_a_job_is_a_problem_and_no_copy") {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        give(&slot(&home.path().join("job/rank-00000")));
+        slot(&home.path().join("job/rank-00001"));
+        give(&home.path().join("job/rank-00001"));
+        let found = survey(&[home.path().to_owned()]).unwrap();
+        assert_eq!(found.copies.len(), 1, "{found:?}");
+        assert!(found.copies[0].manifest.as_ref().unwrap_err().contains("65534"), "{found:?}");
+        assert!(found.problems[0].why.contains("65534") && found.problems[0].owner == NOBODY, "{found:?}");
+    }
+
+    #[test]
+    fn a_tree_without_an_end_takes_little_memory() {
+        let home = tempfile::tempdir().unwrap();
+        let mut at = home.path().to_owned();
+        let mut open = fs::File::open(&at).unwrap();
+        for _ in 0..40 {
+            let beside = |name: String| {
+                let path = format!("/proc/self/fd/{}/{name}", std::os::fd::AsRawFd::as_raw_fd(&open));
+                fs::create_dir(&path).unwrap();
+                path
+            };
+            for number in 0..20 {
+                beside(format!("{number:0>250}"));
+            }
+            let below = fs::File::open(beside("z".repeat(250))).unwrap();
+            at.push("z".repeat(250));
+            open = below;
+        }
+        let found = survey(&[home.path().to_owned()]).unwrap();
+        let lengths: Vec<usize> = found.problems.iter().map(|problem| problem.path.as_os_str().len()).collect();
+        assert!(!lengths.is_empty() && lengths.len() <= 21 && lengths.iter().all(|&bytes| bytes < 4096), "{lengths:?}");
+        assert!(found.problems.iter().all(|problem| problem.why.contains("too long")));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The file operations that checkpoints need, and no others: so that a test can stop, tear or refuse each of them.
 
+mod directory;
 mod disk;
 
+pub use directory::{Directory, Kind};
 pub use disk::Disk;
 
 use std::io;

@@ -35,7 +35,7 @@ pub fn run(options: &DriveOptions) -> anyhow::Result<Outcome> {
     if let Some(path) = &options.write {
         publish(path, &report).with_context(|| format!("--write: cannot write {}", path.display()))?;
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint drive")?;
         for wear in &report.drives {

@@ -45,7 +45,7 @@ pub struct ProblemLine<'a> {
 
 pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
     let survey = inspect::survey(&options.directories)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     let rows = rows(&survey);
     let problems = problems(&survey);
     if options.json {

@@ -50,7 +50,7 @@ pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&job, &plan).as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint plan")?;
         for (choice, outcome, is_chosen) in choices(&plan) {

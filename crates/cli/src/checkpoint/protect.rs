@@ -6,7 +6,7 @@ use super::words::{size, utc};
 use crate::exit::Outcome;
 use crate::output;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, sidecar_path};
 
@@ -40,7 +40,7 @@ pub struct CheckedLine<'a> {
 }
 
 pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::people::stdout();
     if options.json {
         output::stream(&mut out, "checkpoint protect")?;
     }
@@ -65,7 +65,7 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
 }
 
 pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::people::stdout();
     if options.json {
         output::stream(&mut out, "checkpoint repair")?;
     }
@@ -107,7 +107,7 @@ fn each(
             // The last failure is printed where all are.
             Err(error) => {
                 if let Some(former) = failed.replace(error) {
-                    eprintln!("surefoot: {former}");
+                    crate::people::tell!("surefoot: {former}");
                 }
             }
         }

@@ -37,12 +37,12 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     drop(bar);
     let restored = match restored {
         Err(Error::NothingIntact { why }) => {
-            eprintln!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
+            crate::people::tell!("surefoot: no checkpoint of {:?} can be restored: {why}", options.job);
             return Ok(Outcome::Found);
         }
         other => other?,
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint restore")?;
     }

@@ -51,7 +51,7 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&runs).as_bytes()))?;
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "checkpoint simulate")?;
         runs.iter().try_for_each(|run| output::line(&mut out, &line(run)))?;

@@ -57,7 +57,7 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
     let _locks = if act == Act::Scrub { Some(inspect::lock(&survey.copies)?) } else { None };
     let verdicts = read_all(&survey, act);
     let missing = missing(&survey);
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, if act == Act::Verify { "checkpoint verify" } else { "checkpoint scrub" })?;
         for (copy, verdict) in survey.copies.iter().zip(&verdicts) {

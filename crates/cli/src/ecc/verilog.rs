@@ -4,7 +4,7 @@ use crate::exit::Outcome;
 use anyhow::Context;
 use clap::Args;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use surefoot_ecc::{Code, hardware};
 
@@ -59,7 +59,7 @@ pub fn run(options: &VerilogOptions) -> anyhow::Result<Outcome> {
     match &options.out {
         Some(path) => write("--out", path, &text, options.force)?,
         None => {
-            let mut out = io::stdout().lock();
+            let mut out = crate::people::stdout();
             out.write_all(text.as_bytes())?;
             out.flush()?;
         }

@@ -11,7 +11,7 @@ use crate::exit::Outcome;
 use anyhow::ensure;
 use options::{FILE_DEFAULT, HistoryOptions};
 use past::{Past, Question};
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use surefoot_store::history::View;
@@ -25,10 +25,10 @@ const READINGS_MAX: usize = 3;
 pub fn run(options: &HistoryOptions) -> anyhow::Result<Outcome> {
     let question = question(options, now_ns())?;
     let past = read(&options.file, &question)?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::people::stdout();
     if options.json {
         // The lines are for programs, which ask for what they know.
-        past.strangers(&question).iter().for_each(|stranger| eprintln!("surefoot: {stranger}"));
+        past.strangers(&question).iter().for_each(|stranger| crate::people::tell!("surefoot: {stranger}"));
         lines::write(&mut out, &past, &question)?;
     } else {
         out.write_all(text::of(&past, &question).as_bytes())?;

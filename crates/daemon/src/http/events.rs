@@ -1,3 +1,4 @@
+use super::access::Viewer;
 use super::api_error::ApiError;
 use super::json;
 use crate::keep::shared::{LIVE_CLIENTS_MAX, LiveEvent, News, Shared};
@@ -25,7 +26,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The events from now on. A client that comes back is told how many it missed in between.
-pub(crate) fn events(shared: &Arc<Shared>, headers: &HeaderMap) -> Response {
+pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, headers: &HeaderMap) -> Response {
     let Ok(slot) = Arc::clone(&shared.live_clients).try_acquire_owned() else {
         let text =
             format!("{LIVE_CLIENTS_MAX} clients listen already, which is the limit; close one of them and try again");
@@ -45,6 +46,7 @@ pub(crate) fn events(shared: &Arc<Shared>, headers: &HeaderMap) -> Response {
     let stream = LiveStream {
         events: BroadcastStream::new(receiver),
         shared: Arc::clone(shared),
+        viewer,
         greeting: Some(Message::default().retry(RETRY).comment("surefoot live events")),
         missed,
         told: newest,
@@ -59,6 +61,7 @@ pub(crate) fn events(shared: &Arc<Shared>, headers: &HeaderMap) -> Response {
 struct LiveStream {
     events: BroadcastStream<LiveEvent>,
     shared: Arc<Shared>,
+    viewer: Viewer,
     greeting: Option<Message>,
     missed: u64,
     /// The number of the newest event that the client has, or was told that it missed.
@@ -87,7 +90,7 @@ impl Stream for LiveStream {
                 None => return Poll::Ready(None),
                 Some(Ok(live)) => {
                     let missed = self.missed_before(live.sequence);
-                    let message = message(&live);
+                    let message = message(&live, self.viewer);
                     if missed > 0 {
                         self.shared.drops.live.fetch_add(missed, Ordering::Relaxed);
                         self.waiting = message;
@@ -163,10 +166,12 @@ impl LiveMessage<'_> {
     }
 }
 
-fn message(live: &LiveEvent) -> Option<Message> {
+fn message(live: &LiveEvent, viewer: Viewer) -> Option<Message> {
     let message = match &live.news {
         News::Who { start_ns, end_ns } => LiveMessage::Who { start_ns: *start_ns, end_ns: *end_ns },
-        News::Findings(headline) => LiveMessage::Findings { headline },
+        News::Findings { all, public } => {
+            LiveMessage::Findings { headline: if viewer.sees_all { all } else { public } }
+        }
         News::Event(event) => match &**event {
             Event::Window(window) => LiveMessage::Window(WindowView::whole(window)),
             Event::Gap(gap) => LiveMessage::Gap(gap),
@@ -196,7 +201,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
         let shared = Arc::new(Shared::new(&Config::default(), None));
-        let response = events(&shared, &HeaderMap::new());
+        let response = events(&shared, Viewer::ALL, &HeaderMap::new());
         // The client reads nothing while more comes than is kept for it.
         for at_ns in 0..1_000 {
             shared.fold(Event::Notice(Notice { at_ns, text: String::new() }));

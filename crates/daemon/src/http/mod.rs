@@ -1,5 +1,6 @@
 //! HTTP on 127.0.0.1: who may ask, how many at once, what is at which address.
 
+pub(crate) mod access;
 mod api_error;
 pub(crate) mod connections;
 mod events;

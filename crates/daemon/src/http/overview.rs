@@ -1,6 +1,7 @@
 //! `/api/v1/overview`: what all rooms find, a card for each.
 
 use super::SCHEMA;
+use super::access::{AccessView, Viewer};
 use crate::keep::shared::Shared;
 use crate::rooms::Chart;
 use crate::rooms::stall::{Origin, OriginMode};
@@ -27,6 +28,8 @@ pub(crate) struct Overview {
     /// `null` until it is known.
     host: Option<HostDescription>,
     headline: Headline,
+    /// What the one who asks may see.
+    access: AccessView,
     /// In the order of the page.
     rooms: Vec<Card>,
 }
@@ -50,9 +53,9 @@ struct Card {
 }
 
 impl Overview {
-    pub(crate) fn of(shared: &Shared) -> Self {
+    pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
         let moment = shared.moment();
-        let findings = shared.findings(&moment);
+        let findings = shared.findings_for(&moment, viewer);
         let card = |room: &std::sync::Arc<dyn crate::rooms::Room>| {
             let kind = room.room();
             let mut own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == kind).cloned().collect();
@@ -67,7 +70,7 @@ impl Overview {
                 why: why.unwrap_or_default(),
                 findings: own,
                 findings_left_out: left_out,
-                chart: room.chart(&moment),
+                chart: room.chart(&moment, viewer),
             }
         };
         let origin = Origin::of(&moment.mode);
@@ -79,6 +82,7 @@ impl Overview {
             now_realtime_ns: moment.now_realtime_ns,
             age_ns: moment.age_ns,
             headline: findings.headline.clone(),
+            access: shared.access.view(viewer),
             rooms: shared.rooms.iter().map(card).collect(),
             host: moment.host,
         }

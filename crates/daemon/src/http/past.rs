@@ -1,5 +1,6 @@
 //! `/api/v1/history`: what the history kept of a stretch of the past.
 
+use super::access::Viewer;
 use super::api_error::ApiError;
 use super::{SCHEMA, json, parameters, reply};
 use crate::keep::shared::Shared;
@@ -29,14 +30,17 @@ const RANGE_S_DEFAULT: i64 = 3_600;
 const TIME_S_MAX: i64 = 9_000_000_000;
 
 /// Answers `/api/v1/history`.
-pub(crate) async fn answer(shared: Arc<Shared>, uri: &Uri) -> Result<Response, ApiError> {
+pub(crate) async fn answer(shared: Arc<Shared>, viewer: Viewer, uri: &Uri) -> Result<Response, ApiError> {
     let question = Question::of(uri)?;
     if shared.history.is_none() {
         let text =
             "no history is kept; start with: surefoot watch --history FILE (a recording that is replayed has none)";
         return Err(ApiError::new(StatusCode::NOT_FOUND, text));
     }
-    let permit = shared.large_answer().await?;
+    if !viewer.sees_all {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, shared.access.view(viewer).why));
+    }
+    let permit = shared.large_answer(viewer).await?;
     // Reading a file would hold up all other clients on the server's one thread.
     let reading = tokio::task::spawn_blocking(move || match &shared.history {
         Some(history) => history

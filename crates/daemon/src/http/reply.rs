@@ -1,4 +1,5 @@
 use super::json;
+use super::routes::Turn;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -6,7 +7,6 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::Stream;
 
 /// The media type of JSON.
@@ -44,13 +44,13 @@ pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: impl
 }
 
 /// A body that is large, so that only so many may be in memory: its permit is held until the client has all of it.
-pub(crate) fn held(text: impl Into<Bytes>, permit: OwnedSemaphorePermit) -> Body {
-    Body::from_stream(Held { rest: text.into(), _permit: permit })
+pub(crate) fn held(text: impl Into<Bytes>, turn: Turn) -> Body {
+    Body::from_stream(Held { rest: text.into(), _turn: turn })
 }
 
 struct Held {
     rest: Bytes,
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 impl Stream for Held {

@@ -1,26 +1,29 @@
+use super::access::{self, Viewer};
 use super::api_error::{ApiError, echo};
+use super::connections::Peer;
 use super::guard::guard;
 use super::overview::Overview;
 use super::page::{self, ASSETS};
 use super::{events, metrics, parameters, past, reply};
 use crate::keep::shared::Shared;
 use crate::rooms::Route;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Router, middleware};
+use axum::{Extension, Router, middleware};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
 use surefoot_model::Capability;
 use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
 
 /// The addresses of all rooms together; those of one room come from the room.
-const OWN: [&str; 6] =
-    ["/", "/metrics", "/api/v1/overview", "/api/v1/capabilities", "/api/v1/history", "/api/v1/events"];
+const OWN: [&str; 7] =
+    ["/", access::PATH, "/metrics", "/api/v1/overview", "/api/v1/capabilities", "/api/v1/history", "/api/v1/events"];
 
 /// Every address of the server.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -34,6 +37,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/capabilities", get(capabilities))
         .route("/api/v1/history", get(history))
         .route("/api/v1/events", get(live))
+        .route(access::PATH, get(open))
         .route("/metrics", get(openmetrics));
     let mut known: Vec<&'static str> = OWN.to_vec();
     for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
@@ -42,6 +46,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     }
     router
         .fallback(move |uri: Uri| async move { unknown(&uri, &known) })
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), identify))
         .layer(middleware::from_fn(guard))
         .with_state(shared)
 }
@@ -49,25 +54,71 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 /// Adds an address of a room. Its answer may be large, so that it waits for its turn.
 fn of_room(router: Router<Arc<Shared>>, route: Route) -> Router<Arc<Shared>> {
     let answer = Arc::new(route.answer);
-    let handler = move |State(shared): State<Arc<Shared>>, uri: Uri| async move {
-        let permit = shared.large_answer().await?;
-        let text = answer(&shared, &uri)?;
+    let handler = move |State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri| async move {
+        let permit = shared.large_answer(viewer).await?;
+        let text = answer(&shared, viewer, &uri)?;
         Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
     };
     router.route(route.path, get(handler))
 }
 
+/// Finds out who asks, once for each request.
+async fn identify(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: middleware::Next,
+) -> Response {
+    let viewer = shared.access.viewer(peer, request.headers());
+    request.extensions_mut().insert(viewer);
+    next.run(request).await
+}
+
+/// Lets a browser in that has the key, and sends it to the page.
+async fn open(State(shared): State<Arc<Shared>>, ConnectInfo(peer): ConnectInfo<Peer>, uri: Uri) -> Answer {
+    let given = parameters(&uri, &["key"])?;
+    let key = given.first().map_or("", |(_, key)| key);
+    let refused = "this address has been used, or is of an earlier start; the file page-url has a new one";
+    let cookie = shared.access.open(peer, key).ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, refused))?;
+    let mut response = reply::with_type(StatusCode::SEE_OTHER, "text/plain", "");
+    let name = access::cookie_name(peer.port);
+    if let Ok(cookie) = HeaderValue::from_str(&format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/")) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+    Ok(response)
+}
+
+/// How long an answer waits for its turn.
+const TURN_TIME: Duration = Duration::from_secs(5);
+
 impl Shared {
-    /// Waits until one more large answer may be in memory.
-    pub(crate) async fn large_answer(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let permit = Arc::clone(&self.large_answers).acquire_owned().await;
-        permit.map_err(|_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
+    /// Waits a moment until one more large answer may be in memory; those of one user are never all of them.
+    pub(crate) async fn large_answer(&self, viewer: Viewer) -> Result<Turn, ApiError> {
+        let of_user = self.turns_of(viewer.uid);
+        let both = async {
+            let own = of_user.acquire_owned().await.ok()?;
+            let all = Arc::clone(&self.large_answers).acquire_owned().await.ok()?;
+            Some(Turn { _own: own, _all: all })
+        };
+        let busy = "too many large answers are on their way; try again";
+        match tokio::time::timeout(TURN_TIME, both).await {
+            Ok(Some(turn)) => Ok(turn),
+            Ok(None) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")),
+            Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, busy)),
+        }
     }
 }
 
-async fn overview(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+/// The right to have a large answer in memory.
+pub(crate) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+async fn overview(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri) -> Answer {
     parameters(&uri, &[])?;
-    Ok(reply::answer(StatusCode::OK, &Overview::of(&shared)))
+    Ok(reply::answer(StatusCode::OK, &Overview::of(&shared, viewer)))
 }
 
 async fn capabilities(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
@@ -84,16 +135,16 @@ pub(crate) struct Capabilities<'a> {
     capabilities: &'a [Capability],
 }
 
-async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
-    past::answer(shared, &uri).await
+async fn history(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri) -> Answer {
+    past::answer(shared, viewer, &uri).await
 }
 
-async fn live(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    events::events(&shared, &headers)
+async fn live(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, headers: HeaderMap) -> Response {
+    events::events(&shared, viewer, &headers)
 }
 
-async fn openmetrics(State(shared): State<Arc<Shared>>) -> Response {
-    match metrics::encode(&shared) {
+async fn openmetrics(State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>) -> Response {
+    match metrics::encode(&shared, viewer) {
         Ok(text) => reply::with_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
         Err(_) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics have no text form").into_response(),
     }

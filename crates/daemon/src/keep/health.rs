@@ -2,17 +2,26 @@ use crate::http::json;
 use crate::keep::board::Findings;
 use crate::keep::stream::Moment;
 use crate::rooms::Room;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use surefoot_model::{Finding, Health, RoomHealth};
+use surefoot_model::{Finding, Headline, Health, RoomHealth};
 
-/// The host's health as the findings of a moment say it.
-pub(crate) fn of(findings: &Findings, rooms: &[Arc<dyn Room>], moment: &Moment, updated_realtime_ns: u64) -> Health {
+/// The host's health as the findings of a moment say it. Other programs act on it, so that it takes the word of the host
+/// and of users whose word is `trusted`, and nobody else's.
+pub(crate) fn of(
+    findings: &Findings,
+    trusted: &BTreeSet<u32>,
+    rooms: &[Arc<dyn Room>],
+    moment: &Moment,
+    updated_realtime_ns: u64,
+) -> Health {
+    let is_trusted = |finding: &&Finding| finding.uid.is_none_or(|uid| trusted.contains(&uid));
+    let told: Vec<Finding> = findings.all.iter().filter(is_trusted).cloned().collect();
     let of_room = |room: surefoot_model::Room| {
-        let own: Vec<Finding> = findings.all.iter().filter(|finding| finding.room == room).cloned().collect();
+        let own: Vec<Finding> = told.iter().filter(|finding| finding.room == room).cloned().collect();
         (room, RoomHealth::of(own))
     };
     // A room that looks at nothing here says nothing of the host.
@@ -21,7 +30,7 @@ pub(crate) fn of(findings: &Findings, rooms: &[Arc<dyn Room>], moment: &Moment, 
         version: Health::VERSION,
         updated_realtime_ns,
         host: moment.host.as_ref().map(|host| host.hostname.clone()).unwrap_or_default(),
-        headline: findings.headline.clone(),
+        headline: Headline::of(&told),
         data_age_ns: moment.age_ns,
         rooms: watching.map(|room| of_room(room.room())).collect::<BTreeMap<_, _>>(),
     }
@@ -184,7 +193,7 @@ fn weight(room: &RoomHealth) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Headline, Severity, Subject, SubjectKind};
+    use surefoot_model::{Severity, Subject, SubjectKind};
 
     #[test]
     fn a_link_in_the_place_of_the_prepared_file_leads_nowhere() {

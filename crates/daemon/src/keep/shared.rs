@@ -1,13 +1,15 @@
 use crate::config::Config;
+use crate::http::access::{Access, Viewer};
 use crate::keep::board::{Board, Findings};
 use crate::keep::drops::{Dropped, Drops, Seldom};
 use crate::keep::history::History;
 use crate::keep::stream::{Moment, Stream};
 use crate::rooms::{self, Room, Taken};
 use crate::sources::Statistics;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use surefoot_hostfs::privilege::effective_user;
 use surefoot_model::{Event, Finding, Headline, Notice};
 use tokio::sync::{Semaphore, broadcast};
 
@@ -19,6 +21,8 @@ const LIVE_EVENTS_MAX: usize = 256;
 pub(crate) const LIVE_CLIENTS_MAX: usize = 32;
 /// Answers of several MiB that may be in memory at one time; others wait for their turn.
 const LARGE_ANSWERS_MAX: usize = 4;
+/// Those of one user.
+const LARGE_ANSWERS_OF_USER_MAX: usize = 2;
 
 /// An event on its way to the live clients.
 #[derive(Debug, Clone)]
@@ -42,7 +46,12 @@ pub(crate) enum News {
         end_ns: u64,
     },
     /// That findings came, went or changed; who wants them asks for them.
-    Findings(Headline),
+    Findings {
+        /// Of all findings.
+        all: Headline,
+        /// Of those that rest on no user's files.
+        public: Headline,
+    },
 }
 
 /// What all threads of the server share.
@@ -50,8 +59,13 @@ pub(crate) struct Shared {
     pub(crate) drops: Arc<Drops>,
     pub(crate) live_clients: Arc<Semaphore>,
     pub(crate) large_answers: Arc<Semaphore>,
+    turns: Mutex<BTreeMap<Option<u32>, Arc<Semaphore>>>,
+    /// Who may see what.
+    pub(crate) access: Access,
     pub(crate) history: Option<History>,
     pub(crate) sources: Statistics,
+    /// Users whose word of their jobs reaches `health.json` and has series of its own.
+    pub(crate) trusted: BTreeSet<u32>,
     /// The rooms, in the order of the page.
     pub(crate) rooms: Vec<Arc<dyn Room>>,
     live: Mutex<Option<broadcast::Sender<LiveEvent>>>,
@@ -70,8 +84,11 @@ impl Shared {
             drops,
             live_clients: Arc::new(Semaphore::new(LIVE_CLIENTS_MAX)),
             large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
+            turns: Mutex::default(),
+            access: Access::new(config),
             history,
             sources: config.sources.clone(),
+            trusted: config.trusted.iter().copied().chain([0, effective_user()]).collect(),
             live: Mutex::new(Some(broadcast::channel(LIVE_EVENTS_MAX).0)),
             queue_notice: Mutex::default(),
             own_notices: Mutex::default(),
@@ -140,7 +157,7 @@ impl Shared {
     fn tell(&self, news: News) {
         // Sent under the lock, so that clients get the events in the order of their numbers.
         let mut stream = self.stream();
-        let sequence = (!matches!(news, News::Findings(_))).then(|| {
+        let sequence = (!matches!(news, News::Findings { .. })).then(|| {
             stream.sequence += 1;
             stream.sequence
         });
@@ -175,10 +192,24 @@ impl Shared {
         Findings { headline: Headline::of(&all), all }
     }
 
+    /// What of that a viewer may see.
+    pub(crate) fn findings_for(&self, moment: &Moment, viewer: Viewer) -> Findings {
+        let all = viewer.seen(self.findings(moment).all);
+        Findings { headline: Headline::of(&all), all }
+    }
+
+    /// The turns of one user; those that nobody has or waits for are forgotten.
+    pub(crate) fn turns_of(&self, uid: Option<u32>) -> Arc<Semaphore> {
+        let mut turns = lock(&self.turns);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(LARGE_ANSWERS_OF_USER_MAX))))
+    }
+
     /// Tells the live clients if findings came, went or changed since this was called last.
     pub(crate) fn tell_of(&self, findings: &Findings) {
         if lock(&self.board).has_news(&findings.all) {
-            self.tell(News::Findings(findings.headline.clone()));
+            let public: Vec<Finding> = findings.all.iter().filter(|one| one.uid.is_none()).cloned().collect();
+            self.tell(News::Findings { all: findings.headline.clone(), public: Headline::of(&public) });
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod watch;
 
 use crate::config::Config;
 use crate::http::ApiError;
+use crate::http::access::Viewer;
 use crate::keep::drops::Drops;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
@@ -55,17 +56,22 @@ pub(crate) trait Room: Send + Sync {
     /// What it finds at this moment.
     fn findings(&self, moment: &Moment) -> Vec<Finding>;
 
-    /// Writes its metric families, whose names begin with the room's.
+    /// Writes its metric families, whose names begin with the room's, without what the viewer may not see.
     ///
     /// # Errors
     /// Never in practice: the text goes to memory.
-    fn series(&self, moment: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error>;
+    fn series(
+        &self,
+        moment: &Moment,
+        viewer: Viewer,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error>;
 
     /// Its addresses under /api/v1.
     fn routes(self: Arc<Self>) -> Vec<Route>;
 
     /// What changed lately, small; `None` where a line would say nothing.
-    fn chart(&self, _moment: &Moment) -> Option<Chart> {
+    fn chart(&self, _moment: &Moment, _viewer: Viewer) -> Option<Chart> {
         None
     }
 
@@ -96,13 +102,13 @@ pub(crate) struct Route {
     pub(crate) answer: Box<Answer>,
 }
 
-/// Answers a question with the text of a JSON object.
-type Answer = dyn Fn(&Shared, &Uri) -> Result<Bytes, ApiError> + Send + Sync;
+/// Answers a question with the text of a JSON object that holds only what the viewer may see.
+type Answer = dyn Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync;
 
 impl Route {
     pub(crate) fn new(
         path: &'static str,
-        answer: impl Fn(&Shared, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
+        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
     ) -> Self {
         Route { path, answer: Box::new(answer) }
     }

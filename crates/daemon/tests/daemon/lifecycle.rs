@@ -103,11 +103,17 @@ fn requests_that_are_no_http_are_refused_and_do_no_harm() {
 }
 
 #[test]
-fn many_requests_on_one_connection_and_more_connections_than_places_are_all_answered() {
+fn many_requests_on_one_connection_are_answered_and_who_finds_no_place_is_told_at_once() {
     let server = Server::start(Config::default()).unwrap();
     let address = address(&server);
-    // Idle ones hold their places only as long as they are open; 60 leave room for the rest.
+    // One user has 48 places, which idle connections hold as long as they are open.
     let idle: Vec<TcpStream> = (0..60).map(|_| connect(address)).collect();
+    let refused = get(address, "/metrics");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")));
+    assert!(refused.error().contains("too many connections"));
+    drop(idle);
+    wait_for("a place", || (get(address, "/metrics").status == 200).then_some(()));
+    let idle: Vec<TcpStream> = (0..20).map(|_| connect(address)).collect();
     let clients: Vec<_> = (0..20)
         .map(|_| std::thread::spawn(move || (0..5).map(|_| get(address, "/metrics").status).collect::<Vec<_>>()))
         .collect();

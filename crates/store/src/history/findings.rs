@@ -59,6 +59,8 @@ struct Body {
     evidence: Vec<String>,
     #[serde(default)]
     since_realtime_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<u32>,
 }
 
 impl FindingRow {
@@ -198,9 +200,9 @@ impl Board {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         for (id, row) in &waiting.findings {
-            let Finding { key, room, subject, severity, certainty, sentence, evidence, since_realtime_ns } =
+            let Finding { key, room, subject, severity, certainty, sentence, evidence, since_realtime_ns, uid } =
                 &row.finding;
-            let body = Body { evidence: evidence.clone(), since_realtime_ns: *since_realtime_ns };
+            let body = Body { evidence: evidence.clone(), since_realtime_ns: *since_realtime_ns, uid: *uid };
             let body = serde_json::to_string(&body).unwrap_or_default();
             write.execute(params![
                 id,
@@ -294,6 +296,7 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<Option<KeptFinding>> {
         sentence: row.get(6)?,
         evidence: body.evidence,
         since_realtime_ns: body.since_realtime_ns,
+        uid: body.uid,
     };
     Ok(Some(KeptFinding {
         finding,

@@ -275,7 +275,7 @@ fn checkpoint() -> impl Strategy<Value = CheckpointEvent> {
             looked_realtime_ns,
             directories: vec![CheckpointDirectory { path: path.clone(), free_bytes, ..CheckpointDirectory::default() }],
             is_cut,
-            problems: vec![CheckpointProblem { path, why: "it is a link".into() }],
+            problems: vec![CheckpointProblem { path, why: "it is a link".into(), uid: Some(7) }],
             ..CheckpointLook::default()
         },
     );

@@ -13,7 +13,7 @@ mod read;
 mod record;
 mod write;
 
-pub use read::{History, read};
+pub use read::{History, read, read_of};
 pub(super) use write::Journal;
 
 pub use surefoot_model::{Answered, Decided, JournalEntry as Entry, JournalEvent as Event};

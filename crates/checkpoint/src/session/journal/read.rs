@@ -2,10 +2,15 @@
 
 use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER_NAME, REASONS_MAX};
 use crate::Error;
+use crate::storage::Directory;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+/// The older file and the newer one.
+type Both = (Option<File>, Option<File>);
 
 /// The journal of a job as it is read back.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +28,10 @@ pub struct History {
 /// # Errors
 /// [`Error::Storage`] when a file is there and cannot be read, or is no regular file.
 pub fn read(job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
-    let (older, newer) = open_both(job_directory)?;
+    history_of(open_both(|name| open_to_read(&job_directory.join(name)))?, job_directory, entries_max)
+}
+
+fn history_of((older, newer): Both, job_directory: &Path, entries_max: usize) -> Result<Option<History>, Error> {
     if older.is_none() && newer.is_none() {
         return Ok(None);
     }
@@ -39,12 +47,35 @@ pub fn read(job_directory: &Path, entries_max: usize) -> Result<Option<History>,
     Ok(Some(history))
 }
 
+/// As [`read`], where the directory and the journal are this user's and no part of the path is a symbolic link: so that
+/// nobody has the journal of another user read as his own.
+///
+/// # Errors
+/// As [`read`], and when something belongs to another user.
+pub fn read_of(job_directory: &Path, owner: u32, entries_max: usize) -> Result<Option<History>, Error> {
+    let directory = Directory::open(job_directory).map_err(Error::storage("open", job_directory))?;
+    let refuse = |path: &Path, uid: u32| match uid == owner {
+        true => Ok(()),
+        false => {
+            let why = format!("it belongs to the user with number {uid}, not {owner}");
+            Err(Error::storage("use", path)(io::Error::new(io::ErrorKind::PermissionDenied, why)))
+        }
+    };
+    refuse(job_directory, directory.owner())?;
+    let open = |name: &str| match directory.file(OsStr::new(name)) {
+        Ok((file, found)) => refuse(&job_directory.join(name), found.uid()).map(|()| Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::storage("open", &job_directory.join(name))(error)),
+    };
+    history_of(open_both(open)?, job_directory, entries_max)
+}
+
 /// Both files as of one moment: when one is renamed meanwhile, it would be both.
-fn open_both(job_directory: &Path) -> Result<(Option<File>, Option<File>), Error> {
+fn open_both(open: impl Fn(&str) -> Result<Option<File>, Error>) -> Result<Both, Error> {
     let mut both = (None, None);
     for _ in 0..3 {
-        let newer = open_to_read(&job_directory.join(JOURNAL_NAME))?;
-        let older = open_to_read(&job_directory.join(OLDER_NAME))?;
+        let newer = open(JOURNAL_NAME)?;
+        let older = open(OLDER_NAME)?;
         let inode = |file: &Option<File>| file.as_ref().and_then(|file| file.metadata().ok()).map(|found| found.ino());
         let is_renamed = newer.is_some() && inode(&newer) == inode(&older);
         both = (older, newer);

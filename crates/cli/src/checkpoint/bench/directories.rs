@@ -40,7 +40,7 @@ impl OwnDirectory {
 impl Drop for OwnDirectory {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("surefoot: {} stays: {error}", self.0.display());
+            crate::people::tell!("surefoot: {} stays: {error}", self.0.display());
         }
     }
 }

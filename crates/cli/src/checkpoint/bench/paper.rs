@@ -58,7 +58,7 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
     if let Some(csv) = csv {
         csv.write(|out| output::csv(out, &results))?;
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::json(&mut out, &results)?;
     } else {
@@ -164,9 +164,9 @@ impl Bench {
 
     fn say_estimate(&self) {
         let runs = self.savers.len() * self.sizes_mb.len() * self.rounds;
-        eprintln!("{runs} runs, about {}", time(self.estimate_all_s()));
+        crate::people::tell!("{runs} runs, about {}", time(self.estimate_all_s()));
         for (saver, why) in &self.not_run {
-            eprintln!("{} is not run: {why}", saver.name());
+            crate::people::tell!("{} is not run: {why}", saver.name());
         }
     }
 

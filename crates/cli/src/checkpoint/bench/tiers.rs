@@ -47,7 +47,7 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<Outcome> {
     let bytes = options.size.unwrap_or(BYTES);
     anyhow::ensure!(bytes <= BYTES_MAX, "--size: at most {} can be measured", size(BYTES_MAX));
     let rounds = options.rounds.unwrap_or(ROUNDS) as usize;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::people::stdout());
     for (number, directory) in options.directories.iter().enumerate() {
         let rows = measure(directory, bytes as usize, rounds)?;
         if options.json {

@@ -1,9 +1,11 @@
 //! What the checkpoints come to: a finding or two for each job, and one for each drive that is worn. Pure.
 
 use super::state::{Job, State};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use surefoot_model::{
-    CheckpointTier, DriveWear, Finding, Generation, GenerationState, Room, Severity, Subject, SubjectKind,
+    CheckpointLook, CheckpointProblem, CheckpointTier, DriveWear, Finding, Generation, GenerationState, Room, Severity,
+    Subject, SubjectKind,
 };
 
 /// A finding names no longer name than this.
@@ -36,15 +38,7 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
         };
         findings.push(say("directory", Subject::host(), Severity::Warning, sentence).with_evidence(evidence));
     }
-    let problems = look.problems_left_out.saturating_add(look.problems.len() as u64);
-    if problems > 0 {
-        let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
-        let sentence = match problems {
-            1 => "One file among the checkpoints is damaged or of another kind.".to_owned(),
-            _ => format!("{problems} files among the checkpoints are damaged or of another kind."),
-        };
-        findings.push(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()));
-    }
+    findings.extend(problems(look));
     let left_out = look.jobs_left_out.saturating_add(state.jobs_dropped);
     if left_out > 0 || look.is_cut {
         let sentence = match left_out {
@@ -60,11 +54,35 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     findings
 }
 
+/// Files that are not as they should be, of each user by himself: only whose files they are can be taken by his word.
+fn problems(look: &CheckpointLook) -> Vec<Finding> {
+    let mut of_users: BTreeMap<u32, Vec<&CheckpointProblem>> = BTreeMap::new();
+    for problem in &look.problems {
+        of_users.entry(problem.uid.unwrap_or(0)).or_default().push(problem);
+    }
+    if look.problems_left_out > 0 {
+        of_users.entry(0).or_default();
+    }
+    let of_user = |(uid, problems): (u32, Vec<&CheckpointProblem>)| {
+        let left_out = if uid == 0 { look.problems_left_out } else { 0 };
+        let lines = problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
+        let whose = if uid == 0 { String::new() } else { format!(" of the user with number {uid}") };
+        let sentence = match left_out.saturating_add(problems.len() as u64) {
+            1 => format!("One file{whose} among the checkpoints is damaged or of another kind."),
+            count => format!("{count} files{whose} among the checkpoints are damaged or of another kind."),
+        };
+        let rule = if uid == 0 { "problems".to_owned() } else { format!("problems-{uid}") };
+        let finding = say(&rule, Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect());
+        finding.of_user((uid != 0).then_some(uid))
+    };
+    of_users.into_iter().map(of_user).collect()
+}
+
 /// What is to be said of one job; at least one finding.
 pub(super) fn of_job(job: &Job, now_realtime_ns: u64) -> Vec<Finding> {
     let mut findings = vec![durable(job, now_realtime_ns)];
     findings.extend(damaged(job));
-    findings
+    findings.into_iter().map(|finding| finding.of_user(job.seen.uid)).collect()
 }
 
 /// Clocks of machines that share a directory are so far apart without anybody noticing.
@@ -193,10 +211,7 @@ fn age(seconds: f64) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use surefoot_model::{
-        CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem, Decided, DriveSource, JournalEntry,
-        JournalEvent, Sourced,
-    };
+    use surefoot_model::{CheckpointEvent, CheckpointJob, Decided, DriveSource, JournalEntry, JournalEvent, Sourced};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -278,7 +293,7 @@ mod tests {
 
     #[test]
     fn problems_and_worn_drives_are_said_once_each() {
-        let problem = |path: &str| CheckpointProblem { path: path.into(), why: "it is a link".into() };
+        let problem = |path: &str| CheckpointProblem { path: path.into(), why: "it is a link".into(), uid: None };
         let wear = |value| Some(Sourced::new(value, DriveSource::NvmeHealthLog, ""));
         let (percent_used, spare_percent, media_error_count) = (wear(101), wear(9), wear(3));
         let drive = DriveWear {
@@ -312,7 +327,7 @@ mod tests {
     #[test]
     fn hostile_numbers_and_long_names_make_neither_a_panic_nor_one_of_two() {
         let mut state = State::default();
-        let problems = vec![CheckpointProblem { path: "/a".into(), why: "it is a link".into() }];
+        let problems = vec![CheckpointProblem { path: "/a".into(), why: "it is a link".into(), uid: None }];
         let (problems_left_out, jobs_left_out) = (u64::MAX, u64::MAX);
         let look = CheckpointLook { problems, problems_left_out, jobs_left_out, ..CheckpointLook::default() };
         state.take(&CheckpointEvent::Look(look));

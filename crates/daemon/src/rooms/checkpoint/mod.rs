@@ -11,6 +11,7 @@ pub use state::State;
 pub use view::{Answer, JobView, JournalState};
 
 use crate::config::Config;
+use crate::http::access::Viewer;
 use crate::http::{json_text, parameters};
 use crate::keep::shared::lock;
 use crate::keep::stream::Moment;
@@ -69,22 +70,32 @@ impl Room for Checkpoint {
         findings::of(&lock(&self.state), moment.now_realtime_ns)
     }
 
-    fn series(&self, moment: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    fn series(
+        &self,
+        moment: &Moment,
+        viewer: Viewer,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        let state = lock(&self.state).seen_by(viewer);
+        series::encode(&state, moment.now_realtime_ns, encoder)
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        vec![Route::new("/api/v1/checkpoints", move |shared, uri| {
+        vec![Route::new("/api/v1/checkpoints", move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let moment = shared.moment();
             let why = self.why_not_watched(&moment);
-            let state = lock(&self.state).clone();
+            let state = lock(&self.state).seen_by(viewer);
             let answer = Answer::of(&state, &self.directories, why, moment.now_realtime_ns);
             Ok(answer.within_limit(json_text))
         })]
     }
 
-    fn chart(&self, _: &Moment) -> Option<Chart> {
+    fn chart(&self, _: &Moment, viewer: Viewer) -> Option<Chart> {
+        // The age of whose copy it is, it does not say.
+        if !viewer.sees_all {
+            return None;
+        }
         let points: Vec<(u64, f64)> = lock(&self.state).ages.iter().copied().collect();
         (!points.is_empty()).then_some(Chart { title: "Age of the oldest durable copy", unit: "s", points })
     }

@@ -70,6 +70,9 @@ pub(super) fn encode(state: &State, now_ns: u64, encoder: &mut DescriptorEncoder
         let Some(visible_s) = visible_s else { return Ok(()) };
         counter(family, &[name], visible_s)
     })?;
+    let help = "Jobs without series of their own, because their users have too many.";
+    let mut family = encoder.encode_descriptor("checkpoint_jobs_without_series", help, None, Gauge)?;
+    family.encode_gauge(&(state.jobs.values().filter(|job| !state.is_labelled(job)).count() as u64))?;
     let help = "Things that are not as they should be in the directories of checkpoints.";
     let mut family = encoder.encode_descriptor("checkpoint_problems", help, None, Gauge)?;
     let unreadable = look.directories.iter().filter(|directory| directory.problem.is_some()).count();
@@ -91,7 +94,8 @@ fn each(
     mut write: impl FnMut(&mut MetricEncoder<'_>, &Job, Label<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
-    state.jobs.values().try_for_each(|job| write(&mut family, job, ("job", &one_line(&job.seen.name))))
+    let mut labelled = state.jobs.values().filter(|job| state.is_labelled(job));
+    labelled.try_for_each(|job| write(&mut family, job, ("job", &one_line(&job.seen.name))))
 }
 
 fn gauge(family: &mut MetricEncoder<'_>, labels: &[Label<'_>], value: f64) -> Result<(), Error> {

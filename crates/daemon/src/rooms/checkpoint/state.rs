@@ -1,6 +1,7 @@
 //! From what the looks told to the jobs as they are now; pure, so that a recording folds to the same.
 
 use super::{JOBS_MAX, ROWS_OF_JOB_MAX};
+use crate::http::access::Viewer;
 use crate::rooms::CHART_POINTS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use surefoot_model::{
@@ -10,6 +11,13 @@ use surefoot_model::{
 
 /// Sessions shorter than this say nothing about the rate at which a job writes.
 const RATE_SESSION_S_MIN: f64 = 60.0;
+
+/// Jobs of one user that have series of their own within the time for which a name is remembered.
+const LABELS_OF_USER_MAX: usize = 64;
+/// Users of whom that is remembered.
+const LABELLED_USERS_MAX: usize = 256;
+/// How long a name is remembered after it was last seen: a day.
+const LABEL_NS: u64 = 86_400_000_000_000;
 
 /// Directories of one job that are kept: more than there are tiers.
 const DIRECTORIES_MAX: usize = 64;
@@ -24,6 +32,8 @@ pub struct State {
     pub(super) jobs: BTreeMap<String, Job>,
     /// When each look ended, and the age of the oldest durable copy of a running job then, seconds.
     pub(super) ages: VecDeque<(u64, f64)>,
+    /// Names that have series of their own, by user, and when each was last seen.
+    labels: BTreeMap<Option<u32>, BTreeMap<String, u64>>,
     /// Jobs beyond those that are kept.
     pub(super) jobs_dropped: u64,
 }
@@ -64,6 +74,7 @@ impl State {
                     self.ages.push_back((now_ns, oldest_s));
                     self.ages.drain(..self.ages.len().saturating_sub(CHART_POINTS_MAX));
                 }
+                self.label(now_ns);
                 self.look = Some(look.clone());
             }
             CheckpointEvent::Job(seen) => {
@@ -72,6 +83,7 @@ impl State {
                     let gone = (seen.generations.len() - kept.len()) as u64;
                     job.seen = CheckpointJob {
                         name: seen.name.clone(),
+                        uid: seen.uid,
                         directories: seen.directories.iter().take(DIRECTORIES_MAX).cloned().collect(),
                         is_running: seen.is_running,
                         generations: kept.to_vec(),
@@ -97,6 +109,44 @@ impl State {
                 self.jobs.remove(job);
             }
         }
+    }
+
+    /// Gives jobs series of their own, so many to each user: a series stays where the metrics are kept, so that names that
+    /// come and go are as many as there ever were.
+    fn label(&mut self, now_ns: u64) {
+        for names in self.labels.values_mut() {
+            names.retain(|_, seen_ns| seen_ns.saturating_add(LABEL_NS) > now_ns);
+        }
+        self.labels.retain(|_, names| !names.is_empty());
+        for job in self.jobs.values() {
+            if self.labels.len() == LABELLED_USERS_MAX && !self.labels.contains_key(&job.seen.uid) {
+                continue;
+            }
+            let names = self.labels.entry(job.seen.uid).or_default();
+            if names.len() < LABELS_OF_USER_MAX || names.contains_key(&job.seen.name) {
+                names.insert(job.seen.name.clone(), now_ns);
+            }
+        }
+    }
+
+    /// Whether a job has series of its own.
+    pub(super) fn is_labelled(&self, job: &Job) -> bool {
+        self.labels.get(&job.seen.uid).is_some_and(|names| names.contains_key(&job.seen.name))
+    }
+
+    /// What of it a viewer may see: the jobs and problems of his own, and what stands around them.
+    pub(crate) fn seen_by(&self, viewer: Viewer) -> State {
+        let mut seen = self.clone();
+        if viewer.sees_all {
+            return seen;
+        }
+        // A job of which the recording does not say whose it is may be anybody's.
+        let may_see = |uid: Option<u32>| uid.is_some() && viewer.may_see(uid);
+        seen.jobs.retain(|_, job| may_see(job.seen.uid));
+        if let Some(look) = &mut seen.look {
+            look.problems.retain(|problem| may_see(problem.uid));
+        }
+        seen
     }
 
     /// The newest look; `None` before the first has ended.
@@ -226,6 +276,32 @@ mod tests {
             assert_eq!(of(strange).unwrap().drive_ends_realtime_ns, None);
         }
         assert_eq!(of(Decided { session_s: -1.0, ..newest }), None, "a hostile line says nothing");
+    }
+
+    #[test]
+    fn names_that_come_and_go_get_no_series_without_end() {
+        let mut state = State::default();
+        let mut labelled = 0;
+        for number in 0..1_000_u64 {
+            let job = format!("job-{number}");
+            state.take(&CheckpointEvent::Job(CheckpointJob {
+                name: job.clone(),
+                uid: Some(1000),
+                ..Default::default()
+            }));
+            state.take(&CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: number + 1, ..Default::default() }));
+            labelled += usize::from(state.is_labelled(&state.jobs[&job]));
+            state.take(&CheckpointEvent::Gone { job });
+        }
+        assert_eq!(labelled, LABELS_OF_USER_MAX);
+        let look = |at_ns| CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: at_ns, ..Default::default() });
+        let of = |uid| CheckpointJob { name: "train".into(), uid: Some(uid), ..CheckpointJob::default() };
+        state.take(&CheckpointEvent::Job(of(7)));
+        state.take(&look(2_000));
+        assert!(state.is_labelled(&state.jobs["train"]), "another user has his own");
+        state.take(&CheckpointEvent::Job(of(1000)));
+        state.take(&look(2_001 + LABEL_NS));
+        assert!(state.is_labelled(&state.jobs["train"]), "a day later there is room again");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(crate) use view::{Origin, OriginMode, PastGapView, PastWindowView, WindowVie
 pub(crate) use who::fitted;
 
 use crate::config::Config;
+use crate::http::access::Viewer;
 use crate::http::json_text;
 use crate::keep::drops::Drops;
 use crate::keep::shared::lock;
@@ -64,7 +65,7 @@ impl Room for Stall {
         findings::of_kept(&kept, moment)
     }
 
-    fn series(&self, _: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn series(&self, _: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let totals = lock(&self.state).totals().clone();
         series::encode(&totals, encoder)
     }
@@ -76,25 +77,25 @@ impl Room for Stall {
         };
         let (snapshot, report, who) = (kept.clone(), kept.clone(), kept);
         vec![
-            Route::new("/api/v1/snapshot", move |shared, uri| {
-                let frame = Frame::of(shared);
+            Route::new("/api/v1/snapshot", move |shared, viewer, uri| {
+                let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
                 Ok(json_text(&SnapshotView::of(&frame, &snapshot(), &filter)))
             }),
-            Route::new("/api/v1/report", move |shared, uri| {
-                let frame = Frame::of(shared);
+            Route::new("/api/v1/report", move |shared, viewer, uri| {
+                let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
                 Ok(json_text(&ReportView::of(&frame, &report(), &filter)))
             }),
-            Route::new("/api/v1/who", move |shared, uri| {
-                let frame = Frame::of(shared);
+            Route::new("/api/v1/who", move |shared, viewer, uri| {
+                let frame = Frame::of(shared, viewer);
                 let filter = Filter::of_interrupts(uri, frame.watched())?;
-                Ok(json_text(&WhoAnswer::of(&frame, &who(), &filter)))
+                Ok(json_text(&WhoAnswer::of(&frame, &who(), &filter, viewer)))
             }),
         ]
     }
 
-    fn chart(&self, moment: &Moment) -> Option<Chart> {
+    fn chart(&self, moment: &Moment, _: Viewer) -> Option<Chart> {
         let kept = lock(&self.state).kept();
         let newest = kept.windows().rev().take(CHART_POINTS_MAX).map(|window| {
             let lost_ns = window

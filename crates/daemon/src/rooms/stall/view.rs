@@ -4,6 +4,7 @@ use super::filter::Filter;
 use super::state::Kept;
 use crate::config::Mode;
 use crate::http::SCHEMA;
+use crate::http::access::Viewer;
 use crate::keep::drops::Dropped;
 use crate::keep::shared::Shared;
 use crate::keep::stream::Moment;
@@ -26,9 +27,9 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn of(shared: &Shared) -> Self {
+    pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
         let moment = shared.moment();
-        let headline = shared.findings(&moment).headline;
+        let headline = shared.findings_for(&moment, viewer).headline;
         Frame { headline, dropped: shared.dropped(), moment }
     }
 

@@ -4,6 +4,7 @@ use super::filter::Filter;
 use super::state::Kept;
 use super::view::{Frame, Origin};
 use crate::http::SCHEMA;
+use crate::http::access::Viewer;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -49,13 +50,28 @@ pub(crate) struct WhoAnswer<'a> {
 }
 
 impl<'a> WhoAnswer<'a> {
-    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter) -> Self {
+    pub(crate) fn of(frame: &'a Frame, kept: &'a Kept, filter: &Filter, viewer: Viewer) -> Self {
         let origin = frame.origin();
         let who = kept.who().map(|who| narrowed(who, filter));
+        let who = who.map(|who| if viewer.sees_all { who } else { Cow::Owned(sums(who.into_owned())) });
         let why = if origin.recording.is_some() { NOT_RECORDED } else { NOT_WATCHED };
         let why = who.is_none().then_some(why);
         WhoAnswer { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), origin, who, why }
     }
+}
+
+/// What everybody may see of a report: how often and how long, and not by whom.
+fn sums(mut who: WhoReport) -> WhoReport {
+    for interrupt in &mut who.interrupts {
+        interrupt.raisers.clear();
+        interrupt.advice.clear();
+    }
+    who.loops.clear();
+    who.loop_gaps.clear();
+    who.notices.clear();
+    who.timeline = None;
+    who.missing.push("who raised them, with stacks: not shown to this user".to_owned());
+    who
 }
 
 fn narrowed<'a>(who: &'a WhoReport, filter: &Filter) -> Cow<'a, WhoReport> {

@@ -52,7 +52,12 @@ impl Room for Watch {
         findings::of(&state, moment)
     }
 
-    fn series(&self, moment: &Moment, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn series(
+        &self,
+        moment: &Moment,
+        _: crate::http::access::Viewer,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
         let totals = lock(&self.state).totals().clone();
         let dropped = self.drops.now(self.sources.dropped());
         series::encode(&totals, &dropped, self.sources.sources(), moment, encoder)

@@ -20,11 +20,22 @@ impl Changes {
         let mut told = std::mem::take(&mut self.told);
         for found in found {
             let before = told.remove(&found.job.name);
+            let begun = events.len();
             events.extend(changed(before.as_ref(), &found));
+            clamp(&mut events, begun, look.looked_realtime_ns);
             self.told.insert(found.job.name.clone(), found);
         }
         events.push(CheckpointEvent::Look(look));
         events
+    }
+}
+
+/// Nothing happened after the look at which it was found: a time to come becomes that of the look.
+fn clamp(events: &mut [CheckpointEvent], begun: usize, now_ns: u64) {
+    for event in &mut events[begun..] {
+        if let CheckpointEvent::Journal { entries, .. } = event {
+            entries.iter_mut().for_each(|entry| entry.realtime_ns = entry.realtime_ns.min(now_ns));
+        }
     }
 }
 
@@ -83,7 +94,8 @@ mod tests {
     #[test]
     fn only_what_changed_is_told() {
         let mut changes = Changes::default();
-        let mut take = |found: Vec<Found>| words(&changes.take(CheckpointLook::default(), found));
+        let look = || CheckpointLook { looked_realtime_ns: 1_000, ..CheckpointLook::default() };
+        let mut take = |found: Vec<Found>| words(&changes.take(look(), found));
         assert_eq!(take(vec![]), ["look"]);
         assert_eq!(take(vec![found(true, 0..3)]), ["job a", "3 lines, 0 left out", "look"]);
         assert_eq!(take(vec![found(true, 0..3)]), ["look"]);
@@ -107,5 +119,13 @@ mod tests {
         let mut other = found(true, 0..0);
         other.job.name = "b".into();
         assert_eq!(words(&changes.take(CheckpointLook::default(), vec![other])), ["gone a", "job b", "look"]);
+    }
+
+    #[test]
+    fn a_line_from_the_future_happened_at_the_look() {
+        let look = CheckpointLook { looked_realtime_ns: 5, ..CheckpointLook::default() };
+        let events = Changes::default().take(look, vec![found(true, 4..9)]);
+        let CheckpointEvent::Journal { entries, .. } = &events[1] else { panic!("{events:?}") };
+        assert_eq!(entries.iter().map(|entry| entry.realtime_ns).collect::<Vec<_>>(), [4, 5, 5, 5, 5]);
     }
 }

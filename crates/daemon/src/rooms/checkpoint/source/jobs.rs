@@ -1,9 +1,12 @@
 //! From copies and journals to jobs; pure.
+//!
+//! A job is a name of one user: what another user keeps under the same name is another job.
 
 use super::text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use surefoot_checkpoint::generation::check_name;
 use surefoot_checkpoint::inspect::{Copy, Tier};
 use surefoot_checkpoint::session::journal::{Entry, Event, History};
 use surefoot_model::{CheckpointJob, CheckpointTier, Generation, GenerationState};
@@ -14,8 +17,14 @@ const NAME_CHARACTERS_MAX: usize = 128;
 /// Copies of one generation in one tier, newest generation first.
 type Group<'a> = BTreeMap<(Reverse<(u64, u64)>, CheckpointTier), Vec<&'a Copy>>;
 
-/// A journal, with the directory of the job that it lies in.
-pub(super) type Journal = (PathBuf, History);
+/// A journal, with the directory of the job that it lies in and the user whose that is.
+pub(super) type Journal = (PathBuf, u32, History);
+
+/// The copies and the journals of a job.
+type Parts<'a> = (Vec<&'a Copy>, Vec<&'a Journal>);
+
+/// Whether the job directory of a user is shared by several nodes.
+pub(super) type IsShared<'a> = &'a dyn Fn(&Path, u32) -> bool;
 
 /// A job as one look finds it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,45 +38,65 @@ pub(super) struct Found {
     pub(super) skipped_count: u64,
 }
 
-/// The directories that jobs say several nodes share.
-pub(super) fn shared(journals: &[Journal]) -> BTreeSet<PathBuf> {
+/// The directories that jobs say several nodes share, each for the jobs of its user only.
+pub(super) fn shared(journals: &[Journal]) -> BTreeSet<(u32, PathBuf)> {
     let opened = |entry: &Entry| match &entry.event {
         Event::Opened { shared, .. } if Path::new(shared).is_absolute() => Some(PathBuf::from(shared)),
         _ => None,
     };
-    journals.iter().flat_map(|(_, history)| history.entries.iter().filter_map(opened)).collect()
+    let of = |(_, owner, history): &Journal| -> Vec<(u32, PathBuf)> {
+        history.entries.iter().filter_map(opened).map(|shared| (*owner, shared)).collect()
+    };
+    journals.iter().flat_map(of).collect()
 }
 
 /// The tier of a copy. Whether a durable one is shared, its file system or its job says.
-pub(super) fn tier(copy: &Copy, is_shared: &dyn Fn(&Path) -> bool) -> CheckpointTier {
+pub(super) fn tier(copy: &Copy, is_shared: IsShared<'_>) -> CheckpointTier {
     match copy.tier {
         Tier::Memory => CheckpointTier::Memory,
-        Tier::Durable if is_shared(&copy.job_directory) => CheckpointTier::Shared,
+        Tier::Durable if is_shared(&copy.job_directory, copy.owner) => CheckpointTier::Shared,
         Tier::Durable => CheckpointTier::Durable,
     }
 }
 
-/// The jobs whose copies and journals these are, by name.
-pub(super) fn jobs(copies: &[Copy], journals: &[Journal], is_shared: &dyn Fn(&Path) -> bool) -> Vec<Found> {
-    let mut of_jobs: BTreeMap<String, (Vec<&Copy>, Vec<&Journal>)> = BTreeMap::new();
-    let mut owners: BTreeMap<&Path, String> = BTreeMap::new();
+/// The jobs whose copies and journals these are, by user and name. `own` is the user who looks, whose own jobs need no
+/// mark.
+pub(super) fn jobs(copies: &[Copy], journals: &[Journal], is_shared: IsShared<'_>, own: u32) -> Vec<Found> {
+    let mut of_jobs: BTreeMap<(u32, String), Parts<'_>> = BTreeMap::new();
+    let mut names: BTreeMap<&Path, String> = BTreeMap::new();
     for copy in copies.iter().filter(|copy| !copy.is_astray()) {
         let name = copy.job();
         // A manifest that cannot be read gives the directory's last name, which need not be all of the job's.
         if copy.manifest.is_ok() {
-            owners.insert(&copy.job_directory, name.clone());
+            names.insert(&copy.job_directory, name.clone());
         }
     }
     for copy in copies.iter().filter(|copy| !copy.is_astray()) {
-        let name = owners.get(copy.job_directory.as_path()).cloned().unwrap_or_else(|| copy.job());
-        of_jobs.entry(name).or_default().0.push(copy);
+        let name = names.get(copy.job_directory.as_path()).cloned().unwrap_or_else(|| copy.job());
+        of_jobs.entry((copy.owner, name)).or_default().0.push(copy);
     }
     for journal in journals {
-        let name = owners.get(journal.0.as_path()).cloned().or_else(|| job_of(&journal.1));
+        let name = names.get(journal.0.as_path()).cloned().or_else(|| job_of(&journal.2));
         let name = name.unwrap_or_else(|| journal.0.file_name().unwrap_or_default().to_string_lossy().into_owned());
-        of_jobs.entry(name).or_default().1.push(journal);
+        of_jobs.entry((journal.1, name)).or_default().1.push(journal);
     }
-    of_jobs.into_iter().map(|(name, (copies, journals))| job(name, &copies, &journals, is_shared)).collect()
+    // A name that no session takes is no job's; nor can any of these look like the mark of another user's job.
+    of_jobs.retain(|(_, name), _| check_name(name).is_ok());
+    let found = |((owner, name), (copies, journals)): ((u32, String), Parts<'_>)| {
+        job(told_name(&name, owner, own), owner, &copies, &journals, is_shared)
+    };
+    of_jobs.into_iter().map(found).collect()
+}
+
+/// The name under which a job is told of. No name of a job has a space in it, so that those of different users differ.
+fn told_name(name: &str, owner: u32, own: u32) -> String {
+    if owner == own { name.to_owned() } else { format!("{name} (user {owner})") }
+}
+
+/// When a checkpoint was taken: what its manifest says, but not after the kernel saw it written.
+fn taken_ns(copy: &Copy) -> Option<u64> {
+    let manifest = copy.manifest.as_ref().ok()?;
+    Some(manifest.taken_realtime_ns.min(copy.written_realtime_ns))
 }
 
 fn job_of(history: &History) -> Option<String> {
@@ -77,11 +106,11 @@ fn job_of(history: &History) -> Option<String> {
     })
 }
 
-fn job(name: String, copies: &[&Copy], journals: &[&Journal], is_shared: &dyn Fn(&Path) -> bool) -> Found {
+fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], is_shared: IsShared<'_>) -> Found {
     let directories: BTreeSet<&Path> = copies
         .iter()
         .map(|copy| copy.job_directory.as_path())
-        .chain(journals.iter().map(|(directory, _)| directory.as_path()))
+        .chain(journals.iter().map(|(directory, ..)| directory.as_path()))
         .collect();
     let mut groups: Group<'_> = BTreeMap::new();
     for copy in copies {
@@ -92,13 +121,14 @@ fn job(name: String, copies: &[&Copy], journals: &[&Journal], is_shared: &dyn Fn
                 .push(copy);
         }
     }
-    let mut entries: Vec<Entry> = journals.iter().flat_map(|(_, history)| history.entries.iter().cloned()).collect();
+    let mut entries: Vec<Entry> = journals.iter().flat_map(|(.., history)| history.entries.iter().cloned()).collect();
     if journals.len() > 1 {
         // A job that had its memory tier elsewhere before; otherwise the order of the lines is that of the file.
         entries.sort_by_key(|entry| entry.realtime_ns);
     }
     let job = CheckpointJob {
         name: surefoot_model::one_line(&name),
+        uid: Some(owner),
         directories: directories.into_iter().map(text).collect(),
         is_running: None,
         generations: groups.iter().map(|(key, copies)| generation(*key, copies)).collect(),
@@ -107,8 +137,8 @@ fn job(name: String, copies: &[&Copy], journals: &[&Journal], is_shared: &dyn Fn
     Found {
         job,
         entries,
-        left_out_count: journals.iter().map(|(_, history)| history.left_out_count).sum(),
-        skipped_count: journals.iter().map(|(_, history)| history.skipped_count).sum(),
+        left_out_count: journals.iter().map(|(.., history)| history.left_out_count).sum(),
+        skipped_count: journals.iter().map(|(.., history)| history.skipped_count).sum(),
     }
 }
 
@@ -140,7 +170,7 @@ fn generation((Reverse((number, nonce)), tier): (Reverse<(u64, u64)>, Checkpoint
         tier,
         state,
         missing,
-        taken_realtime_ns: manifests().map(|manifest| manifest.taken_realtime_ns).max(),
+        taken_realtime_ns: copies.iter().filter_map(|copy| taken_ns(copy)).max(),
         ranks_here,
         ranks: expected,
         payload_bytes: manifests().map(|manifest| manifest.payload_bytes).fold(0, u64::saturating_add),
@@ -157,6 +187,8 @@ mod tests {
     use surefoot_checkpoint::image::Protection;
     use surefoot_checkpoint::{GenerationId, Manifest};
 
+    const OWN: u32 = 7;
+
     fn copy(tier: Tier, number: u64, rank: u32, ranks: u32, committed_ranks: Option<u32>) -> Copy {
         let base = match tier {
             Tier::Memory => "/dev/shm/a/job",
@@ -166,6 +198,7 @@ mod tests {
         Copy {
             tier,
             job_directory: base.into(),
+            owner: OWN,
             directory: format!("{base}/somewhere").into(),
             rank,
             generation: Some(generation),
@@ -180,6 +213,7 @@ mod tests {
                 table_crc32c: 0,
                 regions: Vec::new(),
             }),
+            written_realtime_ns: u64::MAX,
             manifests: Vec::new(),
             image: "/image".into(),
             stored_bytes: 20,
@@ -209,7 +243,7 @@ mod tests {
             unreadable(copy(Tier::Durable, 5, 0, 2, Some(2))),
             copy(Tier::Durable, 5, 1, 2, Some(2)),
         ];
-        let found = jobs(&copies, &[], &|_| false);
+        let found = jobs(&copies, &[], &|_, _| false, OWN);
         assert_eq!(found.len(), 1, "a manifest that cannot be read makes no other job: {found:#?}");
         assert_eq!(
             states(&found[0]),
@@ -229,7 +263,7 @@ mod tests {
         assert_eq!(job.generations[4].missing, "1 of 2 ranks are not here, rank 0 the first of them");
         assert_eq!(job.generations[5].missing, "rank 0: it is not a manifest");
         assert_eq!((job.generations[2].payload_bytes, job.generations[2].nonce.as_str()), (20, "ffffffffffffffff"));
-        let shared = jobs(&copies, &[], &|path| path.starts_with("/ssd"));
+        let shared = jobs(&copies, &[], &|path, _| path.starts_with("/ssd"), OWN);
         assert_eq!(states(&shared[0])[3], (7, "shared", Complete));
     }
 
@@ -239,10 +273,40 @@ mod tests {
         let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
         let entries = vec![Entry { realtime_ns: 1, lost_count: 2, event: opened }];
         let history = History { entries, skipped_count: 4, left_out_count: 5 };
-        let journals = [("/dev/shm/own".into(), history)];
-        assert_eq!(super::shared(&journals), BTreeSet::from([PathBuf::from("/scratch/own")]));
-        let found = jobs(&[], &journals, &|_| false);
+        let journals = [("/dev/shm/own".into(), OWN, history)];
+        assert_eq!(super::shared(&journals), BTreeSet::from([(OWN, PathBuf::from("/scratch/own"))]));
+        let found = jobs(&[], &journals, &|_, _| false, OWN);
         assert_eq!(found[0].job.name, "of/its/own");
         assert_eq!((found[0].entries.len(), found[0].skipped_count, found[0].left_out_count), (1, 4, 5));
+    }
+
+    #[test]
+    fn what_another_user_keeps_under_the_name_of_a_job_is_another_job() {
+        let theirs = Copy { owner: 1000, ..copy(Tier::Durable, 99, 0, 1, Some(1)) };
+        let copies = [copy(Tier::Durable, 3, 0, 1, Some(1)), theirs];
+        let found = jobs(&copies, &[], &|_, _| false, OWN);
+        let told = |found: &Found| (found.job.name.clone(), found.job.uid, found.job.generations[0].number);
+        let both: Vec<_> = found.iter().map(told).collect();
+        assert_eq!(both, [("a/job".into(), Some(OWN), 3), ("a/job (user 1000)".into(), Some(1000), 99)]);
+        assert!(check_name("a/job (user 1000)").is_err(), "nobody can call a job so");
+        let manifest = Manifest { job: "train (user 7)".into(), ..copies[0].manifest.clone().unwrap() };
+        let forged = Copy { job_directory: "/ssd/train (user 7)".into(), manifest: Ok(manifest), ..copies[1].clone() };
+        assert!(jobs(&[forged], &[], &|_, _| false, OWN).is_empty());
+    }
+
+    #[test]
+    fn a_directory_is_shared_for_the_jobs_of_whom_says_so() {
+        let (job, policy, shared) = ("a/job".into(), "surefoot".into(), "/ssd".into());
+        let opened = Event::Opened { job, ranks: 1, policy, shared, is_repeated: false };
+        let entries = vec![Entry { realtime_ns: 1, lost_count: 0, event: opened }];
+        let journals = [("/tmp/x".into(), 1000, History { entries, ..History::default() })];
+        assert_eq!(super::shared(&journals), BTreeSet::from([(1000, PathBuf::from("/ssd"))]));
+    }
+
+    #[test]
+    fn a_time_to_come_is_not_believed() {
+        let late = |copy: Copy| Copy { written_realtime_ns: 5, ..copy };
+        let found = jobs(&[late(copy(Tier::Durable, 99, 0, 1, Some(1)))], &[], &|_, _| false, OWN);
+        assert_eq!(found[0].job.generations[0].taken_realtime_ns, Some(5), "as the kernel saw it written");
     }
 }

@@ -5,7 +5,7 @@ use super::locks::Locks;
 use super::{drives, mounts as file_systems, text};
 use crate::rooms::checkpoint::{JOBS_MAX, ROWS_MAX, ROWS_OF_JOB_MAX};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,9 +19,11 @@ use surefoot_model::{CheckpointDirectory, CheckpointJob, CheckpointLook, Checkpo
 /// Copies that are looked at: so many ranks times so many generations.
 const COPIES_MAX: usize = 20_000;
 /// Entries of directories that are looked at.
-const ENTRIES_MAX: usize = 200_000;
-/// Memory for manifests.
-const MANIFEST_BYTES_MAX: usize = 32 << 20;
+const ENTRIES_MAX: usize = 400_000;
+/// Memory for paths, names and manifests.
+const MEMORY_BYTES_MAX: usize = 32 << 20;
+/// The part of these limits that the files of one user may take: half.
+const PART_OF_USER: usize = 2;
 /// Looking for copies ends after this time.
 const SURVEY_TIME: Duration = Duration::from_secs(5);
 /// Journals that are read.
@@ -33,11 +35,13 @@ const PROBLEMS_MAX: usize = 100;
 pub(super) struct Looker {
     root: Root,
     directories: Vec<PathBuf>,
+    /// The user who looks.
+    own: u32,
 }
 
 impl Looker {
     pub(super) fn new(root: Root, directories: Vec<PathBuf>) -> Self {
-        Looker { root, directories }
+        Looker { root, directories, own: surefoot_hostfs::privilege::effective_user() }
     }
 
     /// What there is to be seen now, and the jobs.
@@ -53,19 +57,21 @@ impl Looker {
         }
         let journals = read_journals(journals, &mut answer);
         let shared = jobs::shared(&journals);
-        let is_shared =
-            |path: &Path| file_systems::is_shared(&mounts, path) || shared.iter().any(|known| path.starts_with(known));
+        let is_shared = |path: &Path, owner: u32| {
+            let is_said = |(who, known): &(u32, PathBuf)| *who == owner && path.starts_with(known);
+            file_systems::is_shared(&mounts, path) || shared.iter().any(is_said)
+        };
         self.see_tiers(&copies, &is_shared, &mounts, &mut answer);
         // Of directories within each other, a copy is found twice.
         let mut seen = BTreeSet::new();
         copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
-        let mut found = jobs::jobs(&copies, &journals, &is_shared);
+        let mut found = jobs::jobs(&copies, &journals, &is_shared, self.own);
         say_astray(&copies, &mut answer);
         self.see_who_runs(&copies, &mut found);
         cut(&mut answer, &mut found);
         match drives::read(&self.root) {
             Some(Ok(report)) => answer.drives = Some(drives::beneath(report, &mut answer.directories)),
-            Some(Err(why)) => problem(&mut answer, &self.root.path(surefoot_model::DriveReport::FILE), why),
+            Some(Err(why)) => problem(&mut answer, &self.root.path(surefoot_model::DriveReport::FILE), 0, why),
             None => {}
         }
         answer.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -79,7 +85,7 @@ impl Looker {
         mounts: &Mounts,
         begun: Instant,
         copies: &mut Vec<Copy>,
-        journals: &mut BTreeSet<PathBuf>,
+        journals: &mut BTreeSet<(PathBuf, u32)>,
         answer: &mut CheckpointLook,
     ) -> CheckpointDirectory {
         let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
@@ -87,7 +93,8 @@ impl Looker {
         let limits = SurveyLimits {
             entries_max: ENTRIES_MAX,
             copies_max: COPIES_MAX.saturating_sub(copies.len()),
-            manifest_bytes_max: MANIFEST_BYTES_MAX / self.directories.len().max(1),
+            memory_bytes_max: MEMORY_BYTES_MAX / self.directories.len().max(1),
+            part_of_user: PART_OF_USER,
             until: Some(begun + SURVEY_TIME),
         };
         let mut survey = match inspect::survey_within(&[directory.to_owned()], limits) {
@@ -104,19 +111,13 @@ impl Looker {
         answer.is_cut |= survey.is_cut;
         answer.problems_left_out += survey.problems_left_out;
         for found in survey.problems {
-            problem(answer, &found.path, found.why);
+            problem(answer, &found.path, found.owner, found.why);
         }
         view
     }
 
     /// Says what is kept in each directory, or could be.
-    fn see_tiers(
-        &self,
-        copies: &[Copy],
-        is_shared: &dyn Fn(&Path) -> bool,
-        mounts: &Mounts,
-        answer: &mut CheckpointLook,
-    ) {
+    fn see_tiers(&self, copies: &[Copy], is_shared: jobs::IsShared<'_>, mounts: &Mounts, answer: &mut CheckpointLook) {
         for (view, directory) in answer.directories.iter_mut().zip(&self.directories) {
             let Ok(path) = fs::canonicalize(directory) else { continue };
             let below = copies.iter().filter(|copy| copy.directory.starts_with(&path));
@@ -142,21 +143,36 @@ impl Looker {
     }
 }
 
-fn read_journals(directories: BTreeSet<PathBuf>, answer: &mut CheckpointLook) -> Vec<Journal> {
+/// Reads the journals, in turn of each user, so that one who has many keeps nobody else's from being read.
+fn read_journals(directories: BTreeSet<(PathBuf, u32)>, answer: &mut CheckpointLook) -> Vec<Journal> {
     let lines_max = (ROWS_MAX / directories.len().clamp(1, JOURNALS_MAX)).min(ROWS_OF_JOB_MAX);
     let mut journals = Vec::new();
-    for directory in directories {
-        if journals.len() == JOURNALS_MAX {
-            answer.is_cut = true;
-            break;
-        }
-        match journal::read(&directory, lines_max) {
-            Ok(Some(history)) => journals.push((directory, history)),
+    answer.is_cut |= directories.len() > JOURNALS_MAX;
+    for (directory, owner) in
+        in_turn(directories.into_iter().collect(), |(_, owner)| *owner).into_iter().take(JOURNALS_MAX)
+    {
+        match journal::read_of(&directory, owner, lines_max) {
+            Ok(Some(history)) => journals.push((directory, owner, history)),
             Ok(None) => {}
-            Err(error) => problem(answer, &directory, error.to_string()),
+            Err(error) => problem(answer, &directory, owner, error.to_string()),
         }
     }
     journals
+}
+
+/// The first of each user, then the second of each, and so on.
+fn in_turn<T>(items: Vec<T>, owner: impl Fn(&T) -> u32) -> Vec<T> {
+    let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut numbered: Vec<(usize, T)> = items
+        .into_iter()
+        .map(|item| {
+            let count = seen.entry(owner(&item)).or_default();
+            *count += 1;
+            (*count, item)
+        })
+        .collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Copies in the directory of another job, which no restart would look at, and copies that nothing is known of.
@@ -164,23 +180,29 @@ fn say_astray(copies: &[Copy], answer: &mut CheckpointLook) {
     for copy in copies {
         match &copy.manifest {
             Ok(manifest) if copy.is_astray() => {
-                problem(answer, &copy.directory, format!("it is of the job {:?} and lies in another's", manifest.job));
+                let why = format!("it is of the job {:?} and lies in another's", manifest.job);
+                problem(answer, &copy.directory, copy.owner, why);
             }
-            Err(why) if copy.generation.is_none() => problem(answer, &copy.directory, why.clone()),
+            Err(why) if copy.generation.is_none() => problem(answer, &copy.directory, copy.owner, why.clone()),
             _ => {}
         }
     }
 }
 
-/// Shares what may be told between the jobs; the oldest goes.
+/// Shares what may be told between the users, and what is each user's between his jobs; the oldest goes.
 fn cut(answer: &mut CheckpointLook, found: &mut Vec<Found>) {
     answer.jobs_left_out = found.len().saturating_sub(JOBS_MAX) as u64;
+    let owner = |found: &Found| found.job.uid.unwrap_or(0);
     // Whoever fills a directory with names that come first must not push a job out that runs.
     found.sort_by_key(|found| (found.job.is_running != Some(true), Reverse(newest_ns(&found.job))));
+    *found = in_turn(std::mem::take(found), owner);
     found.truncate(JOBS_MAX);
     found.sort_by(|a, b| a.job.name.cmp(&b.job.name));
-    let rows_max = (ROWS_MAX / found.len().max(1)).min(ROWS_OF_JOB_MAX);
-    for Found { job, entries, left_out_count, .. } in found {
+    let mut jobs_of: BTreeMap<u32, usize> = BTreeMap::new();
+    found.iter().for_each(|found| *jobs_of.entry(owner(found)).or_default() += 1);
+    for one in found {
+        let rows_max = (ROWS_MAX / jobs_of.len().max(1) / jobs_of[&owner(one)]).min(ROWS_OF_JOB_MAX);
+        let Found { job, entries, left_out_count, .. } = one;
         job.generations_left_out = job.generations.len().saturating_sub(rows_max) as u64;
         job.generations.truncate(rows_max);
         let gone = entries.len().saturating_sub(rows_max);
@@ -196,9 +218,11 @@ fn newest_ns(job: &CheckpointJob) -> u64 {
     taken.filter(|&taken_ns| taken_ns <= now_ns).max().unwrap_or(0)
 }
 
-fn problem(answer: &mut CheckpointLook, path: &Path, why: String) {
-    if answer.problems.len() < PROBLEMS_MAX {
-        answer.problems.push(CheckpointProblem { path: text(path), why: surefoot_model::one_line(&why) });
+fn problem(answer: &mut CheckpointLook, path: &Path, owner: u32, why: String) {
+    let of_user = answer.problems.iter().filter(|problem| problem.uid == Some(owner)).count();
+    if answer.problems.len() < PROBLEMS_MAX && of_user < PROBLEMS_MAX / PART_OF_USER {
+        let why = surefoot_model::one_line(&why);
+        answer.problems.push(CheckpointProblem { path: text(path), why, uid: Some(owner) });
     } else {
         answer.problems_left_out += 1;
     }

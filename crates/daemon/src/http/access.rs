@@ -1,0 +1,246 @@
+//! Who asks, and what he may see.
+//!
+//! Everybody on the machine can connect to a port on 127.0.0.1; the kernel's table of sockets says which user did. Sums
+//! and causes are for everybody. Root, the user whose daemon this is and the members of one named group see everything;
+//! anybody else sees of jobs only his own, and neither stacks nor raisers nor the past. A browser of another user gets the
+//! same with the address in the file `page-url`, which only the daemon's user can read: it works once, for one user.
+
+use super::connections::Peer;
+use crate::config::Config;
+use crate::keep::shared::lock;
+use axum::http::{HeaderMap, header};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use surefoot_hostfs::privilege::effective_user;
+use surefoot_hostfs::{Root, peer};
+use surefoot_model::Finding;
+
+/// The file in the run directory that holds the address for a browser.
+pub(crate) const FILE_NAME: &str = "page-url";
+/// Where a browser gets its cookie.
+pub(crate) const PATH: &str = "/open";
+/// Browsers that were let in and are remembered: the newest.
+const SESSIONS_MAX: usize = 16;
+/// Random bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// One who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Viewer {
+    /// The user; `None` where the kernel does not say.
+    pub(crate) uid: Option<u32>,
+    /// Whether everything is shown.
+    pub(crate) sees_all: bool,
+}
+
+impl Viewer {
+    /// One who may see everything.
+    #[cfg(test)]
+    pub(crate) const ALL: Viewer = Viewer { uid: None, sees_all: true };
+
+    /// Whether what rests on this user's files may be shown; `None` is the host's own.
+    pub(crate) fn may_see(&self, uid: Option<u32>) -> bool {
+        self.sees_all || uid.is_none_or(|uid| self.uid == Some(uid))
+    }
+
+    /// The findings that may be shown.
+    pub(crate) fn seen(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
+        findings.retain(|finding| self.may_see(finding.uid));
+        findings
+    }
+}
+
+/// What the one who asks may see.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Access")]
+pub(crate) struct AccessView {
+    /// Whether everything is shown.
+    sees_all: bool,
+    /// What is not shown, and how to get it; empty where everything is.
+    pub(crate) why: String,
+}
+
+/// Who may see everything.
+pub(crate) struct Access {
+    root: Root,
+    /// The daemon's own user, where nobody else looks like him.
+    own: Option<u32>,
+    group: Option<String>,
+    keys: Mutex<Keys>,
+    /// The file with the address, once the port is known.
+    file: Mutex<Option<(PathBuf, String)>>,
+}
+
+#[derive(Default)]
+struct Keys {
+    /// Opens the page once.
+    next: Option<String>,
+    /// The cookies that were given, and the user to whom.
+    sessions: VecDeque<(String, Option<u32>)>,
+}
+
+impl Access {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (root, group) = (Root::host(), config.page_group.clone());
+        let own = Some(effective_user()).filter(|&own| own != peer::unknown_user(&root));
+        Access { root, own, group, keys: Mutex::default(), file: Mutex::default() }
+    }
+
+    /// Publishes an address that opens the page once.
+    ///
+    /// # Errors
+    /// When the file cannot be written or there are no random numbers; then only users decide.
+    pub(crate) fn publish(&self, directory: &Path, page: &str) -> io::Result<()> {
+        *lock(&self.file) = Some((directory.join(FILE_NAME), page.to_owned()));
+        self.renew()
+    }
+
+    /// Takes the file away.
+    pub(crate) fn withdraw(&self) {
+        if let Some((path, _)) = lock(&self.file).take() {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn renew(&self) -> io::Result<()> {
+        let Some((path, page)) = lock(&self.file).clone() else { return Ok(()) };
+        let key = random_key()?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        writeln!(file, "{page}{}?key={key}", &PATH[1..])?;
+        lock(&self.keys).next = Some(key);
+        Ok(())
+    }
+
+    /// Lets a browser in that has the key; returns its cookie. The key is void then, and there is another.
+    pub(crate) fn open(&self, peer: Peer, key: &str) -> Option<String> {
+        {
+            let mut keys = lock(&self.keys);
+            keys.next.as_deref().filter(|next| is_same(next, key))?;
+            keys.next = None;
+        }
+        let cookie = random_key().ok()?;
+        let mut keys = lock(&self.keys);
+        if keys.sessions.len() == SESSIONS_MAX {
+            keys.sessions.pop_front();
+        }
+        keys.sessions.push_back((cookie.clone(), peer.uid));
+        drop(keys);
+        // Without another the page is still there for who is let in by his user.
+        let _ = self.renew();
+        Some(cookie)
+    }
+
+    /// Who asks over this connection with these headers.
+    pub(crate) fn viewer(&self, peer: Peer, headers: &HeaderMap) -> Viewer {
+        let is_of_user = |uid: u32| {
+            let is_member = |group: &String| peer::users_of_group(&self.root, group).contains(&uid);
+            uid == 0 || Some(uid) == self.own || self.group.as_ref().is_some_and(is_member)
+        };
+        let sees_all = peer.uid.is_some_and(is_of_user) || self.has_cookie(peer, headers);
+        Viewer { uid: peer.uid, sees_all }
+    }
+
+    /// Whether a cookie of ours came from the user to whom it was given: browsers send cookies to every port of this
+    /// machine, so that a server of another user may know it.
+    fn has_cookie(&self, peer: Peer, headers: &HeaderMap) -> bool {
+        let name = cookie_name(peer.port);
+        let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut ours = values
+            .flat_map(|value| value.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter(|(found, _)| *found == name);
+        let keys = lock(&self.keys);
+        ours.any(|(_, value)| keys.sessions.iter().any(|(cookie, uid)| *uid == peer.uid && is_same(cookie, value)))
+    }
+
+    /// What a viewer is told of it.
+    pub(crate) fn view(&self, viewer: Viewer) -> AccessView {
+        let mut why = String::new();
+        if !viewer.sees_all {
+            why = "Stacks, raisers, jobs of other users and the history are not shown to this user.".to_owned();
+            if let Some(group) = &self.group {
+                why += &format!(" Members of the group {group} see them.");
+            }
+            match &*lock(&self.file) {
+                Some((path, _)) => {
+                    why +=
+                        &format!(" To see them here, open the address that this prints: sudo cat {}", path.display());
+                }
+                None => why += " The user who started the daemon sees them, and root.",
+            }
+        }
+        AccessView { sees_all: viewer.sees_all, why }
+    }
+}
+
+/// The name of the cookie: one for each port, so that two daemons do not overwrite each other's.
+pub(crate) fn cookie_name(port: u16) -> String {
+    format!("surefoot-{port}")
+}
+
+fn random_key() -> io::Result<String> {
+    let mut bytes = [0; KEY_BYTES];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Whether two texts are the same, in a time that does not tell how far they are.
+fn is_same(left: &str, right: &str) -> bool {
+    let differing = left.bytes().zip(right.bytes()).fold(0, |sum, (left, right)| sum | (left ^ right));
+    left.len() == right.len() && differing == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn peer(uid: Option<u32>) -> Peer {
+        Peer { uid, port: 7171 }
+    }
+
+    fn with_cookie(cookie: &str) -> HeaderMap {
+        let value = HeaderValue::from_str(&format!("a=b; surefoot-7171={cookie}")).unwrap();
+        HeaderMap::from_iter([(header::COOKIE, value)])
+    }
+
+    #[test]
+    fn root_and_the_daemons_user_see_everything_and_others_do_not() {
+        let access = Access::new(&Config::default());
+        let sees_all = |uid| access.viewer(peer(uid), &HeaderMap::new()).sees_all;
+        assert!(sees_all(Some(0)) && sees_all(Some(effective_user())));
+        assert!(!sees_all(Some(65_533)) && !sees_all(None));
+        assert!(access.view(Viewer { uid: None, sees_all: false }).why.contains("Stacks"));
+    }
+
+    #[test]
+    fn the_address_in_the_file_works_once_and_for_the_user_who_opened_it() {
+        let home = tempfile::tempdir().unwrap();
+        let access = Access::new(&Config::default());
+        access.publish(home.path(), "http://127.0.0.1:7171/").unwrap();
+        let path = home.path().join(FILE_NAME);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        let key = text.trim().strip_prefix("http://127.0.0.1:7171/open?key=").unwrap().to_owned();
+        assert!(access.open(peer(Some(1000)), "").is_none() && access.open(peer(Some(1000)), &key[1..]).is_none());
+        let cookie = access.open(peer(Some(1000)), &key).unwrap();
+        assert!(access.open(peer(Some(1001)), &key).is_none(), "it works once");
+        assert_ne!(fs::read_to_string(&path).unwrap(), text, "there is another");
+        assert!(access.viewer(peer(Some(1000)), &with_cookie(&cookie)).sees_all);
+        assert!(!access.viewer(peer(Some(1001)), &with_cookie(&cookie)).sees_all, "another user's browser");
+        assert!(!access.viewer(peer(Some(1000)), &with_cookie("")).sees_all);
+        access.withdraw();
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,178 @@
+//! Which user is at the other end of a connection over loopback, as the kernel's own table of sockets says.
+
+use crate::Root;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The longest table that is read.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
+/// `SOCK_DIAG_BY_FAMILY` of <linux/sock_diag.h>.
+const BY_FAMILY: u16 = 20;
+/// The header of a message and its request, <linux/inet_diag.h>: family, protocol, states, ports, addresses, cookie.
+const REQUEST_BYTES: usize = 16 + 56;
+/// Where the user and the inode stand in an answer, after the header of the message.
+const UID_AT: usize = 16 + 64;
+const INODE_AT: usize = 16 + 68;
+
+/// The user whose socket is connected from `client` to `server`, both on this machine; `None` where the kernel does not
+/// say so for certain. A socket that its process has closed is nobody's, though the kernel then calls it root's.
+pub fn user_of(root: &Root, client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    let (SocketAddr::V4(client), SocketAddr::V4(server)) = (client, server) else { return None };
+    if !client.ip().is_loopback() || !server.ip().is_loopback() {
+        return None;
+    }
+    let (uid, inode) = match root.is_host().then(|| ask(client, server)) {
+        Some(Ok(found)) => found,
+        _ => in_table(&root.read_up_to(root.proc("net/tcp"), TABLE_BYTES_MAX).ok()?, client, server)?,
+    };
+    (inode != 0).then_some(uid)
+}
+
+/// The user as whom all users appear that a namespace does not know: it may be anybody.
+pub fn unknown_user(root: &Root) -> u32 {
+    let text = root.read(root.proc("sys/kernel/overflowuid")).unwrap_or_default();
+    text.trim().parse().unwrap_or(65_534)
+}
+
+/// Asks the kernel for this one socket.
+fn ask(client: SocketAddrV4, server: SocketAddrV4) -> io::Result<(u32, u32)> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given it to us, and to nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let request = request(client, server);
+    // SAFETY: the kernel reads as many bytes as the array has.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+    if sent != REQUEST_BYTES as isize {
+        return Err(io::Error::last_os_error());
+    }
+    let mut answer = [0u8; 1024];
+    // The kernel has answered before `send` returns, so nothing is waited for.
+    // SAFETY: the kernel writes at most as many bytes as the array has.
+    let count = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) };
+    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    answered(&answer[..count.min(answer.len())]).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn request(client: SocketAddrV4, server: SocketAddrV4) -> [u8; REQUEST_BYTES] {
+    let mut bytes = [0u8; REQUEST_BYTES];
+    bytes[0..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes[16] = libc::AF_INET as u8;
+    bytes[17] = libc::IPPROTO_TCP as u8;
+    bytes[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+    bytes[24..26].copy_from_slice(&client.port().to_be_bytes());
+    bytes[26..28].copy_from_slice(&server.port().to_be_bytes());
+    bytes[28..32].copy_from_slice(&client.ip().octets());
+    bytes[44..48].copy_from_slice(&server.ip().octets());
+    // No cookie: the addresses alone name it.
+    bytes[64..72].fill(0xff);
+    bytes
+}
+
+/// User and inode of the socket in an answer.
+fn answered(bytes: &[u8]) -> Option<(u32, u32)> {
+    let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    (kind == BY_FAMILY).then_some(())?;
+    Some((word(UID_AT)?, word(INODE_AT)?))
+}
+
+/// User and inode of the socket in the text of /proc/net/tcp.
+fn in_table(text: &str, client: SocketAddrV4, server: SocketAddrV4) -> Option<(u32, u32)> {
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().take(10).collect();
+        let &[_, local, remote, _, _, _, _, uid, _, inode] = words.as_slice() else { return None };
+        let is_it = address(local) == Some(client) && address(remote) == Some(server);
+        is_it.then_some((uid.parse().ok()?, inode.parse().ok()?))
+    };
+    text.lines().skip(1).find_map(row)
+}
+
+/// `0100007F:1F90`: the address as a number of this machine, and the port.
+fn address(text: &str) -> Option<SocketAddrV4> {
+    let (ip, port) = text.split_once(':')?;
+    let ip = Ipv4Addr::from(u32::from_str_radix(ip, 16).ok()?.to_ne_bytes());
+    Some(SocketAddrV4::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The users in a group, as /etc/group and /etc/passwd say: its members, and those whose own group it is.
+pub fn users_of_group(root: &Root, group: &str) -> Vec<u32> {
+    let groups = root.read(root.path("etc/group")).unwrap_or_default();
+    let users = root.read(root.path("etc/passwd")).unwrap_or_default();
+    let Some(row) = groups.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|row| row[0] == group) else {
+        return Vec::new();
+    };
+    let &[_, _, number, members] = row.as_slice() else { return Vec::new() };
+    let members: Vec<&str> = members.split(',').collect();
+    let uid = |line: &str| {
+        let words: Vec<&str> = line.split(':').take(4).collect();
+        let &[name, _, uid, own] = words.as_slice() else { return None };
+        (members.contains(&name) || own == number).then(|| uid.parse().ok()).flatten()
+    };
+    users.lines().filter_map(uid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_kernel_knows_whose_a_connection_is_in_both_of_its_tables() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_accepted, client) = listener.accept().unwrap();
+        let server = listener.local_addr().unwrap();
+        let own = crate::privilege::effective_user();
+        let root = Root::host();
+        assert_eq!(user_of(&root, client, server), Some(own));
+        let (SocketAddr::V4(client4), SocketAddr::V4(server4)) = (client, server) else { panic!() };
+        let text = root.read_up_to(root.proc("net/tcp"), TABLE_BYTES_MAX).unwrap();
+        assert_eq!(in_table(&text, client4, server4).unwrap().0, own);
+        match ask(client4, server4) {
+            Ok((uid, inode)) => assert!(uid == own && inode != 0),
+            Err(error) => surefoot_testkit::not_run::not_run(
+                "the_kernel_knows_whose_a_connection_is_in_both_of_its_tables",
+                &format!("no table of sockets over netlink here: {error}"),
+            ),
+        }
+        // Its process has closed it: the kernel calls what is left of it root's.
+        drop(stream);
+        assert_eq!(user_of(&root, client, server), None);
+        assert_eq!(user_of(&root, "10.0.0.1:1".parse().unwrap(), server), None);
+    }
+
+    #[test]
+    fn rows_of_the_table_are_found_by_both_addresses() {
+        let text = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0
+   1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 12 1 0
+";
+        let [client, server] = ["127.0.0.1:54321", "127.0.0.1:8080"].map(|text| text.parse().unwrap());
+        if cfg!(target_endian = "little") {
+            assert_eq!(in_table(text, client, server), Some((1000, 12)));
+        }
+        assert_eq!(in_table(text, server, client), None);
+    }
+
+    #[test]
+    fn a_group_is_its_members_and_those_whose_own_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("etc")).unwrap();
+        std::fs::write(home.path().join("etc/group"), "adm:x:4:\nops:x:50:bob,eve\n").unwrap();
+        let users = "root:x:0:0::/:\nbob:x:10:10::/:\neve:x:11:11::/:\nann:x:12:50::/:\n";
+        std::fs::write(home.path().join("etc/passwd"), users).unwrap();
+        let root = Root::at(home.path());
+        assert_eq!(users_of_group(&root, "ops"), [10, 11, 12]);
+        assert!(users_of_group(&root, "none").is_empty() && users_of_group(&root, "adm").is_empty());
+    }
+}
