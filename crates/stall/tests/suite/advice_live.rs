@@ -1,0 +1,185 @@
+//! Advice on the running kernel: what a program does beside its polling thread, and what `who` says of it.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use surefoot_hostfs::Root;
+use surefoot_model::{CauseKind, CpuId, Interrupt, WhoReport};
+use surefoot_stall::who::advice::{HostFacts, advise};
+use surefoot_stall::who::{self, WhoConfig};
+use surefoot_testkit::not_run::not_run;
+
+const WATCHED: CpuId = CpuId(1);
+
+/// Compiles the program; `None` without a compiler or a second core.
+fn program(test: &str, folder: &Path) -> Option<PathBuf> {
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
+        not_run(test, "it takes two cores");
+        return None;
+    }
+    let program = folder.join("disturber");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/disturber.c");
+    match Command::new("cc").args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source).status() {
+        Ok(status) => assert!(status.success(), "the program compiles"),
+        Err(error) => {
+            not_run(test, &format!("there is no C compiler: {error}"));
+            return None;
+        }
+    }
+    Some(program)
+}
+
+/// The program, and how it ends.
+struct Disturber(Child);
+
+impl Disturber {
+    fn start(program: &Path, mode: &str, times: u32) -> Self {
+        let mut command = Command::new(program);
+        command.args([mode, &times.to_string(), "1", "0"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Disturber(command.spawn().unwrap())
+    }
+
+    /// Waits until it has done what it was told.
+    fn is_done(&mut self) {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty());
+    }
+}
+
+impl Drop for Disturber {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Watches while the program does this: the report, and its process. `None` where eBPF is not to be had.
+fn watch(test: &str, program: &Path, mode: &str, times: u32) -> Option<(WhoReport, u32)> {
+    let config = WhoConfig {
+        cpus: vec![WATCHED],
+        // Whose preemption counts: the polling thread's process is there before the watch.
+        pid: None,
+        kernel_stacks: true,
+        user_stacks: true,
+        stacks_per_s: 100_000,
+        timeline: false,
+    };
+    let (stop, mut pid) = (AtomicBool::new(false), 0);
+    let found = std::thread::scope(|scope| {
+        who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
+            let mut disturber = Disturber::start(program, mode, times);
+            pid = disturber.0.id();
+            let stop = &stop;
+            scope.spawn(move || {
+                disturber.is_done();
+                stop.store(true, Ordering::Relaxed);
+            });
+        })
+    });
+    match found {
+        Ok(report) => Some((report, pid)),
+        Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
+            not_run(test, &why);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What is advised first about the interrupts of this kind that this process raised: on a busy machine others raise some
+/// as well.
+fn advised(report: &WhoReport, pid: u32, kind: CauseKind) -> (String, String) {
+    let mut own = report.interrupts.iter().filter(|row| row.cause.kind == kind).cloned().collect::<Vec<Interrupt>>();
+    own.iter_mut().for_each(|row| {
+        row.unknown_raisers = 0;
+        row.raisers.retain(|raiser| raiser.pid == pid);
+    });
+    let raised = |row: &Interrupt| row.raisers.iter().map(|raiser| raiser.count).sum::<u64>();
+    let Some(row) = own.iter().max_by_key(|row| raised(row)).filter(|row| raised(row) > 0) else {
+        panic!("process {pid} raised nothing: {:#?}", report.interrupts);
+    };
+    let advice = advise(row, &HostFacts::default()).into_iter().next();
+    advice.map(|advice| (advice.rule, advice.evidence)).unwrap_or_else(|| panic!("nothing is advised: {row:#?}"))
+}
+
+#[test]
+fn fork_signals_and_an_interval_timer_beside_a_polling_thread_are_each_named() {
+    const TEST: &str = "fork_signals_and_an_interval_timer_beside_a_polling_thread_are_each_named";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let Some((forks, pid)) = watch(TEST, &program, "fork", 60) else { return };
+    let (rule, evidence) = advised(&forks, pid, CauseKind::TlbShootdown);
+    assert_eq!(rule, "fork-beside-a-polling-thread");
+    assert!(evidence.contains(" from disturber in "), "{evidence}");
+    // What it costs and how to see that it is gone stands in the list, with shares that are no more than all.
+    let fixes = &forks.fix_first;
+    assert!(fixes.iter().all(|fix| fix.verify.starts_with("surefoot stall who --cpu 1 ")), "{fixes:#?}");
+    assert!(fixes.is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+    assert!(fixes.iter().map(|fix| fix.share_of_lost_ppm).sum::<u64>() <= 1_000_000, "{fixes:#?}");
+    // A tick hits the loop that measures entry and exit on almost any machine; what it says is more than nothing.
+    assert!(
+        forks.entry_exit.iter().all(|cost| cost.p10_ns > 0 && cost.p10_ns <= cost.p90_ns),
+        "{:?}",
+        forks.entry_exit
+    );
+
+    let Some((signals, pid)) = watch(TEST, &program, "tgkill", 1_500) else { return };
+    let (rule, evidence) = advised(&signals, pid, CauseKind::Reschedule);
+    assert_eq!(rule, "signals-to-this-thread");
+    assert!(evidence.contains(" from disturber in tgkill"), "{evidence}");
+
+    let Some((timers, pid)) = watch(TEST, &program, "itimer", 500) else { return };
+    let (rule, evidence) = advised(&timers, pid, CauseKind::Timer);
+    assert_eq!(rule, "interval-timer-taken-by-this-thread", "{evidence}");
+    assert!(evidence.contains(" from poller in it_real_fn"), "{evidence}");
+}
+
+/// The intruder is a process of its own, which its parent wakes onto the polling core.
+#[test]
+fn who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told() {
+    const TEST: &str = "who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let mut disturber = Disturber::start(&program, "intrude", 3_000);
+    let pid = disturber.0.id();
+    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption intruder");
+    let row = row.unwrap_or_else(|| panic!("no intruder: {:#?}", report.interrupts));
+    let woken: u64 = row
+        .raisers
+        .iter()
+        .filter(|raiser| (raiser.pid, raiser.syscall.as_str(), raiser.wakee.as_str()) == (pid, "write", "intruder"))
+        .map(|raiser| raiser.count)
+        .sum();
+    assert!(woken > 0 && woken <= row.count + 1, "{woken} of {}: {:#?}", row.count, row.raisers);
+    let intruder = row.intruders.first().unwrap_or_else(|| panic!("nobody was asked: {row:#?}"));
+    assert_eq!((intruder.comm.as_str(), intruder.allowed.as_str(), intruder.is_kernel), ("intruder", "1", false));
+    assert_eq!(advise(row, &HostFacts::default())[0].rule, "other-task-on-this-core");
+}
+
+/// Watches with this process as the workload until it is done.
+fn watch_process(test: &str, pid: u32, disturber: &mut Disturber) -> Option<WhoReport> {
+    let config = WhoConfig {
+        cpus: vec![WATCHED],
+        pid: Some(pid),
+        kernel_stacks: false,
+        user_stacks: false,
+        stacks_per_s: 0,
+        timeline: false,
+    };
+    match who::run(&Root::host(), &config, Duration::from_secs(2), &AtomicBool::new(false), || {}) {
+        Ok(report) => {
+            disturber.is_done();
+            Some(report)
+        }
+        Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
+            not_run(test, &why);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
