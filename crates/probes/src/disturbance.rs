@@ -33,7 +33,9 @@ pub fn tracepoints(question: Question) -> usize {
     match question {
         Question::Ledger => ledger,
         // The raisers' programs need the timers for themselves.
-        Question::Raisers | Question::RaisersAlone => ledger + OF_RAISERS,
+        Question::Raisers => ledger + OF_RAISERS,
+        // Nor is told who waited and was moved away (`sched_migrate_task`).
+        Question::RaisersAlone => ledger + OF_RAISERS - 1,
     }
 }
 
