@@ -29,13 +29,13 @@ pub enum Question {
 /// Tracepoints that the question needs, on a kernel that has them all and where no rare interrupt has come.
 pub fn tracepoints(question: Question) -> usize {
     let is_usual = |name: &str| programs::row_of(name).is_none_or(|row| USUAL_ROWS.contains(&row));
-    // Only a named workload has a thread followed that is moved away.
-    let ledger =
-        programs::all().filter(|program| is_usual(program.name) && program.name != "sched_migrate_task").count();
+    let ledger = programs::all().filter(|program| is_usual(program.name)).count();
     match question {
         Question::Ledger => ledger,
         // The raisers' programs need the timers for themselves.
-        Question::Raisers | Question::RaisersAlone => ledger + OF_RAISERS,
+        Question::Raisers => ledger + OF_RAISERS,
+        // Nor is told who waited and was moved away (`sched_migrate_task`).
+        Question::RaisersAlone => ledger + OF_RAISERS - 1,
     }
 }
 

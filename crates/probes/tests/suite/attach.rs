@@ -108,5 +108,8 @@ fn finding_out_what_works_interrupts_no_core() {
     let (checking, attaching) = measured.join().unwrap();
     stop.store(true, Ordering::Relaxed);
     spinner.join().unwrap();
+    if attaching < 50 {
+        return not_run(TEST, "somebody else traces the same, so that the kernel has nothing to patch");
+    }
     assert!(checking * 4 < attaching, "{checking} by checking, {attaching} by attaching and detaching");
 }
