@@ -219,7 +219,9 @@ fn lists_of_symbols_of_code_made_at_run_time_name_it_and_do_no_harm() {
         made("yes '1 1 a' | head -c 30000000 >$map"),
         made("yes '1 1 a' | head -c 60000000 >$map"),
         // Cut and filled again, over and over, for as long as the program lives.
-        made("(while kill -0 $$; do yes '1 1 a' | head -c 20000000 >$map; truncate -s 0 $map; done) >/dev/null 2>&1 &"),
+        made(
+            "(while kill -0 $$; do yes '1 1 a' | head -c 20000000 >$map; truncate -s 0 $map; done; rm -f $map) >/dev/null 2>&1 &",
+        ),
     ];
     let attacks: Vec<(&Path, &str)> = scripts.iter().map(|script| (program.as_path(), script.as_str())).collect();
     let seen = watch_beside(folder.path(), &attacks);
