@@ -144,6 +144,9 @@ fn made_up_raisers(end_ns: u64) -> WhoReport {
             p50_ns: 1_900,
             p99_ns: 4_100,
             max_ns: 9_000,
+            while_idle_ns: 0,
+            entry_exit_ns: None,
+            intruders: Vec::new(),
             share_of_lost_ppm: 340_000,
             detail: Vec::new(),
             raisers,
@@ -156,6 +159,7 @@ fn made_up_raisers(end_ns: u64) -> WhoReport {
         remedy: "keep the memory".into(),
         evidence: "900 of 940 from stats in munmap".into(),
         source: "mmap(2)".into(),
+        ..Advice::default()
     };
     let (pid, tid, name) = (70, 75, "<b>rx</b>".to_owned());
     let summary = LoopSummary {

@@ -376,7 +376,11 @@ pub struct WhoOptions {
     /// Print a recording exactly as it was printed live; on any machine, without privilege
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "duration", "no_stacks", "stacks_per_s"])]
     pub replay: Option<PathBuf>,
-    /// JSON lines: one per kind of interrupt and core
+    /// Compare with this recording, made before a change by --record or by stall record --who: what each cause took per
+    /// second then and now. With --replay, two recordings are compared
+    #[arg(long, value_name = "BEFORE")]
+    pub compare: Option<PathBuf>,
+    /// JSON lines: what to fix first, then one per kind of interrupt and core
     #[arg(long)]
     pub json: bool,
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
-    Capability, ClockChange, Completeness, CoreLedger, CpuId, Gap, HostDescription, Interrupt, LoopGap, LoopSummary,
-    Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoReport, is_harmful,
+    Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, Fix, Gap, HostDescription,
+    Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore, WhoReport, is_harmful,
 };
 
 /// The first line of every stream.
@@ -54,6 +54,8 @@ pub enum Line<'a> {
     ClockChange(&'a ClockChange),
     Cost(&'a SelfCost),
     Capability(&'a Capability),
+    /// What to fix first: one line per row, the one that brings most first.
+    Fix(RankedFix<'a>),
     Interrupt(&'a Interrupt),
     Loop(&'a LoopSummary),
     LoopGap(&'a LoopGap),
@@ -69,8 +71,24 @@ pub enum Line<'a> {
         marks_lost: u64,
         missing: &'a [String],
         notices: &'a [Notice],
+        /// How the watched cores spent the time.
+        cores: &'a [WhoCore],
+        /// What entry and exit of an interrupt cost here, estimated.
+        entry_exit: &'a [EntryExit],
         cost: &'a SelfCost,
     },
+    /// What a change brought, against a recording made before it.
+    Compare(&'a Comparison),
+}
+
+/// A row of what to fix first.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RankedFix<'a> {
+    /// 1 brings most.
+    rank: usize,
+    #[serde(flatten)]
+    fix: &'a Fix,
 }
 
 #[derive(Serialize)]
@@ -216,9 +234,12 @@ pub fn capabilities(out: &mut impl Write, capabilities: &[Capability]) -> io::Re
     capabilities.iter().try_for_each(|capability| line(out, &Line::Capability(capability)))
 }
 
-/// Writes who raised what: a line per kind of interrupt and core, one per polling thread that notes its gaps and one
-/// per gap, then a closing one.
+/// Writes who raised what: what to fix first, a line per kind of interrupt and core, one per polling thread that notes
+/// its gaps and one per gap, then a closing one.
 pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
+    for (place, fix) in found.fix_first.iter().enumerate() {
+        line(out, &Line::Fix(RankedFix { rank: place + 1, fix }))?;
+    }
     for interrupt in &found.interrupts {
         line(out, &Line::Interrupt(interrupt))?;
     }
@@ -241,9 +262,16 @@ pub fn who(out: &mut impl Write, found: &WhoReport) -> io::Result<()> {
             marks_lost: found.marks_lost,
             missing: &found.missing,
             notices: &found.notices,
+            cores: &found.cores,
+            entry_exit: &found.entry_exit,
             cost: &found.cost,
         },
     )
+}
+
+/// Writes what a change brought.
+pub fn comparison(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    line(out, &Line::Compare(comparison))
 }
 
 /// Writes one gap.

@@ -1,5 +1,7 @@
 //! `surefoot stall who`.
 
+mod compare;
+mod fix_first;
 mod loops;
 
 use crate::args::WhoOptions;
@@ -48,6 +50,8 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
     }
     settle::settle(&cpus, &root);
+    // What cannot be compared is refused before an hour of watching.
+    let before = options.compare.as_deref().map(recorded).transpose()?;
     let files = Files::open(options)?;
     let recording = options.record.as_deref().map(|path| recording(options, path)).transpose()?;
     let stop = signals::stop_flag()?;
@@ -65,7 +69,7 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         crate::people::tell!("watching for {:?}; Ctrl-C ends it early", options.duration);
     })?;
     // Whoever watched for an hour gets the result also when the disk is full.
-    let printed = print(options, &found);
+    let printed = print(options, &found, before.as_ref());
     let written = files.write(&found).and_then(|()| recording.map_or(Ok(()), |writer| record(writer, opening, found)));
     written?;
     printed
@@ -73,7 +77,9 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
 
 /// What a running watch has found so far, where it can answer. One that cannot is told of, and does not matter.
 fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option<WhoReport> {
-    if options.anew || options.pid.is_some() || options.trace.is_some() {
+    // Its report begins with the watch, before the change that is to be compared.
+    let asks_of_now = options.pid.is_some() || options.compare.is_some();
+    if options.anew || asks_of_now || options.trace.is_some() {
         return None;
     }
     let mut found = match running::raisers(&options.run_directory, cpus, root)? {
@@ -103,7 +109,7 @@ fn finish(
     let files = Files::open(options)?;
     let recording = options.record.as_deref().map(|path| recording(options, path)).transpose()?;
     let opening = if recording.is_some() { opening()? } else { Vec::new() };
-    let printed = print(options, &found);
+    let printed = print(options, &found, None);
     files.write(&found)?;
     recording.map_or(Ok(()), |writer| record(writer, opening, found))?;
     printed
@@ -115,8 +121,8 @@ fn opening(root: &Root, config: &WhoConfig) -> anyhow::Result<Vec<Event>> {
     Ok(surefoot_stall::opening_of(root, Config { cpus: config.cpus.clone(), workload, ..Config::default() })?)
 }
 
-/// Prints what a recording holds, by the same words as when it was made.
-fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
+/// The newest report that a recording holds, and how far the recording could be read.
+fn read_recorded(path: &Path) -> anyhow::Result<(WhoReport, Outcome)> {
     let mut found: Option<WhoReport> = None;
     let outcome = record::read(path, |event| {
         if let Event::Who(who) = event {
@@ -130,6 +136,17 @@ fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
             path.display()
         );
     };
+    Ok((found, outcome))
+}
+
+fn recorded(path: &Path) -> anyhow::Result<WhoReport> {
+    Ok(read_recorded(path)?.0)
+}
+
+/// Prints what a recording holds, by the same words as when it was made.
+fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
+    let (found, outcome) = read_recorded(path)?;
+    let before = options.compare.as_deref().map(recorded).transpose()?;
     if options.trace.is_some() && found.timeline.is_none() {
         anyhow::bail!(
             "--trace: {} does not hold the arrivals one by one: a recording of stall who keeps up to \
@@ -139,18 +156,26 @@ fn replay(options: &WhoOptions, path: &Path) -> anyhow::Result<Outcome> {
         );
     }
     let files = Files::open(options)?;
-    print(options, &found)?;
+    print(options, &found, before.as_ref())?;
     files.write(&found)?;
     Ok(outcome)
 }
 
-fn print(options: &WhoOptions, found: &WhoReport) -> anyhow::Result<Outcome> {
+fn print(options: &WhoOptions, found: &WhoReport, before: Option<&WhoReport>) -> anyhow::Result<Outcome> {
+    let comparison = before.map(|before| who::compare::compare(before, found));
     let mut out = output::patient();
     if options.json {
         output::stream(&mut out, "stall who")?;
-        output::who(&mut out, found)?
+        output::who(&mut out, found)?;
+        if let Some(comparison) = &comparison {
+            output::comparison(&mut out, comparison)?;
+        }
     } else {
-        out.write_all(text(found).as_bytes())?
+        out.write_all(text(found).as_bytes())?;
+        // Last, because that is what stands above the prompt.
+        if let (Some(comparison), Some(path)) = (&comparison, &options.compare) {
+            out.write_all(compare::text(comparison, &path.display().to_string()).as_bytes())?;
+        }
     }
     out.flush()?;
     Ok(Outcome::Done)
@@ -248,8 +273,8 @@ fn folded(found: &WhoReport) -> String {
 pub fn text(found: &WhoReport) -> String {
     let mut text = String::new();
     let mut table = Table::new(
-        &["core", "interrupt", "count", "per s", "total", "of lost", "p50", "p99", "max", "handler"],
-        &[1, 9],
+        &["core", "interrupt", "count", "per s", "inside", "with entry", "of lost", "p50", "p99", "max", "handler"],
+        &[1, 10],
     );
     for interrupt in &found.interrupts {
         let rate = interrupt.count as f64 * 1e9 / found.duration_ns().max(1) as f64;
@@ -259,6 +284,7 @@ pub fn text(found: &WhoReport) -> String {
             interrupt.count.to_string(),
             format!("{rate:.1}"),
             duration(interrupt.total_ns),
+            interrupt.entry_exit_ns.map_or("-".to_owned(), |ns| duration(interrupt.total_ns.saturating_add(ns))),
             percent(interrupt.share_of_lost_ppm, 1_000_000),
             duration(interrupt.p50_ns),
             duration(interrupt.p99_ns),
@@ -267,11 +293,16 @@ pub fn text(found: &WhoReport) -> String {
         ]);
     }
     text += &format!("{} of watching\n\n", duration(found.duration_ns()));
+    text += &fix_first::text(found);
     text += &table.text();
+    text += &fix_first::entry_exit(found);
     for interrupt in found.interrupts.iter().filter(|interrupt| has_more(interrupt)) {
         text += &format!("\ncore {}, {}\n", interrupt.cpu, interrupt.cause);
         for detail in &interrupt.detail {
             text += &format!("  {detail}\n");
+        }
+        for intruder in &interrupt.intruders {
+            text += &format!("  {}\n", fix_first::intruder(intruder));
         }
         let raisers = told_apart(&interrupt.raisers);
         for (count, raiser) in raisers.iter().take(RAISERS_SHOWN) {
@@ -285,8 +316,12 @@ pub fn text(found: &WhoReport) -> String {
             text += &format!("  {} arrivals have no known raiser\n", interrupt.unknown_raisers);
         }
         for advice in &interrupt.advice {
-            text +=
-                &format!("  Advice: {}\n    because {}\n    see {}\n", advice.remedy, advice.evidence, advice.source);
+            text += &match fix_first::place(found, advice) {
+                Some(place) => format!("  Advice: {place} of \"Fix first\" ({})\n", advice.rule),
+                None => {
+                    format!("  Advice: {}\n    because {}\n    see {}\n", advice.remedy, advice.evidence, advice.source)
+                }
+            };
         }
     }
     text += &loops::text(found);
@@ -316,7 +351,10 @@ pub fn summary(found: &WhoReport, rows: usize) -> String {
 }
 
 fn has_more(interrupt: &Interrupt) -> bool {
-    !interrupt.raisers.is_empty() || !interrupt.detail.is_empty() || !interrupt.advice.is_empty()
+    !interrupt.raisers.is_empty()
+        || !interrupt.detail.is_empty()
+        || !interrupt.intruders.is_empty()
+        || !interrupt.advice.is_empty()
 }
 
 /// The raisers as the text tells them apart, most frequent first: stacks that differ only in frames that are not shown

@@ -1,4 +1,4 @@
-use crate::{Cause, Certainty, CpuId, Notice, SelfCost, Timeline};
+use crate::{Advice, Cause, Certainty, CpuId, EntryExit, Fix, Intruder, Notice, SelfCost, Timeline, WhoCore};
 use serde::{Deserialize, Serialize};
 
 /// Who raised an interrupt on a watched core, and how often.
@@ -27,20 +27,6 @@ pub struct Raiser {
     pub user_stack: Vec<String>,
 }
 
-/// What is advised about an interrupt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
-pub struct Advice {
-    /// The rule's stable name.
-    pub rule: String,
-    /// What to do.
-    pub remedy: String,
-    /// What was seen that calls for it.
-    pub evidence: String,
-    /// Where the remedy is described.
-    pub source: String,
-}
-
 /// One kind of interrupt on one core: what it cost and who raised it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -54,8 +40,15 @@ pub struct Interrupt {
     pub handler: String,
     /// How often it came.
     pub count: u64,
-    /// Time it took, nested ones left out; nanoseconds.
+    /// Time it took inside, nested ones left out; nanoseconds.
     pub total_ns: u64,
+    /// Of this, time in which the core was idle otherwise: no work lost it. Nanoseconds.
+    #[serde(default)]
+    pub while_idle_ns: u64,
+    /// What its entries and exits took besides, estimated ([`WhoReport::entry_exit`]); nanoseconds. `None` where there
+    /// are none of its own, or no estimate.
+    #[serde(default)]
+    pub entry_exit_ns: Option<u64>,
     /// Median; nanoseconds.
     pub p50_ns: u64,
     /// 99th percentile; nanoseconds.
@@ -70,7 +63,10 @@ pub struct Interrupt {
     pub raisers: Vec<Raiser>,
     /// Arrivals for which no raiser is known.
     pub unknown_raisers: u64,
-    /// What is advised.
+    /// The tasks that took the core, where it is one of these, and why they were allowed there; a few of them.
+    #[serde(default)]
+    pub intruders: Vec<Intruder>,
+    /// What is advised, that which rests on most arrivals first.
     pub advice: Vec<Advice>,
 }
 
@@ -142,6 +138,15 @@ pub struct WhoReport {
     pub start_ns: u64,
     /// End, `CLOCK_MONOTONIC` nanoseconds.
     pub end_ns: u64,
+    /// What to fix first.
+    #[serde(default)]
+    pub fix_first: Vec<Fix>,
+    /// How the watched cores spent the time.
+    #[serde(default)]
+    pub cores: Vec<WhoCore>,
+    /// What entry and exit of an interrupt cost here; empty where that was not measured.
+    #[serde(default)]
+    pub entry_exit: Vec<EntryExit>,
     /// Each kind of interrupt on each core, costliest first.
     pub interrupts: Vec<Interrupt>,
     /// Called functions whose raiser was found exactly.
@@ -174,6 +179,13 @@ pub struct WhoReport {
     /// Each arrival by itself, where that was asked for; events that flow carry none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+}
+
+impl Interrupt {
+    /// Time that work lost to it, entry and exit left out; nanoseconds.
+    pub fn taken_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.while_idle_ns)
+    }
 }
 
 impl WhoReport {

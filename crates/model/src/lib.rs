@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod advice;
 mod capability;
 mod cause;
 mod checkpoint;
@@ -46,6 +47,7 @@ mod source;
 mod timeline;
 mod weight;
 
+pub use advice::{Advice, Change, Comparison, EntryExit, EntryExitBasis, Fix, Intruder, LossRate, WhoCore};
 pub use capability::{Capability, CapabilityState};
 pub use cause::{Cause, CauseKind};
 pub use checkpoint::{
@@ -61,7 +63,7 @@ pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
-pub use interrupt::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
+pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
 pub use ledger::{Completeness, CoreLedger, Lost, Untimed, Waiting};
 pub use report::{LARGEST_GAPS, Report};

@@ -1,7 +1,7 @@
 //! About how much memory the events of lost time hold, beside the event itself; strings and tables counted, allocator
 //! overhead not. Those of other rooms stand beside their types.
 
-use crate::{CoreLedger, Gap, Interrupt, LoopGap, LoopSummary, Raiser, WhoReport, Window};
+use crate::{CoreLedger, Fix, Gap, Interrupt, Intruder, LoopGap, LoopSummary, Raiser, WhoReport, Window};
 
 pub(crate) fn window_bytes(window: &Window) -> usize {
     let cores: usize = window.cores.iter().map(core_bytes).sum();
@@ -34,7 +34,9 @@ pub(crate) fn who_bytes(who: &WhoReport) -> usize {
     let loops =
         who.loops.iter().map(loop_bytes).sum::<usize>() + who.loop_gaps.iter().map(loop_gap_bytes).sum::<usize>();
     let notices: usize = who.notices.iter().map(|notice| size_of_val(notice) + notice.text.len()).sum();
-    interrupts.sum::<usize>() + loops + notices + texts(&who.missing) + probes
+    let fixes: usize = who.fix_first.iter().map(fix_bytes).sum();
+    let small = size_of_val(who.cores.as_slice()) + size_of_val(who.entry_exit.as_slice());
+    interrupts.sum::<usize>() + fixes + small + loops + notices + texts(&who.missing) + probes
 }
 
 /// An interrupt without its raisers.
@@ -47,6 +49,17 @@ fn interrupt_bytes(interrupt: &Interrupt) -> usize {
         + interrupt.handler.len()
         + texts(&interrupt.detail)
         + advice.sum::<usize>()
+        + interrupt.intruders.iter().map(intruder_bytes).sum::<usize>()
+}
+
+fn intruder_bytes(intruder: &Intruder) -> usize {
+    let words = [&intruder.comm, &intruder.allowed, &intruder.cgroup, &intruder.policy];
+    size_of_val(intruder) + words.into_iter().map(String::len).sum::<usize>()
+}
+
+fn fix_bytes(fix: &Fix) -> usize {
+    let words = [&fix.cause.name, &fix.rule, &fix.evidence, &fix.remedy, &fix.source, &fix.verify, &fix.expect];
+    size_of_val(fix) + size_of_val(fix.cpus.as_slice()) + words.into_iter().map(String::len).sum::<usize>()
 }
 
 fn raiser_bytes(raiser: &Raiser) -> usize {

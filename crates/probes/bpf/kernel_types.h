@@ -83,6 +83,7 @@ struct task_struct {
 	int tgid;
 	unsigned int flags;
 	int on_rq;
+	int nr_cpus_allowed;
 	unsigned int __state;
 	char comm[16];
 };

@@ -19,13 +19,74 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* The interrupt in which this core wakes somebody, by its cause's number; 0 outside one. */
+static __always_inline u64 waking_context(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
+
+	return slot && slot->depth ? slot->frames[slot->depth & (FRAMES - 1)].cause : 0;
+}
+
+/* A thread that may run on one core only is told where it is woken; where the others go is known later. */
+static __always_inline bool has_one_core(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, flags) & PF_KTHREAD && BPF_CORE_READ(task, nr_cpus_allowed) == 1;
+}
+
+/*
+ * Of the wake-up that this core has under way: the task goes to a watched core. A kernel thread takes that sooner or
+ * later; any other task only takes something where another runs there.
+ */
+static __always_inline void raise_placed(void *ctx, u32 cpu, struct task_struct *task)
+{
+	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
+	u32 pid = BPF_CORE_READ(task, pid);
+
+	if (has_one_core(task) || !slot)
+		return;
+	if (!(BPF_CORE_READ(task, flags) & PF_KTHREAD) && (!slot->base_pid || slot->base_pid == pid))
+		return;
+	raise(ctx, RAISED_WAKE, cpu, pid, waking_context(), 0);
+}
+
+/* Whether this core has just begun to wake somebody, and has woken nobody else since. */
+static __always_inline bool is_waking(struct sender *sender)
+{
+	return sender->wakee && bpf_jiffies64() - sender->wakee_jiffies <= 1;
+}
+
 SEC("raw_tp/csd_queue_cpu")
 int raise_function(u64 *ctx)
 {
 	u32 cpu = ctx[0];
+	struct sender *sender;
 
-	if (is_watched(cpu))
-		raise(ctx, RAISED_FUNCTION, cpu, ctx[3], ctx[2], ctx[1]);
+	if (!is_watched(cpu))
+		return 0;
+	raise(ctx, RAISED_FUNCTION, cpu, ctx[3], ctx[2], ctx[1]);
+	/* A task that is handed to another core to be queued there: the call's data lies in the task. */
+	sender = this_sender();
+	if (sender && is_waking(sender) && ctx[3] - sender->wakee < TASK_BYTES_MAX)
+		raise_placed(ctx, cpu, (void *)sender->wakee);
+	return 0;
+}
+
+/*
+ * The wake-up has chosen its core. Where that is handed the task to queue it itself, this runs there, and whoever wakes
+ * is not the current task any more: then this core woke another one last.
+ */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(raise_wakeup, struct task_struct *task)
+{
+	u32 cpu = core_of(task);
+	struct sender *sender;
+
+	if (!is_watched(cpu))
+		return 0;
+	sender = this_sender();
+	if (sender && is_waking(sender) && sender->wakee == (u64)task)
+		raise_placed(ctx, cpu, task);
 	return 0;
 }
 
@@ -55,11 +116,11 @@ int BPF_PROG(note_waking, struct task_struct *task)
 	sender->wakee = (u64)task;
 	sender->wakee_pid = task->pid;
 	sender->wakee_jiffies = bpf_jiffies64();
-	if (task->flags & PF_KTHREAD) {
+	if (has_one_core(task)) {
 		u32 cpu = core_of(task);
 
 		if (is_watched(cpu))
-			raise(ctx, RAISED_WAKE, cpu, task->pid, 0, 0);
+			raise(ctx, RAISED_WAKE, cpu, task->pid, waking_context(), 0);
 	}
 	return 0;
 }

@@ -14,7 +14,7 @@ enum raised_kind {
 	RAISED_RESCHEDULE = 2, /* key: thread that is being woken, 0 if unknown */
 	RAISED_TIMER = 3,      /* key: timer; function: its callback */
 	RAISED_WORK = 4,       /* key: work item; function: its function */
-	RAISED_WAKE = 5,       /* key: kernel thread that is being woken */
+	RAISED_WAKE = 5,       /* key: thread that is woken onto the core; function: the cause number of the interrupt in it */
 	RAISED_CALL = 6,       /* key: 1 for a TLB shootdown; function: the callback that the sender names */
 	RAISED_FLUSH = 7,      /* key: pages; the targets are those of the process, so cpu is NO_CORE */
 };
@@ -53,6 +53,7 @@ enum {
 	MARKS = 8192,
 	MARK_KIND_BITS = 8,
 	WATCH_WORDS = 16,
+	TASK_BYTES_MAX = 32768, /* of a task's structure */
 	NO_CORE = 0xffffffff,
 	LAID_WORDS = 192, /* of a kernel stack that are looked at, from the probe's context on */
 	KNOWN_WORDS = 48,

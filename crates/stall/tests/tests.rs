@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod suite {
+    mod advice_live;
     mod audit_live;
     mod ledger_live;
     mod raisers_live;

@@ -141,6 +141,9 @@ pub fn interrupt(cpu: u32, kind: CauseKind, name: &str, raisers: Vec<Raiser>) ->
         p50_ns: 1_900,
         p99_ns: 4_000,
         max_ns: 9_000,
+        while_idle_ns: 0,
+        entry_exit_ns: None,
+        intruders: Vec::new(),
         share_of_lost_ppm: 250_000,
         detail: vec!["a detail".into()],
         raisers,
@@ -150,6 +153,7 @@ pub fn interrupt(cpu: u32, kind: CauseKind, name: &str, raisers: Vec<Raiser>) ->
             remedy: "do it otherwise".into(),
             evidence: "it was seen".into(),
             source: "mmap(2)".into(),
+            ..Advice::default()
         }],
     }
 }

@@ -22,7 +22,7 @@ use place::Place;
 use std::path::PathBuf;
 use surefoot_hostfs::{Root, clock};
 use surefoot_inloop::{LoopGaps, Reader};
-use surefoot_model::{Cause, CpuId, LoopSummary, WhoReport};
+use surefoot_model::{Cause, CpuId, LoopGap, LoopSummary, WhoReport};
 use surefoot_probes::Raised;
 use timeline::{Timeline, joined};
 
@@ -145,8 +145,8 @@ impl Loops {
         }
     }
 
-    /// Joins the gaps that wait. To be called after marks, tapes and records were read.
-    pub(crate) fn join(&mut self, traced: &mut Traced) {
+    /// Joins the gaps that wait, and shows each. To be called after marks, tapes and records were read.
+    pub(crate) fn join(&mut self, traced: &mut Traced, mut on_gap: impl FnMut(&LoopGap)) {
         let Some(timeline) = &mut self.timeline else { return };
         timeline.lost_turns = traced.tapes.lost_turns(&self.cpus) - timeline.lost_turns_before;
         self.arrivals.sort();
@@ -163,6 +163,7 @@ impl Loops {
             }
             let noted = &self.claims.noted[gap.number].summary;
             let joined = joined(&mut timeline.judge, traced, &self.arrivals, noted, &gap, placed);
+            on_gap(&joined);
             if let Some(number) = self.kept.keep(gap.number, joined) {
                 self.claims.noted[number].summary.not_listed += 1;
             }

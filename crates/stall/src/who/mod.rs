@@ -9,6 +9,10 @@
 pub mod advice;
 pub mod calls;
 mod interned;
+pub mod compare;
+mod entry_exit;
+pub mod fix_first;
+mod intruders;
 pub mod joiner;
 mod limit;
 mod lines;
@@ -97,6 +101,7 @@ pub fn run(
     let mut traced = Traced::new(root, probes, &cpus);
     let mut watch = Watch::attach(root, &mut traced, &WhoConfig { cpus: cpus.clone(), ..config.clone() })?;
     let attaching = patching.end(root, &cpus);
+    watch.measure_entry_exit(&traced);
     // Saying something may wake a reader on a watched core: that is over before counting begins.
     on_start();
     watch.start(&mut traced);

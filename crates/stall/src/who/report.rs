@@ -1,13 +1,13 @@
 //! From what was counted to the report.
 
 use super::watch::Watch;
-use super::{advice, lines};
+use super::{advice, fix_first, lines};
 use crate::collect::cost::read_slots;
 use crate::gap::tapes::Traced;
 use crate::ledger::names::Names;
 use std::time::Duration;
 use surefoot_hostfs::interrupts::Interrupts;
-use surefoot_model::{Cause, CauseKind, CpuId, Interrupt, Lost, WhoReport};
+use surefoot_model::{Cause, CauseKind, CpuId, Interrupt, Lost, WhoCore, WhoReport};
 use surefoot_probes::layout::{CAUSE_FIRST_DYNAMIC, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, RaiserCounts, Snapshot};
 
@@ -26,7 +26,7 @@ impl Watch {
             records_without_stack: counts.without_stack,
             // A run that the kernel skipped would have left one.
             records_dropped: counts.dropped + counts.missed,
-            records_unmatched: self.joiner.forgotten(),
+            records_unmatched: self.joiner.forgotten() + self.wakeups.forgotten(),
             marks_lost: self.lost_marks,
             cost: self.cost.clone().since(Some((&traced.probes, &slots)), &self.cpus, &self.root),
             missing: self.raisers.missing().to_vec(),
@@ -51,10 +51,18 @@ impl Watch {
                     let lost_ns = core.lost_ns();
                     let interrupts = core.lost.iter().map(|lost| self.interrupt(cpu, lost, lost_ns, later.as_deref()));
                     report.interrupts.extend(interrupts);
+                    report.cores.push(WhoCore {
+                        cpu,
+                        wall_ns: core.wall_ns,
+                        idle_ns: core.idle_ns,
+                        lost_ns: core.lost_while_busy_ns(),
+                    });
                 }
                 Err(why) => report.missing.push(why),
             }
         }
+        self.entry_exit.apply(&mut report);
+        report.fix_first = fix_first::rank(&report);
         report
     }
 
@@ -67,6 +75,8 @@ impl Watch {
             handler: handler(&lost.cause),
             count: lost.count,
             total_ns: lost.total_ns,
+            while_idle_ns: lost.while_idle_ns,
+            entry_exit_ns: None,
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: lost.max_ns,
@@ -74,9 +84,10 @@ impl Watch {
             detail: self.detail(cpu, &lost.cause, later),
             raisers,
             unknown_raisers,
+            intruders: self.asked.of(cpu, &lost.cause),
             advice: Vec::new(),
         };
-        interrupt.advice = advice::advise(&interrupt);
+        interrupt.advice = advice::advise(&interrupt, &self.host);
         interrupt
     }
 

@@ -1,6 +1,9 @@
 //! The watch itself: reads records and marks, joins them, counts.
 
+use super::advice::HostFacts;
 use super::calls::Depths;
+use super::entry_exit::Measured;
+use super::intruders::{Asked, NO_WAKEUP, Wakeups};
 use super::joiner::{Arrival, Joiner};
 use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
@@ -30,6 +33,8 @@ const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 /// Room for records of a watch without an end: it is mapped twice, which counts as memory twice. Some 450 records with the
 /// longest stacks fit between two looks.
 const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
+/// A worker that is woken so soon after work was queued is woken for that, nanoseconds.
+const QUEUED_NS: u64 = 100_000;
 
 /// What later kernels name as the callback of every call interrupt: it tells nothing of the called function.
 const RUNS_THE_QUEUE: &str = "generic_smp_call_function_single_interrupt";
@@ -38,12 +43,19 @@ const RUNS_THE_QUEUE: &str = "generic_smp_call_function_single_interrupt";
 /// attached beside, with their tapes; those of its cores are read by it alone.
 pub struct Watch {
     pub(super) root: Root,
+    /// What advice may name.
+    pub(super) host: HostFacts,
     pub(super) cpus: Vec<CpuId>,
     pub(super) raisers: Raisers,
     pub(super) names: Names,
     pub(super) stacks: KernelStacks,
     pub(super) unwinding: Unwinding<(Place, Certainty, String)>,
     pub(super) joiner: Joiner,
+    pub(super) wakeups: Wakeups,
+    /// The tasks that took the cores.
+    pub(super) asked: Asked,
+    /// Of each core the newest work that it queued for a watched one: when, and by which thread.
+    queued: HashMap<CpuId, (u64, u32)>,
     pub(super) table: RaiserTable,
     /// Raisers of each kind of interrupt that the next report tells apart.
     pub(super) raisers_told: usize,
@@ -61,6 +73,10 @@ pub struct Watch {
     pub(super) timeline: Option<Recorder>,
     loops: Loops,
     pace: Pace,
+    /// What entry and exit of an interrupt cost here.
+    pub(super) entry_exit: Measured,
+    /// Of each watched core what its base context was last.
+    base: HashMap<CpuId, (u16, u32)>,
 }
 
 /// Something that arrived: where, as what, and when.
@@ -121,9 +137,13 @@ impl Watch {
         let kernel = traced.tapes.names().kernel().clone();
         let mut watch = Watch {
             root: root.clone(),
+            host: HostFacts::read(root, &config.cpus),
             cpus: config.cpus.clone(),
             counts_before: raisers.counts(),
             joiner: Joiner::new(raisers.calls()),
+            wakeups: Wakeups::default(),
+            asked: Asked::default(),
+            queued: HashMap::new(),
             raisers,
             names: Names::load(root, kernel.clone()),
             stacks: KernelStacks(kernel),
@@ -142,6 +162,8 @@ impl Watch {
             timeline: config.timeline.then(Recorder::default),
             loops: Loops::open(root, traced, &config.cpus, surefoot_inloop::directory()),
             pace: Pace::default(),
+            entry_exit: Measured::default(),
+            base: HashMap::new(),
         };
         watch.start(traced);
         Ok(watch)
@@ -150,6 +172,12 @@ impl Watch {
     /// The cores.
     pub fn cpus(&self) -> &[CpuId] {
         &self.cpus
+    }
+
+    /// Finds out what entry and exit of an interrupt cost here, by a loop of 150 ms on a core that is not watched. To be
+    /// called before [`Self::start`].
+    pub fn measure_entry_exit(&mut self, traced: &Traced) {
+        self.entry_exit.spin(&self.root, &traced.probes, &self.cpus);
     }
 
     /// Begins now: what attaching, or anything since, has raised does not count. To be called before the first look.
@@ -196,8 +224,10 @@ impl Watch {
         self.pace.brought(records.len() + changes + marked);
         for raised in records {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
-            if let Some(arrival) = self.joiner.raised(raised) {
-                self.count(probes, cpu, at_ns, arrival);
+            match self.joiner.raised(raised) {
+                Some(Arrival::Thread { raiser }) if raiser.kind == RaisedKind::Wake => self.woken(raiser),
+                Some(arrival) => self.count(probes, cpu, at_ns, arrival),
+                None => {}
             }
         }
         for (cpu, marks) in arrived {
@@ -214,9 +244,11 @@ impl Watch {
                     let arrival = self.joiner.reschedule(cpu, turn.at_ns);
                     self.count(probes, cpu, turn.at_ns, arrival);
                 }
+                self.look_at_base(probes, cpu, turn);
             }
         }
-        self.loops.join(traced);
+        let measured = &mut self.entry_exit;
+        self.loops.join(traced, |gap| measured.noted(gap));
         self.take_unwound(Duration::ZERO);
         self.table.take_names(Duration::ZERO);
         self.presence.look(&traced.probes, &self.names, clock::monotonic_ns());
@@ -316,10 +348,9 @@ impl Watch {
                 self.count_softirq(probes, place, context as usize, tid);
             }
             Arrival::Thread { raiser } => {
-                let is_work = raiser.kind == RaisedKind::Work;
-                let name = if is_work { "kworker".to_owned() } else { thread_family(&printable(&raiser.wakee)) };
-                let function = if is_work { self.stacks.name(raiser.function) } else { "wake-up".to_owned() };
-                let cause = Cause::new(CauseKind::KernelThread, name);
+                self.queued.insert(raiser.from, (raiser.at_ns, raiser.tid));
+                let function = self.stacks.name(raiser.function);
+                let cause = Cause::new(CauseKind::KernelThread, "kworker");
                 self.count_raiser(place(cause), certainty, function, Some(raiser));
             }
             Arrival::Tick { stopped, dependency } => {
@@ -327,6 +358,57 @@ impl Watch {
                 *self.ticks.entry((cpu, dependency)).or_default() += 1;
             }
         }
+    }
+
+    /// Takes a wake-up, which counts when the task runs. That of a worker whose work was queued just before is told by
+    /// that work.
+    fn woken(&mut self, raiser: Raised) {
+        let queued = self.queued.get(&raiser.from).copied();
+        let is_told = queued.is_some_and(|(at_ns, tid)| {
+            tid == raiser.tid && raiser.at_ns.saturating_sub(at_ns) < QUEUED_NS && raiser.wakee.starts_with(b"kworker/")
+        });
+        if !is_told {
+            self.wakeups.raised(raiser);
+        }
+    }
+
+    /// A task that takes the core, on a turn of its tape: counts who woke it.
+    fn look_at_base(&mut self, probes: &Probes, cpu: CpuId, turn: &Turn) {
+        if turn.depth > 0 || turn.pid == 0 || usize::from(turn.cause) <= CAUSE_UNKNOWN {
+            // Back from an interrupt, or work: nobody takes anything. What is idle or works was not woken to intrude.
+            if turn.depth == 0 {
+                self.base.insert(cpu, (turn.cause, turn.pid));
+            }
+            return;
+        }
+        let base = (turn.cause, turn.pid);
+        if self.base.insert(cpu, base) == Some(base) {
+            return;
+        }
+        let Some(cause) = self.context(probes, cpu, usize::from(turn.cause)) else { return };
+        if !matches!(cause.kind, CauseKind::KernelThread | CauseKind::Preemption) {
+            return;
+        }
+        self.asked.ask(&self.root, cpu, &cause, turn.pid);
+        let place = Place { cpu, cause: cause.clone(), at_ns: turn.at_ns };
+        match self.wakeups.of_run(cpu, turn.pid, turn.at_ns) {
+            Some(raised) => {
+                let function = self.waking(probes, &raised);
+                self.count_raiser(place, Certainty::Certain, function, Some(raised));
+            }
+            // Workers run for work that is counted where it was queued.
+            None if cause.name == "kworker" => {}
+            None => self.count_context(place, String::new(), || NO_WAKEUP.to_owned(), 0),
+        }
+    }
+
+    /// In what a task was woken: the interrupt, where it was one.
+    fn waking(&mut self, probes: &Probes, raised: &Raised) -> String {
+        if !raised.in_interrupt || raised.function == 0 {
+            return "wake-up".to_owned();
+        }
+        let context = self.context(probes, raised.from, raised.function as usize);
+        context.map_or_else(|| "wake-up".to_owned(), |cause| format!("wake-up in {cause}"))
     }
 
     fn count_raiser(&mut self, place: Place, certainty: Certainty, function: String, raiser: Option<Raised>) {
@@ -397,11 +479,6 @@ impl Watch {
             }
         }
     }
-}
-
-/// The name of a kernel thread's family, as the programs group them.
-fn thread_family(name: &str) -> String {
-    if name.starts_with("irq/") { name.to_owned() } else { name.split('/').next().unwrap_or(name).to_owned() }
 }
 
 fn comm_of(root: &Root, tid: u32) -> String {

@@ -1,7 +1,9 @@
 //! How large the parts of a report of raisers are: at least what they take as JSON, and at least what they hold in memory
 //! without the allocator's overhead.
 
-use surefoot_model::{Advice, Interrupt, LoopGap, LoopGapPart, LoopSummary, Notice, ProbeCost, Raiser, WhoReport};
+use surefoot_model::{
+    Advice, Fix, Interrupt, Intruder, LoopGap, LoopGapPart, LoopSummary, Notice, ProbeCost, Raiser, WhoReport,
+};
 
 /// A row besides its texts: names of fields, numbers and punctuation as JSON, or the struct in memory.
 const ROW_BYTES: usize = 320;
@@ -13,6 +15,7 @@ const _: () = {
     assert!(
         size_of::<Raiser>() <= ROW_BYTES && size_of::<Interrupt>() <= ROW_BYTES && size_of::<Advice>() <= ROW_BYTES
     );
+    assert!(size_of::<Fix>() <= ROW_BYTES && size_of::<Intruder>() <= ROW_BYTES);
     assert!(size_of::<LoopGap>() <= ROW_BYTES && size_of::<LoopGapPart>() <= ROW_BYTES);
     assert!(size_of::<LoopSummary>() <= ROW_BYTES && size_of::<ProbeCost>() <= ROW_BYTES);
     assert!(size_of::<WhoReport>() <= REPORT_BYTES);
@@ -23,6 +26,8 @@ pub(super) fn report_bytes(report: &WhoReport) -> usize {
     let probes = report.cost.probes.iter().map(|probe| ROW_BYTES + text_bytes(&probe.name));
     REPORT_BYTES
         + probes.sum::<usize>()
+        + report.fix_first.iter().map(fix_bytes).sum::<usize>()
+        + (report.cores.len() + report.entry_exit.len()) * ROW_BYTES
         + report.interrupts.iter().map(interrupt_bytes).sum::<usize>()
         + raisers_bytes(report)
         + report.loops.iter().map(loop_bytes).sum::<usize>()
@@ -39,11 +44,21 @@ pub(super) fn raisers_bytes(report: &WhoReport) -> usize {
 /// An interrupt without its raisers.
 pub(super) fn interrupt_bytes(interrupt: &Interrupt) -> usize {
     let advice = interrupt.advice.iter().map(|advice| {
-        let Advice { rule, remedy, evidence, source } = advice;
+        let Advice { rule, remedy, evidence, source, .. } = advice;
         ROW_BYTES + [rule, remedy, evidence, source].map(|text| text_bytes(text)).iter().sum::<usize>()
     });
     let texts = text_bytes(&interrupt.cause.name) + text_bytes(&interrupt.handler) + texts_bytes(&interrupt.detail);
-    ROW_BYTES + texts + advice.sum::<usize>()
+    let intruders = interrupt.intruders.iter().map(|intruder| {
+        let Intruder { comm, allowed, cgroup, policy, .. } = intruder;
+        ROW_BYTES + [comm, allowed, cgroup, policy].map(|text| text_bytes(text)).iter().sum::<usize>()
+    });
+    ROW_BYTES + texts + advice.sum::<usize>() + intruders.sum::<usize>()
+}
+
+fn fix_bytes(fix: &Fix) -> usize {
+    let Fix { cause, rule, evidence, remedy, source, verify, expect, .. } = fix;
+    let texts = [&cause.name, rule, evidence, remedy, source, verify, expect].map(|text| text_bytes(text));
+    ROW_BYTES + fix.cpus.len() * 8 + texts.iter().sum::<usize>()
 }
 
 pub(super) fn raiser_bytes(raiser: &Raiser) -> usize {

@@ -266,7 +266,7 @@ fn what_the_tape_shows_lies_in_the_gaps_of_the_loop() {
             all.extend(loops.claims.waiting.iter().map(|gap| (gap.start_ns, gap.end_ns)));
             traced.tapes.read(&traced.probes, &[cpu]);
             turns.extend_from_slice(traced.tapes.fresh(cpu).0);
-            loops.join(&mut traced);
+            loops.join(&mut traced, |_| {});
         }
         stop.store(true, Ordering::Relaxed);
         (poller.join().unwrap(), turns, all)
