@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeHost, makeWho } from "../dev/sample.mjs";
 import { History, MAX_CAUSES, MAX_GAPS, MAX_WINDOWS } from "../src/rooms/stall/history.ts";
-import { coreFilter, filterGaps, filterInterrupts, kindMask, lostNs, sumCompleteness, sumCores, sumCost, total } from "../src/rooms/stall/ledger.ts";
+import { coreFilter, filterFixes, filterGaps, filterInterrupts, kindMask, lostNs, sumCompleteness, sumCores, sumCost, total } from "../src/rooms/stall/ledger.ts";
 import { kindIndex } from "../src/rooms/stall/words.ts";
-import type { Gap, Window } from "../src/types.ts";
+import type { Fix, Gap, Window } from "../src/types.ts";
 
 const all = coreFilter([]);
 
@@ -126,4 +126,13 @@ test("interrupts pass by core and kind, costliest first, and tasks that nobody r
   assert.ok(shown.every((one, at) => at === 0 || one.total_ns <= shown[at - 1].total_ns));
   assert.deepEqual(filterInterrupts(interrupts, coreFilter([0]), []).map((one) => one.kind), ["reschedule"]);
   assert.deepEqual(filterInterrupts(interrupts, all, ["timer"]).map((one) => one.name), ["local_timer"]);
+});
+
+test("what to fix passes by any of its cores and by kind, in the server's order", () => {
+  const words = { rule: "r", evidence: "", remedy: "", source: "", verify: "", expect: "", name: "x", count: 1, total_ns: 1 };
+  const fix = (kind: Fix["kind"], cpus: number[], share_of_lost_ppm: number): Fix => ({ ...words, kind, cpus, share_of_lost_ppm });
+  const fixes = [fix("timer", [1, 2], 9), fix("tlb_shootdown", [1], 5), fix("timer", [3], 1)];
+  assert.deepEqual(filterFixes(fixes, all, []), fixes);
+  assert.deepEqual(filterFixes(fixes, coreFilter([2]), []), [fixes[0]]);
+  assert.deepEqual(filterFixes(fixes, all, ["timer"]), [fixes[0], fixes[2]]);
 });

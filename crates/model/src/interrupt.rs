@@ -138,6 +138,9 @@ pub struct WhoReport {
     pub start_ns: u64,
     /// End, `CLOCK_MONOTONIC` nanoseconds.
     pub end_ns: u64,
+    /// The process whose preemption counts, where one was named.
+    #[serde(default)]
+    pub workload_pid: Option<u32>,
     /// What to fix first.
     #[serde(default)]
     pub fix_first: Vec<Fix>,

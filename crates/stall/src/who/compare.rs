@@ -88,6 +88,11 @@ fn cautions(before: &WhoReport, after: &WhoReport, both: &[CpuId]) -> Vec<String
         cautions
             .push("one watch was ten times as long as the other: what is rare is seen in the longer one only".into());
     }
+    if before.workload_pid.is_some() != after.workload_pid.is_some() {
+        cautions.push(
+            "only one of them was told whose preemption counts (--pid): time that other tasks took differs".into(),
+        );
+    }
     for (report, which) in [(before, "before"), (after, "now")] {
         let only = cpus(report).into_iter().filter(|cpu| !both.contains(cpu)).collect::<Vec<_>>();
         if !only.is_empty() {
@@ -183,6 +188,7 @@ mod tests {
         says(&report(20, 1, 30, &rows), "busy 100 % of the time before and 30 % now");
         says(&report(20, 2, 100, &rows), "no core was watched both times");
         says(&WhoReport { marks_lost: 3, ..report(20, 1, 100, &rows) }, "3 records were lost now");
+        says(&WhoReport { workload_pid: Some(3), ..report(20, 1, 100, &rows) }, "--pid");
         let mut short = report(20, 1, 100, &rows);
         short.end_ns = short.start_ns + 500_000_000;
         says(&short, "shorter than a second");

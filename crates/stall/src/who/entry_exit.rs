@@ -18,8 +18,10 @@ use surefoot_probes::layout::{
     CAUSE_CALL_FUNCTION, CAUSE_CALL_FUNCTION_SINGLE, CAUSE_LOCAL_TIMER, CAUSE_RESCHEDULE, CAUSE_SOFTIRQ, SOFTIRQS, Turn,
 };
 
-/// How long our own loop spins, on one core that is not watched: some forty ticks.
+/// How long our own loop spins, on one core that is not watched: some forty ticks. On a busy machine it is preempted, and
+/// spins again.
 const SPIN: Duration = Duration::from_millis(150);
+const SPINS: usize = 3;
 
 /// A shorter jump of our own loop is not looked at: less than any interrupt takes, nanoseconds.
 const JUMP_NS: u64 = 300;
@@ -74,6 +76,16 @@ impl Measured {
             return;
         }
         let Ok(mut counter) = TscClock::calibrate_for(Duration::from_millis(10)) else { return };
+        for _ in 0..SPINS {
+            let is_enough = |list: &Vec<u64>| list.len() >= 2 * SAMPLES;
+            if self.own.values().any(is_enough) || self.spin_once(probes, cpu, &mut counter).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Spins once; `None` where that core cannot be used.
+    fn spin_once(&mut self, probes: &Probes, cpu: CpuId, counter: &mut TscClock) -> Option<()> {
         let from = probes.tape_end(cpu);
         let jumps = Arc::new(Jumps::default());
         let theirs = Arc::clone(&jumps);
@@ -83,8 +95,8 @@ impl Measured {
             spin::spin_until(tsc().saturating_add(length), threshold, &theirs);
             Some(thread::current_tid())
         };
-        let Ok(spinner) = std::thread::Builder::new().name("entry-exit".into()).spawn(body) else { return };
-        let Ok(Some(tid)) = spinner.join() else { return };
+        let spinner = std::thread::Builder::new().name("entry-exit".into()).spawn(body).ok()?;
+        let tid = spinner.join().ok()??;
         counter.reanchor();
         let mut turns = Vec::new();
         probes.read_tape(cpu, from, &mut turns);
@@ -98,6 +110,7 @@ impl Measured {
                 keep(self.own.entry(kind).or_default(), outside_ns);
             }
         }
+        Some(())
     }
 
     /// What is known of each kind that came, and what its entries and exits took; into the report.

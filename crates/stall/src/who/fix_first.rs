@@ -124,7 +124,9 @@ fn verify(report: &WhoReport, row: &Fix) -> String {
     let mut cpus = row.cpus.clone();
     cpus.sort_unstable();
     let list = surefoot_hostfs::cpus::format_list(&cpus);
-    format!("surefoot stall who --cpu {list} --duration {seconds}s --compare BEFORE.surefoot")
+    // After the change the process is another one.
+    let pid = if report.workload_pid.is_some() { " --pid PID" } else { "" };
+    format!("surefoot stall who --cpu {list}{pid} --duration {seconds}s --compare BEFORE.surefoot")
 }
 
 #[cfg(test)]
@@ -210,6 +212,8 @@ mod tests {
         let told: Vec<(String, u64)> = ranked.iter().map(|row| (row.cause.to_string(), row.total_ns)).collect();
         assert_eq!(told, [("preemption node and 2 more".into(), 350), ("timer local_timer".into(), 250)]);
         assert_eq!((ranked[0].cpus.as_slice(), ranked[0].count), (&[CpuId(1)][..], 300));
+        let with_process = WhoReport { workload_pid: Some(7), ..report(vec![of("rustc", 100)]) };
+        assert!(rank(&with_process)[0].verify.contains("--cpu 1 --pid PID "));
         assert_eq!(ranked[0].expect, "30.0 runs of them per second now, 0.0 without them");
     }
 

@@ -20,6 +20,7 @@ impl Watch {
         let mut report = WhoReport {
             start_ns: self.start_ns,
             end_ns,
+            workload_pid: self.workload_pid,
             joined_count: self.joined.0,
             called_count: self.joined.1,
             records: counts.records,

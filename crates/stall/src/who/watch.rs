@@ -46,6 +46,7 @@ pub struct Watch {
     /// What advice may name.
     pub(super) host: HostFacts,
     pub(super) cpus: Vec<CpuId>,
+    pub(super) workload_pid: Option<u32>,
     pub(super) raisers: Raisers,
     pub(super) names: Names,
     pub(super) stacks: KernelStacks,
@@ -139,6 +140,7 @@ impl Watch {
             root: root.clone(),
             host: HostFacts::read(root, &config.cpus),
             cpus: config.cpus.clone(),
+            workload_pid: config.pid,
             counts_before: raisers.counts(),
             joiner: Joiner::new(raisers.calls()),
             wakeups: Wakeups::default(),
@@ -174,7 +176,7 @@ impl Watch {
         &self.cpus
     }
 
-    /// Finds out what entry and exit of an interrupt cost here, by a loop of 150 ms on a core that is not watched. To be
+    /// Finds out what entry and exit of an interrupt cost here, by a loop of 150 to 450 ms on a core that is not watched. To be
     /// called before [`Self::start`].
     pub fn measure_entry_exit(&mut self, traced: &Traced) {
         self.entry_exit.spin(&self.root, &traced.probes, &self.cpus);

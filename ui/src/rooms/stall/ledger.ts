@@ -1,7 +1,7 @@
 // Sums over windows. All pure: the same blocks and filters give the same numbers.
 
 import { IDLE, KERNEL, TIMES, UNEXPLAINED, USER, WALL, type Block, type CauseEntry } from "./history.ts";
-import type { Completeness, Gap, Interrupt, SelfCost, Untimed } from "../../types.ts";
+import type { Completeness, Fix, Gap, Interrupt, SelfCost, Untimed } from "../../types.ts";
 import { KINDS, VERDICT_KINDS, type Kind } from "./words.ts";
 
 /** What one cause took. */
@@ -249,4 +249,9 @@ export function filterInterrupts(interrupts: readonly Interrupt[], hasCpu: (cpu:
   const isOfKind = (one: Interrupt) => kinds.length === 0 || kinds.some((kind) => kind === one.kind);
   const shown = interrupts.filter((one) => isRaised(one) && hasCpu(one.cpu) && isOfKind(one));
   return shown.sort((a, b) => b.total_ns - a.total_ns);
+}
+
+/** What to fix of these cores and kinds, in its order. */
+export function filterFixes(fixes: readonly Fix[], hasCpu: (cpu: number) => boolean, kinds: readonly Kind[]): Fix[] {
+  return fixes.filter((fix) => fix.cpus.some(hasCpu) && (kinds.length === 0 || kinds.some((kind) => kind === fix.kind)));
 }

@@ -7,11 +7,12 @@ import { askedFor, groupsOf, threadName, threadWord, treeOf, type RaiserGroup } 
 import { kindIndex, KINDS } from "../words.ts";
 import { mode } from "../../../state.ts";
 import * as state from "../state.ts";
+import { FixFirst } from "./fix_first.tsx";
 import { Icicle } from "./icicle.tsx";
 import { Icon } from "../../../components/icons.tsx";
 import { Bar } from "../../../components/bar.tsx";
 import { Certainty } from "../../../components/certainty.tsx";
-import type { Advice, Certainty as Sure, Interrupt, WhoReport } from "../../../types.ts";
+import type { Advice, Certainty as Sure, Interrupt, Intruder, WhoReport } from "../../../types.ts";
 import { CauseName, kindClass } from "./swatch.tsx";
 import { SortTable, type ColumnOf } from "../../../components/table.tsx";
 
@@ -129,6 +130,16 @@ function AdviceBox({ advice }: { advice: Advice }) {
   );
 }
 
+/** A task that took the core, and why it was allowed there. */
+function intruderWords(intruder: Intruder): string {
+  const where =
+    intruder.is_bound ? "bound to this core by the kernel"
+    : intruder.allowed === "" ? "ended before it could be asked where it may run"
+    : `allowed on cores ${intruder.allowed}`;
+  const rest = [intruder.cgroup && `control group ${intruder.cgroup}`, intruder.policy].filter((text) => text !== "");
+  return [`${intruder.comm} (thread ${intruder.tid}): ${where}`, ...rest].join(", ");
+}
+
 /** An interrupt that was opened: what is known of it, its advice, its raisers and their stacks. */
 function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: number }) {
   const chosen = useSignal<string | null>(null);
@@ -139,6 +150,7 @@ function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: num
     () => treeOf(`${label} ${interrupt.name}`, group?.raisers ?? interrupt.raisers, group ? 0 : interrupt.unknown_raisers),
     [interrupt, group?.key],
   );
+  const details = [...interrupt.detail, ...(interrupt.intruders ?? []).map(intruderWords)];
   const perSecond = watchedNs > 0 ? (interrupt.count * 1e9) / watchedNs : 0;
   return (
     <div class="who-opened" id="who-opened" data-testid="who-opened">
@@ -146,9 +158,14 @@ function Opened({ interrupt, watchedNs }: { interrupt: Interrupt; watchedNs: num
         {perSecond >= 100 ? count(perSecond) : perSecond.toPrecision(2)} per second; median {duration(interrupt.p50_ns)}, p99{" "}
         {duration(interrupt.p99_ns)}, longest {duration(interrupt.max_ns)}
       </p>
-      {interrupt.detail.length > 0 && (
+      {interrupt.entry_exit_ns != null && (
+        <p class="muted figures">
+          Inside {duration(interrupt.total_ns)}; with entry and exit some {duration(interrupt.total_ns + interrupt.entry_exit_ns)} (estimated)
+        </p>
+      )}
+      {details.length > 0 && (
         <ul class="details">
-          {interrupt.detail.map((line, at) => (
+          {details.map((line, at) => (
             <li key={at} class="untrusted">
               {line}
             </li>
@@ -295,6 +312,7 @@ export function Who() {
           {who.called_count > 0 && `; ${share(who.joined_count, who.called_count)} of ${count(who.called_count)} called functions joined exactly`}
         </p>
       </div>
+      <FixFirst who={who} />
       {rows.length > 0 ? (
         <SortTable
           label="Interrupts and who raised them"

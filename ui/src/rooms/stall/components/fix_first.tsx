@@ -1,0 +1,63 @@
+// What to fix first: the causes by what work lost to them, each with its remedy and the command that shows whether it worked.
+
+import { count, duration, share } from "../../../format.ts";
+import { kindIndex } from "../words.ts";
+import { coreFilter, filterFixes } from "../ledger.ts";
+import { formatCpuList } from "../../../cpulist.ts";
+import * as state from "../state.ts";
+import type { Fix, WhoReport } from "../../../types.ts";
+import { CauseName } from "./swatch.tsx";
+
+function Row({ fix, watchedNs }: { fix: Fix; watchedNs: number }) {
+  const perSecondNs = watchedNs > 0 ? (fix.total_ns * 1e9) / watchedNs : 0;
+  return (
+    <li data-testid="fix">
+      <p class="fix-head">
+        <span class="fix-cause">
+          <CauseName kind={kindIndex(fix.kind)} name={fix.name} />
+        </span>
+        <span class="muted figures">
+          {fix.cpus.length === 1 ? "core" : "cores"} {formatCpuList([...fix.cpus].sort((a, b) => a - b))}
+        </span>
+        <span class="figures">
+          <b>{share(fix.share_of_lost_ppm, 1e6)}</b> of what work lost
+        </span>
+        <span class="muted figures">
+          {duration(perSecondNs)} per second, {count(fix.count)} times
+        </span>
+      </p>
+      {fix.remedy === "" ? (
+        <p class="muted">No rule fits; what is known of it stands in the table.</p>
+      ) : (
+        <>
+          <p class="remedy untrusted">{fix.remedy}</p>
+          <p class="muted untrusted">
+            Because {fix.evidence}. Then {fix.expect}.
+          </p>
+        </>
+      )}
+    </li>
+  );
+}
+
+/** The list; nothing where there is nothing to fix on the cores and of the kinds chosen. */
+export function FixFirst({ who }: { who: WhoReport }) {
+  const { cpus, kinds } = state.filters.value;
+  const fixes = filterFixes(who.fix_first ?? [], coreFilter(cpus), kinds);
+  const [first] = fixes;
+  if (!first) return null;
+  return (
+    <div class="fix-first" data-testid="fix-first">
+      <h3>Fix first</h3>
+      <ol>
+        {fixes.map((fix) => (
+          <Row key={`${fix.kind}/${fix.name}/${fix.rule}`} fix={fix} watchedNs={who.end_ns - who.start_ns} />
+        ))}
+      </ol>
+      <p class="muted aside">
+        To see what a change brought: <code class="untrusted">{first.verify}</code>, where BEFORE.surefoot is a recording made before it
+        (<code>stall who --record</code>).
+      </p>
+    </div>
+  );
+}
