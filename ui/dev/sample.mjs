@@ -326,7 +326,7 @@ export function makeWho(scenario, endNs) {
   /** @param {number} cpu @param {import("../src/types.ts").CauseKind} kind @param {string} name @param {string} handler @param {number} each @param {import("../src/types.ts").Raiser[]} raisers @param {Partial<import("../src/types.ts").Interrupt>} [more] */
   const interrupt = (cpu, kind, name, handler, each, raisers, more = {}) => {
     const count = raisers.reduce((sum, one) => sum + one.count, more.unknown_raisers ?? 0);
-    return { cpu, kind, name, handler, count, total_ns: count * each, p50_ns: each * 0.9, p99_ns: each * 2.4, max_ns: each * 6, share_of_lost_ppm: Math.min(900_000, count * each * 0.02), detail: [], raisers, unknown_raisers: 0, advice: [], ...more };
+    return { cpu, kind, name, handler, count, total_ns: count * each, p50_ns: each * 0.9, p99_ns: each * 2.4, max_ns: each * 6, share_of_lost_ppm: Math.min(900_000, count * each * 0.02), while_idle_ns: 0, entry_exit_ns: count * 5_000, intruders: [], detail: [], raisers, unknown_raisers: 0, advice: [], ...more };
   };
   const shootdowns = [
     raiser({ ...stats, syscall: "munmap", count: 2990, kernel_stack: MUNMAP, user_stack: ["__GI_munmap", "close_counter", "read_counter_by_stdio", "main", "__libc_start_call_main"] }),
@@ -344,15 +344,18 @@ export function makeWho(scenario, endNs) {
     interrupt(1, "timer", "local_timer", "hrtimer_interrupt", 9_800, [
       raiser({ comm: "(periodic, or armed before)", function: "tick_nohz_handler", count: 1596 }),
       raiser({ comm: "matcher", pid: 812, tid: 840, syscall: "futex", function: "hrtimer_wakeup", count: 214, kernel_stack: TIMER, user_stack: ["syscall", "<std::thread::thread::Thread>::park_timeout", "matcher::feed::poll", "main"] }),
-    ], { detail: ["the tick stopped 27 times"], advice: [{ rule: "tick-runs", remedy: "boot with nohz_full=CORES and rcu_nocbs=CORES, and keep a single runnable task on the core", evidence: "the tick fired 1596 times", source: "the kernel's Documentation/timers/no_hz.rst" }] }),
-    interrupt(1, "tlb_shootdown", "flush_tlb_func", "flush_tlb_func", 3_100, shootdowns, { advice: [{ rule: "memory-mapping-beside-a-polling-thread", remedy: "do not unmap, protect or advise memory in a process that has a polling thread: keep the memory, or move that work into another process; huge pages make each change rarer", evidence: "3400 of 3649 from stats in munmap", source: "mmap(2), madvise(2); the kernel's Documentation/arch/x86/tlb.rst" }] }),
+    ], { detail: ["the tick stopped 27 times"], advice: [{ rule: "tick-runs", count: 100, share_ppm: 900_000, remedy: "boot with nohz_full=CORES and rcu_nocbs=CORES, and keep a single runnable task on the core", evidence: "the tick fired 1596 times", source: "the kernel's Documentation/timers/no_hz.rst" }] }),
+    interrupt(1, "tlb_shootdown", "flush_tlb_func", "flush_tlb_func", 3_100, shootdowns, { advice: [{ rule: "memory-mapping-beside-a-polling-thread", count: 100, share_ppm: 900_000, remedy: "do not unmap, protect or advise memory in a process that has a polling thread: keep the memory, or move that work into another process; huge pages make each change rarer", evidence: "3400 of 3649 from stats in munmap", source: "mmap(2), madvise(2); the kernel's Documentation/arch/x86/tlb.rst" }] }),
     interrupt(1, "call_function", "nohz_csd_func", "nohz_csd_func", 1_200, [raiser({ function: "nohz_csd_func", count: 28, kernel_stack: TICK })], { unknown_raisers: 3 }),
-    interrupt(0, "reschedule", "reschedule", "scheduler_ipi", 700, [raiser({ certainty: "probable", comm: "stats", pid: 6370, tid: 6374, syscall: "futex", wakee: "poller", count: 45, kernel_stack: WAKE, user_stack: ["syscall", "wake_the_poller", "main"] })], { advice: [{ rule: "woken-from-elsewhere", remedy: "let the thread on this core poll instead of sleep, or pin what is woken here to another core", evidence: "45 of 45 from stats in futex", source: "futex(2)" }] }),
+    interrupt(0, "reschedule", "reschedule", "scheduler_ipi", 700, [raiser({ certainty: "probable", comm: "stats", pid: 6370, tid: 6374, syscall: "futex", wakee: "poller", count: 45, kernel_stack: WAKE, user_stack: ["syscall", "wake_the_poller", "main"] })], { advice: [{ rule: "woken-from-elsewhere", count: 100, share_ppm: 900_000, remedy: "let the thread on this core poll instead of sleep, or pin what is woken here to another core", evidence: "45 of 45 from stats in futex", source: "futex(2)" }] }),
     interrupt(1, "call_function", "interrupt itself", "generic_smp_call_function_single_interrupt", 800, [], { count: 3710, total_ns: 2_968_000 }),
   ].sort((a, b) => b.total_ns - a.total_ns);
   return {
     start_ns: endNs - 35e9,
     end_ns: endNs,
+    workload_pid: null,
+    cores: [],
+    entry_exit: [],
     fix_first: interrupts.slice(0, 3).map((one) => ({
       cpus: [one.cpu],
       kind: one.kind,

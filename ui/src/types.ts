@@ -148,6 +148,10 @@ export type GenerationState = "complete" | "partial" | "unfinished" | "damaged";
  */
 export type CpuId = number;
 /**
+ * Where the cost of entry and exit is known from.
+ */
+export type EntryExitBasis = "polling_loop" | "own_loop" | "other_kind";
+/**
  * How a gap was found.
  */
 export type GapSource = "probe" | "sentinel" | "timer_lateness" | "sleep_lateness";
@@ -236,6 +240,10 @@ export interface Access {
  */
 export interface Advice {
   /**
+   * On how many of the raised arrivals it rests; of several pieces of advice, no arrival counts for two.
+   */
+  count: number;
+  /**
    * What was seen that calls for it.
    */
   evidence: string;
@@ -247,6 +255,10 @@ export interface Advice {
    * The rule's stable name.
    */
   rule: string;
+  /**
+   * Its share of the raised arrivals, millionths.
+   */
+  share_ppm: number;
   /**
    * Where the remedy is described.
    */
@@ -867,6 +879,30 @@ export interface Dropped {
   torn: number;
 }
 /**
+ * What an interrupt costs the work that it interrupts besides the time inside its handler: the processor's entry and
+ * exit, the kernel's around the handler, and where there is a hypervisor, its part. An estimate.
+ */
+export interface EntryExit {
+  basis: EntryExitBasis;
+  kind: CauseKind;
+  /**
+   * Median per interrupt; nanoseconds.
+   */
+  median_ns: number;
+  /**
+   * One in ten was shorter; nanoseconds.
+   */
+  p10_ns: number;
+  /**
+   * One in ten was longer; nanoseconds.
+   */
+  p90_ns: number;
+  /**
+   * How many were measured.
+   */
+  samples: number;
+}
+/**
  * What a refused request is answered.
  */
 export interface ErrorAnswer {
@@ -874,6 +910,56 @@ export interface ErrorAnswer {
    * Why, and what can be done; one sentence.
    */
   error: string;
+}
+/**
+ * What to fix, ranked by what it would bring.
+ */
+export interface Fix {
+  /**
+   * How often it came.
+   */
+  count: number;
+  /**
+   * The cores that it was seen on, costliest first.
+   */
+  cpus: CpuId[];
+  /**
+   * What was seen that calls for the remedy.
+   */
+  evidence: string;
+  /**
+   * What that command is to show.
+   */
+  expect: string;
+  kind: CauseKind;
+  /**
+   * Interrupt line, function, vector, thread: whatever tells one from another within the kind.
+   */
+  name: string;
+  /**
+   * What to do.
+   */
+  remedy: string;
+  /**
+   * The rule of the advice; empty where no rule fits, so that the largest causes are listed all the same.
+   */
+  rule: string;
+  /**
+   * Its share of all that work on the watched cores lost, millionths.
+   */
+  share_of_lost_ppm: number;
+  /**
+   * Where the remedy is described.
+   */
+  source: string;
+  /**
+   * Time that work on these cores lost to it, with the estimated cost of entry and exit; nanoseconds.
+   */
+  total_ns: number;
+  /**
+   * The command that shows whether it worked; `BEFORE.surefoot` stands for a recording of this report.
+   */
+  verify: string;
 }
 /**
  * A stretch in which a core made no progress.
@@ -1034,7 +1120,7 @@ export interface HostDescription {
  */
 export interface Interrupt {
   /**
-   * What is advised.
+   * What is advised, that which rests on most arrivals first.
    */
   advice: Advice[];
   /**
@@ -1047,9 +1133,18 @@ export interface Interrupt {
    */
   detail: string[];
   /**
+   * What its entries and exits took besides, estimated ([`WhoReport::entry_exit`]); nanoseconds. `None` where there
+   * are none of its own, or no estimate.
+   */
+  entry_exit_ns: number | null;
+  /**
    * What ran: the handler function, driver or action; empty where it is not known.
    */
   handler: string;
+  /**
+   * The tasks that took the core, where it is one of these, and why they were allowed there; a few of them.
+   */
+  intruders: Intruder[];
   kind: CauseKind;
   /**
    * Longest; nanoseconds.
@@ -1076,13 +1171,50 @@ export interface Interrupt {
    */
   share_of_lost_ppm: number;
   /**
-   * Time it took, nested ones left out; nanoseconds.
+   * Time it took inside, nested ones left out; nanoseconds.
    */
   total_ns: number;
   /**
    * Arrivals for which no raiser is known.
    */
   unknown_raisers: number;
+  /**
+   * Of this, time in which the core was idle otherwise: no work lost it. Nanoseconds.
+   */
+  while_idle_ns: number;
+}
+/**
+ * A task that took a watched core, and why it was allowed there.
+ */
+export interface Intruder {
+  /**
+   * The cores that it may use, as the kernel writes lists; empty where it ended before it could be asked.
+   */
+  allowed: string;
+  /**
+   * Its control group; empty for the root and where it is not known.
+   */
+  cgroup: string;
+  /**
+   * Its name, as /proc tells; of a worker with the name of its workqueue.
+   */
+  comm: string;
+  /**
+   * Whether the kernel binds it to its core, so that nobody can move it.
+   */
+  is_bound: boolean;
+  /**
+   * Whether it is a kernel thread.
+   */
+  is_kernel: boolean;
+  /**
+   * Its scheduling, such as `SCHED_OTHER nice 0`; empty where it is not known.
+   */
+  policy: string;
+  /**
+   * The thread.
+   */
+  tid: number;
 }
 /**
  * Who raised an interrupt on a watched core, and how often.
@@ -1811,11 +1943,23 @@ export interface WhoReport {
    * Called functions that arrived from elsewhere.
    */
   called_count: number;
+  /**
+   * How the watched cores spent the time.
+   */
+  cores: WhoCore[];
   cost: SelfCost;
   /**
    * End, `CLOCK_MONOTONIC` nanoseconds.
    */
   end_ns: number;
+  /**
+   * What entry and exit of an interrupt cost here; empty where that was not measured.
+   */
+  entry_exit: EntryExit[];
+  /**
+   * What to fix first.
+   */
+  fix_first: Fix[];
   /**
    * Each kind of interrupt on each core, costliest first.
    */
@@ -1868,4 +2012,26 @@ export interface WhoReport {
    * Each arrival by itself, where that was asked for; events that flow carry none.
    */
   timeline?: Timeline | null;
+  /**
+   * The process whose preemption counts, where one was named.
+   */
+  workload_pid: number | null;
+}
+/**
+ * How a watched core spent the time of the watch.
+ */
+export interface WhoCore {
+  cpu: CpuId;
+  /**
+   * Of this, idle; nanoseconds.
+   */
+  idle_ns: number;
+  /**
+   * Of this, lost while it had work; nanoseconds.
+   */
+  lost_ns: number;
+  /**
+   * Time that it was watched; nanoseconds.
+   */
+  wall_ns: number;
 }

@@ -3,6 +3,12 @@
 use crate::units::{duration, percent};
 use surefoot_model::{Advice, CauseKind, CpuId, EntryExit, EntryExitBasis, Fix, Intruder, WhoReport};
 
+/// A line of a paragraph is no longer, where its words allow it.
+const COLUMNS: usize = 110;
+
+/// Where paragraphs begin.
+const LABEL_COLUMNS: usize = 14;
+
 /// The list; nothing where there is nothing to fix.
 pub fn text(found: &WhoReport) -> String {
     if found.fix_first.is_empty() {
@@ -33,10 +39,27 @@ fn remedy(fix: &Fix) -> String {
     if fix.remedy.is_empty() {
         return "     No rule fits; what is known of it stands below.\n".to_owned();
     }
-    format!(
-        "     Do: {}\n     Because: {}\n     Then: {}\n     See: {}\n",
-        fix.remedy, fix.evidence, fix.expect, fix.source
-    )
+    [("Do:", &fix.remedy), ("Because:", &fix.evidence), ("Then:", &fix.expect), ("See:", &fix.source)]
+        .map(|(label, text)| wrapped(label, text))
+        .concat()
+}
+
+/// A paragraph beside its label, in lines that a terminal holds.
+fn wrapped(label: &str, text: &str) -> String {
+    let mut lines = format!("     {label:<9}");
+    let mut column = LABEL_COLUMNS;
+    for (place, word) in text.split(' ').enumerate() {
+        let width = word.chars().count() + 1;
+        if place > 0 && column + width > COLUMNS {
+            lines += &format!("\n{:LABEL_COLUMNS$}", "");
+            column = LABEL_COLUMNS;
+        } else if place > 0 {
+            lines.push(' ');
+        }
+        lines += word;
+        column += width;
+    }
+    lines + "\n"
 }
 
 fn cores(cpus: &[CpuId]) -> String {
@@ -95,4 +118,83 @@ pub fn intruder(intruder: &Intruder) -> String {
         text += &format!(", {}", intruder.policy);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::Cause;
+
+    fn found() -> WhoReport {
+        let fix = |rule: &str, cpus: &[u32], share_of_lost_ppm| Fix {
+            cpus: cpus.iter().copied().map(CpuId).collect(),
+            cause: Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"),
+            total_ns: 5_000_000,
+            share_of_lost_ppm,
+            count: 7_732,
+            rule: rule.into(),
+            evidence: "7732 of 7752 from stats in munmap".into(),
+            remedy: if rule.is_empty() { String::new() } else { "keep the memory ".repeat(12).trim_end().to_owned() },
+            source: "mmap(2)".into(),
+            verify: "surefoot stall who --cpu 1 --duration 10s --compare BEFORE.surefoot".into(),
+            expect: "TLB shootdown flush_tlb_func on core 1: 775.2 per second now, 2.0 without this".into(),
+        };
+        let fix_first = vec![fix("unmap", &[3, 1, 2], 610_000), fix("", &[1], 50_000)];
+        WhoReport { end_ns: 10_000_000_000, fix_first, ..WhoReport::default() }
+    }
+
+    #[test]
+    fn the_list_says_what_to_do_why_and_how_to_see_that_it_worked_in_lines_that_fit() {
+        let said = text(&found());
+        for part in [
+            "  1. TLB shootdown flush_tlb_func on cores 1-3: 61.0 % of what was lost, 500 us per second\n",
+            "     Because: 7732 of 7752 from stats in munmap\n",
+            "     Then:    TLB shootdown flush_tlb_func on core 1: 775.2 per second now, 2.0 without this\n",
+            "     See:     mmap(2)\n",
+            "     No rule fits; what is known of it stands below.\n",
+            "  To see what a change brought: surefoot stall who --cpu 1 --duration 10s --compare BEFORE.surefoot\n",
+        ] {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+        assert!(said.lines().all(|line| line.chars().count() <= COLUMNS), "{said}");
+        assert_eq!(text(&WhoReport::default()), "");
+    }
+
+    #[test]
+    fn an_estimate_says_how_it_is_known() {
+        let cost = |basis| EntryExit {
+            kind: CauseKind::Timer,
+            median_ns: 6_000,
+            p10_ns: 5_000,
+            p90_ns: 9_000,
+            samples: 40,
+            basis,
+        };
+        let said = |basis| entry_exit(&WhoReport { entry_exit: vec![cost(basis)], ..WhoReport::default() });
+        assert_eq!(
+            said(EntryExitBasis::OwnLoop),
+            "\"with entry\" adds entry and exit, estimated: a timer interrupt 6.00 us (8 of 10 within 5.00 us to 9.00 us), \
+             from 40 that hit a loop of Surefoot's on a core that is not watched.\n"
+        );
+        assert!(said(EntryExitBasis::PollingLoop).contains("from 40 gaps that a polling thread noted"));
+        assert!(said(EntryExitBasis::OtherKind).contains("taken to be 6.00 us, as the others here"));
+        assert_eq!(entry_exit(&WhoReport::default()), "");
+    }
+
+    #[test]
+    fn a_task_says_why_it_was_allowed_on_the_core() {
+        let task = Intruder { comm: "rustc".into(), tid: 7, allowed: "0-1".into(), ..Intruder::default() };
+        let full = Intruder { cgroup: "/build".into(), policy: "SCHED_OTHER".into(), ..task.clone() };
+        let said = [
+            (&full, "rustc (thread 7): allowed on cores 0-1, control group /build, SCHED_OTHER"),
+            (&Intruder { is_bound: true, ..task.clone() }, "rustc (thread 7): bound to this core by the kernel"),
+            (
+                &Intruder { allowed: String::new(), ..task.clone() },
+                "rustc (thread 7): it ended before it could be asked where it may run",
+            ),
+        ];
+        for (task, words) in said {
+            assert_eq!(intruder(task), words);
+        }
+    }
 }

@@ -21,7 +21,7 @@ use surefoot_probes::layout::{
 /// How long our own loop spins, on one core that is not watched: some forty ticks. On a busy machine it is preempted, and
 /// spins again.
 const SPIN: Duration = Duration::from_millis(150);
-const SPINS: usize = 3;
+const SPINS: usize = 6;
 
 /// A shorter jump of our own loop is not looked at: less than any interrupt takes, nanoseconds.
 const JUMP_NS: u64 = 300;

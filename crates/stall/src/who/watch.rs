@@ -176,7 +176,7 @@ impl Watch {
         &self.cpus
     }
 
-    /// Finds out what entry and exit of an interrupt cost here, by a loop of 150 to 450 ms on a core that is not watched. To be
+    /// Finds out what entry and exit of an interrupt cost here, by a loop of 150 ms, on a busy machine up to six of them, on a core that is not watched. To be
     /// called before [`Self::start`].
     pub fn measure_entry_exit(&mut self, traced: &Traced) {
         self.entry_exit.spin(&self.root, &traced.probes, &self.cpus);
