@@ -75,7 +75,7 @@ mod tests {
         assert!(said.starts_with("\nCompared with before.surefoot: 10.0 s then, 5.00 s now\n"), "{said}");
         for part in [
             "1  TLB shootdown x       775.0  0.0          1.50 ms     0 ns  -1.50 ms (-100 %)",
-            "1  reschedule x            0.0  2.0             0 ns  10.0 us    +10.0 us (new)",
+            "1  reschedule x            0.0  2.0             0 ns  10.0 us     +10.0 us (new)",
             "all  all causes            775.0  2.0          1.50 ms  10.0 us   -1.49 ms (-99 %)",
             "The two are comparable",
         ] {

@@ -46,13 +46,17 @@ fn remedy(fix: &Fix) -> String {
 
 /// A paragraph beside its label, in lines that a terminal holds.
 fn wrapped(label: &str, text: &str) -> String {
-    let mut lines = format!("     {label:<9}");
-    let mut column = LABEL_COLUMNS;
+    format!("     {label:<9}") + &paragraph(text, LABEL_COLUMNS, LABEL_COLUMNS)
+}
+
+/// Words in lines of [`COLUMNS`], the first from a column on, the others indented.
+fn paragraph(text: &str, mut column: usize, indent: usize) -> String {
+    let mut lines = String::new();
     for (place, word) in text.split(' ').enumerate() {
         let width = word.chars().count() + 1;
         if place > 0 && column + width > COLUMNS {
-            lines += &format!("\n{:LABEL_COLUMNS$}", "");
-            column = LABEL_COLUMNS;
+            lines += &format!("\n{:indent$}", "");
+            column = indent;
         } else if place > 0 {
             lines.push(' ');
         }
@@ -81,7 +85,8 @@ pub fn entry_exit(found: &WhoReport) -> String {
         return String::new();
     }
     let told: Vec<String> = found.entry_exit.iter().map(entry_exit_of).collect();
-    format!("\"with entry\" adds entry and exit, estimated: {}.\n", told.join("; "))
+    let text = format!("\"with entry\" adds entry and exit, estimated: {}.", told.join("; "));
+    paragraph(&text, 0, 0)
 }
 
 fn entry_exit_of(cost: &EntryExit) -> String {
@@ -171,10 +176,12 @@ mod tests {
             basis,
         };
         let said = |basis| entry_exit(&WhoReport { entry_exit: vec![cost(basis)], ..WhoReport::default() });
+        assert!(said(EntryExitBasis::OwnLoop).lines().all(|line| line.chars().count() <= COLUMNS));
+        let said = |basis| said(basis).replace('\n', " ");
         assert_eq!(
             said(EntryExitBasis::OwnLoop),
             "\"with entry\" adds entry and exit, estimated: a timer interrupt 6.00 us (8 of 10 within 5.00 us to 9.00 us), \
-             from 40 that hit a loop of Surefoot's on a core that is not watched.\n"
+             from 40 that hit a loop of Surefoot's on a core that is not watched. "
         );
         assert!(said(EntryExitBasis::PollingLoop).contains("from 40 gaps that a polling thread noted"));
         assert!(said(EntryExitBasis::OtherKind).contains("taken to be 6.00 us, as the others here"));

@@ -79,8 +79,13 @@ pub(super) fn function_of(frame: &str) -> &str {
 fn caller(raiser: &Raiser) -> Option<&str> {
     let is_wrapper =
         |name: &str| !raiser.syscall.is_empty() && (name == "syscall" || name.contains(raiser.syscall.as_str()));
-    let mut functions = raiser.user_stack.iter().map(|frame| function_of(frame));
-    functions.find(|name| !is_wrapper(name)).filter(|name| !name.starts_with("0x") && !name.is_empty())
+    let mut frames = raiser.user_stack.iter().filter(|frame| !is_wrapper(function_of(frame)));
+    frames.next().filter(|frame| has_name(frame)).map(|frame| function_of(frame)).filter(|name| !name.is_empty())
+}
+
+/// Whether a frame has a name: without one it is an address, or a file and an offset, with the reason behind.
+fn has_name(frame: &str) -> bool {
+    !frame.starts_with("0x") && !(frame.contains("+0x") && frame.ends_with(')'))
 }
 
 /// Whether a function of this kind is in the user stack.
@@ -124,6 +129,7 @@ mod tests {
         };
         assert_eq!(from(&fault), "from stats in a page fault, at fill");
         assert_eq!(from(&raiser("stats", "munmap", "f", &["0x12 (stripped)"])), "from stats in munmap");
+        assert_eq!(from(&raiser("stats", "munmap", "f", &["libc.so.6+0x12 (no symbol)", "f"])), "from stats in munmap");
         assert_eq!(from(&raiser("stats", "munmap", "f", &["munmap", "f"])), "from stats in munmap, called by f");
     }
 
