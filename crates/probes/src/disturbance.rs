@@ -10,7 +10,7 @@ use crate::programs;
 pub const INTERRUPTS_PER_TRACEPOINT: u64 = 12;
 
 /// Tracepoints that the raisers' programs have beyond the ledger's, where calls are joined exactly.
-const OF_RAISERS: usize = 6;
+const OF_RAISERS: usize = 7;
 
 /// Rows of /proc/interrupts that every machine has something in.
 const USUAL_ROWS: [&str; 4] = ["LOC", "RES", "CAL", "IWI"];

@@ -118,9 +118,9 @@ fn fix(report: &WhoReport, interrupt: &Interrupt, advice: &Advice, (total_ns, co
     }
 }
 
-/// The command that watches the same cores as long again.
+/// The command that watches the same cores again, as long if that is not too long.
 fn verify(report: &WhoReport, row: &Fix) -> String {
-    let seconds = (report.duration_ns() as f64 / 1e9).round().max(1.0);
+    let seconds = (report.duration_ns() as f64 / 1e9).round().clamp(1.0, 60.0);
     let mut cpus = row.cpus.clone();
     cpus.sort_unstable();
     let list = surefoot_hostfs::cpus::format_list(&cpus);
