@@ -339,3 +339,33 @@ fn a_process_that_ends_during_the_watch_is_told_and_the_watch_goes_on() {
     let start = format!("process {pid} ended after ");
     assert!(told[0].starts_with(&start) && told[0].ends_with(" s; the watch went on without it"), "{told:?}");
 }
+
+#[test]
+fn what_a_change_brought_is_told_from_two_recordings_and_a_file_that_cannot_answer_is_refused() {
+    let folder = Folder::new("compare");
+    let (before, after, nothing) = (folder.file("before"), folder.file("after"), folder.file("nothing"));
+    let mut less = found(false);
+    less.interrupts.retain(|interrupt| interrupt.cpu == CpuId(1));
+    less.interrupts.iter_mut().for_each(|interrupt| (interrupt.count, interrupt.total_ns) = (2, 2_100));
+    recorded(&before, &[Event::Who(found(false))]);
+    recorded(&after, &[Event::Who(less)]);
+    recorded(&nothing, &[Event::Capabilities { capabilities: Vec::new() }]);
+    let compared = |words: &str, before: &Path| {
+        output(surefoot("stall who --replay").arg(&after).arg("--compare").arg(before).args(words.split_whitespace()))
+    };
+    let text = stdout(&compared("", &before));
+    for part in [
+        "Compared with ",
+        "1  TLB shootdown flush_tlb_func             5.0  1.0          5.25 us  1.05 us  -4.20 us (-80 %)",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert!(text.contains("Careful: cores 2 were watched only before and are left out."), "{text}");
+    let lines = stdout(&compared("--json", &before));
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["is_comparable"]), (&"compare".into(), &false.into()));
+    assert_eq!(last["changes"][0]["after"]["count_per_s"], 1.0);
+    let refused = compared("", &nothing);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("does not say who interrupted") && refused.stdout.is_empty());
+}
