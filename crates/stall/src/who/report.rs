@@ -56,7 +56,7 @@ impl Watch {
                         cpu,
                         wall_ns: core.wall_ns,
                         idle_ns: core.idle_ns,
-                        lost_ns: core.lost_while_busy_ns(),
+                        lost_ns: core.lost_ns(),
                     });
                 }
                 Err(why) => report.missing.push(why),
