@@ -273,8 +273,8 @@ mod tests {
 
     const TID: u32 = 77;
 
-    fn turn(at_ns: u64, cause: usize, depth: u16) -> Turn {
-        Turn { at_ns, cause: cause as u16, depth, pid: TID }
+    fn turn(at_ns: u64, cause: usize, depth: u8) -> Turn {
+        Turn { at_ns, cause: cause as u16, depth, left: 0, pid: TID }
     }
 
     #[test]
