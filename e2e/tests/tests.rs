@@ -15,6 +15,7 @@ mod history;
 mod inloop;
 mod ledger;
 mod offline;
+mod oracle;
 mod page;
 mod preemption;
 mod probe;

@@ -127,6 +127,7 @@ export function makeHost(scenario) {
         dropped: 0,
         torn: at % 300 === 0 ? 1 : 0,
         unreported: 0,
+        untraced_interrupts: at % 300 === 0 ? 2 : 0,
         self_interrupts: 0,
       },
     };
@@ -385,7 +386,7 @@ export function makeWho(scenario, endNs) {
     ],
     notices: [{ at_ns: endNs - 12e9, text: "process 6392 (stats) ended; its stacks of later records have no names" }],
     missing: scenario === "large" ? ["user stacks of 3 threads end early: their program has no frame pointers"] : [],
-    cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 },
+    cost: { probes: [], process_cpu_ns: 240_000_000, resident_bytes: 54_000_000, map_bytes: 503_000, dropped: 0, torn: 0, unreported: 0, untraced_interrupts: 0, self_interrupts: 0 },
   };
 }
 

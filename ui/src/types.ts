@@ -22,7 +22,8 @@ export type CauseKind =
   | "kernel_thread"
   | "preemption"
   | "thread_state"
-  | "other_interrupt";
+  | "other_interrupt"
+  | "console";
 /**
  * How sure a statement is.
  */
@@ -1410,6 +1411,11 @@ export interface SelfCost {
    * event there, or the next tick, shows them; until then the time counts for what ran before.
    */
   unreported: number;
+  /**
+   * Interrupts of watched cores that the kernel counted and ran no program for, at least: each is confirmed by the next
+   * window. Their time counts as the work that they interrupted. Some guests do not let their agent's threads be traced.
+   */
+  untraced_interrupts: number;
 }
 /**
  * What one eBPF program cost in a window.

@@ -14,7 +14,7 @@ function gap(cpu: number, start_ns: number, duration_ns: number, more: Partial<G
 }
 
 function emptyWindow(end_ns: number): Window {
-  const cost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 };
+  const cost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, untraced_interrupts: 0, self_interrupts: 0 };
   return { start_ns: end_ns - 1e9, end_ns, cores: [], untimed: [], completeness: [], cost };
 }
 

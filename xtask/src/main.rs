@@ -32,6 +32,7 @@ cargo xtask COMMAND
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
   soak      10,000 seeded runs of checkpoints that are killed and go bad
+  oracle    the ledger against time lines rebuilt from the kernel's own trace, a table per load; as root, some 3 minutes
   bench     measure side by side with other tools (make bench)
   help      this list
 ";
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
         "soak" => suite::soak(&workspace),
+        "oracle" => suite::oracle(&workspace),
         "bench" => suite::bench(&workspace, &arguments[1..]),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

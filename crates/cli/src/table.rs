@@ -286,8 +286,12 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
         0 => String::new(),
         count => format!(", {count} exits that the kernel did not trace"),
     };
+    let untraced = match cost.untraced_interrupts {
+        0 => String::new(),
+        count => format!(", {count} interrupts that the kernel counted and did not trace"),
+    };
     let took = duration(cost.probes_ns());
-    text += &format!("Probes: {runs} runs took {took}, {missed} missed{unreported}: {}", each.join(", "));
+    text += &format!("Probes: {runs} runs took {took}, {missed} missed{unreported}{untraced}: {}", each.join(", "));
     text += &match probes.len().saturating_sub(PROBES_SHOWN) {
         0 => "\n".to_owned(),
         more => format!(", and {more} more\n"),

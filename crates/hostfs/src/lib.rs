@@ -25,6 +25,7 @@
 pub mod channel;
 pub mod clock;
 pub mod confine;
+pub mod consoles;
 pub mod cpus;
 pub mod device;
 pub mod drive;

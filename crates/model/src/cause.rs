@@ -37,11 +37,13 @@ pub enum CauseKind {
     ThreadState,
     /// Hard interrupts that this source cannot tell apart, or one of the rarer vectors.
     OtherInterrupt,
+    /// A kernel message was logged, which its writer may have had to print to a console.
+    Console,
 }
 
 impl CauseKind {
     /// Every kind, in table order.
-    pub const ALL: [CauseKind; 15] = [
+    pub const ALL: [CauseKind; 16] = [
         CauseKind::Smi,
         CauseKind::Hypervisor,
         CauseKind::Nmi,
@@ -57,6 +59,7 @@ impl CauseKind {
         CauseKind::Preemption,
         CauseKind::ThreadState,
         CauseKind::OtherInterrupt,
+        CauseKind::Console,
     ];
 
     /// The name in JSON, URLs and metrics.
@@ -77,6 +80,7 @@ impl CauseKind {
             CauseKind::Preemption => "preemption",
             CauseKind::ThreadState => "thread_state",
             CauseKind::OtherInterrupt => "other_interrupt",
+            CauseKind::Console => "console",
         }
     }
 
@@ -98,6 +102,7 @@ impl CauseKind {
             CauseKind::Preemption => "preemption",
             CauseKind::ThreadState => "thread",
             CauseKind::OtherInterrupt => "other interrupt",
+            CauseKind::Console => "printing to the console",
         }
     }
 }

@@ -34,6 +34,10 @@ pub struct SelfCost {
     /// event there, or the next tick, shows them; until then the time counts for what ran before.
     #[serde(default)]
     pub unreported: u64,
+    /// Interrupts of watched cores that the kernel counted and ran no program for, at least: each is confirmed by the next
+    /// window. Their time counts as the work that they interrupted. Some guests do not let their agent's threads be traced.
+    #[serde(default)]
+    pub untraced_interrupts: u64,
     /// Inter-processor interrupts that this process raised on watched cores.
     pub self_interrupts: u64,
     /// Inter-processor interrupts that the watched cores received while the programs were attached, and detached where

@@ -199,6 +199,7 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     sum.dropped = sum.dropped.saturating_add(cost.dropped);
     sum.torn = sum.torn.saturating_add(cost.torn);
     sum.unreported = sum.unreported.saturating_add(cost.unreported);
+    sum.untraced_interrupts = sum.untraced_interrupts.saturating_add(cost.untraced_interrupts);
     sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
     if let Some(more) = cost.attach_interrupts {
         sum.attach_interrupts = Some(sum.attach_interrupts.unwrap_or(0).saturating_add(more));

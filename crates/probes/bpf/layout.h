@@ -31,6 +31,7 @@ enum cause_number {
 	CAUSE_OTHER_FUNCTION = 26,
 	CAUSE_OTHER_THREAD = 27,
 	CAUSE_OTHER_TASK = 28,
+	CAUSE_CONSOLE = 29, /* on the tape only: a message was logged and may be printed here */
 	CAUSE_FIRST_DYNAMIC = 32,
 	DYNAMIC_CAUSES = 128, /* a power of two */
 	CAUSES = CAUSE_FIRST_DYNAMIC + DYNAMIC_CAUSES,

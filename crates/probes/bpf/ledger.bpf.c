@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The ledger on BTF-typed tracepoints (tp_btf): no marshalling, and the tasks themselves can be read. */
+#include "console.h"
 #include "late.h"
 #include "own_interrupts.h"
 #include "preemption.h"
@@ -129,6 +130,12 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer, s64 *fired)
 {
 	note_late(timer, fired);
 	return 0;
+}
+
+SEC("tp_btf/console")
+int console(u64 *ctx)
+{
+	return on_console(P_CONSOLE);
 }
 
 SEC("tp_btf/ipi_send_cpu")

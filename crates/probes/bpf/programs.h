@@ -15,6 +15,7 @@ enum program_number {
 	P_CSD_FUNCTION_EXIT = 29,
 	P_NMI_HANDLER = 30,
 	P_HRTIMER_EXPIRE_ENTRY = 31,
+	P_CONSOLE = 32,
 };
 
 #define EVERY_VECTOR                                                                                                   \

@@ -29,6 +29,8 @@ pub const CAUSE_OTHER_FUNCTION: usize = shared::CAUSE_OTHER_FUNCTION;
 pub const CAUSE_OTHER_THREAD: usize = shared::CAUSE_OTHER_THREAD;
 /// Preempting tasks that found no room.
 pub const CAUSE_OTHER_TASK: usize = shared::CAUSE_OTHER_TASK;
+/// On the tape only: a kernel message was logged, and may be printed until the next turn.
+pub const CAUSE_CONSOLE: usize = shared::CAUSE_CONSOLE;
 /// First cause that is named by its key.
 pub const CAUSE_FIRST_DYNAMIC: usize = shared::CAUSE_FIRST_DYNAMIC;
 /// All causes of a core.

@@ -82,6 +82,8 @@ pub struct Options {
     pub workload: Workload,
     /// The kind of tracepoint, or `None` for the best that this kernel has.
     pub flavour: Option<Flavour>,
+    /// Whether to note when kernel messages are logged, which a console may hold the core for.
+    pub console: bool,
     /// Where plain tracepoints are looked up; not needed for BTF-typed ones.
     pub tracefs: Tracefs,
     /// Rows of /proc/interrupts, by label, in which nothing has come yet: nothing is attached for them until
@@ -97,6 +99,7 @@ impl Default for Options {
             late_threshold_ns: 100_000,
             workload: Workload::None,
             flavour: None,
+            console: false,
             tracefs: Tracefs::default(),
             silent_rows: Vec::new(),
             raisers_follow: false,

@@ -164,8 +164,9 @@ fn leave_out(object: &mut OpenObject, flavour: Flavour, options: &Options) -> Re
         // Who waited and was moved away is told with the ledger of a watch, and by typed tracepoints only.
         let tells_waits = flavour == Flavour::Btf && options.late_threshold_ns > 0;
         let unneeded = (name == "sched_migrate_task" && options.workload == Workload::None && !tells_waits)
-            || (name == "hrtimer_expire_entry" && options.late_threshold_ns == 0);
-        if let Some(why) = absence {
+            || (name == "hrtimer_expire_entry" && options.late_threshold_ns == 0)
+            || (name == "console" && !options.console);
+        if let Some(why) = absence.filter(|_| !unneeded || known.without.is_empty()) {
             program.set_autoload(false);
             if known.without.is_empty() {
                 return Err(Error::Unsupported { why, remedy: "the ledger cannot do without it".into() });

@@ -25,7 +25,7 @@ const fn program(group: &'static str, name: &'static str, number: Option<usize>,
 
 const NO_SENDER: &str = "interrupts that Surefoot raises are not counted (kernel 6.4 brought them)";
 
-const OTHERS: [Program; 12] = [
+const OTHERS: [Program; 13] = [
     Program {
         fields: &[
             ("prev_comm", switch_record::prev_comm.at),
@@ -87,6 +87,7 @@ const OTHERS: [Program; 12] = [
         fields: &[("pid", migrate_record::pid.at), ("orig_cpu", migrate_record::orig_cpu.at)],
         ..program("sched", "sched_migrate_task", None, "a preempted thread that moves away counts until the core idles")
     },
+    program("printk", "console", Some(shared::P_CONSOLE), "messages that are printed to a console are not named"),
     Program { fields: &[("cpu", send_cpu_record::cpu.at)], ..program("ipi", "ipi_send_cpu", None, NO_SENDER) },
     Program {
         fields: &[("cpumask", send_mask_record::mask_location.at)],

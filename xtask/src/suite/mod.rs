@@ -107,6 +107,14 @@ fn soak_checkpoints(workspace: &Workspace) -> ExitCode {
     exit_of(command)
 }
 
+/// Rebuilds the time lines of several loads from the kernel's own trace, and prints what the ledger says beside them.
+pub fn oracle(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--locked", "--package", "surefoot-e2e", "--test", "tests", "oracle::the_tables"]);
+    command.args(["--", "--ignored", "--nocapture"]);
+    exit_of(command)
+}
+
 /// Runs a command that stands for the whole.
 fn exit_of(mut command: Command) -> ExitCode {
     match command.status() {

@@ -77,6 +77,7 @@ pub fn window(end_ns: u64, cores: Vec<CoreLedger>) -> Window {
             dropped: 5,
             torn: 1,
             unreported: 3,
+            untraced_interrupts: 2,
             self_interrupts: 0,
             attach_interrupts: None,
         },

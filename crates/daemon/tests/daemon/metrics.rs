@@ -136,6 +136,7 @@ fn the_sums_are_those_of_all_windows() {
         ("surefoot_watch_map_bytes", f64::from(1 << 20)),
         ("surefoot_watch_self_interrupts_total", 0.0),
         ("surefoot_watch_unreported_ends_total", 30.0),
+        ("surefoot_watch_untraced_interrupts_total", 20.0),
         ("surefoot_watch_dropped_events_total{where=\"kernel\"}", 50.0),
         ("surefoot_watch_dropped_events_total{where=\"torn\"}", 10.0),
         ("surefoot_watch_dropped_events_total{where=\"queue\"}", 0.0),

@@ -10,7 +10,7 @@ use crate::{Error, host, tracepoints};
 use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
-use surefoot_hostfs::{Root, cpus};
+use surefoot_hostfs::{Root, consoles, cpus};
 use surefoot_model::{Capability, Event};
 use surefoot_probes::{Options, Probes};
 
@@ -75,6 +75,8 @@ pub(super) fn attach(config: &Config, root: &Root) -> Result<Result<Probes, Trac
         late_threshold_ns: config.gap_threshold_ns,
         workload: config.workload.clone(),
         flavour,
+        // Where nothing prints them, messages hold nobody.
+        console: consoles::any_enabled(root),
         tracefs: tracepoints::tracefs(),
         silent_rows: silent_rows(root),
         raisers_follow: config.who.is_some(),

@@ -5,7 +5,7 @@ use crate::collect::attach::Patching;
 use crate::collect::cost::{Slots, read_more_slots, read_slots};
 use crate::config::Config;
 use crate::gap::tapes::{Tapes, Traced};
-use crate::ledger::completeness::{self, Span};
+use crate::ledger::completeness::{self, Span, Untraced};
 use crate::ledger::{self, Counters, Hidden};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ pub(crate) struct EbpfSource {
     durations: HashMap<(CpuId, usize), Box<[u32; BUCKETS]>>,
     late_next: BTreeMap<CpuId, u64>,
     lost_late: u64,
+    untraced: Untraced,
 }
 
 impl EbpfSource {
@@ -71,6 +72,7 @@ impl EbpfSource {
             durations: HashMap::new(),
             late_next: BTreeMap::new(),
             lost_late: 0,
+            untraced: Untraced::default(),
         };
         source.refresh_tasks()?;
         Ok(source)
@@ -213,7 +215,7 @@ impl EbpfSource {
     }
 
     /// Compares the window that was just closed with the kernel's own table.
-    pub(crate) fn compare(&self, rise: &Interrupts, window: &mut Window) {
+    pub(crate) fn compare(&mut self, rise: &Interrupts, window: &mut Window) {
         let probes = &self.traced.probes;
         let attached = |name: &str| {
             !probes.missing().iter().any(|missing| missing.program.name == name)
@@ -224,6 +226,7 @@ impl EbpfSource {
         let spans: Vec<Span<'_>> = self.closed.iter().map(|core| (core.cpu, &*core.earlier, &*core.later)).collect();
         (window.completeness, window.untimed) =
             completeness::compare(rise, &spans, &timed_rows, attached("irq_handler_entry"), attached("nmi_handler"));
+        window.cost.untraced_interrupts = self.untraced.add(&window.completeness);
     }
 
     /// Attaches what waited for the first interrupt of its kind, where one came in this window; says so, and how many

@@ -359,7 +359,7 @@ impl Collector {
     }
 
     fn add_cost(&mut self, cost: &mut SelfCost, gaps_beyond: u64) {
-        let torn = cost.torn;
+        let (torn, untraced_interrupts) = (cost.torn, cost.untraced_interrupts);
         *cost = self.cost.since(self.source.read(), &self.config.cpus, &self.root);
         // Turns of the tape that went unread are no loss to the ledger, which the kernel side keeps.
         let mut dropped = match &self.source {
@@ -369,6 +369,7 @@ impl Collector {
         dropped += self.gaps.dropped();
         cost.dropped = dropped - self.dropped_before + gaps_beyond;
         cost.torn = torn;
+        cost.untraced_interrupts = untraced_interrupts;
         cost.attach_interrupts = self.attach_interrupts.take();
         self.dropped_before = dropped;
     }

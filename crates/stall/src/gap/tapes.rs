@@ -13,8 +13,8 @@ use surefoot_hostfs::Root;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_model::{Cause, CauseKind, CpuId};
 use surefoot_probes::layout::{
-    CAUSE_FIRST_DYNAMIC, CAUSE_IDLE, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals, LEFT_ASLEEP, LEFT_BLOCKED,
-    LEFT_ENDED, LEFT_FROZEN, LEFT_STOPPED, LEFT_THROTTLED, LEFT_TRACED, Turn,
+    CAUSE_CONSOLE, CAUSE_FIRST_DYNAMIC, CAUSE_IDLE, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES, CauseTotals, LEFT_ASLEEP,
+    LEFT_BLOCKED, LEFT_ENDED, LEFT_FROZEN, LEFT_STOPPED, LEFT_THROTTLED, LEFT_TRACED, Turn,
 };
 use surefoot_probes::{Probes, Snapshot};
 
@@ -150,6 +150,14 @@ impl Tapes {
             CAUSE_IDLE => return Cause::new(CauseKind::Preemption, "idle"),
             CAUSE_WORK | CAUSE_UNKNOWN => {
                 return Cause::new(CauseKind::Preemption, self.tasks.name(turn.pid, turn.at_ns));
+            }
+            // In an interrupt the task below is a bystander.
+            CAUSE_CONSOLE if turn.depth > 1 || turn.pid == 0 => {
+                return Cause::new(CauseKind::Console, "messages of an interrupt");
+            }
+            CAUSE_CONSOLE => {
+                let writer = self.tasks.name(turn.pid, turn.at_ns);
+                return Cause::new(CauseKind::Console, format!("messages of {writer}"));
             }
             _ => {}
         }

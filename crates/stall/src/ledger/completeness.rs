@@ -52,6 +52,37 @@ pub fn compare(
     (complete, untimed)
 }
 
+/// Interrupts for which the kernel ran no program, since the watch began.
+///
+/// The kernel's table is read after the cores, so its count leads a little, by another number each time. What was missed
+/// never comes back: only a lead that the next window still finds is counted.
+#[derive(Debug, Default)]
+pub struct Untraced(HashMap<String, Lead>);
+
+/// How far the kernel's count of a row leads ours.
+#[derive(Debug, Default)]
+struct Lead {
+    now: i64,
+    counted: i64,
+}
+
+impl Untraced {
+    /// Takes the rows of a window; returns how many interrupts more are known to have been missed.
+    pub fn add(&mut self, rows: &[Completeness]) -> u64 {
+        let more = |row: &Completeness| {
+            let lead = self.0.entry(row.row.clone()).or_default();
+            let before = lead.now;
+            let rise = i64::try_from(i128::from(row.kernel_count) - i128::from(row.probe_count)).unwrap_or(0);
+            lead.now = before.saturating_add(rise);
+            let confirmed = lead.now.min(before);
+            let more = confirmed.saturating_sub(lead.counted).max(0);
+            lead.counted += more;
+            more.unsigned_abs()
+        };
+        rows.iter().map(more).fold(0, u64::saturating_add)
+    }
+}
+
 /// What the probes counted on all cores together.
 struct Probed {
     vectors: [u64; VECTORS.len()],
@@ -142,6 +173,18 @@ mod tests {
         let (_, untimed) = compare(&rise, &spans, &["LOC", "CAL"], false, false);
         let labels: Vec<_> = untimed.iter().map(|row| row.row.as_str()).collect();
         assert_eq!(labels, ["36", "NMI", "HYP"]);
+    }
+
+    #[test]
+    fn an_interrupt_without_a_program_is_counted_as_missed_and_a_late_reading_is_not() {
+        let mut untraced = Untraced::default();
+        let mut window =
+            |kernel_count, probe_count| untraced.add(&[Completeness { row: "LOC".into(), kernel_count, probe_count }]);
+        // The table was read three interrupts late, and the next time at once.
+        assert_eq!((window(253, 250), window(247, 250), window(250, 250)), (0, 0, 0));
+        // Two are missed, two more, and one: each is told when the next window has confirmed it.
+        assert_eq!((window(252, 250), window(252, 250), window(251, 250), window(250, 250)), (0, 2, 2, 1));
+        assert_eq!((window(350, 250), window(150, 250), window(250, 250)), (0, 0, 0));
     }
 
     /// A host with so many cores and interrupt lines that each line belongs to one core, and all of the timer's row.

@@ -72,6 +72,7 @@ impl Names {
             layout::CAUSE_OTHER_DEVICE => return Cause::new(CauseKind::DeviceInterrupt, "others"),
             layout::CAUSE_OTHER_FUNCTION => return Cause::new(CauseKind::CallFunction, "others"),
             layout::CAUSE_OTHER_THREAD => return Cause::new(CauseKind::KernelThread, "others"),
+            layout::CAUSE_CONSOLE => return Cause::new(CauseKind::Console, "messages"),
             layout::CAUSE_OTHER_TASK => return Cause::new(CauseKind::Preemption, "others"),
             _ if number < CAUSE_FIRST_DYNAMIC => {
                 return Cause::new(CauseKind::OtherInterrupt, format!("number {number}"));

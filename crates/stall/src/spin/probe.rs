@@ -203,6 +203,7 @@ fn attach(config: &ProbeConfig, root: &Root, missing: &mut Vec<String>) -> Resul
     match Probes::attach(&Options {
         flavour,
         workload: Workload::None,
+        console: surefoot_hostfs::consoles::any_enabled(&Root::host()),
         tracefs: crate::tracepoints::tracefs(),
         late_threshold_ns: 0,
         silent_rows: silent_rows(root),

@@ -92,6 +92,7 @@ pub fn run(
     let options = Options {
         late_threshold_ns: 0,
         workload,
+        console: false,
         flavour: None,
         tracefs,
         silent_rows: silent.clone(),

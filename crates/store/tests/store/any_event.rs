@@ -107,6 +107,7 @@ fn cost() -> impl Strategy<Value = SelfCost> {
             dropped,
             torn,
             unreported,
+            untraced_interrupts: unreported / 2,
             self_interrupts,
             attach_interrupts: None,
         },

@@ -185,7 +185,7 @@ export function filterGaps(
 
 /** What watching cost over these windows: times and counts summed, memory at its largest. */
 export function sumCost(blocks: readonly Block[]): SelfCost {
-  const sum: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 };
+  const sum: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, untraced_interrupts: 0, self_interrupts: 0 };
   const probes = new Map<string, SelfCost["probes"][number]>();
   for (const { cost } of blocks) {
     for (const probe of cost.probes) {
@@ -204,6 +204,7 @@ export function sumCost(blocks: readonly Block[]): SelfCost {
     sum.torn += cost.torn;
     // Absent in recordings of older versions.
     sum.unreported += cost.unreported ?? 0;
+    sum.untraced_interrupts += cost.untraced_interrupts ?? 0;
     sum.self_interrupts += cost.self_interrupts;
     // Only where the programs were attached or detached.
     if (cost.attach_interrupts != null) sum.attach_interrupts = (sum.attach_interrupts ?? 0) + cost.attach_interrupts;

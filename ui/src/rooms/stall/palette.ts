@@ -26,6 +26,7 @@ const KIND_COLOURS: Record<Kind, readonly [light: string, dark: string]> = {
   preemption: ["#d1500a", "#ff9e5e"],
   thread_state: ["#77604a", "#c9b29b"],
   other_interrupt: ["#5f6b7a", "#a9b4c2"],
+  console: ["#7a5c99", "#b89bd6"],
 };
 
 const UNEXPLAINED_COLOURS = ["#85888c", "#7d838a"] as const;

@@ -33,7 +33,7 @@ export const whoProblem = signal("");
 export const liveHistory = signal(new History(KEEP_NS));
 export const revision = signal(0);
 
-const NO_COST: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, self_interrupts: 0 };
+const NO_COST: SelfCost = { probes: [], process_cpu_ns: 0, resident_bytes: 0, map_bytes: 0, dropped: 0, torn: 0, unreported: 0, untraced_interrupts: 0, self_interrupts: 0 };
 
 /** The windows and gaps of the past, with times of CLOCK_REALTIME: it may span several boots. */
 export function historyOf(answer: PastAnswer): History {

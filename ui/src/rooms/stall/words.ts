@@ -22,6 +22,7 @@ export const KINDS = [
   { id: "preemption", label: "preemption" },
   { id: "thread_state", label: "thread" },
   { id: "other_interrupt", label: "other interrupt" },
+  { id: "console", label: "printing to the console" },
 ] as const satisfies readonly { id: Kind; label: string }[];
 
 /** Does not compile when a kind has no words. */
@@ -31,7 +32,7 @@ void everyKind;
 /** Where a kind stands in `KINDS`; an unknown one (a newer server) counts as another interrupt. */
 export function kindIndex(kind: string): number {
   const at = KINDS.findIndex((known) => known.id === kind);
-  return at < 0 ? KINDS.length - 1 : at;
+  return at < 0 ? KINDS.findIndex((known) => known.id === "other_interrupt") : at;
 }
 
 export const VERDICTS: Record<Verdict, string> = {

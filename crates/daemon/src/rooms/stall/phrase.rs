@@ -184,6 +184,7 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
         CauseKind::Preemption => named("other tasks", ", above all "),
         CauseKind::ThreadState => named("threads that could not run", ", above all "),
         CauseKind::OtherInterrupt => named("other interrupts", ", above all "),
+        CauseKind::Console => named("printing to the console", ", above all "),
     }
 }
 

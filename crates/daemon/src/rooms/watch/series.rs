@@ -108,5 +108,10 @@ fn own_cost(totals: &Totals, encoder: &mut DescriptorEncoder<'_>) -> Result<(), 
     let help = "Ends of interrupts and switches on watched cores that the kernel did not report; until the next event there \
                 the time counts for what ran before.";
     let mut metric = encoder.encode_descriptor("watch_unreported_ends", help, None, MetricType::Counter)?;
-    metric.encode_counter::<NoLabelSet, _, f64>(&totals.unreported, None)
+    metric.encode_counter::<NoLabelSet, _, f64>(&totals.unreported, None)?;
+
+    let help = "Interrupts of watched cores that the kernel counted and did not trace, at least; their time counts as the \
+                work that they interrupted.";
+    let mut metric = encoder.encode_descriptor("watch_untraced_interrupts", help, None, MetricType::Counter)?;
+    metric.encode_counter::<NoLabelSet, _, f64>(&totals.untraced_interrupts, None)
 }

@@ -33,6 +33,7 @@ pub(super) struct Totals {
     /// As in the newest window.
     pub(super) map_bytes: u64,
     pub(super) unreported: u64,
+    pub(super) untraced_interrupts: u64,
     pub(super) self_interrupts: u64,
     pub(super) attach_interrupts: u64,
 }
@@ -84,6 +85,7 @@ impl Totals {
         self.resident_bytes = cost.resident_bytes;
         self.map_bytes = cost.map_bytes;
         self.unreported = self.unreported.saturating_add(cost.unreported);
+        self.untraced_interrupts = self.untraced_interrupts.saturating_add(cost.untraced_interrupts);
         self.self_interrupts = self.self_interrupts.saturating_add(cost.self_interrupts);
         self.attach_interrupts = self.attach_interrupts.saturating_add(cost.attach_interrupts.unwrap_or(0));
     }

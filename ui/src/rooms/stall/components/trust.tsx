@@ -68,6 +68,7 @@ export function Cost() {
       ? []
       : ([["To attach", `up to ${count(cost.attach_interrupts)}`, "interrupts on watched cores; their time is not measured"]] as [string, string, string][])),
     ["Events dropped", count(cost.dropped), `${count(missed)} probe runs skipped, ${count(cost.torn)} torn reads`],
+    ["Interrupts not traced", count(cost.untraced_interrupts ?? 0), "by the kernel; they count as what they interrupted"],
     ["Exits not traced", count(cost.unreported), "by the kernel; the next event shows them"],
     ["Memory", bytes(cost.resident_bytes), `and ${bytes(cost.map_bytes)} of eBPF maps`],
   ];
