@@ -1180,7 +1180,7 @@ export interface Interrupt {
    */
   unknown_raisers: number;
   /**
-   * Of this, time in which the core was idle otherwise: no work lost it. Nanoseconds.
+   * Of this, time that delayed nobody ([`crate::Lost::while_idle_ns`]); nanoseconds.
    */
   while_idle_ns: number;
 }

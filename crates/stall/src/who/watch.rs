@@ -33,8 +33,6 @@ const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 /// Room for records of a watch without an end: it is mapped twice, which counts as memory twice. Some 450 records with the
 /// longest stacks fit between two looks.
 const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
-/// A worker that is woken so soon after work was queued is woken for that, nanoseconds.
-const QUEUED_NS: u64 = 100_000;
 
 /// A worker that is woken so soon after work was queued is woken for that, nanoseconds.
 const QUEUED_NS: u64 = 100_000;
