@@ -61,7 +61,7 @@ async function ledgersAddUp(stage) {
   assert.equal(rows.length, Math.min(cpus.length, 16));
   for (const row of rows) {
     const cells = await row.locator("td").allInnerTexts();
-    const sum = cells.slice(2, 7).reduce((/** @type {number} */ all, /** @type {string} */ text) => all + steps(text, 100), 0);
+    const sum = cells.slice(2, 8).reduce((/** @type {number} */ all, /** @type {string} */ text) => all + steps(text, 100), 0);
     assert.equal(sum, 10_000, cells.join(" | "));
   }
 }

@@ -96,7 +96,7 @@ fn the_page_of_a_recording_names_who_interrupted_in_a_browser() {
         }
         writer.append(&event).unwrap();
     }
-    writer.append(&Event::Who(made_up_raisers(end_ns))).unwrap();
+    writer.append(&Event::Who(made_up_raisers(end_ns).into())).unwrap();
     writer.finish().unwrap();
     let running = surefoot("watch --port 0 --replay").arg(&file).start();
     run_script("who.mjs", running, "replay", folder.path());

@@ -195,8 +195,8 @@ fn a_full_disk_ends_a_recording_with_what_was_seen() {
     let recording = surefoot("stall record --duration 60s --interval 100ms --json --output").arg(&file).run();
     assert_eq!(recording.code, Some(2), "{recording:#?}");
     assert!(recording.took.as_secs() < 50, "it went on without a disk for {:?}", recording.took);
-    let message = recording.stderr.lines().next().unwrap_or_default();
-    assert!(message.contains(file.to_str().unwrap()), "the file is named: {message}");
+    let message = recording.stderr.lines().find(|line| line.contains(file.to_str().unwrap()));
+    let message = message.unwrap_or_else(|| panic!("the file is named: {}", recording.stderr));
     assert!(message.contains("space") || message.contains("full"), "the reason is named: {message}");
     let told = recording.json().iter().filter(|line| line["type"] == "core").count();
     assert!(told > 0, "what was seen is told although it could not be kept: {recording:#?}");

@@ -126,7 +126,7 @@ fn read_recorded(path: &Path) -> anyhow::Result<(WhoReport, Outcome)> {
     let mut found: Option<WhoReport> = None;
     let outcome = record::read(path, |event| {
         if let Event::Who(who) = event {
-            found = Some(who);
+            found = Some(*who);
         }
     })?;
     let Some(found) = found else {
@@ -236,7 +236,7 @@ fn recording(options: &WhoOptions, path: &Path) -> anyhow::Result<Writer> {
 fn record(mut writer: Writer, opening: Vec<Event>, mut found: WhoReport) -> anyhow::Result<()> {
     let path = writer.path().display().to_string();
     found.timeline = found.timeline.filter(is_small);
-    for event in opening.iter().chain([&Event::Who(found)]) {
+    for event in opening.iter().chain([&Event::Who(Box::new(found))]) {
         writer.append(event)?;
     }
     let written = writer.finish()?;

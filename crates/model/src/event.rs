@@ -53,7 +53,7 @@ pub enum Event {
     /// The wall clock was set, or the machine slept; before the first window whose end is later.
     Clock(ClockChange),
     /// Who interrupted the watched cores so far; replaces the one before it.
-    Who(WhoReport),
+    Who(Box<WhoReport>),
     /// A word about the stream itself.
     Notice(Notice),
     /// A source began to fail, works again, or ended.

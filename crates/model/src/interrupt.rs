@@ -185,6 +185,28 @@ pub struct WhoReport {
 }
 
 impl Interrupt {
+    /// A row of which no more is known.
+    pub fn new(cpu: CpuId, cause: Cause, count: u64, total_ns: u64) -> Self {
+        Interrupt {
+            cpu,
+            cause,
+            handler: String::new(),
+            count,
+            total_ns,
+            while_idle_ns: 0,
+            entry_exit_ns: None,
+            p50_ns: 0,
+            p99_ns: 0,
+            max_ns: 0,
+            share_of_lost_ppm: 0,
+            detail: Vec::new(),
+            raisers: Vec::new(),
+            unknown_raisers: 0,
+            intruders: Vec::new(),
+            advice: Vec::new(),
+        }
+    }
+
     /// Time that work lost to it, entry and exit left out; nanoseconds.
     pub fn taken_ns(&self) -> u64 {
         self.total_ns.saturating_sub(self.while_idle_ns)

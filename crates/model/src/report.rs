@@ -90,7 +90,7 @@ impl Report {
                     kept.clone_from(&correction.gap);
                 }
             }
-            Event::Who(who) => self.who = Some(who.clone()),
+            Event::Who(who) => self.who = Some(WhoReport::clone(who)),
             Event::Notice(notice) => {
                 if self.notices.len() == NEWEST_NOTICES {
                     self.notices.remove(0);

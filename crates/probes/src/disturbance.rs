@@ -34,8 +34,8 @@ pub fn tracepoints(question: Question) -> usize {
         Question::Ledger => ledger,
         // The raisers' programs need the timers for themselves.
         Question::Raisers => ledger + OF_RAISERS,
-        // Nor is told who waited and was moved away (`sched_migrate_task`).
-        Question::RaisersAlone => ledger + OF_RAISERS - 1,
+        // Nor is told who waited and was moved away (`sched_migrate_task`), nor what went to a console.
+        Question::RaisersAlone => ledger + OF_RAISERS - 2,
     }
 }
 

@@ -128,7 +128,7 @@ fn a_recording_from_another_machine_prints_as_text_json_stacks_and_trace() {
     let folder = Folder::new("replay");
     let file = folder.file("recording");
     // A later report of the same stream replaces the one before it.
-    recorded(&file, &[Event::Who(WhoReport::default()), Event::Who(found(true))]);
+    recorded(&file, &[Event::Who(Box::default()), Event::Who(found(true).into())]);
     let text = replay(&file, "");
     assert_eq!(text.status.code(), Some(0), "{text:?}");
     for part in [
@@ -183,7 +183,7 @@ fn a_recording_of_an_earlier_release_replays_with_the_words_of_today() {
 fn a_replayed_stream_prints_who_after_the_ledger_and_obeys_its_filters() {
     let folder = Folder::new("stream");
     let file = folder.file("recording");
-    recorded(&file, &[Event::Who(found(false))]);
+    recorded(&file, &[Event::Who(found(false).into())]);
     let of = |words: &str| stdout(&output(surefoot("stall replay").arg(&file).args(words.split_whitespace())));
     let text = of("");
     assert!(text.contains("\nWho interrupted the cores, 2.00 s of watching\n"), "{text}");
@@ -199,7 +199,7 @@ fn a_recording_that_cannot_answer_says_why() {
     let folder = Folder::new("cannot");
     let (nothing, no_timeline) = (folder.file("nothing"), folder.file("no-timeline"));
     recorded(&nothing, &[Event::Capabilities { capabilities: Vec::new() }]);
-    recorded(&no_timeline, &[Event::Who(found(false))]);
+    recorded(&no_timeline, &[Event::Who(found(false).into())]);
     let refused = replay(&nothing, "");
     assert_eq!((refused.status.code(), stdout(&refused)), (Some(2), String::new()));
     assert!(stderr(&refused).contains("nothing: this recording does not say who interrupted a core"), "{refused:?}");
@@ -218,7 +218,7 @@ fn a_recording_that_cannot_answer_says_why() {
 fn options_that_cannot_be_met_are_refused_before_anything_is_watched() {
     let folder = Folder::new("refused");
     let there = folder.file("there");
-    recorded(&there, &[Event::Who(found(true))]);
+    recorded(&there, &[Event::Who(found(true).into())]);
     let before = std::fs::read(&there).unwrap();
     let there = there.display().to_string();
     let same = folder.file("same").display().to_string();
@@ -347,8 +347,8 @@ fn what_a_change_brought_is_told_from_two_recordings_and_a_file_that_cannot_answ
     let mut less = found(false);
     less.interrupts.retain(|interrupt| interrupt.cpu == CpuId(1));
     less.interrupts.iter_mut().for_each(|interrupt| (interrupt.count, interrupt.total_ns) = (2, 2_100));
-    recorded(&before, &[Event::Who(found(false))]);
-    recorded(&after, &[Event::Who(less)]);
+    recorded(&before, &[Event::Who(found(false).into())]);
+    recorded(&after, &[Event::Who(less.into())]);
     recorded(&nothing, &[Event::Capabilities { capabilities: Vec::new() }]);
     let compared = |words: &str, before: &Path| {
         output(surefoot("stall who --replay").arg(&after).arg("--compare").arg(before).args(words.split_whitespace()))
@@ -356,11 +356,11 @@ fn what_a_change_brought_is_told_from_two_recordings_and_a_file_that_cannot_answ
     let text = stdout(&compared("", &before));
     for part in [
         "Compared with ",
-        "1  TLB shootdown flush_tlb_func             5.0  1.0          5.25 us  1.05 us  -4.20 us (-80 %)",
+        "1  TLB shootdown flush_tlb_func         5.0  1.0          5.25 us  1.05 us  -4.20 us (-80 %)",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    assert!(text.contains("Careful: cores 2 were watched only before and are left out."), "{text}");
+    assert!(text.contains("Careful: core 2 was watched only before and is left out."), "{text}");
     let lines = stdout(&compared("--json", &before));
     let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&last["type"], &last["is_comparable"]), (&"compare".into(), &false.into()));

@@ -44,7 +44,7 @@ fn live_events_arrive_in_order_with_their_numbers() {
     let word = live.next_event();
     assert_eq!((word.event.as_str(), word.id, word.json()["text"].as_str()), ("notice", Some(3), Some("a word")));
 
-    server.publish(Event::Who(who(8 * SECOND_NS)));
+    server.publish(Event::Who(who(8 * SECOND_NS).into()));
     let news = live.next_event();
     assert_eq!((news.event.as_str(), news.id), ("who", Some(4)));
     let expected = serde_json::json!({ "type": "who", "start_ns": 0, "end_ns": 8 * SECOND_NS });

@@ -160,7 +160,7 @@ fn raisers_are_counted_by_how_sure_they_are_and_never_by_name() {
     let (_, before) = scrape(&server, 0);
     assert!(!before.keys().any(|series| series.contains("raise")), "nobody watches raisers");
     for second in 1..=2 {
-        server.publish(Event::Who(who(second * SECOND_NS)));
+        server.publish(Event::Who(who(second * SECOND_NS).into()));
     }
     let (_, samples) = scrape(&server, 2);
     let found = |cpu: u32, kind: &str, raiser: &str| {
@@ -211,7 +211,7 @@ fn prometheus_itself_reads_the_metrics() {
     server.publish(Event::Gap(gap(0, 0, 30_000)));
     let odd = lost(CauseKind::DeviceInterrupt, "a\"b\\c\nd}{,=#é", 1, 1_000);
     server.publish(Event::Window(window(monotonic_ns().max(SECOND_NS), vec![core(0, 0, vec![odd], 0)])));
-    server.publish(Event::Who(who(SECOND_NS)));
+    server.publish(Event::Who(who(SECOND_NS).into()));
     let (answer, samples) = scrape(&server, 4);
     // Prometheus has one command that reads OpenMetrics, and it wants to know the time of each sample.
     let timed: String = answer

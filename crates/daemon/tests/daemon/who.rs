@@ -9,7 +9,7 @@ fn server(mode: Mode, reports: &[WhoReport]) -> Server {
     let server = Server::start(Config { mode, ..Config::default() }).unwrap();
     server.publish(Event::Host(host()));
     for report in reports {
-        server.publish(Event::Who(report.clone()));
+        server.publish(Event::Who(report.clone().into()));
     }
     let taken = reports.len() as u64;
     wait_for("the reports", || (get_json(address(&server), "/api/v1/snapshot")["sequence"] == taken).then_some(()));

@@ -52,7 +52,7 @@ impl WhoSide {
         let mut events: Vec<Event> = self.watch.take_notices().into_iter().map(Event::Notice).collect();
         if self.told.elapsed() >= TELL_EVERY {
             self.told = Instant::now();
-            events.push(Event::Who(self.watch.report_so_far(traced)));
+            events.push(Event::Who(Box::new(self.watch.report_so_far(traced))));
         }
         events
     }
@@ -60,6 +60,6 @@ impl WhoSide {
     /// The report up to now.
     pub(crate) fn last_word(&mut self, traced: &mut Traced) -> Event {
         self.watch.look(traced);
-        Event::Who(self.watch.report_so_far(traced))
+        Event::Who(Box::new(self.watch.report_so_far(traced)))
     }
 }

@@ -97,7 +97,10 @@ fn cautions(before: &WhoReport, after: &WhoReport, both: &[CpuId]) -> Vec<String
         let only = cpus(report).into_iter().filter(|cpu| !both.contains(cpu)).collect::<Vec<_>>();
         if !only.is_empty() {
             let list = surefoot_hostfs::cpus::format_list(&only);
-            cautions.push(format!("cores {list} were watched only {which} and are left out"));
+            cautions.push(match only.len() {
+                1 => format!("core {list} was watched only {which} and is left out"),
+                _ => format!("cores {list} were watched only {which} and are left out"),
+            });
         }
         let lost = report.records_dropped + report.marks_lost;
         if lost > 0 {
@@ -127,24 +130,9 @@ mod tests {
 
     fn report(seconds: u64, cpu: u32, busy_percent: u64, rows: &[(CauseKind, u64, u64)]) -> WhoReport {
         let second_ns = 1_000_000_000;
-        let interrupts = rows.iter().map(|&(kind, count, total_ns)| Interrupt {
-            cpu: CpuId(cpu),
-            cause: Cause::new(kind, "x"),
-            handler: String::new(),
-            count,
-            total_ns,
-            while_idle_ns: 0,
-            entry_exit_ns: None,
-            p50_ns: 1,
-            p99_ns: 1,
-            max_ns: 1,
-            share_of_lost_ppm: 1,
-            detail: Vec::new(),
-            raisers: Vec::new(),
-            unknown_raisers: 0,
-            intruders: Vec::new(),
-            advice: Vec::new(),
-        });
+        let interrupts = rows
+            .iter()
+            .map(|&(kind, count, total_ns)| Interrupt::new(CpuId(cpu), Cause::new(kind, "x"), count, total_ns));
         WhoReport {
             start_ns: 5,
             end_ns: 5 + seconds * second_ns,

@@ -318,24 +318,7 @@ mod tests {
     }
 
     fn row(kind: CauseKind, name: &str, count: u64, total_ns: u64) -> Interrupt {
-        Interrupt {
-            cpu: CpuId(1),
-            cause: Cause::new(kind, name),
-            handler: String::new(),
-            count,
-            total_ns,
-            while_idle_ns: 0,
-            entry_exit_ns: None,
-            p50_ns: 1,
-            p99_ns: 1,
-            max_ns: 1,
-            share_of_lost_ppm: 1,
-            detail: Vec::new(),
-            raisers: Vec::new(),
-            unknown_raisers: 0,
-            intruders: Vec::new(),
-            advice: Vec::new(),
-        }
+        Interrupt::new(CpuId(1), Cause::new(kind, name), count, total_ns)
     }
 
     #[test]

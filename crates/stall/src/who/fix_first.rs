@@ -136,21 +136,6 @@ mod tests {
 
     fn interrupt(cpu: u32, kind: CauseKind, name: &str, total_ns: u64, advice: &[(&str, u64)]) -> Interrupt {
         Interrupt {
-            cpu: CpuId(cpu),
-            cause: Cause::new(kind, name),
-            handler: String::new(),
-            count: 100,
-            total_ns,
-            while_idle_ns: 0,
-            entry_exit_ns: None,
-            p50_ns: 1,
-            p99_ns: 1,
-            max_ns: 1,
-            share_of_lost_ppm: 1,
-            detail: Vec::new(),
-            raisers: Vec::new(),
-            unknown_raisers: 0,
-            intruders: Vec::new(),
             advice: advice
                 .iter()
                 .map(|&(rule, share_ppm)| Advice {
@@ -160,6 +145,7 @@ mod tests {
                     ..Advice::default()
                 })
                 .collect(),
+            ..Interrupt::new(CpuId(cpu), Cause::new(kind, name), 100, total_ns)
         }
     }
 

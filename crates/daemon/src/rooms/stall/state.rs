@@ -99,7 +99,7 @@ impl Kept {
 
     /// The newest report of who interrupted the watched cores, where that is watched.
     pub(crate) fn who(&self) -> Option<&WhoReport> {
-        self.who.as_deref().and_then(|event| if let Event::Who(who) = event { Some(who) } else { None })
+        self.who.as_deref().and_then(|event| if let Event::Who(who) = event { Some(who.as_ref()) } else { None })
     }
 
     /// End of the newest window; 0 without one.

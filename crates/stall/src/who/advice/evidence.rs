@@ -85,7 +85,7 @@ fn caller(raiser: &Raiser) -> Option<&str> {
 
 /// Whether a frame has a name: without one it is an address, or a file and an offset, with the reason behind.
 fn has_name(frame: &str) -> bool {
-    !frame.starts_with("0x") && !(frame.contains("+0x") && frame.ends_with(')'))
+    !frame.starts_with("0x") && (!frame.contains("+0x") || !frame.ends_with(')'))
 }
 
 /// Whether a function of this kind is in the user stack.

@@ -2,24 +2,7 @@ use super::*;
 use surefoot_model::{Cause, Certainty, CpuId, Intruder};
 
 fn interrupt(kind: CauseKind, name: &str) -> Interrupt {
-    Interrupt {
-        cpu: CpuId(1),
-        cause: Cause::new(kind, name),
-        handler: String::new(),
-        count: 10,
-        total_ns: 1,
-        while_idle_ns: 0,
-        entry_exit_ns: None,
-        p50_ns: 1,
-        p99_ns: 1,
-        max_ns: 1,
-        share_of_lost_ppm: 1,
-        detail: Vec::new(),
-        raisers: Vec::new(),
-        unknown_raisers: 0,
-        intruders: Vec::new(),
-        advice: Vec::new(),
-    }
+    Interrupt::new(CpuId(1), Cause::new(kind, name), 10, 1)
 }
 
 fn by(mut interrupt: Interrupt, syscall: &str, function: &str, user_stack: &[&str]) -> Interrupt {

@@ -20,7 +20,7 @@ function Row({ fix, watchedNs }: { fix: Fix; watchedNs: number }) {
           {fix.cpus.length === 1 ? "core" : "cores"} {formatCpuList([...fix.cpus].sort((a, b) => a - b))}
         </span>
         <span class="figures">
-          <b>{share(fix.share_of_lost_ppm, 1e6)}</b> of what work lost
+          <strong>{share(fix.share_of_lost_ppm, 1e6)}</strong> of what work lost
         </span>
         <span class="muted figures">
           {duration(perSecondNs)} per second, {count(fix.count)} times
