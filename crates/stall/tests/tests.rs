@@ -6,6 +6,7 @@ mod suite {
     mod audit_live;
     mod console_live;
     mod ledger_live;
+    mod names;
     mod raisers_live;
     mod who_live;
 }

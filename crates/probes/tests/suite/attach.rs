@@ -30,7 +30,10 @@ fn attach(test: &str, options: &Options) -> Option<Probes> {
 #[test]
 fn what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs() {
     const TEST: &str = "what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs";
-    let Some(probes) = attach(TEST, &Options { silent_rows: silent_rows(), ..Options::default() }) else { return };
+    let Some(probes) = attach(TEST, &Options { silent_rows: silent_rows(), console: true, ..Options::default() })
+    else {
+        return;
+    };
     let rare = |name: &str| programs::row_of(name).is_some_and(|row| silent_rows().iter().any(|label| label == row));
     if let Some(missing) = probes.missing().iter().find(|missing| !rare(missing.program.name)) {
         return not_run(TEST, &missing.why);
@@ -39,8 +42,10 @@ fn what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs() {
     drop(probes);
     let watched = RaiserOptions { cpus: vec![CpuId(1)], ..RaiserOptions::default() };
     let options = Options { silent_rows: silent_rows(), raisers_follow: true, ..Options::default() };
-    for (late_threshold_ns, question) in [(100_000, Question::Raisers), (0, Question::RaisersAlone)] {
-        let probes = Probes::attach(&Options { late_threshold_ns, ..options.clone() }).unwrap();
+    for (late_threshold_ns, console, question) in
+        [(100_000, true, Question::Raisers), (0, false, Question::RaisersAlone)]
+    {
+        let probes = Probes::attach(&Options { late_threshold_ns, console, ..options.clone() }).unwrap();
         let raisers = Raisers::attach(&probes, &watched).unwrap();
         assert_eq!(probes.attached() + raisers.attached(), tracepoints(question), "{question:?}");
     }

@@ -50,6 +50,7 @@ fn watch(
     words: &[&str],
     prepare: impl FnOnce(&Path),
 ) -> Option<(Vec<Raiser>, Vec<String>)> {
+    super::names::by_this_program();
     let config = WhoConfig {
         cpus: vec![WATCHED],
         pid: None,
