@@ -347,11 +347,13 @@ impl Finished {
     }
 
     /// Holds it to a refusal that a person understands: this exit code, nothing on standard output, and a first line on
-    /// standard error that says all of these words. Only the hint to `--help` may follow.
+    /// standard error that says all of these words. Only the hint to `--help` may follow, and what attaching would have sent
+    /// may go before.
     pub fn expect_refusal(&self, code: i32, words: &[&str]) {
         self.expect_code(code);
         assert_eq!(self.stdout, "", "{self:#?}");
-        let mut lines = self.stderr.lines().filter(|line| !line.is_empty());
+        let is_forewarning = |line: &str| line.starts_with("attaching to ");
+        let mut lines = self.stderr.lines().filter(|line| !line.is_empty() && !is_forewarning(line));
         let first = lines.next().unwrap_or_default();
         assert!(first.starts_with("surefoot: ") || first.starts_with("error: "), "{self:#?}");
         for word in words {

@@ -33,7 +33,7 @@ pub fn core_line_sums_up(line: &Value) {
     has_fields(
         line,
         &["type", "cpu", "wall_ns", "idle_ns", "user_ns", "kernel_ns", "lost", "unexplained_ns"],
-        &["lost_to_others_ns"],
+        &["lost_to_others_ns", "waiting"],
     );
     let mut sum_ns = number(line, "lost_to_others_ns");
     for part in ["idle_ns", "user_ns", "kernel_ns", "unexplained_ns"] {

@@ -66,7 +66,17 @@ impl TaskNames {
         }
         let stat = TaskStat::of_process(&self.root, pid);
         let task = stat.map(|stat| Task { name: stat.name, start_ticks: stat.start_ticks });
-        let before = match (self.known.remove(&pid), &task) {
+        let known = match (self.known.remove(&pid), task) {
+            // It has ended since. That its number was given to another one meanwhile, which ended too, would take a whole
+            // round of numbers.
+            (Some(Known { task: Some(was), before, .. }), None) => {
+                self.known.insert(pid, Known { task: Some(was), looked_ns: now_ns, before });
+                return;
+            }
+            other => other,
+        };
+        let (known, task) = known;
+        let before = match (known, &task) {
             (Some(Known { task: Some(was), looked_ns, .. }), Some(is))
                 if was.start_ticks == is.start_ticks && was.name != is.name =>
             {
@@ -136,6 +146,6 @@ mod tests {
         assert_eq!(host.asked(149, 160), "bash or ls", "still between the two looks");
         assert_eq!(host.asked(155, 160), "ls");
         std::fs::remove_file(host.tree.path().join("proc/7/stat")).unwrap();
-        assert_eq!(host.asked(170, 180), "thread 7, gone");
+        assert_eq!(host.asked(170, 180), "ls", "it ended between the two looks");
     }
 }
