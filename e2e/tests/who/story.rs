@@ -40,7 +40,16 @@ fn a_stream_whose_buffer_is_unmapped_is_named_with_its_thread_stack_and_remedy()
     has_fields(
         shootdowns,
         &["cpu", "kind", "name", "handler", "count", "total_ns", "p50_ns", "p99_ns", "max_ns", "raisers"],
-        &["type", "share_of_lost_ppm", "detail", "unknown_raisers", "advice"],
+        &[
+            "type",
+            "share_of_lost_ppm",
+            "detail",
+            "unknown_raisers",
+            "advice",
+            "while_idle_ns",
+            "entry_exit_ns",
+            "intruders",
+        ],
     );
     assert!(is_advised(&lines, "tlb_shootdown", "memory-mapping-beside-a-polling-thread", "stats"), "{shootdowns}");
     is_joined(&lines);
