@@ -37,7 +37,7 @@ if (values.theme !== "light" && values.theme !== "dark") throw new Error("the th
 const binary = process.env.SUREFOOT_BIN ?? join(root, "target/debug/surefoot");
 const scratch = mkdtempSync(join(tmpdir(), "surefoot-picture-"));
 const raiser = values.who ? startRaiser() : null;
-const live = ["--cpu", "1", "--who", "1", "--no-history", "--run-directory", scratch];
+const live = ["--cpu", "1", "--workload", "none", "--who", "1", "--no-history", "--run-directory", scratch];
 const output = values.output ?? join(root, values.who ? "docs/images/who.png" : "docs/images/page.png");
 const surefoot = spawn(binary, ["watch", "--port", "0", ...(values.who ? live : ["--replay", values.recording])], {
   cwd: root,

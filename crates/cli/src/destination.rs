@@ -86,15 +86,14 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn folder() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("surefoot-destination-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
     }
 
     #[test]
     fn a_file_is_replaced_only_when_there_is_something_to_replace_it() {
-        let path = folder().join("kept");
+        let folder = folder();
+        let path = folder.path().join("kept");
         fs::write(&path, "a long old content").unwrap();
         drop(Destination::open("--trace", &path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "a long old content");
@@ -108,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_new_file_is_its_owner_s_and_goes_away_when_nothing_is_written() {
-        let path = folder().join("new");
+        let folder = folder();
+        let path = folder.path().join("new");
         let _ = fs::remove_file(&path);
         let destination = Destination::open("--trace", &path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

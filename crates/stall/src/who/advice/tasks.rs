@@ -76,13 +76,13 @@ fn softirq(interrupt: &Interrupt, host: &HostFacts) -> String {
             "take this core out of load balancing: isolcpus=domain,{watched} at boot, or a cpuset partition of its own"
         ),
         "TIMER" | "HRTIMER" => {
-            format!("arm timers on cores {others}: pin there what arms them, or what listens to sockets")
+            format!("arm timers on other cores ({others}): pin there what arms them, or what listens to sockets")
         }
         "NET_RX" | "NET_TX" => format!(
-            "receive on cores {others}: move the interface's lines (/proc/irq/N/smp_affinity_list), and keep this core out \
+            "receive on other cores ({others}): move the interface's lines (/proc/irq/N/smp_affinity_list), and keep this core out \
              of /sys/class/net/*/queues/rx-*/rps_cpus"
         ),
-        "BLOCK" | "IRQ_POLL" => format!("do the input and output on cores {others}, and move the drive's lines there"),
+        "BLOCK" | "IRQ_POLL" => format!("do the input and output on other cores ({others}), and move the drive's lines there"),
         _ => format!("move the interrupt or driver that raises it to cores {others}"),
     }
 }
