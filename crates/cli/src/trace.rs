@@ -325,7 +325,7 @@ fn raises(
         written.raises += 1;
         for &place in &places {
             let arrival = &timeline.arrivals[place];
-            if let Some(slice) = arrival.slice.filter(|&slice| is_drawn[slice as usize]) {
+            if let Some(slice) = arrival.slice.filter(|&slice| is_drawn.get(slice as usize) == Some(&true)) {
                 flow(events, place as u64 + 1, (track, raised_ns), arrival.at_ns, &timeline.slices[slice as usize])?;
                 written.flows += 1;
             }
@@ -385,7 +385,7 @@ fn flow(
     // The mark and the slice come from two programs on the same tracepoint, so the mark may lie just before. What a
     // kernel thread raises for itself arrives at once, but a flow must not end before it began.
     let last_ns = slice.start_ns.saturating_add(slice.duration_ns.saturating_sub(1));
-    let arrived_ns = at_ns.max(raised_ns + 1).clamp(slice.start_ns, last_ns);
+    let arrived_ns = at_ns.max(raised_ns.saturating_add(1)).clamp(slice.start_ns, last_ns);
     let end = |ph, pid, tid, at_ns, bp| TraceEvent::<()> {
         ph,
         name: "raised",

@@ -13,6 +13,7 @@ use crate::{output, people, record, report, running, settle, trace};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::{Root, clock, signals};
 use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
 use surefoot_probes::Workload;
@@ -63,15 +64,18 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         stacks_per_s: options.stacks_per_s,
         timeline: options.trace.is_some() || options.record.is_some(),
     };
-    crate::people::tell!("{}", forewarning(Question::RaisersAlone));
+    if Privilege::read(&root).is_root() {
+        crate::people::tell!("{}", forewarning(Question::RaisersAlone));
+    }
     let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
     let found = who::run(&root, &config, options.duration, stop, || {
         crate::people::tell!("watching for {:?}; Ctrl-C ends it early", options.duration);
     })?;
     // Whoever watched for an hour gets the result also when the disk is full.
     let printed = print(options, &found, before.as_ref());
-    let written = files.write(&found).and_then(|()| recording.map_or(Ok(()), |writer| record(writer, opening, found)));
-    written?;
+    let written = files.write(&found);
+    let recorded = recording.map_or(Ok(()), |writer| record(writer, opening, found));
+    written.and(recorded)?;
     printed
 }
 
@@ -420,7 +424,7 @@ fn closing(found: &WhoReport) -> String {
             percent(found.joined_count, found.called_count)
         );
     }
-    if found.records_dropped + found.marks_lost > 0 {
+    if found.records_dropped > 0 || found.marks_lost > 0 {
         text += &format!("Lost: {} records, {} marks.\n", found.records_dropped, found.marks_lost);
     }
     if found.records_without_stack > 0 {

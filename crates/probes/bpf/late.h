@@ -76,6 +76,12 @@ static __always_inline void note_late(struct hrtimer *timer, s64 *fired)
 	/* Only inside the timer interrupt is the moment of firing known. */
 	if (slot->frames[slot->depth & (FRAMES - 1)].cause != CAUSE_LOCAL_TIMER)
 		return;
+	/*
+	 * The timer interrupt before this one let fire all that was due. What was due even earlier was armed since, for a time
+	 * that had passed, as by a sleep until a moment in the past: nothing held it up, so it tells of no gap.
+	 */
+	if ((u64)late_ns > slot->timer_entry_ns - slot->timer_before_ns)
+		return;
 	now = bpf_ktime_get_ns();
 	begin(slot);
 	record_late(slot, late_ns);

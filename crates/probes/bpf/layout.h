@@ -143,7 +143,8 @@ struct slot {
 	u64 not_followed; /* waits that reach back beyond the runs that are kept, or whose tasks were lost sight of */
 	u64 runs_closed;
 	struct run runs[RUNS];
-	u64 padding[3];
+	u64 timer_before_ns; /* the timer interrupt before the newest */
+	u64 padding[2];
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];
 } __attribute__((aligned(4096)));

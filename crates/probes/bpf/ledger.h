@@ -257,8 +257,10 @@ static __always_inline int on_entry(u32 program, u32 cause, u32 level)
 	if (cause == CAUSE_LOCAL_TIMER)
 		heal_base(slot, now);
 	push(slot, now, cause, level);
-	if (cause == CAUSE_LOCAL_TIMER)
+	if (cause == CAUSE_LOCAL_TIMER) {
+		slot->timer_before_ns = slot->timer_entry_ns;
 		slot->timer_entry_ns = now;
+	}
 	end(slot, program, now);
 	return 0;
 }

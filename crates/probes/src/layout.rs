@@ -258,7 +258,8 @@ pub struct Slot {
     pub not_followed: u64,
     pub(crate) runs_closed: u64,
     pub(crate) runs: [Run; RUNS],
-    pub(crate) padding: [u64; 3],
+    pub(crate) timer_before_ns: u64,
+    pub(crate) padding: [u64; 2],
     /// Cost of each program.
     pub programs: [ProgramRuns; PROGRAMS],
     /// The causes.
@@ -344,7 +345,7 @@ same_layout!(
     slot: seq, last_ns, deferred_ns, tape_turns, depth, base_pid, shadow_depth, shadow_cause, timer_entry_ns, owner_pid,
     behind, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
     base_start_ns, throttled, waits, waited_ns, throttles, throttled_ns, moved_away, not_followed, runs_closed, runs,
-    padding, programs, causes
+    timer_before_ns, padding, programs, causes
 );
 same_layout!(Turn, turn: at_ns, cause, depth, left, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);

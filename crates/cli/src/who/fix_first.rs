@@ -27,6 +27,9 @@ pub fn text(found: &WhoReport) -> String {
         );
         text += &remedy(fix);
     }
+    if found.workload_pid.is_none() {
+        text += "  Time in which other tasks had the core is not in this list; --pid PROCESS counts it against that process.\n";
+    }
     let verify = found.fix_first.iter().map(|fix| fix.verify.as_str()).max_by_key(|verify| verify.len());
     text += &format!(
         "  To see what a change brought: {}\n  (BEFORE.surefoot is this report, kept by --record BEFORE.surefoot)\n\n",
@@ -112,6 +115,7 @@ fn entry_exit_of(cost: &EntryExit) -> String {
 pub fn intruder(intruder: &Intruder) -> String {
     let mut text = format!("{} (thread {})", intruder.comm, intruder.tid);
     text += &match (intruder.is_bound, intruder.allowed.as_str()) {
+        (true, cores) if cores.contains([',', '-']) => format!(": placed by the kernel, on cores {cores}"),
         (true, _) => ": bound to this core by the kernel".to_owned(),
         (false, "") => ": it ended before it could be asked where it may run".to_owned(),
         (false, cores) => format!(": allowed on cores {cores}"),
@@ -194,7 +198,11 @@ mod tests {
         let full = Intruder { cgroup: "/build".into(), policy: "SCHED_OTHER".into(), ..task.clone() };
         let said = [
             (&full, "rustc (thread 7): allowed on cores 0-1, control group /build, SCHED_OTHER"),
-            (&Intruder { is_bound: true, ..task.clone() }, "rustc (thread 7): bound to this core by the kernel"),
+            (
+                &Intruder { is_bound: true, allowed: "1".into(), ..task.clone() },
+                "rustc (thread 7): bound to this core by the kernel",
+            ),
+            (&Intruder { is_bound: true, ..task.clone() }, "rustc (thread 7): placed by the kernel, on cores 0-1"),
             (
                 &Intruder { allowed: String::new(), ..task.clone() },
                 "rustc (thread 7): it ended before it could be asked where it may run",

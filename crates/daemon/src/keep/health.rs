@@ -5,6 +5,7 @@ use crate::rooms::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surefoot_model::{Finding, Headline, Health, RoomHealth};
@@ -42,13 +43,13 @@ const RENEW_NS: u64 = 20_000_000_000;
 
 /// The file and the name under which it is prepared, which no other process uses.
 ///
-/// One process at a time publishes in a directory: the one that holds the directory's lock. Another one waits for its
-/// end, and neither replaces nor removes what is not its own.
+/// One process at a time publishes in a directory: the one that holds the lock, a file beside it that only its owner can
+/// open. Another one waits for its end, and neither replaces nor removes what is not its own.
 #[derive(Debug)]
 pub(crate) struct HealthFile {
     path: PathBuf,
     prepared: PathBuf,
-    /// The directory, as long as its lock is held; the kernel lets go of it however the process ends.
+    /// The lock's file, as long as the lock is held; the kernel lets go of it however the process ends.
     lock: Option<fs::File>,
     written: Option<Health>,
 }
@@ -80,13 +81,22 @@ impl HealthFile {
     /// Whether this process publishes here; tries to become it.
     ///
     /// # Errors
-    /// When the directory cannot be opened. A file system without locks leaves it to whoever comes.
+    /// When the lock's file cannot be opened. A file system without locks leaves it to whoever comes.
     pub(crate) fn is_ours(&mut self) -> io::Result<bool> {
         if self.lock.is_none() {
-            let directory = fs::File::open(self.path.parent().unwrap_or(Path::new(".")))?;
-            match directory.try_lock() {
+            // Not the directory itself: whoever may open it could hold its lock.
+            let lock = fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .open(self.lock_path())?;
+            match lock.try_lock() {
                 Err(fs::TryLockError::WouldBlock) => return Ok(false),
-                Ok(()) | Err(fs::TryLockError::Error(_)) => self.lock = Some(directory),
+                // Whoever held it before may just have taken the file away.
+                Ok(()) if !is_at(&lock, &self.lock_path()) => return Ok(false),
+                Ok(()) | Err(fs::TryLockError::Error(_)) => self.lock = Some(lock),
             }
         }
         Ok(true)
@@ -141,12 +151,23 @@ impl HealthFile {
     pub(crate) fn remove(self) {
         if self.lock.is_some() {
             let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(self.lock_path());
         }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path.with_extension("lock")
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether this is the file that lies there now.
+fn is_at(file: &fs::File, path: &Path) -> bool {
+    let same = |own: &fs::Metadata, there: &fs::Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
+    file.metadata().ok().zip(fs::symlink_metadata(path).ok()).is_some_and(|(own, there)| same(&own, &there))
 }
 
 /// Whether a file that says the one says the other as well, and is young enough for its readers.
@@ -204,6 +225,17 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &prepared).unwrap();
         HealthFile::in_directory(home.path()).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn who_may_only_open_the_directory_cannot_keep_health_from_being_written() {
+        let home = tempfile::tempdir().unwrap();
+        let held = fs::File::open(home.path()).unwrap();
+        held.try_lock().unwrap();
+        let mut file = HealthFile::in_directory(home.path()).unwrap();
+        assert_eq!(file.write(&health(1, "a", None)).unwrap(), Published::Written);
+        let lock = fs::metadata(home.path().join("health.lock")).unwrap();
+        assert_eq!(lock.mode() & 0o777, 0o600, "nobody else can open it");
     }
 
     fn health(updated_s: u64, sentence: &str, data_age_ns: Option<u64>) -> Health {

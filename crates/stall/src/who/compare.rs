@@ -102,7 +102,7 @@ fn cautions(before: &WhoReport, after: &WhoReport, both: &[CpuId]) -> Vec<String
                 _ => format!("cores {list} were watched only {which} and are left out"),
             });
         }
-        let lost = report.records_dropped + report.marks_lost;
+        let lost = report.records_dropped.saturating_add(report.marks_lost);
         if lost > 0 {
             cautions.push(format!("{lost} records were lost {which}, so raisers are missing there"));
         }

@@ -7,6 +7,7 @@
 
 use crate::gap::tapes::put_in_order;
 use crate::spin::{self, Jumps};
+use crate::who::loops::parts::ENTRY_AND_EXIT;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,10 @@ impl Measured {
     /// Takes a gap that a polling thread noted, where one interrupt alone fills it.
     pub(super) fn noted(&mut self, gap: &LoopGap) {
         if let Some(kind) = single(gap) {
-            keep(self.noted.entry(kind).or_default(), gap.unexplained_ns);
+            // What the loop's own reading takes for entry and exit has a part of its own.
+            let named = gap.parts.iter().filter(|part| part.cause.name == ENTRY_AND_EXIT);
+            let named_ns = named.fold(0, |sum: u64, part| sum.saturating_add(part.total_ns));
+            keep(self.noted.entry(kind).or_default(), gap.unexplained_ns.saturating_add(named_ns));
         }
     }
 
@@ -215,7 +219,8 @@ fn single(gap: &LoopGap) -> Option<CauseKind> {
     let mut found = None;
     for part in &gap.parts {
         let kind = part.cause.kind;
-        let is_within = matches!(kind, CauseKind::Softirq | CauseKind::TlbShootdown)
+        let is_within = part.cause.name == ENTRY_AND_EXIT
+            || matches!(kind, CauseKind::Softirq | CauseKind::TlbShootdown)
             || kind == CauseKind::CallFunction && part.cause.name != CARRIER;
         if is_within {
             continue;
@@ -315,6 +320,18 @@ mod tests {
             parts: parts.collect(),
             unexplained_ns,
         }
+    }
+
+    #[test]
+    fn what_a_gap_names_as_entry_and_exit_is_what_they_took() {
+        let mut measured = Measured::default();
+        for _ in 0..SAMPLES {
+            let mut noted = gap(&[(CauseKind::Timer, "local_timer", 1), (CauseKind::Timer, ENTRY_AND_EXIT, 1)], 0);
+            noted.parts[1].total_ns = 9_000;
+            measured.noted(&noted);
+        }
+        let costs = measured.costs();
+        assert_eq!((costs.len(), costs[0].kind, costs[0].median_ns), (1, CauseKind::Timer, 9_000));
     }
 
     fn row(kind: CauseKind, name: &str, count: u64, total_ns: u64) -> Interrupt {

@@ -10,7 +10,7 @@
 mod arrivals;
 mod claims;
 mod kept;
-mod parts;
+pub(super) mod parts;
 mod place;
 mod timeline;
 

@@ -82,7 +82,9 @@ fn softirq(interrupt: &Interrupt, host: &HostFacts) -> String {
             "receive on other cores ({others}): move the interface's lines (/proc/irq/N/smp_affinity_list), and keep this core out \
              of /sys/class/net/*/queues/rx-*/rps_cpus"
         ),
-        "BLOCK" | "IRQ_POLL" => format!("do the input and output on other cores ({others}), and move the drive's lines there"),
+        "BLOCK" | "IRQ_POLL" => {
+            format!("do the input and output on other cores ({others}), and move the drive's lines there")
+        }
         _ => format!("move the interrupt or driver that raises it to cores {others}"),
     }
 }

@@ -133,7 +133,8 @@ function AdviceBox({ advice }: { advice: Advice }) {
 /** A task that took the core, and why it was allowed there. */
 function intruderWords(intruder: Intruder): string {
   const where =
-    intruder.is_bound ? "bound to this core by the kernel"
+    intruder.is_bound && /[,-]/.test(intruder.allowed) ? `placed by the kernel, on cores ${intruder.allowed}`
+    : intruder.is_bound ? "bound to this core by the kernel"
     : intruder.allowed === "" ? "ended before it could be asked where it may run"
     : `allowed on cores ${intruder.allowed}`;
   const rest = [intruder.cgroup && `control group ${intruder.cgroup}`, intruder.policy].filter((text) => text !== "");
