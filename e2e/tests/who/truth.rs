@@ -57,8 +57,8 @@ fn three_threads_that_raise_side_by_side_get_what_they_did_and_nothing_else() {
             .filter(|arrival| !is_in_one_call(arrival, &logged))
             .map(|arrival| (arrival, last_call(arrival, &logged)))
             .collect();
-        // A thread raises beside its logged calls, too: on a machine short of memory we saw one or two in two thousand, while
-        // the unmapper touched new pages. Why is not known; a join that gives away what others did would be far beyond it.
+        // On a busy machine one or two in two thousand lie beside the unmapper's logged calls. Why is not known; a join that
+        // gives one thread what another did would be far beyond it.
         let few = arrivals.len() / 500;
         assert!(wrong.len() <= few, "{} of {} are not {}'s: {wrong:?}", wrong.len(), arrivals.len(), thread["comm"]);
     }
