@@ -3,6 +3,7 @@
 
 mod suite {
     mod audit;
+    mod golden;
     mod history;
     mod unread;
     mod who;

@@ -1,6 +1,7 @@
 //! `surefoot stall audit`: the whole output on a recorded tree, and the exit codes on this host and without one.
 #![allow(clippy::unwrap_used)]
 
+use super::golden::compare;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
@@ -36,18 +37,6 @@ fn stdout(output: &Output) -> String {
 
 fn lines(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn compare(name: &str, found: &str) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&golden, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-    for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(found, expected, "{name}, line {}", number + 1);
-    }
-    assert_eq!(found.lines().count(), expected.lines().count(), "{name}: length");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `surefoot history`: the whole output over a made-up night, ranges, refusals, and a writer at work.
 
+use super::golden::compare;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -178,18 +179,6 @@ fn lines(output: &Output) -> Vec<Value> {
 
 fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
-}
-
-fn compare(name: &str, found: &str) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&golden, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-    for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(found, expected, "{name}, line {}", number + 1);
-    }
-    assert_eq!(found.lines().count(), expected.lines().count(), "{name}: length");
 }
 
 #[test]

@@ -22,6 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Both tests use the same two cores.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// The ledger's programs, on a machine with the two cores that these tests use.
+fn attached(test: &str) -> Option<Probes> {
+    // SAFETY: sysconf has no preconditions.
+    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
+        not_run(test, "it takes two cores");
+        return None;
+    }
+    match Probes::attach(&Options::default()) {
+        Ok(probes) => Some(probes),
+        Err(Error::Unsupported { why, .. }) => {
+            not_run(test, &why);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 pub(super) fn pin(cpu: u32) {
     // SAFETY: cpu_set_t is made of integers, for which zero is a value; the pointers are to a local.
     unsafe {
@@ -137,15 +154,7 @@ fn what_is_queued_for_a_watched_core_meets_its_execution_there() {
 fn what_finds_the_ring_full_is_dropped_and_counted() {
     const TEST: &str = "what_finds_the_ring_full_is_dropped_and_counted";
     let _turn = TURN.lock();
-    // SAFETY: sysconf has no preconditions.
-    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
-        return not_run(TEST, "it takes two cores");
-    }
-    let probes = match Probes::attach(&Options::default()) {
-        Ok(probes) => probes,
-        Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
-        Err(error) => panic!("{error}"),
-    };
+    let Some(probes) = attached(TEST) else { return };
     let options = RaiserOptions {
         cpus: vec![CpuId(0), CpuId(1)],
         user_stacks: UserStacks::Copied,
@@ -214,15 +223,7 @@ fn storm(turns: usize) {
 fn kernel_stacks_from_memory_are_those_that_a_walk_finds() {
     const TEST: &str = "kernel_stacks_from_memory_are_those_that_a_walk_finds";
     let _turn = TURN.lock();
-    // SAFETY: sysconf has no preconditions.
-    if unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } < 2 {
-        return not_run(TEST, "it takes two cores");
-    }
-    let probes = match Probes::attach(&Options::default()) {
-        Ok(probes) => probes,
-        Err(Error::Unsupported { why, .. }) => return not_run(TEST, &why),
-        Err(error) => panic!("{error}"),
-    };
+    let Some(probes) = attached(TEST) else { return };
     // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED. SAFETY: the call takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, 1 << 4, 0, 0) };
     // Every stack is walked, and compared with what is remembered of it.
