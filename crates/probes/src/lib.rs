@@ -25,6 +25,8 @@ mod error;
 pub mod layout;
 mod load;
 mod mapped;
+#[cfg(test)]
+mod planted;
 pub mod programs;
 mod raised;
 mod raisers;

@@ -120,7 +120,7 @@ fn program_config(options: &Options, cpu_count: usize) -> Result<ProgramConfig, 
     Ok(config)
 }
 
-fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
+pub(crate) fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
     let config = program_config(options, cpu_count)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
