@@ -427,6 +427,18 @@ mod tests {
         assert_eq!(helpers(RAISERS, "mark_function")[0], CLOCK);
     }
 
+    /// What runs at each switch and wake-up of the machine reads its tasks directly; only their names, which are no numbers,
+    /// take a helper.
+    #[test]
+    fn tasks_are_read_without_a_helper() {
+        const PROBE_READS: [i32; 2] = [4, 113];
+        let reads = |image: &[u8], name: &str| {
+            helpers(image, name).iter().filter(|helper| PROBE_READS.contains(helper)).count()
+        };
+        assert_eq!(reads(LEDGER, "sched_migrate_task"), 0);
+        assert_eq!(reads(LEDGER, "sched_switch"), 2, "the names of the two tasks");
+    }
+
     #[test]
     fn the_best_evidence_that_is_there_is_used() {
         let with = |there: &[&str]| call_evidence(|name| there.contains(&name));
