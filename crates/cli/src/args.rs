@@ -403,6 +403,9 @@ pub struct AuditOptions {
 
 #[derive(Args)]
 pub struct StatusOptions {
+    /// Where a running watch is looked for
+    #[arg(long, value_name = "DIR", default_value = RUN_DIRECTORY)]
+    pub run_directory: PathBuf,
     /// JSON lines instead of a table
     #[arg(long)]
     pub json: bool,

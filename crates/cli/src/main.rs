@@ -10,6 +10,7 @@ mod exit;
 mod history;
 mod output;
 mod people;
+mod privileges;
 mod probe;
 mod record;
 mod report;

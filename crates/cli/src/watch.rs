@@ -2,6 +2,7 @@
 
 use crate::args::{RUN_DIRECTORY, WatchOptions};
 use crate::exit::Outcome;
+use crate::privileges::Privileges;
 use crate::rooms::{self, Summary};
 use crate::running::Announced;
 use crate::units::duration;
@@ -48,12 +49,17 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
+    let places = Places::of(options, true, &root);
+    let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
+    let (who, checkpoints) = (options.what.who.is_some(), !options.what.rooms.checkpoints.is_empty());
+    let privileges = Privileges::to_begin(&root, who, checkpoints, &written)?;
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;
     let _announced = announced(options, &server, &root)?;
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
+    privileges.go_on(&root)?;
     let mut screen = Screen::new(options, &server);
     if options.json {
         let mut out = output::patient();
@@ -123,16 +129,28 @@ fn run_directory(options: &WatchOptions, root: &Root) -> Option<PathBuf> {
     options.run_directory.clone().or_else(default)
 }
 
+/// Where a watch writes.
+struct Places {
+    history: Option<PathBuf>,
+    run_directory: Option<PathBuf>,
+}
+
+impl Places {
+    fn of(options: &WatchOptions, is_live: bool, root: &Root) -> Self {
+        let is_root = Privilege::read(root).is_root();
+        let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
+        let history = match (&options.history, options.no_history || !is_live) {
+            (_, true) => None,
+            (Some(path), false) => Some(path.clone()),
+            (None, false) => default("/var/lib/surefoot/history.db"),
+        };
+        let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
+        Places { history, run_directory }
+    }
+}
+
 fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, root: &Root) -> anyhow::Result<Server> {
-    let is_live = mode == Mode::Live;
-    let is_root = Privilege::read(root).is_root();
-    let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
-    let history = match (&options.history, options.no_history || !is_live) {
-        (_, true) => None,
-        (Some(path), false) => Some(path.clone()),
-        (None, false) => default("/var/lib/surefoot/history.db"),
-    };
-    let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
+    let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
         if !folder.as_os_str().is_empty() {

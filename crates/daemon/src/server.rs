@@ -2,6 +2,7 @@ use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::http::connections::{BoundedListener, Peer, Times};
 use crate::http::router;
+use crate::http::socket::SocketFile;
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
@@ -9,6 +10,8 @@ use crate::keep::queue::{Popped, Queue};
 use crate::keep::shared::Shared;
 use crate::rooms::{self, stall};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -62,7 +65,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let listener = config.port.map(listen).transpose()?;
         let address = listener.as_ref().map(|(_, address)| *address);
-        let health_file = match (&config.run_directory, &config.mode) {
+        let mut health_file = match (&config.run_directory, &config.mode) {
             (Some(directory), Mode::Live) => Some(
                 HealthFile::in_directory(directory)
                     .map_err(|source| Error::RunDirectory { path: directory.clone(), source })?,
@@ -85,7 +88,13 @@ impl Server {
         // If one of the threads cannot be started, dropping the server ends the others.
         server.start_fold()?;
         server.start_history()?;
-        server.start_findings(health_file)?;
+        // Nor is the socket beside the port for a recording: who asks there asks about this host.
+        let wanted = config.run_directory.as_ref().filter(|_| listener.is_some() && config.mode == Mode::Live);
+        let (beside, mut socket) = wanted.and_then(|directory| server.open_socket(directory)).unzip();
+        if let (Some(socket), Some(Ok(true))) = (&mut socket, health_file.as_mut().map(HealthFile::is_ours)) {
+            server.publish_socket(socket);
+        }
+        server.start_findings(health_file, socket)?;
         if let (Some(address), Some(directory)) = (address, &config.run_directory) {
             // Of a recording, too: whoever may see it in the terminal may see all of it on the page.
             if let Err(error) = server.shared.access.publish(directory, &format!("http://{address}/")) {
@@ -94,7 +103,7 @@ impl Server {
             }
         }
         if let Some((listener, _)) = listener {
-            server.start_http(listener)?;
+            server.start_http(listener, beside)?;
         }
         Ok(server)
     }
@@ -168,8 +177,24 @@ impl Server {
         })
     }
 
-    /// Folds the findings every second.
-    fn start_findings(&mut self, mut file: Option<HealthFile>) -> Result<(), Error> {
+    /// The socket beside the port. Without it the port is there, so that a directory whose path is too long for it is no
+    /// error.
+    fn open_socket(&self, directory: &Path) -> Option<(UnixListener, SocketFile)> {
+        let opened = SocketFile::prepare(directory);
+        if let Err(error) = &opened {
+            self.shared.notice(format!("There is no socket beside the port in {}: {error}.", directory.display()));
+        }
+        opened.ok()
+    }
+
+    fn publish_socket(&self, socket: &mut SocketFile) {
+        if let Err(error) = socket.publish() {
+            self.shared.notice(format!("The socket beside the port has no name: {error}."));
+        }
+    }
+
+    /// Folds the findings every second, and names the socket as soon as this process is the one that publishes.
+    fn start_findings(&mut self, mut file: Option<HealthFile>, mut socket: Option<SocketFile>) -> Result<(), Error> {
         let (stop, stopped) = mpsc::channel::<()>();
         self.findings_stop = Some(stop);
         let shared = Arc::clone(&self.shared);
@@ -188,6 +213,10 @@ impl Server {
                     let health = health::of(&findings, &shared.trusted, &shared.rooms, &moment, clock::realtime_ns());
                     let published = file.write(&health);
                     let by_another = matches!(published, Ok(Published::ByAnother));
+                    if let (Some(socket), Ok(Published::Written | Published::Unchanged)) = (&mut socket, &published) {
+                        // That it failed was said at the start.
+                        let _ = socket.publish();
+                    }
                     if by_another && !is_by_another {
                         let path = file.path().display();
                         shared.notice(format!(
@@ -209,13 +238,15 @@ impl Server {
                     break;
                 }
             }
+            // Before the lock is given back: then another process may have one there.
+            drop(socket);
             if let Some(file) = file {
                 file.remove();
             }
         })
     }
 
-    fn start_http(&mut self, listener: TcpListener) -> Result<(), Error> {
+    fn start_http(&mut self, listener: TcpListener, beside: Option<UnixListener>) -> Result<(), Error> {
         let name = "surefoot-http";
         let thread_error = |source| Error::Thread { name, source };
         // Made here, so that a failure is the caller's to see.
@@ -228,7 +259,9 @@ impl Server {
             .map_err(thread_error)?;
         let listener = {
             let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).map_err(thread_error)?
+            let beside = beside.map(tokio::net::UnixListener::from_std).transpose().map_err(thread_error)?;
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(thread_error)?;
+            BoundedListener::new(listener, beside, Times::default())
         };
         let router = router(Arc::clone(&self.shared));
         let stopped = || {
@@ -241,11 +274,8 @@ impl Server {
         let (graceful, forced) = (stopped(), stopped());
         self.spawn(name, move || {
             runtime.block_on(async move {
-                let serving = axum::serve(
-                    BoundedListener::new(listener, Times::default()),
-                    router.into_make_service_with_connect_info::<Peer>(),
-                )
-                .with_graceful_shutdown(graceful);
+                let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
+                    .with_graceful_shutdown(graceful);
                 let deadline = async {
                     forced.await;
                     tokio::time::sleep(STOP_ANSWERS_TIME).await;

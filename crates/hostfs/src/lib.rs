@@ -41,6 +41,7 @@ mod perf;
 pub mod privilege;
 mod root;
 pub mod settings;
+pub mod shed;
 pub mod signals;
 pub mod smi;
 pub mod stat;
