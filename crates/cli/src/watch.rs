@@ -17,7 +17,7 @@ use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::{Root, signals, terminal};
+use surefoot_hostfs::{Root, memory, signals, terminal};
 use surefoot_model::{Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window};
 
 /// Windows that the terminal's verdict and tables look back on.
@@ -37,6 +37,9 @@ const LIVE_CAUSES: usize = 12;
 
 /// Rows of interrupts with their raisers in the live table.
 const WHO_ROWS: usize = 6;
+
+/// How often free memory goes back to the kernel: the largest burst of records must not be what a watch holds for good.
+const GIVE_BACK: Duration = Duration::from_secs(30);
 
 pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
     match &options.replay {
@@ -66,7 +69,12 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "watch")?;
         out.flush()?;
     }
+    let mut given_back = Instant::now();
     while let Some(events) = running.next_turn() {
+        if given_back.elapsed() >= GIVE_BACK {
+            memory::give_back();
+            given_back = Instant::now();
+        }
         let is_window = events.iter().any(|event| matches!(event, Event::Window(_)));
         // A terminal that takes nothing more must not keep the page, the history and health.json from going on.
         events.iter().for_each(|event| server.publish(event.clone()));

@@ -35,6 +35,7 @@ pub mod images;
 pub mod interrupts;
 pub mod isolation;
 mod kept;
+pub mod memory;
 pub mod mounts;
 pub mod peer;
 mod perf;
