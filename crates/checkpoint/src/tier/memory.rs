@@ -1,7 +1,7 @@
 //! Memory: a few slots on a memory file system, taken once and used again and again.
 
 use super::mapping::Mapping;
-use super::{create_directories, limits, lock_patiently};
+use super::{StoredPart, create_directories, limits, lock_patiently};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
@@ -253,6 +253,21 @@ impl Memory {
         mapping
             .map(|mapping| SlotImage { mapping, bytes })
             .ok_or_else(|| Error::Option { option: "slot", why: format!("{} is not mapped", slot.0) })
+    }
+
+    /// The checkpoint in a slot, for whoever writes it to another tier: what went bad of it is found and repaired on the way.
+    /// The slot is not written to as long as it is open.
+    ///
+    /// # Errors
+    /// As [`Memory::image`].
+    pub fn part(&mut self, slot: SlotId) -> Result<StoredPart, Error> {
+        let image = self.image(slot)?;
+        let manifest = self.slots[slot.0].manifest.clone();
+        let manifest =
+            manifest.ok_or_else(|| Error::Option { option: "slot", why: format!("{} holds nothing", slot.0) })?;
+        let path = self.path(slot, "image");
+        let file = Disk.open_file(&path, false).map_err(Error::storage("open", &path))?;
+        Ok(StoredPart::new(manifest, file, path).keeping(image.mapping))
     }
 
     /// Forgets the checkpoint in a slot; its room stays for the next.

@@ -21,7 +21,7 @@ mod mapping;
 mod memory;
 pub(crate) mod node;
 
-pub use durable::{Durable, DurableOptions, Pace, StoredPart};
+pub use durable::{Durable, DurableOptions, Pace, StoredPart, Written};
 pub use limits::memory_available_bytes;
 pub(crate) use mapping::FileBytes;
 pub use memory::{Memory, Room, SLOTS_MAX, SlotId, SlotImage};
