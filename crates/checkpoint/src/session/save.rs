@@ -102,6 +102,9 @@ impl Checkpointer {
                 return Err(error);
             }
         };
+        if let Some(Err(error)) = self.memory.as_mut().map(|memory| memory.complete(slot)) {
+            self.note(format!("generation {} is not marked as complete: {error}", self.number));
+        }
         self.hand_over(slot)?;
         if let Some(begun) = drains {
             let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
