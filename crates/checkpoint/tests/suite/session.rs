@@ -262,6 +262,43 @@ fn nothing_is_durable_that_cannot_be_read_back() {
     }
 }
 
+/// A memory tier of the size that containers have, and no drive: that nothing was saved is no success.
+#[test]
+fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {
+    // More than any machine's memory; nobody reads it.
+    const HUGE: usize = 8 << 40;
+    // SAFETY: a new mapping at an address of the kernel's choice, of which no page is ever touched.
+    let start = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        libc::mmap(std::ptr::null_mut(), HUGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    for policy in [Policy::Fixed(Fixed::Memory), Policy::Surefoot(Surefoot::default())] {
+        let tiers = Tiers::new();
+        let config = Config { durable: None, ..tiers.config(policy) };
+        let mut job = Checkpointer::open(config, Box::new(thread_group(1, None).remove(0))).unwrap();
+        let mut small = vec![1u8; 10_000];
+        // SAFETY: the bytes outlive the job and are left alone during calls.
+        unsafe { job.protect("state", small.as_mut_ptr(), small.len()).unwrap() };
+        assert!(job.checkpoint().unwrap().generation.is_some());
+        // SAFETY: as above.
+        unsafe { job.protect("huge", start.cast(), HUGE).unwrap() };
+        assert_eq!(job.need_checkpoint().unwrap().place, Place::Skip);
+        let mut said = Vec::new();
+        for _ in 0..3 {
+            let error = job.checkpoint().unwrap_err();
+            assert!(matches!(error, Error::NoTier { .. }), "{error}");
+            assert!(error.to_string().contains("no room") && error.to_string().contains("no durable tier"), "{error}");
+            said.extend(job.take_notices());
+        }
+        assert!(said.len() == 1 && said[0].contains("no checkpoint was taken"), "{said:?}");
+        job.release("huge").unwrap();
+        assert!(job.checkpoint().unwrap().generation.is_some(), "it goes on");
+    }
+    // SAFETY: nobody uses the mapping any more.
+    unsafe { libc::munmap(start, HUGE) };
+}
+
 #[test]
 fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
     let tiers = Tiers::new();
