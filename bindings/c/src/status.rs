@@ -74,7 +74,7 @@ impl Failure {
                 Error::Group { .. } => SurefootStatus::Group,
                 Error::OtherRank { .. } => SurefootStatus::OtherRank,
                 Error::NothingIntact { .. } => SurefootStatus::NothingIntact,
-                Error::NoRoom { .. } => SurefootStatus::NoRoom,
+                Error::NoRoom { .. } | Error::NoTier { .. } => SurefootStatus::NoRoom,
                 Error::OtherRanks { .. } => SurefootStatus::OtherRanks,
                 // An error that is newer than this table.
                 _ => SurefootStatus::Internal,
@@ -149,6 +149,7 @@ mod tests {
             (Error::OtherRank { rank: 1, why: "why".into() }, -6),
             (Error::NothingIntact { why: "why".into() }, -7),
             (Error::NoRoom { path, needed_bytes: 2, available_bytes: 1 }, -8),
+            (Error::NoTier { age_s: 3.0, why: "why".into() }, -8),
         ];
         for (error, number) in errors {
             let text = error.to_string();

@@ -204,10 +204,9 @@ impl Ours {
         self.manifest.generation.number += 1;
         let source = Source::new(vec![&self.state[..]]);
         let slot = self.memory.save(self.manifest.clone(), &source, &mut |_| {}).expect("a slot");
-        let manifest = self.memory.manifests().find(|(of, _)| *of == slot).expect("its manifest").1.clone();
-        let image = self.memory.image(slot).expect("its image");
+        let part = self.memory.part(slot).expect("its image");
         let begun = Instant::now();
-        self.durable.write(&manifest, image.bytes()).expect("a durable write");
+        self.durable.write(&part).expect("a durable write");
         self.commit(&self.durable, begun)
     }
 

@@ -76,6 +76,14 @@ pub enum Error {
         /// What is there.
         available_bytes: u64,
     },
+    /// A checkpoint was asked for, and no tier can take it: there is none newer than before.
+    #[error("no checkpoint was taken, the newest is {age_s:.0} s old: {why}")]
+    NoTier {
+        /// Seconds since the last that was taken, or since the start.
+        age_s: f64,
+        /// What keeps it from each tier.
+        why: String,
+    },
 }
 
 impl Error {

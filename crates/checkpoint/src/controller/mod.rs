@@ -7,6 +7,8 @@
 
 mod budget;
 mod course;
+#[cfg(test)]
+mod days;
 mod drive;
 mod fixed;
 pub mod interval;
@@ -82,6 +84,22 @@ pub struct Situation {
     pub drive_said: String,
 }
 
+impl Situation {
+    /// Whether a checkpoint can go to memory.
+    fn can_use_memory(&self) -> bool {
+        self.memory_fault().is_none()
+    }
+
+    /// Why none can.
+    fn memory_fault(&self) -> Option<String> {
+        match () {
+            () if !self.memory_suspect.is_empty() => Some(format!("memory is not used: {}", self.memory_suspect)),
+            () if !self.fits_memory => Some("no memory tier can take it: none is set, or it has no room".to_owned()),
+            () => None,
+        }
+    }
+}
+
 /// Where a checkpoint goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
@@ -119,11 +137,17 @@ pub struct Decision {
     pub place: Place,
     /// Why, one sentence each, the deciding one first.
     pub reasons: Vec<String>,
+    /// Whether one was wished that no tier can take.
+    pub is_refused: bool,
 }
 
 impl Decision {
     fn new(place: Place, reason: impl Into<String>) -> Self {
-        Decision { place, reasons: vec![reason.into()] }
+        Decision { place, reasons: vec![reason.into()], is_refused: false }
+    }
+
+    fn refused(self) -> Self {
+        Decision { place: Place::Skip, is_refused: true, ..self }
     }
 
     fn because(mut self, reason: impl Into<String>) -> Self {
@@ -189,12 +213,7 @@ impl Controller {
 fn within_reach(decision: Decision, situation: &Situation) -> Decision {
     let uses_memory = matches!(decision.place, Place::Memory | Place::Both);
     let place = decision.place;
-    let memory_fault = match () {
-        () if !uses_memory => None,
-        () if !situation.memory_suspect.is_empty() => Some(format!("memory is not used: {}", situation.memory_suspect)),
-        () if !situation.fits_memory => Some("memory has no room for it".to_owned()),
-        () => None,
-    };
+    let memory_fault = situation.memory_fault().filter(|_| uses_memory);
     let durable_fault = (!situation.fits_durable)
         .then(|| "no durable tier can take it: none is set, it is full, or it cannot be written".to_owned());
     match (memory_fault, durable_fault) {
@@ -205,11 +224,11 @@ fn within_reach(decision: Decision, situation: &Situation) -> Decision {
         {
             Decision { place: Place::Memory, ..decision }.because(fault)
         }
-        (None, Some(fault)) if place == Place::Durable => Decision { place: Place::Skip, ..decision }.because(fault),
+        (None, Some(fault)) if place == Place::Durable => decision.refused().because(fault),
         (None, Some(_)) => decision,
         // A checkpoint that memory cannot hold is worth a write, for otherwise there is none; the paper skips it.
         (Some(fault), None) => Decision { place: Place::Durable, ..decision }.because(fault),
-        (Some(fault), Some(other)) => Decision { place: Place::Skip, ..decision }.because(fault).because(other),
+        (Some(fault), Some(other)) => decision.refused().because(fault).because(other),
     }
 }
 
@@ -249,20 +268,25 @@ pub(crate) mod tests {
         assert!(decision.reasons[1].contains("uncorrected errors"), "{decision:?}");
         assert_eq!(controller.decide(&Situation { fits_memory: false, ..calm() }).place, Place::Durable);
         let nowhere = Situation { fits_memory: false, fits_durable: false, ..calm() };
-        assert_eq!(controller.decide(&nowhere).place, Place::Skip);
+        let refused = controller.decide(&nowhere);
+        assert!(refused.place == Place::Skip && refused.is_refused, "{refused:?}");
+        assert!(!Controller::new(Policy::Fixed(Fixed::Never)).decide(&nowhere).is_refused, "nobody wished for one");
         let mut durable = Controller::new(Policy::Fixed(Fixed::Durable));
         assert_eq!(durable.decide(&calm()).place, Place::Durable);
         assert_eq!(durable.decide(&Situation { fits_durable: false, ..calm() }).place, Place::Memory);
         // Who only asks is told the same.
         let mut ours = Controller::new(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+        let old = Situation { since_any_s: 1_000.0, ..calm() };
         for (situation, place) in [
             (calm(), Place::Both),
-            (Situation { fits_durable: false, ..calm() }, Place::Memory),
+            (Situation { fits_durable: false, ..old }, Place::Memory),
             (Situation { fits_memory: false, ..calm() }, Place::Durable),
             (nowhere, Place::Skip),
         ] {
             assert_eq!(ours.is_due(&situation).place, place);
             assert_eq!(ours.decide(&situation).place, place);
         }
+        // A bound that cannot be kept for the want of a durable tier does not ask for a checkpoint at each call.
+        assert_eq!(ours.is_due(&Situation { fits_durable: false, ..calm() }).place, Place::Skip);
     }
 }

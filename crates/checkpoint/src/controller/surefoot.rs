@@ -43,26 +43,55 @@ impl Default for Surefoot {
 }
 
 impl Surefoot {
+    /// Whether a checkpoint pays now. What the bound or the budget cannot have is no reason to ask for one at each call.
     pub(super) fn is_due(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
-        let wished_s = interval::optimal_s(situation.memory_cost_s, self.soft_failures_per_s);
-        // The age of the durable copy counts what a checkpoint takes to get there.
-        let wait_s = wished_s.min(self.latest_s(situation));
-        if situation.since_any_s + 1e-9 < wait_s.min(self.staleness_max_s) && !self.is_overdue(situation) {
-            return Decision::new(
-                Place::Skip,
-                format!("the last one is {:.0} s old; the next pays at {wait_s:.0} s", situation.since_any_s),
-            );
+        let decision = self.decide(bucket, situation);
+        let (wished_s, is_wanted) = match decision.place {
+            Place::Skip => return decision,
+            Place::Memory => (self.memory_interval_s(situation), false),
+            Place::Both => (self.memory_interval_s(situation), true),
+            Place::Durable => (self.only_interval_s(situation), self.is_overdue(situation)),
+        };
+        let why = match decision.place {
+            Place::Durable => format!(
+                "every {wished_s:.0} s on the SSD wastes least (cost {:.2} s, a failure every {:.0} s)",
+                situation.durable_cost_s,
+                1.0 / (self.soft_failures_per_s + self.hard_failures_per_s)
+            ),
+            _ => format!(
+                "every {wished_s:.0} s in memory wastes least (cost {:.2} s, a soft failure every {:.0} s)",
+                situation.memory_cost_s,
+                1.0 / self.soft_failures_per_s
+            ),
+        };
+        if is_wanted || situation.since_any_s + 1e-9 >= wished_s {
+            return decision.because(why);
         }
-        self.decide(bucket, situation).because(format!(
-            "every {wished_s:.0} s in memory wastes least (cost {:.2} s, a soft failure every {:.0} s)",
-            situation.memory_cost_s,
-            1.0 / self.soft_failures_per_s
-        ))
+        let wait_s = if situation.fits_durable { wished_s.min(self.latest_s(situation)) } else { wished_s };
+        let pays = format!("the last one is {:.0} s old; the next pays at {wait_s:.0} s", situation.since_any_s);
+        Decision::new(Place::Skip, pays)
     }
 
     pub(super) fn decide(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
+        match (situation.can_use_memory(), situation.fits_durable) {
+            (true, true) => self.decide_of_both(bucket, situation),
+            (false, true) => self.decide_without_memory(bucket, situation),
+            (true, false) => Decision::new(Place::Memory, "only memory can take it"),
+            // What keeps it from either is said by who looks at the tiers.
+            (false, false) => Decision::new(Place::Memory, "a checkpoint is asked for"),
+        }
+    }
+
+    fn decide_of_both(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
         let budget = self.budget(bucket, situation);
-        if self.is_overdue(situation) && (self.priority == Priority::Staleness || budget.is_enough) {
+        let is_overdue = self.is_overdue(situation);
+        if situation.is_draining {
+            // The program never waits for the drive. A bound that the drive is too slow for is kept as well as it can be:
+            // the next copy begins as soon as this one is there.
+            let decision = Decision::new(Place::Memory, "the former one is still on its way to the SSD");
+            return if is_overdue { decision.because(self.not_kept(situation)) } else { decision };
+        }
+        if is_overdue && (self.priority == Priority::Staleness || budget.is_enough) {
             let decision = Decision::new(
                 Place::Both,
                 format!(
@@ -73,26 +102,59 @@ impl Surefoot {
             return if budget.is_enough { decision } else { decision.because(budget.text) };
         }
         if !budget.is_enough {
-            return Decision::new(Place::Memory, budget.text);
+            let decision = Decision::new(Place::Memory, budget.text);
+            return if is_overdue { decision.because(self.not_kept(situation)) } else { decision };
         }
         let wished_s = self.durable_interval_s(situation);
+        let age_s = situation.since_durable_s;
         if situation.since_written_s + 1e-9 < wished_s {
-            return Decision::new(
-                Place::Memory,
-                format!(
-                    "the durable copy is {:.0} s old; every {wished_s:.0} s wastes least",
-                    situation.since_durable_s
-                ),
-            );
+            let why = format!("the durable copy is {age_s:.0} s old; every {wished_s:.0} s wastes least");
+            return Decision::new(Place::Memory, why);
         }
-        if situation.is_draining {
-            return Decision::new(Place::Memory, "the former one is still on its way to the SSD");
+        Decision::new(Place::Both, format!("the durable copy is {age_s:.0} s old, and every {wished_s:.0} s pays"))
+            .because(budget.text)
+    }
+
+    /// Each checkpoint is a write to the drive then: as many as it bears.
+    fn decide_without_memory(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
+        let budget = self.budget(bucket, situation);
+        let goes_first = self.is_overdue(situation) && self.priority == Priority::Staleness;
+        let why = format!("{}, so each goes to the SSD", situation.memory_fault().unwrap_or_default());
+        match (budget.is_enough, goes_first) {
+            (true, _) => Decision::new(Place::Durable, why).because(budget.text),
+            (false, true) => {
+                let bound = format!(
+                    "the durable copy is {:.0} s old and would pass its bound of {:.0} s",
+                    situation.since_durable_s, self.staleness_max_s
+                );
+                Decision::new(Place::Durable, bound).because(budget.text).because(why)
+            }
+            (false, false) => Decision::new(Place::Skip, budget.text).because(why),
         }
-        Decision::new(
-            Place::Both,
-            format!("the durable copy is {:.0} s old, and every {wished_s:.0} s pays", situation.since_durable_s),
-        )
-        .because(budget.text)
+    }
+
+    /// Why the durable copy gets older than wished.
+    fn not_kept(&self, situation: &Situation) -> String {
+        let (bound_s, drain_s) = (self.staleness_max_s, situation.drain_s);
+        let age_s = situation.since_durable_s;
+        match situation.is_draining {
+            true => format!(
+                "its bound of {bound_s:.0} s cannot be kept: the durable copy is {age_s:.0} s old, and one takes {drain_s:.1} s to the SSD"
+            ),
+            false => format!(
+                "its bound of {bound_s:.0} s cannot be kept: the durable copy is {age_s:.0} s old, and the drive's life goes first"
+            ),
+        }
+    }
+
+    /// The interval between checkpoints in memory.
+    fn memory_interval_s(&self, situation: &Situation) -> f64 {
+        interval::optimal_s(situation.memory_cost_s, self.soft_failures_per_s)
+    }
+
+    /// The interval between checkpoints where only the durable tier can take them, which guards against all failures.
+    fn only_interval_s(&self, situation: &Situation) -> f64 {
+        interval::optimal_s(situation.durable_cost_s, self.soft_failures_per_s + self.hard_failures_per_s)
     }
 
     /// The interval between durable checkpoints, without bounds by budget: no shorter than the drain takes.

@@ -137,6 +137,11 @@ impl<'a> Healer<'a> {
         Ok(healer)
     }
 
+    /// The checksums, proved.
+    pub(crate) fn table(&self) -> &[u32] {
+        &self.table
+    }
+
     /// What was met so far.
     pub fn tally(&self) -> Tally {
         self.tally
@@ -242,8 +247,8 @@ impl<'a> Healer<'a> {
         Ok(entries)
     }
 
-    /// Reads pages of the payload that follow each other, repaired.
-    fn read_pages(&mut self, first: usize, pages: &mut [u8]) -> Result<(), Lost> {
+    /// Reads pages that follow each other in the image, from the one of this number on, repaired.
+    pub(crate) fn read_pages(&mut self, first: usize, pages: &mut [u8]) -> Result<(), Lost> {
         let is_read = self.file.read_at(pages, (first * PAGE_BYTES) as u64).is_ok();
         for (number, page) in pages.chunks_exact_mut(PAGE_BYTES).enumerate() {
             let (column, row) = ((first + number) / self.geometry.rows(), (first + number) % self.geometry.rows());

@@ -462,15 +462,17 @@ impl Walk {
             }
             let of = |kind: &str| format!("slot-{slot}.{kind}");
             let is_there = |kind: &str| names.contains(&of(kind));
+            // The second manifest's name says whether all ranks have theirs.
+            let second_name = if is_there("copy") { "copy" } else { "pending" };
             // Without a manifest an image is room for the next checkpoint.
-            if !is_there("manifest") && !is_there("copy") {
+            if !is_there("manifest") && !is_there(second_name) {
                 continue;
             }
             let (first, at_ns) = read_manifest(directory, &of("manifest"), owner);
             let (manifest, written_realtime_ns) = match first {
                 Ok(manifest) => (Ok(manifest), at_ns),
                 Err(why) => {
-                    let (second, at_ns) = read_manifest(directory, &of("copy"), owner);
+                    let (second, at_ns) = read_manifest(directory, &of(second_name), owner);
                     (second.map_err(|_| why), at_ns)
                 }
             };
@@ -487,7 +489,7 @@ impl Walk {
                 generation: manifest.as_ref().ok().map(|manifest| manifest.generation),
                 manifest,
                 written_realtime_ns,
-                manifests: vec![path.join(of("manifest")), path.join(of("copy"))],
+                manifests: vec![path.join(of("manifest")), path.join(of(second_name))],
                 stored_bytes: directory.stored_bytes(OsStr::new(&of("image"))),
                 image: path.join(of("image")),
                 committed_ranks: None,
@@ -507,7 +509,9 @@ fn is_known(name: &str) -> bool {
         || name == JOURNAL_NAME
         || name == OLDER_NAME
         || [".manifest", ".image"].iter().any(|end| rank_of(Path::new(name), end).is_some())
-        || name.strip_prefix("slot-").is_some_and(|rest| rest.ends_with(".manifest") || rest.ends_with(".copy"))
+        || name
+            .strip_prefix("slot-")
+            .is_some_and(|rest| [".manifest", ".copy", ".pending"].iter().any(|end| rest.ends_with(end)))
 }
 
 /// A file of a job, which belongs to the user whose the job is or to root: whoever can make a second name for the file of

@@ -2,8 +2,8 @@
 
 use super::target::Kind;
 use super::{Nodes, agreement};
-use crate::generation::{Commit, GenerationId, Manifest};
-use crate::tier::{Durable, SlotImage, StoredPart};
+use crate::generation::{Commit, GenerationId};
+use crate::tier::{Durable, StoredPart, Written};
 use crate::{Error, Group};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,17 +15,17 @@ pub(super) struct Drain {
     began: Instant,
     took: Option<Duration>,
     thread: Option<JoinHandle<Ended>>,
-    written: Option<Result<u64, Error>>,
+    written: Option<Result<Written, Error>>,
     free_bytes: Option<u64>,
 }
 
-/// The result of a writing thread: bytes written, how long it took, and what could still be written afterwards.
-type Ended = (Result<u64, Error>, Duration, Option<u64>);
+/// The result of a writing thread: what was written, how long it took, and what could still be written afterwards.
+type Ended = (Result<Written, Error>, Duration, Option<u64>);
 
-/// What is written.
+/// What is written, by where it comes from.
 pub(super) enum Content {
     /// A checkpoint in memory.
-    Slot(Manifest, SlotImage),
+    Slot(StoredPart),
     /// One in another durable tier.
     Part(StoredPart),
 }
@@ -33,14 +33,13 @@ pub(super) enum Content {
 impl Content {
     fn generation(&self) -> GenerationId {
         match self {
-            Content::Slot(manifest, _) => manifest.generation,
-            Content::Part(part) => part.manifest.generation,
+            Content::Slot(part) | Content::Part(part) => part.manifest.generation,
         }
     }
 
-    fn write(&self, durable: &Durable) -> Result<u64, Error> {
+    fn write(&self, durable: &Durable) -> Result<Written, Error> {
         match self {
-            Content::Slot(manifest, image) => durable.write(manifest, image.bytes()),
+            Content::Slot(part) => durable.write(part),
             Content::Part(part) => durable.write_copy(part),
         }
     }
@@ -88,8 +87,8 @@ impl Drain {
         self.took.unwrap_or_default().as_secs_f64()
     }
 
-    /// Bytes written by this rank, once all ranks have written, or the first failure; `None` while one still writes.
-    pub(super) fn outcome(&mut self, group: &dyn Group, waits: bool) -> Result<Option<Result<u64, Error>>, Error> {
+    /// What this rank wrote, once all ranks have written, or the first failure; `None` while one still writes.
+    pub(super) fn outcome(&mut self, group: &dyn Group, waits: bool) -> Result<Option<Result<Written, Error>>, Error> {
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         if (is_over || waits)
             && let Some(thread) = self.thread.take()

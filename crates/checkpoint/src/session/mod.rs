@@ -22,7 +22,7 @@ pub use restart::Restored;
 pub use save::Saved;
 
 use crate::config::Config;
-use crate::controller::{Controller, Course, Decision, Place, Policy, SharedSituation, Sharing, Situation};
+use crate::controller::{Controller, Course, Decision, Fixed, Place, Policy, SharedSituation, Sharing, Situation};
 use crate::generation::{GenerationId, check_name};
 use crate::image::{Geometry, Protection};
 use crate::storage::Disk;
@@ -92,6 +92,8 @@ pub struct Checkpointer {
     began: Instant,
     /// What it came back to and has not saved after: until then nothing newer is forgotten.
     came_back_to: Option<GenerationId>,
+    /// How old the newest was when it was last said that none was taken; `None` when one was.
+    said_untaken_s: Option<f64>,
     /// The highest number that any rank has seen.
     number: u64,
     course: Course,
@@ -127,6 +129,7 @@ impl Checkpointer {
             host,
             began: Instant::now(),
             came_back_to: None,
+            said_untaken_s: None,
             number: 0,
             course: Course::default(),
             notices: Vec::new(),
@@ -251,6 +254,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// On all ranks when it fails on one, with the first failure; the job and the former checkpoints are as before.
+    /// [`Error::NoTier`] when no tier can take it.
     pub fn checkpoint(&mut self) -> Result<Saved, Error> {
         let begun = Instant::now();
         self.finish_drains(false)?;
@@ -264,10 +268,29 @@ impl Checkpointer {
             // One at a time: the former is waited for, which the decision counted in.
             self.finish_drain(Which::Durable, true)?;
         }
-        let taken = self.take(decision.clone(), is_shared, &situation, begun);
+        let taken = match decision.is_refused {
+            true => Err(Error::NoTier { age_s: situation.since_any_s, why: decision.reasons.join("; ") }),
+            false => self.take(decision.clone(), is_shared, &situation, begun),
+        };
+        self.watch_age(&decision, &situation);
         self.course.checkpoint_s += begun.elapsed().as_secs_f64();
         self.record_decision(&decision, &situation, &taken);
         taken
+    }
+
+    /// Says that none was taken, when that happens first and again when the newest has become twice as old.
+    fn watch_age(&mut self, decision: &Decision, situation: &Situation) {
+        let is_wished = !matches!(self.controller.policy(), Policy::Fixed(Fixed::Never) | Policy::Paper(_));
+        if decision.place != Place::Skip || !is_wished {
+            self.said_untaken_s = None;
+            return;
+        }
+        let age_s = situation.since_any_s;
+        if self.said_untaken_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
+            self.said_untaken_s = Some(age_s.max(1.0));
+            let why = decision.reasons.join("; ");
+            self.note(format!("no checkpoint was taken; the newest is {age_s:.0} s old: {why}"));
+        }
     }
 
     /// Waits until the newest durable checkpoint, and the newest in the shared directory, are written and marked as

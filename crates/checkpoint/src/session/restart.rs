@@ -7,7 +7,7 @@ use super::target::Kind;
 use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
-use crate::tier::{Durable, SlotId, SlotImage};
+use crate::tier::{Durable, SlotId, SlotImage, node};
 use crate::{Disk, Error, Group, Storage, StoredFile};
 use std::collections::BTreeSet;
 
@@ -104,6 +104,10 @@ impl Checkpointer {
         }
         match (refused.is_empty(), seen) {
             (true, 0) => self.expect_nothing_unreadable().map(|()| None),
+            (true, _) if !self.was_any_complete()? => self.expect_nothing_unreadable().map(|()| {
+                self.begin_anew();
+                None
+            }),
             (true, seen) => {
                 let mut why = format!("{seen} generations are there, none of them on all {} ranks", self.group.size());
                 let unreadable = self.unreadable();
@@ -114,6 +118,33 @@ impl Checkpointer {
             }
             (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
         }
+    }
+
+    /// Whether any rank finds a checkpoint that all ranks of the job had, be it whole or not now. What a job leaves that was
+    /// killed in its first save is none.
+    pub(super) fn was_any_complete(&self) -> Result<bool, Error> {
+        let own = agreement::all_or_none(&*self.group, self.sees_complete())?;
+        Ok(agreement::sum(&*self.group, u64::from(own))? > 0)
+    }
+
+    fn sees_complete(&self) -> Result<bool, Error> {
+        if let Some(memory) = &self.config.memory
+            && node::has_complete(&memory.directory, &self.config.job)?
+        {
+            return Ok(true);
+        }
+        for target in self.targets() {
+            if target.tier.generations()?.iter().any(|stored| stored.committed_ranks.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes on from nothing, beside parts of a first save that never came to its end: the next save forgets them.
+    pub(super) fn begin_anew(&mut self) {
+        self.came_back_to = Some(GenerationId { number: 0, nonce: 0 });
+        self.note("a first checkpoint was begun and not completed on all ranks: there is nothing to go back to".into());
     }
 
     /// Manifests on this rank that are there and cannot be read, such as those of another version of the format.
@@ -186,8 +217,8 @@ impl Checkpointer {
         let whole = others.find(|key| newest.is_none_or(|newest| key.generation > newest));
         let (number, saved) = match (whole, newest) {
             (Some(key), _) => (key.generation.number, key.ranks),
-            (None, None) => (newest_number, saved as u32),
-            (None, Some(_)) => return Ok(()),
+            (None, None) if self.was_any_complete()? => (newest_number, saved as u32),
+            (None, _) => return Ok(()),
         };
         Err(Error::OtherRanks { number, saved, ranks: size })
     }

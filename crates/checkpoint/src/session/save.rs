@@ -8,7 +8,7 @@ use crate::Error;
 use crate::controller::{Decision, Place, Situation};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::Protection;
-use crate::tier::{SlotId, node};
+use crate::tier::{SlotId, SlotImage, Written, node};
 use std::time::Instant;
 
 /// A checkpoint that was taken, or the decision to take none.
@@ -102,6 +102,9 @@ impl Checkpointer {
                 return Err(error);
             }
         };
+        if let Some(Err(error)) = self.memory.as_mut().map(|memory| memory.complete(slot)) {
+            self.note(format!("generation {} is not marked as complete: {error}", self.number));
+        }
         self.hand_over(slot)?;
         if let Some(begun) = drains {
             let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
@@ -119,8 +122,7 @@ impl Checkpointer {
     fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
         let memory = self.memory.as_mut().ok_or_else(gone)?;
         let slot = memory.slot_of(generation).ok_or_else(gone)?;
-        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
-        Ok(Content::Slot(manifest.ok_or_else(gone)?, memory.image(slot)?))
+        memory.part(slot).map(Content::Slot)
     }
 
     /// Begins to copy the generation that the shared directory is to get: from the SSD when it is there, so that memory
@@ -167,18 +169,14 @@ impl Checkpointer {
         if self.partner.is_none() && self.parity.is_none() {
             return Ok(());
         }
-        let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
-        let generation = generation.map(|(_, manifest)| manifest.generation);
-        let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
-        let kept =
-            agreement::all_or_none(&*self.group, content).and_then(|content| match (content, &mut self.parity) {
-                (Content::Slot(manifest, image), Some(parity)) => parity.build(&*self.group, &manifest, image.bytes()),
-                (Content::Slot(manifest, image), None) => match &mut self.partner {
-                    Some(partner) => partner.hand_over(&*self.group, &manifest, image.bytes()),
-                    None => Ok(()),
-                },
-                (Content::Part(_), _) => Ok(()),
-            });
+        let image = self.image_in(slot);
+        let kept = agreement::all_or_none(&*self.group, image).and_then(|(manifest, image)| {
+            match (&mut self.parity, &mut self.partner) {
+                (Some(parity), _) => parity.build(&*self.group, &manifest, image.bytes()),
+                (None, Some(partner)) => partner.hand_over(&*self.group, &manifest, image.bytes()),
+                (None, None) => Ok(()),
+            }
+        });
         match kept {
             Ok(()) => Ok(()),
             Err(Error::Group { why }) => Err(Error::Group { why }),
@@ -188,6 +186,13 @@ impl Checkpointer {
                 Ok(())
             }
         }
+    }
+
+    /// The image in a slot, and what it is.
+    fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
+        let memory = self.memory.as_mut().ok_or_else(gone)?;
+        let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
+        Ok((manifest.ok_or_else(gone)?, memory.image(slot)?))
     }
 
     fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
@@ -253,12 +258,13 @@ impl Checkpointer {
         };
         target.saw_free_bytes(drain.free_bytes());
         let (kind, generation) = (target.kind, drain.generation());
-        let committed = outcome
-            .and_then(|bytes| drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| bytes));
+        let committed = outcome.and_then(|written| {
+            drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| written)
+        });
         match committed {
-            Ok(bytes) => {
-                target.copies.arrived(drain.began_s(self.began), drain.took_s(), bytes);
-                self.note_arrival(which, &drain, bytes)?;
+            Ok(written) => {
+                target.copies.arrived(drain.began_s(self.began), drain.took_s(), written.bytes);
+                self.note_arrival(which, &drain, written)?;
             }
             Err(error) => {
                 target.tier.abandon(generation, self.group.rank());
@@ -270,9 +276,9 @@ impl Checkpointer {
     }
 
     /// Says that a checkpoint is written on all ranks, and takes it off the drive's budget.
-    fn note_arrival(&mut self, which: Which, drain: &Drain, bytes: u64) -> Result<(), Error> {
+    fn note_arrival(&mut self, which: Which, drain: &Drain, written: Written) -> Result<(), Error> {
         let (number, took_s) = (drain.generation().number, drain.took_s());
-        let (size_bytes, node_bytes) = facts::written_together(&*self.group, &self.host, bytes)?;
+        let (size_bytes, node_bytes) = facts::written_together(&*self.group, &self.host, written.bytes)?;
         if which == Which::Durable {
             self.controller.written(node_bytes as f64);
         }
@@ -281,9 +287,13 @@ impl Checkpointer {
             Which::Shared => Kind::Shared,
         };
         self.record_drain(kind, drain, size_bytes);
+        let healed = match written.healed_pages {
+            0 => String::new(),
+            pages => format!("; {pages} of its pages had gone bad before and were repaired on the way"),
+        };
         self.note(match kind {
-            Kind::Ssd => format!("generation {number} is durable, after {took_s:.1} s"),
-            Kind::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s"),
+            Kind::Ssd => format!("generation {number} is durable, after {took_s:.1} s{healed}"),
+            Kind::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s{healed}"),
         });
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! Directories that outlive the machine's power: the SSD of a node, or a shared file system.
 
 mod bands;
+mod proved;
 mod writer;
 
+use proved::Proved;
+pub use proved::{StoredPart, Written};
 use writer::Fill;
 pub use writer::Pace;
 
 use super::{create_directories, directory_name, generation_of, lock_patiently};
 use crate::generation::{Commit, GenerationId, Manifest, check_name};
-use crate::image::{COLUMNS_DATA, Geometry, Protection, Source};
+use crate::image::{Geometry, Protection, Source};
 use crate::{Error, Storage, StoredFile};
-use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,14 +53,6 @@ pub struct Stored {
     pub generation: GenerationId,
     /// How many ranks it has, when rank 0 has marked it as complete.
     pub committed_ranks: Option<u32>,
-}
-
-/// One rank's part of a generation in a durable tier, open: it can be read even after it was removed.
-pub struct StoredPart {
-    /// What it is.
-    pub manifest: Manifest,
-    image: Box<dyn StoredFile>,
-    path: PathBuf,
 }
 
 impl Durable {
@@ -173,7 +167,7 @@ impl Durable {
     pub fn part(&self, generation: GenerationId, rank: u32) -> Result<StoredPart, Error> {
         let manifest = self.manifest(generation, rank)?;
         let path = self.path(generation, &format!("rank-{rank:05}.image"));
-        Ok(StoredPart { manifest, image: self.image(generation, rank, false)?, path })
+        Ok(StoredPart::new(manifest, self.image(generation, rank, false)?, path))
     }
 
     /// What protects what it writes.
@@ -209,18 +203,28 @@ impl Durable {
         self.storage.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))
     }
 
-    /// Writes one rank's part of a generation, durably, from the image in memory that the manifest describes. Returns
-    /// the bytes written. When it fails nothing of it counts, and what can be removed is removed.
+    /// Writes one rank's part of a generation, durably, with this tier's protection, from what another tier holds of it. Each
+    /// page is proved by the checksums that the part's manifest vouches for, and where it went bad meanwhile it is repaired
+    /// from the part's parity: nothing is written that was not saved. When it fails nothing of it counts, and what can
+    /// be removed is removed.
     ///
     /// # Errors
-    /// [`Error::Storage`] with the first failure. Nothing is tried twice. [`Error::Damaged`] when parity is to be computed
-    /// that the image does not have, and a page of it is not what was saved.
-    pub fn write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
-        let written = self.try_write(manifest, image);
-        if written.is_err() {
-            self.abandon(manifest.generation, manifest.rank);
-        }
-        written
+    /// [`Error::Storage`] with the first failure; nothing is tried twice. [`Error::Damaged`] for a page that is bad and
+    /// cannot be repaired.
+    pub fn write(&self, part: &StoredPart) -> Result<Written, Error> {
+        self.or_abandon(&part.manifest, self.write_part(part, self.options.protection))
+    }
+
+    /// As [`Durable::write`], with the parity that the part has; with this tier's where it has none.
+    ///
+    /// # Errors
+    /// As [`Durable::write`].
+    pub fn write_copy(&self, part: &StoredPart) -> Result<Written, Error> {
+        let protection = match part.manifest.protection {
+            Protection::Checked => self.options.protection,
+            had @ (Protection::Shard | Protection::Chip) => had,
+        };
+        self.or_abandon(&part.manifest, self.write_part(part, protection))
     }
 
     /// As [`Durable::write`], straight from the program's memory: for when the memory tier is not used.
@@ -228,49 +232,22 @@ impl Durable {
     /// # Errors
     /// As [`Durable::write`].
     pub fn write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
-        let written = self.try_write_source(manifest, source);
-        if written.is_err() {
-            self.abandon(manifest.generation, manifest.rank);
-        }
-        written
+        self.or_abandon(manifest, self.try_write_source(manifest, source))
     }
 
-    /// As [`Durable::write`], page by page from another durable tier, with the protection that it has there, or with parity
-    /// that is computed on the way where it has none and this tier's is wished. Pages that are not what was written there
-    /// are found, and nothing of the copy counts then.
-    ///
-    /// # Errors
-    /// As [`Durable::write`]; [`Error::Damaged`] when what was read is not what the manifest says.
-    pub fn write_copy(&self, part: &StoredPart) -> Result<u64, Error> {
-        let written = self.try_write_copy(part);
-        if written.is_err() {
-            self.abandon(part.manifest.generation, part.manifest.rank);
-        }
-        written
+    fn or_abandon<T>(&self, manifest: &Manifest, written: Result<T, Error>) -> Result<T, Error> {
+        written.inspect_err(|_| self.abandon(manifest.generation, manifest.rank))
     }
 
-    fn try_write_copy(&self, part: &StoredPart) -> Result<u64, Error> {
-        let pages = part.manifest.geometry()?.pages();
-        let read = |offset: u64, piece: &mut [u8]| {
-            let named = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{} cannot be read: {error}", part.path.display()))
-            };
-            part.image.read_at(piece, offset).map_err(named)
-        };
-        // The columns of data come first, in a table without parity and in one with it.
-        let prove = |table: &[u8]| match crate::image::crc32c(&table[..pages * 4]) == part.manifest.table_crc32c {
-            true => Ok(()),
-            false => Err(changed(&part.path, "some of its pages are not what was written; it is not copied")),
-        };
-        match part.manifest.protection {
-            Protection::Checked => {
-                let manifest = Manifest { protection: self.options.protection, ..part.manifest.clone() };
-                self.write_pages(manifest, Given::Data(&read), &prove)
-            }
-            Protection::Shard | Protection::Chip => {
-                self.write_pages(part.manifest.clone(), Given::DataAndParity(&read), &prove)
-            }
-        }
+    fn write_part(&self, part: &StoredPart, protection: Protection) -> Result<Written, Error> {
+        let proved = Proved::open(part)?;
+        let manifest = Manifest { protection, ..part.manifest.clone() };
+        let read = |offset: u64, piece: &mut [u8]| proved.read(offset, piece);
+        let is_kept = protection == part.manifest.protection;
+        // The columns of data come first, with parity and without.
+        let given = if is_kept { Given::DataAndParity(&read) } else { Given::Data(&read) };
+        let written = self.write_pages(manifest, given, &|table| proved.expect_table(table, is_kept));
+        proved.say(written)
     }
 
     fn try_write_source(&self, manifest: &Manifest, source: &Source<'_>) -> Result<u64, Error> {
@@ -280,41 +257,6 @@ impl Durable {
             Ok(())
         };
         self.write_pages(manifest, Given::Data(&copy), &|_| Ok(()))
-    }
-
-    fn try_write(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
-        let wanted = self.options.protection;
-        if wanted != Protection::Checked && wanted != manifest.protection {
-            return self.write_with_other_parity(manifest, image);
-        }
-        let parts = Parts::of(manifest, image, wanted)?;
-        let (directory, file, path) = self.begin(&parts.manifest)?;
-        let pace = Pace::new(self.options.limit_bytes_per_s);
-        writer::write_all(&*file, parts.body, 0, self.options.queue_depth, &pace)
-            .and_then(|()| writer::write_tables(&*file, &parts.table, parts.body.len() as u64))
-            .map_err(Error::storage("write", &path))?;
-        self.finish(&parts.manifest, &directory, file, &path)?;
-        Ok(parts.manifest.geometry()?.file_bytes() as u64)
-    }
-
-    /// Writes the data of an image in memory, with parity that the image does not have. Parity of a page that has gone bad
-    /// would make what is wrong look right, so each page is proved by the image's own checksums.
-    fn write_with_other_parity(&self, manifest: &Manifest, image: &[u8]) -> Result<u64, Error> {
-        let kept = Parts::of(manifest, image, Protection::Checked)?;
-        let entries = COLUMNS_DATA * manifest.geometry()?.rows() * 4;
-        let copy = |offset: u64, piece: &mut [u8]| {
-            piece.copy_from_slice(&kept.body[offset as usize..][..piece.len()]);
-            Ok(())
-        };
-        let prove = |table: &[u8]| match table[..entries] == kept.table[..entries] {
-            true => Ok(()),
-            false => Err(changed(
-                &self.path(manifest.generation, &format!("rank-{:05}.image", manifest.rank)),
-                "some pages in memory are not what was saved; it is not written",
-            )),
-        };
-        let manifest = Manifest { protection: self.options.protection, ..manifest.clone() };
-        self.write_pages(manifest, Given::Data(&copy), &prove)
     }
 
     /// Writes an image page by page. `prove` sees the table of what was written before anything says that it is there; the
@@ -442,38 +384,4 @@ enum Given<'a> {
     Data(&'a Fill<'a>),
     /// All.
     DataAndParity(&'a Fill<'a>),
-}
-
-fn changed(path: &Path, why: &str) -> Error {
-    Error::Damaged { path: path.to_owned(), why: why.to_owned() }
-}
-
-/// What is written, and the manifest that says so.
-struct Parts<'a> {
-    body: &'a [u8],
-    table: Cow<'a, [u8]>,
-    manifest: Manifest,
-}
-
-impl<'a> Parts<'a> {
-    /// Takes from an image in memory what a tier with this protection keeps.
-    fn of(manifest: &Manifest, image: &'a [u8], protection: Protection) -> Result<Self, Error> {
-        let geometry = manifest.geometry()?;
-        if image.len() != geometry.file_bytes() {
-            let why = format!("it has {} bytes instead of {}", image.len(), geometry.file_bytes());
-            return Err(Error::Option { option: "image", why });
-        }
-        let table = &image[geometry.body_bytes()..][..geometry.table_bytes()];
-        if protection == Protection::Checked && geometry.protection() != Protection::Checked {
-            // The columns of data come first, in the body and in the table.
-            let kept = Geometry::new(manifest.payload_bytes, Protection::Checked)?;
-            let entries = &table[..COLUMNS_DATA * geometry.rows() * 4];
-            let mut table = entries.to_vec();
-            let table_crc32c = crate::image::crc32c(&table);
-            table.resize(kept.table_bytes(), 0);
-            let manifest = Manifest { protection, table_crc32c, ..manifest.clone() };
-            return Ok(Parts { body: &image[..kept.body_bytes()], table: Cow::Owned(table), manifest });
-        }
-        Ok(Parts { body: &image[..geometry.body_bytes()], table: Cow::Borrowed(table), manifest: manifest.clone() })
-    }
 }

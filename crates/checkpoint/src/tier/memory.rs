@@ -1,7 +1,7 @@
 //! Memory: a few slots on a memory file system, taken once and used again and again.
 
 use super::mapping::Mapping;
-use super::{create_directories, limits, lock_patiently};
+use super::{StoredPart, create_directories, limits, lock_patiently};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
@@ -193,6 +193,21 @@ impl Memory {
         Ok(slot)
     }
 
+    /// Marks the checkpoint in a slot as one that all ranks have. The mark takes no room, so that it cannot fail for the
+    /// want of it.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub fn complete(&mut self, slot: SlotId) -> Result<(), Error> {
+        let pending = self.path(slot, PENDING);
+        Disk.rename(&pending, &self.path(slot, COPY)).map_err(Error::storage("rename", &pending))
+    }
+
+    /// Whether any checkpoint here is marked as one that all ranks had.
+    pub fn has_complete(&self) -> bool {
+        self.manifests().any(|(slot, _)| is_complete(&self.directory, slot.0))
+    }
+
     /// Makes a slot ready for an image that comes from another rank, and returns which.
     ///
     /// # Errors
@@ -217,12 +232,13 @@ impl Memory {
         room.map(Receiving).ok_or_else(|| Error::Option { option: "slots", why: "the slot is not ready".into() })
     }
 
-    /// Says that the image has come.
+    /// Says that the image has come; all ranks have theirs then.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub fn end_receiving(&mut self, slot: SlotId, manifest: Manifest) -> Result<(), Error> {
-        self.write_manifest(slot, manifest)
+        self.write_manifest(slot, manifest)?;
+        self.complete(slot)
     }
 
     /// The image in a slot, for whoever copies it elsewhere. Pages of it that the kernel has given up are repaired first.
@@ -255,12 +271,27 @@ impl Memory {
             .ok_or_else(|| Error::Option { option: "slot", why: format!("{} is not mapped", slot.0) })
     }
 
+    /// The checkpoint in a slot, for whoever writes it to another tier: what went bad of it is found and repaired on the way.
+    /// The slot is not written to as long as it is open.
+    ///
+    /// # Errors
+    /// As [`Memory::image`].
+    pub fn part(&mut self, slot: SlotId) -> Result<StoredPart, Error> {
+        let image = self.image(slot)?;
+        let manifest = self.slots[slot.0].manifest.clone();
+        let manifest =
+            manifest.ok_or_else(|| Error::Option { option: "slot", why: format!("{} holds nothing", slot.0) })?;
+        let path = self.path(slot, "image");
+        let file = Disk.open_file(&path, false).map_err(Error::storage("open", &path))?;
+        Ok(StoredPart::new(manifest, file, path).keeping(image.mapping))
+    }
+
     /// Forgets the checkpoint in a slot; its room stays for the next.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub fn forget(&mut self, slot: SlotId) -> Result<(), Error> {
-        for kind in ["manifest", "copy"] {
+        for kind in MANIFESTS {
             let path = self.path(slot, kind);
             match Disk.remove_file(&path) {
                 Ok(()) => {}
@@ -305,7 +336,7 @@ impl Memory {
     /// The manifest of a slot, `None` where there is none, or why what there is cannot be read.
     fn read_manifest(&self, slot: SlotId) -> Result<Option<Manifest>, String> {
         let mut why = None;
-        for kind in ["manifest", "copy"] {
+        for kind in MANIFESTS {
             match Manifest::read(&Disk, &self.path(slot, kind)) {
                 Ok(manifest) => return Ok(Some(manifest)),
                 Err(error) if error.is_absence() => {}
@@ -374,7 +405,7 @@ impl Memory {
     fn write_manifest(&mut self, slot: SlotId, manifest: Manifest) -> Result<(), Error> {
         let bytes = manifest.to_bytes()?;
         // The copy first: from the moment the manifest has its name, both are there.
-        for kind in ["copy", "manifest"] {
+        for kind in [PENDING, MANIFEST] {
             let (path, new) = (self.path(slot, kind), self.path(slot, "new"));
             let _ = Disk.remove_file(&new);
             let file = Disk.create_file(&new, 0, false).map_err(Error::storage("create", &new))?;
@@ -384,6 +415,19 @@ impl Memory {
         self.slots[slot.0].manifest = Some(manifest);
         Ok(())
     }
+}
+
+/// The names of a slot's manifest: the first one, and the second by whether all ranks have theirs.
+const MANIFEST: &str = "manifest";
+const COPY: &str = "copy";
+const PENDING: &str = "pending";
+
+/// All of them, in the order in which they are read and removed.
+pub(crate) const MANIFESTS: [&str; 3] = [MANIFEST, COPY, PENDING];
+
+/// Whether the checkpoint in a slot of a directory is marked as one that all ranks had.
+pub(crate) fn is_complete(directory: &Path, slot: usize) -> bool {
+    std::fs::symlink_metadata(directory.join(format!("slot-{slot}.{COPY}"))).is_ok()
 }
 
 fn open_for_mapping(path: &Path) -> io::Result<File> {

@@ -5,7 +5,8 @@
 //! MEMORY/JOB/rank-00003/lock                    held while the rank runs
 //!                       slot-0.image            see the module `image`; used again and again
 //!                       slot-0.manifest         there only while the image is whole
-//!                       slot-0.copy             the same manifest once more, because memory may be bad
+//!                       slot-0.copy             the same manifest once more, because memory may be bad; until all ranks
+//!                                               have theirs it is called slot-0.pending
 //! MEMORY/JOB/partner-00003/                     as rank-00003: what rank 3 keeps for another rank
 //! MEMORY/JOB/parity-00003/                      as rank-00003: what rank 3 keeps of the parity of its group
 //! DURABLE/JOB/rank-00003.lock                   held while the rank runs, where the file system has locks
@@ -21,7 +22,7 @@ mod mapping;
 mod memory;
 pub(crate) mod node;
 
-pub use durable::{Durable, DurableOptions, Pace, StoredPart};
+pub use durable::{Durable, DurableOptions, Pace, StoredPart, Written};
 pub use limits::memory_available_bytes;
 pub(crate) use mapping::FileBytes;
 pub use memory::{Memory, Room, SLOTS_MAX, SlotId, SlotImage};

@@ -1,6 +1,6 @@
 //! What all ranks of a job keep in memory on this node, whichever rank asks: for a restart with another number of ranks.
 
-use super::memory::SLOTS_MAX;
+use super::memory::{MANIFESTS, SLOTS_MAX, is_complete};
 use crate::generation::{GenerationId, Manifest};
 use crate::{Disk, Error, Storage};
 use std::io;
@@ -29,13 +29,22 @@ pub(crate) fn parts(base: &Path, job: &str) -> Result<Vec<NodePart>, Error> {
         for (directory, rank) in directories.iter().filter_map(|name| Some((name, rank_of(name, prefix)?))) {
             for slot in 0..SLOTS_MAX {
                 let of = |kind: &str| directory.join(format!("slot-{slot}.{kind}"));
-                let manifest = ["manifest", "copy"].iter().find_map(|kind| Manifest::read(&Disk, &of(kind)).ok());
+                let manifest = MANIFESTS.iter().find_map(|kind| Manifest::read(&Disk, &of(kind)).ok());
                 let is_here = |manifest: &Manifest| manifest.job == job && (prefix != OWN || manifest.rank == rank);
                 found.extend(manifest.filter(is_here).map(|manifest| NodePart { manifest, image: of("image") }));
             }
         }
     }
     Ok(found)
+}
+
+/// Whether the memory of this node holds any checkpoint that all ranks of its job had, whichever ranks these were.
+///
+/// # Errors
+/// [`Error::Storage`] when the job's directory cannot be listed.
+pub(crate) fn has_complete(base: &Path, job: &str) -> Result<bool, Error> {
+    let directories = directories(base, job)?;
+    Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_complete(directory, slot))))
 }
 
 /// Gives back the memory of ranks that a job with `ranks` ranks does not have, as far as nobody uses it and all in it
@@ -74,7 +83,7 @@ fn rank_of(directory: &Path, prefix: &str) -> Option<u32> {
 fn is_older(directory: &Path, complete: GenerationId) -> bool {
     (0..SLOTS_MAX).all(|slot| {
         let read = |kind: &str| Manifest::read(&Disk, &directory.join(format!("slot-{slot}.{kind}")));
-        ["manifest", "copy"].into_iter().all(|kind| match read(kind) {
+        MANIFESTS.into_iter().all(|kind| match read(kind) {
             Ok(manifest) => manifest.generation < complete,
             Err(Error::Storage { source, .. }) => source.kind() == io::ErrorKind::NotFound,
             // What cannot be read was not written by us as it is now: it stays.

@@ -3,11 +3,12 @@
 use super::faulty::Faulty;
 use super::image::payload;
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use surefoot_checkpoint::generation::{Commit, GenerationId, Manifest, RegionEntry};
 use surefoot_checkpoint::image::{Geometry, Healer, Protection, Source, fill};
-use surefoot_checkpoint::tier::{Durable, DurableOptions};
+use surefoot_checkpoint::tier::{Durable, DurableOptions, StoredPart};
 use surefoot_checkpoint::{Error, Storage};
 use surefoot_testkit::storage::{FaultyDisk, Plan};
 
@@ -23,6 +24,13 @@ pub fn disk() -> FaultyDisk {
 fn open(disk: &FaultyDisk, protection: Protection) -> Result<Durable, Error> {
     let options = DurableOptions { queue_depth: 1, protection, ..DurableOptions::default() };
     Durable::open(Arc::new(Faulty(disk.clone())), Path::new(BASE), "job", options)
+}
+
+/// A part whose image is a file of its own.
+pub fn part_of(manifest: &Manifest, image: &[u8]) -> StoredPart {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(image, 0).unwrap();
+    StoredPart::new(manifest.clone(), Box::new(file), "/memory/slot-0.image".into())
 }
 
 /// The payload of a generation: two ranks would write the same way.
@@ -59,7 +67,7 @@ fn new_image(number: u64) -> (Manifest, Vec<u8>) {
 pub fn save(disk: &FaultyDisk, numbers: std::ops::RangeInclusive<u64>, protection: Protection) -> u64 {
     save_by(disk, numbers, protection, |durable, number| {
         let (manifest, image) = image(number);
-        durable.write(manifest, image)
+        durable.write(&part_of(manifest, image)).map(|written| written.bytes)
     })
 }
 
@@ -193,7 +201,7 @@ fn a_full_disk_says_so_and_is_left_as_it_was() {
     let files = full.files();
     let tight = full.restarted(Plan { room_bytes: Some(300_000), ..Plan::default() });
     let durable = open(&tight, Protection::Checked).unwrap();
-    let error = durable.write(manifest, image).unwrap_err();
+    let error = durable.write(&part_of(manifest, image)).unwrap_err();
     assert!(error.to_string().contains("cannot create /ssd/job/0000000003-"), "{error}");
     assert_eq!(tight.files(), files);
     assert_eq!(newest(&tight, Protection::Checked), 2);
@@ -237,39 +245,65 @@ fn what_is_written_is_the_image_that_was_asked_for_wherever_it_comes_from() {
             };
             for had in [Protection::Checked, Protection::Shard, Protection::Chip] {
                 let (manifest, image) = filled(had);
-                is_as_asked("from an image", &|durable| durable.write(&manifest, &image));
+                is_as_asked("from an image", &|durable| Ok(durable.write(&part_of(&manifest, &image))?.bytes));
             }
             let plain = Manifest { table_crc32c: 0, ..of(Protection::Chip) };
             is_as_asked("straight", &|durable| durable.write_source(&plain, &source));
             let (manifest, image) = filled(Protection::Checked);
             let other = open(&disk(), Protection::Checked).unwrap();
-            other.write(&manifest, &image).unwrap();
+            other.write(&part_of(&manifest, &image)).unwrap();
             let part = other.part(manifest.generation, 0).unwrap();
-            is_as_asked("copied", &|durable| durable.write_copy(&part));
+            is_as_asked("copied", &|durable| Ok(durable.write_copy(&part)?.bytes));
         }
     }
 }
 
+/// A bit that flips in memory before the drive is reached must not become what the drive vouches for.
 #[test]
-fn no_parity_is_made_of_pages_that_went_bad_before() {
-    let (manifest, image) = image(1);
-    let geometry = Geometry::new(manifest.payload_bytes, Protection::Checked).unwrap();
-    let plain = Manifest { protection: Protection::Checked, ..manifest.clone() };
-    let mut bad = vec![0; geometry.file_bytes()];
-    let table_crc32c = fill(&geometry, &Source::new(vec![content(1)]), &mut bad, &mut |_| {}).unwrap();
-    let plain = Manifest { table_crc32c, ..plain };
-    bad[66_000] ^= 4;
-    let disk = disk();
-    let durable = open(&disk, Protection::Shard).unwrap();
-    let before = disk.files();
-    let error = durable.write(&plain, &bad).unwrap_err();
-    assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("in memory"), "{error}");
-    assert_eq!(disk.files(), before, "nothing of it is left");
-    // As it has its parity already, the bad page is written with it, and repaired when it is read.
-    let mut bad = image.clone();
-    bad[66_000] ^= 4;
-    durable.write(manifest, &bad).unwrap();
-    assert_eq!(newest(&disk, Protection::Shard), 1);
+fn what_went_bad_in_memory_is_healed_on_its_way_or_does_not_count() {
+    let of = |protection| {
+        let geometry = Geometry::new(content(1).len() as u64, protection).unwrap();
+        let mut good = vec![0; geometry.file_bytes()];
+        let table_crc32c = fill(&geometry, &Source::new(vec![content(1)]), &mut good, &mut |_| {}).unwrap();
+        (Manifest { protection, table_crc32c, ..image(1).0.clone() }, good, geometry)
+    };
+    let protections = [Protection::Checked, Protection::Shard, Protection::Chip];
+    for (had, wanted) in protections.iter().flat_map(|&had| protections.map(|wanted| (had, wanted))) {
+        let (manifest, good, geometry) = of(had);
+        let table = geometry.body_bytes();
+        // A page of data, one of parity where there is any, an entry of the first table.
+        for (what, at) in [("data", 66_000), ("the last page", table - 9), ("the table", table + 5)] {
+            let (disk, mut bad) = (disk(), good.clone());
+            bad[at] ^= 4;
+            let durable = open(&disk, wanted).unwrap();
+            let before = disk.files();
+            let written = durable.write(&part_of(&manifest, &bad));
+            let what = format!("{what}, from {had:?} to {wanted:?}");
+            if had == Protection::Checked && at < table {
+                let error = written.unwrap_err();
+                let text = error.to_string();
+                assert!(matches!(error, Error::Damaged { .. }), "{what}: {text}");
+                assert!(text.contains("slot-0.image") && text.contains("not written elsewhere"), "{what}: {text}");
+                assert_eq!(disk.files(), before, "{what}: nothing of it is left");
+                continue;
+            }
+            let is_copied = at < table && (at == 66_000 || had == wanted);
+            assert_eq!(written.unwrap().healed_pages, u64::from(is_copied), "{what}");
+            assert_eq!(newest(&disk, wanted), 1, "{what}");
+            let file = durable.image(manifest.generation, 0, false).unwrap();
+            let mut back = vec![0; file.length().unwrap() as usize];
+            file.read_at(&mut back, 0).unwrap();
+            assert!(back == of(wanted).1, "{what}: it is as if nothing had been bad");
+        }
+        // Both tables: no page can be proved then, unless all of them together are.
+        let mut bad = good.clone();
+        for at in [66_000, table + 5, table + geometry.table_bytes() + 5] {
+            bad[at] ^= 4;
+        }
+        let disk = disk();
+        let written = open(&disk, wanted).unwrap().write(&part_of(&manifest, &bad));
+        assert!(written.is_err() || newest(&disk, wanted) == 1, "from {had:?} to {wanted:?}");
+    }
 }
 
 #[test]

@@ -212,3 +212,73 @@ fn a_process_whose_system_calls_fail_goes_on_and_loses_nothing_that_it_reported(
         }
     }
 }
+
+/// The environment variable that tells how many ranks the program has.
+const RANKS: &str = "SUREFOOT_TEST_RANKS";
+
+#[test]
+#[ignore = "runs in a child process, which its parent kills"]
+fn savers() {
+    let place = std::env::var(PLACE).unwrap();
+    let ranks = std::env::var(RANKS).unwrap().parse().unwrap();
+    let tiers = Tiers::at(std::env::var_os(HOME).unwrap().into());
+    traced::begin();
+    job(ranks, &config(&tiers, &place), |mut rank| {
+        for step in 1..=STEPS {
+            rank.compute(step);
+            rank.job.checkpoint().unwrap();
+            rank.job.finish().unwrap();
+            println!("saved {step}");
+        }
+    });
+    traced::end();
+}
+
+/// Runs all ranks as threads of a process that is killed at a point, and returns the last step that any of them reported.
+fn kill_ranks(tiers: &Tiers, place: &str, ranks: u32, at: Option<u64>) -> (Ended, u64) {
+    let ended = trace(program("savers", tiers, place).env(RANKS, ranks.to_string()), at, Fate::Kill);
+    let reported = ended.said.lines().filter_map(|line| line.split_once("saved ")?.1.parse().ok()).max();
+    (ended, reported.unwrap_or(0))
+}
+
+/// Where a first save that was killed is all that there is, the job begins anew, and does not refuse for ever.
+#[test]
+fn a_job_of_several_ranks_that_is_killed_in_any_save_starts_again() {
+    if let Err(why) = can_trace() {
+        return not_run("suite::kill::a_job_of_several_ranks_that_is_killed_in_any_save_starts_again", &why);
+    }
+    let mut began_anew = 0;
+    for (place, ranks) in ["memory", "durable", "both"].into_iter().flat_map(|place| (1..=4).map(move |n| (place, n))) {
+        let (whole, reported) = kill_ranks(&Tiers::new(), place, ranks, None);
+        assert_eq!((whole.code, reported), (Some(0), STEPS), "{place}, {ranks} ranks: {}", whole.said);
+        let stride = (stride() * u64::from(ranks) * 5).min(whole.points / 4);
+        let stride = if std::env::var_os("SUREFOOT_SOAK").is_some() { 1 } else { stride };
+        // What the ranks do between the points is theirs: a few beside each other are as good as one again and again.
+        for at in (1..whole.points).step_by(stride as usize) {
+            let tiers = Tiers::new();
+            let (ended, reported) = kill_ranks(&tiers, place, ranks, Some(at));
+            // Every other time a start comes between that looks at nothing, and is killed early.
+            let is_again = at % 2 == 0;
+            let again = if is_again { kill_ranks(&tiers, place, ranks, Some(at / 3)).1 } else { 0 };
+            let what = format!("{place}, {ranks} ranks, killed at {at}: {:?}", ended.said);
+            let back = job(ranks, &config(&tiers, place), |mut rank| {
+                rank.state.fill(0xAA);
+                let said = rank.job.restart().map_err(|error| error.to_string());
+                let is_back = said.as_ref().is_ok_and(Option::is_some);
+                let found = (0..=STEPS).find(|&step| is_back && rank.is_at(step));
+                let goes_on = rank.job.checkpoint().map(|_| ()).and_then(|()| rank.job.finish());
+                (found, said, goes_on.map_err(|error| error.to_string()))
+            });
+            for (found, said, goes_on) in &back {
+                assert!(said.is_ok() && goes_on.is_ok(), "{what}: {said:?}, {goes_on:?}");
+                assert_eq!(found.is_some(), said.as_ref().is_ok_and(Option::is_some), "{what}: wrong data, {said:?}");
+                assert_eq!(found, &back[0].0, "{what}");
+                // A start that looks at nothing saves its own first step after it.
+                assert!(is_again || found.unwrap_or(0) >= reported, "{what}: {reported} reported, {said:?}");
+                assert!(reported + again == 0 || found.is_some(), "{what}: {again} reported by the second, {said:?}");
+            }
+            began_anew += u64::from(reported == 0 && back[0].0.is_none());
+        }
+    }
+    assert!(began_anew > 0, "some were killed in their first save");
+}

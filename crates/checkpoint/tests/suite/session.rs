@@ -225,6 +225,80 @@ fn bad_pages_on_the_ssd_are_repaired_where_that_was_asked_for_whatever_memory_ha
     }
 }
 
+/// A bit of the slot flips while the checkpoint is on its way to a slow drive.
+#[test]
+fn nothing_is_durable_that_cannot_be_read_back() {
+    for protection in ["shard", "chip", "checked"] {
+        let tiers = Tiers::new();
+        let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+        config.set("memory.protection", protection).unwrap();
+        config.set("durable.queue_depth", "1").unwrap();
+        config.set("durable.limit_bytes_per_s", "40000000").unwrap();
+        let saved = payload(24 << 20, 9);
+        let open = || Checkpointer::open(config.clone(), Box::new(thread_group(1, None).remove(0))).unwrap();
+        let mut state = saved.clone();
+        let mut job = open();
+        // SAFETY: the state outlives the job and is left alone during calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
+        // The last of what is read: half a second away.
+        flip(&tiers.memory_files(0, "image")[0], (24 << 20) - 99);
+        job.finish().unwrap();
+        let notices = job.take_notices().join("; ");
+        drop(job);
+        fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
+        let mut state = vec![0u8; saved.len()];
+        let mut job = open();
+        // SAFETY: as above.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let restored = job.restart();
+        if protection == "checked" {
+            assert!(notices.contains("did not become durable") && notices.contains("slot-0.image"), "{notices}");
+            assert_eq!(restored.unwrap(), None);
+            continue;
+        }
+        assert!(notices.contains("1 of its pages had gone bad before"), "{protection}: {notices}");
+        assert!(restored.unwrap().is_some() && state == saved, "{protection}");
+    }
+}
+
+/// A memory tier of the size that containers have, and no drive: that nothing was saved is no success.
+#[test]
+fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {
+    // More than any machine's memory; nobody reads it.
+    const HUGE: usize = 8 << 40;
+    // SAFETY: a new mapping at an address of the kernel's choice, of which no page is ever touched.
+    let start = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        libc::mmap(std::ptr::null_mut(), HUGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    for policy in [Policy::Fixed(Fixed::Memory), Policy::Surefoot(Surefoot::default())] {
+        let tiers = Tiers::new();
+        let config = Config { durable: None, ..tiers.config(policy) };
+        let mut job = Checkpointer::open(config, Box::new(thread_group(1, None).remove(0))).unwrap();
+        let mut small = vec![1u8; 10_000];
+        // SAFETY: the bytes outlive the job and are left alone during calls.
+        unsafe { job.protect("state", small.as_mut_ptr(), small.len()).unwrap() };
+        assert!(job.checkpoint().unwrap().generation.is_some());
+        // SAFETY: as above.
+        unsafe { job.protect("huge", start.cast(), HUGE).unwrap() };
+        assert_eq!(job.need_checkpoint().unwrap().place, Place::Skip);
+        let mut said = Vec::new();
+        for _ in 0..3 {
+            let error = job.checkpoint().unwrap_err();
+            assert!(matches!(error, Error::NoTier { .. }), "{error}");
+            assert!(error.to_string().contains("no room") && error.to_string().contains("no durable tier"), "{error}");
+            said.extend(job.take_notices());
+        }
+        assert!(said.len() == 1 && said[0].contains("no checkpoint was taken"), "{said:?}");
+        job.release("huge").unwrap();
+        assert!(job.checkpoint().unwrap().generation.is_some(), "it goes on");
+    }
+    // SAFETY: nobody uses the mapping any more.
+    unsafe { libc::munmap(start, HUGE) };
+}
+
 #[test]
 fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
     let tiers = Tiers::new();

@@ -56,7 +56,7 @@ mod tests {
     use crate::Place;
 
     fn answer(place: Place, reason: impl Into<String>) -> Decision {
-        Decision { place, reasons: vec![reason.into()] }
+        Decision { place, reasons: vec![reason.into()], is_refused: false }
     }
 
     #[test]

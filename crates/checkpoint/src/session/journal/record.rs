@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((due.place.as_str(), &due.reasons, due.asked_count), ("memory", &first.reasons, 1));
         assert_eq!((skip.place.as_str(), &skip.reasons, skip.asked_count), ("skip", &told[0].reasons, 1));
         // The next other answer says how often it was asked since.
-        let other = Decision { place: Place::Both, reasons: vec!["another reason".into()] };
+        let other = Decision { place: Place::Both, reasons: vec!["another reason".into()], is_refused: false };
         let situation = job.asked.pop().unwrap();
         job.record_answer(&other, &situation);
         let found = read(&directory, usize::MAX).unwrap().unwrap();

@@ -167,6 +167,10 @@ impl Checkpointer {
         let seen = agreement::most(&*self.group, reach.len() as u64)?;
         match (refused.is_empty(), seen) {
             (true, 0) => Ok(None),
+            (true, _) if !self.was_any_complete()? => {
+                self.begin_anew();
+                Ok(None)
+            }
             (true, _) => {
                 let why = "there are parts of checkpoints, and of none all are within reach".to_owned();
                 Err(Error::NothingIntact { why })

@@ -32,37 +32,13 @@ impl Pace {
     }
 }
 
-/// Writes all of `bytes` from `offset` on.
-///
-/// # Errors
-/// The first error; writes that are under way are waited for, and none is begun after it.
-pub(super) fn write_all(
-    file: &dyn StoredFile,
-    bytes: &[u8],
-    offset: u64,
-    queue_depth: usize,
-    pace: &Pace,
-) -> io::Result<()> {
-    let count = bytes.len().div_ceil(WRITE_BYTES);
-    in_pieces(count, queue_depth, &|| {
-        let write = |number: usize| {
-            let start = number * WRITE_BYTES;
-            let piece = &bytes[start..bytes.len().min(start + WRITE_BYTES)];
-            file.write_at(piece, offset + start as u64)?;
-            pace.wait(piece.len());
-            Ok(())
-        };
-        Box::new(write)
-    })
-}
-
 /// Fills a piece of an image's pages, from this offset on.
 pub(super) type Fill<'a> = dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync + 'a;
 
 /// Writes an image's pages, a piece at a time as `fill` gives them, and returns their table.
 ///
 /// # Errors
-/// As [`write_all`]; what `fill` says.
+/// The first error of a write, or what `fill` says; writes that are under way are waited for, and none is begun after it.
 pub(super) fn write_pages(
     file: &dyn StoredFile,
     fill: &Fill<'_>,
