@@ -38,8 +38,13 @@ const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 /// longest stacks fit between two looks.
 const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
 
-/// A record with stacks, about.
+/// A record with stacks, and one without, about.
 const RECORD_BYTES: u64 = 1 << 10;
+const BARE_RECORD_BYTES: u64 = 128;
+
+/// By how much less than of everything else the rate of stacks may rise between two looks: to twice what it is, because
+/// the pace knows its limit.
+const STACKS_RISE_LESS: u64 = 32;
 
 /// A worker that is woken so soon after work was queued is woken for that, nanoseconds.
 const QUEUED_NS: u64 = 100_000;
@@ -234,7 +239,10 @@ impl Watch {
             }
         }
         let records = self.raisers.take();
-        let mut fullest = Fill::of(self.raisers.taken_bytes(), self.raisers.ring_bytes());
+        // Stacks come at a limited rate, which the pace knows; records without them do not.
+        let ring_bytes = self.raisers.ring_bytes();
+        let of_records = Fill::of(records.len() as u64, ring_bytes / BARE_RECORD_BYTES);
+        let mut fullest = of_records.max(Fill::of(self.raisers.taken_bytes(), ring_bytes * STACKS_RISE_LESS));
         for (cpu, marks) in &arrived {
             let (turns, lost) = tapes.fresh(*cpu);
             fullest = fullest.max(Fill::of(turns.len() as u64 + lost, TAPE_TURNS as u64));
