@@ -13,9 +13,8 @@ use surefoot_testkit::not_run::not_run;
 
 /// Each command, and the files that it may open a second: those of processes that it has not seen before, and the file that
 /// tells of its health. Before descriptors were kept it was 22 a second, and 1,500 with a thread that notes its gaps.
-const COMMANDS: [(&str, u64); 5] = [
+const COMMANDS: [(&str, u64); 4] = [
     ("stall report --cpus 1 --duration 60s --json", 10),
-    ("stall record --cpus 1 --duration 60s --force --output undisturbed.surefoot", 10),
     ("stall who --cpu 1 --duration 60s --anew --no-stacks --json", 300),
     ("watch --no-page --json --cpus 1", 10),
     ("watch --no-page --json --cpus 1 --who 1", 300),
@@ -26,15 +25,6 @@ const STEADY: Duration = Duration::from_millis(1500);
 
 /// Programs of the ledger, at least.
 const PROGRAMS: usize = 15;
-
-/// Removes what `stall record` wrote into the folder in which commands run.
-struct Recording;
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(std::env::temp_dir().join("undisturbed.surefoot"));
-    }
-}
 
 /// A window, and how many are taken at a time.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -141,7 +131,6 @@ fn in_the_steady_state_no_file_is_opened_and_no_memory_mapped_at_a_rate() {
     actor::prepare();
     POLLING_LOOP.path();
     OPENS.path();
-    let _recording = Recording;
     for core in [Core::Spins, Core::NotesGaps] {
         let _busy = core.begin();
         for (command, per_second) in COMMANDS {
@@ -162,7 +151,6 @@ fn a_core_is_interrupted_as_often_with_a_command_as_without() {
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     actor::prepare();
     POLLING_LOOP.path();
-    let _recording = Recording;
     let mut too_busy = Vec::new();
     for core in [Core::Spins, Core::NotesGaps, Core::Idles] {
         let _busy = core.begin();
