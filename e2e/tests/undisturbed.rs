@@ -1,12 +1,14 @@
 //! In the steady state no command disturbs a busy core: neither by what it does itself nor by what it leaves to RCU.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use surefoot_e2e::actor::{self, Actor, OPENS, POLLING_LOOP};
-use surefoot_e2e::command::{Running, WAIT, surefoot};
+use surefoot_e2e::command::{Running, Surefoot, WAIT, surefoot};
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
 use surefoot_e2e::watched::Watch;
-use surefoot_model::Event;
+use surefoot_hostfs::interrupts::Interrupts;
+use surefoot_model::{CpuId, Event};
 use surefoot_testkit::not_run::not_run;
 
 /// Each command, and the files that it may open a second: those of processes that it has not seen before, and the file that
@@ -36,14 +38,34 @@ const ROUNDS: usize = 2;
 /// The RCU softirq that ran at every tick made more than 100.
 const ROWS: [(&str, u64); 5] = [("RCU", 30), ("CAL", 20), ("RES", 30), ("IWI", 5), ("TLB", 20)];
 
-/// A busy core 1, whose thread notes its own gaps or does not.
-fn busy(notes_gaps: bool) -> Actor {
-    if notes_gaps { POLLING_LOOP.start("1000000 200000 1 0 10000 0") } else { actor::start("spinner", "spin 1 600000") }
+/// What core 1 does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Core {
+    Idles,
+    Spins,
+    /// Spins in a thread that notes its own gaps.
+    NotesGaps,
+}
+
+impl Core {
+    /// Keeps it busy, for as long as the actor lives.
+    fn begin(self) -> Option<Actor> {
+        match self {
+            Core::Idles => None,
+            Core::Spins => Some(actor::start("spinner", "spin 1 600000")),
+            Core::NotesGaps => Some(POLLING_LOOP.start("1000000 200000 1 0 10000 0")),
+        }
+    }
+
+    /// Rounds over all commands: an idle core is not what its user watches most.
+    fn rounds(self) -> usize {
+        if self == Core::Idles { 1 } else { ROUNDS }
+    }
 }
 
 /// Starts a command and waits until it has attached and looked round.
-fn steady(command: &str) -> Running {
-    let mut running = surefoot(command).start();
+fn steady(command: Surefoot) -> Running {
+    let mut running = command.start();
     let deadline = Instant::now() + WAIT;
     while programs_of(running.pid()) < PROGRAMS {
         assert!(Instant::now() < deadline && running.is_running(), "it does not begin: {}", running.stderr());
@@ -109,29 +131,29 @@ fn in_the_steady_state_no_file_is_opened_and_no_memory_mapped_at_a_rate() {
     actor::prepare();
     POLLING_LOOP.path();
     OPENS.path();
-    for notes_gaps in [false, true] {
-        let _busy = busy(notes_gaps);
+    for core in [Core::Spins, Core::NotesGaps] {
+        let _busy = core.begin();
         for (command, per_second) in COMMANDS {
-            let running = steady(command);
+            let running = steady(surefoot(command));
             let counted = OPENS.start(&format!("{} {}", running.pid(), SECONDS * 1000)).finish();
             running.ask_to_end();
             running.finish().expect_code(0);
-            eprintln!("{command}, a thread notes gaps: {notes_gaps}: {counted}");
-            assert!(calls(&counted) <= per_second * SECONDS, "{command} (gaps noted: {notes_gaps}): {counted}");
+            eprintln!("{command}, core 1 {core:?}: {counted}");
+            assert!(calls(&counted) <= per_second * SECONDS, "{command} (core 1 {core:?}): {counted}");
         }
     }
 }
 
-/// Interrupts of a busy core with and without each command, in turns, attaching and detaching left out.
+/// Interrupts of a core with and without each command, in turns, attaching and detaching left out.
 #[test]
-fn a_busy_core_is_interrupted_as_often_with_a_command_as_without() {
-    const NAME: &str = "a_busy_core_is_interrupted_as_often_with_a_command_as_without";
+fn a_core_is_interrupted_as_often_with_a_command_as_without() {
+    const NAME: &str = "a_core_is_interrupted_as_often_with_a_command_as_without";
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     actor::prepare();
     POLLING_LOOP.path();
     let mut too_busy = Vec::new();
-    for notes_gaps in [false, true] {
-        let _busy = busy(notes_gaps);
+    for core in [Core::Spins, Core::NotesGaps, Core::Idles] {
+        let _busy = core.begin();
         std::thread::sleep(Duration::from_millis(500));
         let before = interrupts();
         std::thread::sleep(WINDOW);
@@ -139,9 +161,9 @@ fn a_busy_core_is_interrupted_as_often_with_a_command_as_without() {
         let mut without = windows();
         let mut with = vec![vec![Vec::new(); ROWS.len()]; COMMANDS.len()];
         let mut own = [0; COMMANDS.len()];
-        for _ in 0..ROUNDS {
+        for _ in 0..core.rounds() {
             for (number, (command, _)) in COMMANDS.iter().enumerate() {
-                let running = steady(command);
+                let running = steady(surefoot(command));
                 add(&mut with[number], windows());
                 running.ask_to_end();
                 let finished = running.finish();
@@ -154,7 +176,8 @@ fn a_busy_core_is_interrupted_as_often_with_a_command_as_without() {
         }
         for (row, (name, more)) in ROWS.iter().enumerate() {
             let most = quarters(&without[row], 3);
-            if *name == "RCU" && most + more > ticks_per_window * 9 / 10 {
+            // An idle core stops its tick, so that nothing keeps its RCU from running at each that is left.
+            if *name == "RCU" && core != Core::Idles && most + more > ticks_per_window * 9 / 10 {
                 too_busy.push(format!("RCU at {most} of {ticks_per_window} ticks without a command"));
                 continue;
             }
@@ -166,7 +189,7 @@ fn a_busy_core_is_interrupted_as_often_with_a_command_as_without() {
                 );
                 assert!(
                     found <= most + more + own,
-                    "{name} in {WINDOW:?} with {command} (gaps noted: {notes_gaps}): {:?}, {own} by its own cost; \
+                    "{name} in {WINDOW:?} with {command} (core 1 {core:?}): {:?}, {own} by its own cost; \
                      without {:?}",
                     with[number][row],
                     without[row]
@@ -179,6 +202,84 @@ fn a_busy_core_is_interrupted_as_often_with_a_command_as_without() {
     }
 }
 
+/// How often the threads of a process have gone to sleep so far, by thread; each time somebody had to wake them. Being
+/// preempted does not count.
+fn sleeps(pid: u32) -> BTreeMap<String, u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_task = |task: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let value = |name: &str| Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned());
+        Some((value("Name:")?, value("voluntary_ctxt_switches:")?.parse::<u64>().ok()?))
+    };
+    let mut sleeps = BTreeMap::new();
+    tasks.filter_map(of_task).for_each(|(name, count)| *sleeps.entry(name).or_default() += count);
+    sleeps
+}
+
+/// Wake-ups a second of each thread in the steady state, and what is the most that core 1 can have written on its tape
+/// meanwhile, a second.
+fn wake_ups(pid: u32, seconds: f64) -> (BTreeMap<String, f64>, f64) {
+    let all =
+        |counts: &Interrupts| counts.rows.iter().filter_map(|row| counts.count(&row.label, CpuId(1))).sum::<u64>();
+    let switches = || {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap();
+        let line = stat.lines().find_map(|line| line.strip_prefix("ctxt ")).unwrap().trim().to_owned();
+        line.parse::<u64>().unwrap()
+    };
+    let events = || 2 * (all(&interrupts()) + all(&softirqs())) + switches();
+    let (began, before, earlier) = (Instant::now(), sleeps(pid), events());
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let (after, later) = (sleeps(pid), events());
+    let seconds = began.elapsed().as_secs_f64();
+    let per_second = |(name, count): (String, u64)| {
+        let rise = count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+        (name, rise as f64 / seconds)
+    };
+    (after.into_iter().map(per_second).collect(), (later - earlier) as f64 / seconds)
+}
+
+/// Each wake-up may find its core idle, and a tick that finds the thread may interrupt another core that is. So the thread
+/// that reads sleeps for as long as the rings hold what comes, and the others wake for what it hands on alone. Both are
+/// driven by time and by what comes, and not by how busy the machine is.
+#[test]
+fn threads_wake_no_more_often_than_what_comes_asks_for() {
+    const NAME: &str = "threads_wake_no_more_often_than_what_comes_asks_for";
+    const SECONDS: f64 = 4.0;
+    /// Looks a second while nothing comes: ten, and one right after the end of each window.
+    const LOOKS: f64 = 11.0;
+    /// Turns that may come between two looks: an 8,192nd part of 64 times as many.
+    const TURNS: f64 = 128.0;
+    /// The thread that prints wakes for each window, and once more where the pipe or a lock let it wait.
+    const PRINTS: f64 = 3.5;
+    let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
+    let mut too_busy = Vec::new();
+    for (command, reader) in [
+        ("watch --no-page --json --cpus 1", "surefoot-stall"),
+        // Without stacks, which come in bursts of bytes that bring looks closer.
+        ("stall who --cpu 1 --duration 60s --anew --no-stacks --json", "surefoot"),
+    ] {
+        // Whoever waits for a core sleeps less often than he would; going first, he sleeps as on a machine of his own.
+        let running = steady(surefoot(command).going_first());
+        let (wakes, events) = wake_ups(running.pid(), SECONDS);
+        running.ask_to_end();
+        running.finish().expect_code(0);
+        eprintln!("{command}: at most {events:.0} turns a second, wake-ups {wakes:.1?}");
+        if reader != "surefoot" {
+            assert!(wakes["surefoot"] <= PRINTS, "{command}: {wakes:.1?}");
+        }
+        // What comes in bursts brings the looks that follow closer to each other.
+        let most = 1.5 * (LOOKS + if command.contains("who") { events / TURNS } else { 0.0 });
+        if most > 100.0 {
+            too_busy.push(format!("{command}: {events:.0} turns a second"));
+            continue;
+        }
+        assert!(wakes[reader] <= most, "{command}: {wakes:.1?} for at most {events:.0} turns a second, not {most:.1}");
+    }
+    if !too_busy.is_empty() {
+        not_run(NAME, &format!("so much comes here that the rings must be read often: {}", too_busy.join("; ")));
+    }
+}
+
 /// Attaching interrupts a busy core for each tracepoint, which whoever asks a running watch need not.
 #[test]
 fn a_watch_that_runs_answers_who_without_attaching_anew() {
@@ -186,7 +287,7 @@ fn a_watch_that_runs_answers_who_without_attaching_anew() {
     const ROUNDS: usize = 3;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     actor::prepare();
-    let _busy = busy(false);
+    let _busy = Core::Spins.begin();
     let folder = tempfile::tempdir().unwrap();
     let watch = surefoot("watch --json --port 0 --no-history --cpu 0-1 --who 1 --interval 200ms --run-directory");
     let mut watch = Watch::over(watch.arg(folder.path()).start());

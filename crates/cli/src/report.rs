@@ -28,6 +28,7 @@ pub fn config(what: &What, window: Duration) -> Config {
             stacks_per_s: STACKS_PER_S,
             timeline: false,
         }),
+        gather: true,
     }
 }
 

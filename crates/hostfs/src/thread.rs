@@ -3,6 +3,7 @@
 use crate::clock::read_clock;
 use crate::cpus::LARGEST_CPU;
 use crate::{Error, Root};
+use std::time::Duration;
 use surefoot_model::CpuId;
 
 /// Ties the calling thread to one core.
@@ -18,6 +19,26 @@ pub fn pin_to(cpu: CpuId) -> Result<(), Error> {
 /// # Errors
 /// As [`pin_to`], when none of the cores can be used.
 pub fn pin_to_any(cpus: &[CpuId]) -> Result<(), Error> {
+    pin(0, cpus)
+}
+
+/// Ties threads of this process to a set of cores: the calling one, the first one, and those whose names begin so. What the
+/// kernel refuses stays where it is.
+pub fn pin_threads(names_begin: &str, cpus: &[CpuId]) {
+    let _ = pin(0, cpus);
+    let root = Root::host();
+    let threads = std::fs::read_dir(root.proc("self/task")).into_iter().flatten().flatten();
+    let numbers = threads.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for tid in numbers {
+        let name = root.read(root.proc(format!("self/task/{tid}/comm"))).unwrap_or_default();
+        if tid == std::process::id() || name.starts_with(names_begin) {
+            let _ = pin(tid, cpus);
+        }
+    }
+}
+
+/// 0 is the calling thread.
+fn pin(tid: u32, cpus: &[CpuId]) -> Result<(), Error> {
     let action = || format!("run on core {}", crate::cpus::format_list(cpus));
     const REMEDY: &str = "; see /sys/devices/system/cpu/online, and the core set of this service or container";
     let invalid = |cpus: &[CpuId]| cpus.is_empty() || cpus.iter().any(|cpu| cpu.0 > LARGEST_CPU);
@@ -31,8 +52,8 @@ pub fn pin_to_any(cpus: &[CpuId]) -> Result<(), Error> {
         let (byte, bit) = mask_position(cpu.0);
         mask[byte] |= bit;
     }
-    // SAFETY: the pointer and the length describe `mask`, which the call only reads; 0 is the calling thread.
-    let failed = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
+    // SAFETY: the pointer and the length describe `mask`, which the call only reads.
+    let failed = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, mask.len(), mask.as_ptr()) };
     if failed != 0 { Err(Error::last_system(action(), REMEDY)) } else { Ok(()) }
 }
 
@@ -73,6 +94,25 @@ fn mask_position(cpu: u32) -> (usize, u8) {
 pub fn set_name(name: &std::ffi::CStr) {
     // SAFETY: the name ends with a zero byte and is only read; the call cannot fail with a valid pointer.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The part of a rest by which [`rest`] may end late: at 100 ms a whole tick of a kernel with 250 of them a second.
+const LATE_PART: u32 = 25;
+
+/// Lets the calling thread sleep, and be woken up to a 25th of the time late: together with the tick, or whatever else
+/// interrupts its core then, rather than by an interrupt of its own. Right after a tick the thread is also done before the
+/// next one, which would find it running.
+pub fn rest(time: Duration) {
+    set_timer_slack(time / LATE_PART);
+    std::thread::sleep(time);
+}
+
+/// By how much the sleeps of the calling thread may end late. It is passed on to the threads that it starts.
+pub fn set_timer_slack(slack: Duration) {
+    // Nothing would mean the default.
+    let slack_ns = libc::c_ulong::try_from(slack.as_nanos()).unwrap_or(libc::c_ulong::MAX).max(1);
+    // SAFETY: takes no pointer; a kernel that refuses leaves the sleeps as exact as they were.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns, 0, 0, 0) };
 }
 
 /// The core on which the calling thread runs at this moment.

@@ -37,7 +37,7 @@ mod tracepoints;
 
 pub use error::Error;
 pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy};
-pub use raisers::{CallEvidence, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
+pub use raisers::{CallEvidence, MARKS, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
 pub use tracepoints::Tracefs;
 
 use layout::{CAUSES, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};

@@ -102,6 +102,7 @@ pub struct Raisers {
     marks: Mapped<RawMark>,
     object: Object,
     cpu_count: usize,
+    ring_bytes: u32,
     takes_stacks: bool,
     calls: CallEvidence,
     missing: Vec<String>,
@@ -149,8 +150,21 @@ impl Raisers {
         let waiting = Rc::new(RefCell::new(Waiting::with(Remembered::of(&object)?)));
         let ring = ring(&object, &waiting)?;
         let links = load::attach_all(&mut object, None, |_| true)?;
+        let ring_bytes = options.ring_bytes;
         let takes_stacks = options.kernel_stacks || options.user_stacks != UserStacks::None;
-        Ok(Raisers { links, ring, waiting, senders, marks, object, cpu_count, takes_stacks, calls, missing })
+        Ok(Raisers {
+            links,
+            ring,
+            waiting,
+            senders,
+            marks,
+            object,
+            cpu_count,
+            ring_bytes,
+            takes_stacks,
+            calls,
+            missing,
+        })
     }
 
     /// Which of the programs this kernel does not allow, each as a sentence.
@@ -173,6 +187,16 @@ impl Raisers {
         // The callback never fails, so neither does this.
         let _ = self.ring.consume();
         self.waiting.borrow_mut().take()
+    }
+
+    /// Bytes that the ring of records holds.
+    pub fn ring_bytes(&self) -> u64 {
+        u64::from(self.ring_bytes)
+    }
+
+    /// Bytes of the records that [`Raisers::take`] took out of the ring last.
+    pub fn taken_bytes(&self) -> u64 {
+        self.waiting.borrow().taken_bytes
     }
 
     /// Appends the marks of a core from number `from` on; returns the number to continue with and how many were

@@ -47,6 +47,9 @@ pub struct Config {
     /// The cores whose interrupts are traced back to their raisers, and how; its process is that of the workload, if one
     /// is named. `None` for nobody's.
     pub who: Option<WhoConfig>,
+    /// Where all cores are watched: whether the threads of this process may be brought together on one core while little
+    /// happens, the calling one, the first one and those whose names begin with `surefoot`.
+    pub gather: bool,
 }
 
 impl Default for Config {
@@ -59,6 +62,7 @@ impl Default for Config {
             sentinel: None,
             source: SourceChoice::Best,
             who: None,
+            gather: false,
         }
     }
 }

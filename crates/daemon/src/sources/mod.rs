@@ -7,7 +7,7 @@
 mod runner;
 mod statistics;
 
-pub use runner::{Running, StartError};
+pub use runner::{End, Running, StartError};
 pub use statistics::{SourceStatistics, Statistics};
 
 use std::sync::atomic::AtomicBool;
@@ -21,11 +21,11 @@ pub trait Source {
         Vec::new()
     }
 
-    /// One turn: waits for what there is to tell, or looks for it. Returns early when `stop` is set.
+    /// One turn: waits for what there is to tell, or looks for it. Returns early when the [end is asked for](End::is_asked_for).
     ///
     /// # Errors
     /// One sentence without a full stop about what failed; the next turn tries again.
-    fn turn(&mut self, stop: &AtomicBool) -> Result<Vec<Event>, String>;
+    fn turn(&mut self, end: &End) -> Result<Vec<Event>, String>;
 
     /// What closes its part of the stream.
     fn closing(&mut self) -> Vec<Event> {

@@ -18,8 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ROOM_WAIT: Duration = Duration::from_millis(10);
 /// A source that failed is tried again after this time at least.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often the reader looks whether the run should end when no events come.
-const WAIT: Duration = Duration::from_millis(250);
+/// How often the reader looks whether the run should end when no events come. Sources that are at work see it by themselves;
+/// this is for those that rest.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Sources at work. Dropping it ends them.
 pub struct Running {
@@ -30,17 +31,20 @@ pub struct Running {
 
 /// What ends a run: the user, the time, or the reader.
 #[derive(Clone)]
-struct End {
+pub struct End {
     stop: &'static AtomicBool,
     is_closed: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
 
 impl End {
+    /// Whether what a source is at should end at once. The time alone lets it finish its turn.
+    pub fn is_asked_for(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
+    }
+
     fn has_come(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
-            || self.stop.load(Ordering::Relaxed)
-            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.is_asked_for() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Rests until the end has come; its coming by `close` is told by unparking.
@@ -155,7 +159,7 @@ impl Worker {
     fn run(mut self, source: &mut dyn Source, end: &End) {
         while !end.has_come() {
             let begun = Instant::now();
-            let turn = source.turn(&end.is_closed);
+            let turn = source.turn(end);
             let took = begun.elapsed();
             self.counts().turned(took, turn.is_err());
             let rest = match turn {
@@ -232,7 +236,7 @@ mod tests {
             vec![notice("opening")]
         }
 
-        fn turn(&mut self, _: &AtomicBool) -> Result<Vec<Event>, String> {
+        fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
             self.turns += 1;
             if self.turns == self.fails_at { Err("the file is gone".into()) } else { Ok(vec![notice("turn")]) }
         }

@@ -21,6 +21,9 @@ pub(super) struct Waiting {
     last: HashMap<CpuId, Raised>,
     /// Records that found no room, or that nobody can read.
     pub(super) dropped: u64,
+    /// Bytes that were read since the records were taken, and those of the records that were taken last.
+    read_bytes: u64,
+    pub(super) taken_bytes: u64,
     copies: usize,
     /// Copies that found no room, or no record.
     pub(super) copies_dropped: u64,
@@ -35,6 +38,7 @@ impl Waiting {
 
     /// Takes a record of the ring.
     pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.read_bytes += bytes.len() as u64;
         if let Some((at_ns, from, copy)) = RawCopy::parse(bytes) {
             self.add_copy(at_ns, from, copy);
             return;
@@ -90,6 +94,7 @@ impl Waiting {
     /// The records so far, in the order of the ring.
     pub(super) fn take(&mut self) -> Vec<Raised> {
         self.copies = 0;
+        self.taken_bytes = std::mem::take(&mut self.read_bytes);
         std::mem::take(&mut self.records)
     }
 }

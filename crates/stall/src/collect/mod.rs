@@ -5,6 +5,7 @@ mod capabilities;
 pub(crate) mod cost;
 mod ebpf;
 mod gaps;
+mod home;
 mod sleeper;
 mod wall_clock;
 mod who;
@@ -16,6 +17,7 @@ use crate::collect::capabilities::{attach, facts};
 use crate::collect::cost::{OwnCost, Slots};
 use crate::collect::ebpf::EbpfSource;
 use crate::collect::gaps::Gaps;
+use crate::collect::home::Home;
 use crate::collect::sleeper::Sleepers;
 use crate::collect::wall_clock::WallClock;
 use crate::collect::who::WhoSide;
@@ -28,12 +30,12 @@ use crate::status::{self, Tracing};
 use crate::{Error, host};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use surefoot_hostfs::clock;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
 use surefoot_hostfs::{Root, cpus};
+use surefoot_hostfs::{clock, thread};
 use surefoot_model::{Capability, ClockChange, CpuId, Event, Gap, HostDescription, Notice, SelfCost, Window};
 use surefoot_probes::{Probes, Reads};
 
@@ -73,6 +75,7 @@ pub struct Collector {
     capabilities: Vec<Capability>,
     source: Source,
     who: Option<WhoSide>,
+    home: Option<Home>,
     /// The cores whose tapes the watch for raisers does not read: all of them, where there is none.
     unwatched_tapes: Vec<CpuId>,
     gaps: Gaps,
@@ -139,6 +142,7 @@ impl Collector {
             gaps: Gaps::start(witness, is_guest, config.sentinel, config.gap_threshold_ns)?,
             source,
             who: None,
+            home: None,
             unwatched_tapes: config.cpus.clone(),
             start_ns: clock::monotonic_ns(),
             stat: Stat::read(root)?,
@@ -160,6 +164,7 @@ impl Collector {
             ebpf.restart(&collector.config.cpus);
             collector.attach_interrupts = patching.end(root, &collector.config.cpus);
             collector.interrupts = Interrupts::read(root)?;
+            collector.home = Home::gather(&collector.config, root);
         }
         collector.cost = OwnCost::start(collector.source.read(), &collector.config.cpus);
         collector.start_ns = clock::monotonic_ns();
@@ -188,10 +193,18 @@ impl Collector {
     /// # Errors
     /// [`Error::Host`] when /proc cannot be read any more.
     pub fn next_window(&mut self, stop: &AtomicBool) -> Result<Vec<Event>, Error> {
+        self.next_window_unless(|| stop.load(Ordering::Relaxed))
+    }
+
+    /// As [`Collector::next_window`], ending as soon as the answer is yes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn next_window_unless(&mut self, stopped: impl Fn() -> bool) -> Result<Vec<Event>, Error> {
         let end_ns = self.start_ns + self.config.window.as_nanos() as u64;
         loop {
             let now_ns = clock::monotonic_ns();
-            if now_ns >= end_ns || stop.load(Ordering::Relaxed) {
+            if now_ns >= end_ns || stopped() {
                 break;
             }
             self.wait(Duration::from_nanos(end_ns - now_ns));
@@ -243,9 +256,16 @@ impl Collector {
 
     /// Waits until the next look, or for less.
     fn wait(&mut self, rest: Duration) {
-        match (&mut self.who, self.source.traced()) {
-            (Some(who), Some(traced)) => who.look_for(LOOK_EVERY.min(rest), traced),
-            _ => std::thread::sleep(LOOK_EVERY.min(rest)),
+        let (begun, rest) = (Instant::now(), LOOK_EVERY.min(rest));
+        let is_busy = match (&mut self.who, self.source.traced()) {
+            (Some(who), Some(traced)) => who.look_for(rest, traced),
+            _ => {
+                thread::rest(rest);
+                false
+            }
+        };
+        if let Some(home) = &mut self.home {
+            home.rested(begun.elapsed().saturating_sub(rest), is_busy);
         }
     }
 

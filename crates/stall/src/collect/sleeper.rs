@@ -53,6 +53,8 @@ impl Sleepers {
             let (stop, late, dropped) =
                 (Arc::clone(&sleepers.stop), Arc::clone(&sleepers.late), Arc::clone(&sleepers.dropped));
             let spawned = std::thread::Builder::new().name(format!("sleeper-{cpu}")).spawn(move || {
+                // That of the thread that starts this one is larger.
+                thread::set_timer_slack(Duration::from_nanos(SLACK_NS));
                 if thread::pin_to(cpu).is_ok() {
                     sleep_until_stopped(cpu, threshold_ns, &stop, &late, &dropped);
                 }

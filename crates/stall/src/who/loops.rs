@@ -43,6 +43,8 @@ pub(crate) struct Loops {
     /// Why there is no reader, or no timeline.
     unusable: Option<String>,
     next_poll_ns: u64,
+    /// Whether any loop ran at the last poll.
+    are_there: bool,
     timeline: Option<Timeline>,
     arrivals: Arrivals,
     claims: Claims,
@@ -65,6 +67,7 @@ impl Loops {
             reader,
             unusable,
             next_poll_ns: 0,
+            are_there: false,
             timeline: None,
             arrivals: Arrivals::default(),
             claims: Claims::since(root, clock::monotonic_ns()),
@@ -95,9 +98,9 @@ impl Loops {
         }
     }
 
-    /// Whether there are loops, or were some before.
+    /// Whether there are loops now. That there were some once, as their directory tells, is no reason to look often.
     pub(crate) fn are_followed(&self) -> bool {
-        self.timeline.is_some()
+        self.are_there && self.timeline.is_some()
     }
 
     /// Reads the rings. To be called every few milliseconds, before marks and records are read.
@@ -106,6 +109,7 @@ impl Loops {
         let Some(reader) = self.reader.as_mut().filter(|_| began_ns >= self.next_poll_ns) else { return };
         let found = reader.poll();
         self.next_poll_ns = began_ns + (clock::monotonic_ns() - began_ns) * SHARE;
+        self.are_there = found.iter().any(|of_loop| !of_loop.ended);
         if !found.is_empty() {
             self.make_timeline(traced);
         }

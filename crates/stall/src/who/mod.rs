@@ -41,7 +41,7 @@ use crate::config::{LONGEST_RUN, checked_cores, keep_off};
 use crate::gap::tapes::Traced;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, thread};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_probes::{Options, Probes, Workload};
 
@@ -108,7 +108,7 @@ pub fn run(
     watch.start(&mut traced);
     let start = Instant::now();
     while start.elapsed() < duration && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(watch.rest().min(duration.saturating_sub(start.elapsed())));
+        thread::rest(watch.rest().min(duration.saturating_sub(start.elapsed())));
         watch.look(&mut traced);
     }
     let mut report = watch.finish(&mut traced);

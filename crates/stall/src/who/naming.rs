@@ -22,7 +22,9 @@ pub(crate) type Named = (u32, Vec<String>);
 
 /// The thread that names, as seen from the one that asks.
 pub(crate) struct Namer {
-    requests: SyncSender<Request>,
+    requests: SyncSender<Vec<Request>>,
+    /// What is to be asked at the end of the look: the thread is woken once for all of it.
+    unsent: Vec<Request>,
     answers: Receiver<Named>,
     outstanding: usize,
     deaths: Deaths,
@@ -32,23 +34,25 @@ impl Namer {
     /// Starts the thread; it runs where the calling one may run, and ends when this is dropped. `None` when no thread can
     /// be had.
     pub(crate) fn start(root: &Root) -> Option<Self> {
-        let (requests, asked) = sync_channel::<Request>(WAITING);
+        let (requests, asked) = sync_channel::<Vec<Request>>(WAITING);
         // As many as can be outstanding, so that the thread never waits for its answers to be taken.
         let (answer, answers) = sync_channel::<Named>(2 * WAITING);
         let deaths = Deaths::default();
         let (root, counted) = (root.clone(), deaths.clone());
         let run = move || {
             let mut stacks = UserStacks::new(&root, counted);
-            while let Some(request) = next(&asked, &mut stacks) {
-                let names = stacks.frames(request.pid, &request.addresses, request.top);
-                if answer.send((request.row, names)).is_err() {
-                    return;
+            while let Some(batch) = next(&asked, &mut stacks) {
+                for request in batch {
+                    let names = stacks.frames(request.pid, &request.addresses, request.top);
+                    if answer.send((request.row, names)).is_err() {
+                        return;
+                    }
                 }
             }
         };
         // It ends by itself when nobody asks any more.
         std::thread::Builder::new().name("surefoot-namer".to_owned()).spawn(run).ok()?;
-        Some(Namer { requests, answers, outstanding: 0, deaths })
+        Some(Namer { requests, unsent: Vec::new(), answers, outstanding: 0, deaths })
     }
 
     /// How often the process that reads files ended over one.
@@ -67,14 +71,21 @@ impl Namer {
             return "";
         }
         let request = Request { row, pid, addresses: addresses.to_vec(), top };
-        let has_room = self.outstanding < WAITING && self.requests.try_send(request).is_ok();
-        self.outstanding += usize::from(has_room);
-        if has_room { "not named yet" } else { "not named: too many stacks at once" }
+        if self.outstanding >= WAITING {
+            return "not named: too many stacks at once";
+        }
+        self.outstanding += 1;
+        self.unsent.push(request);
+        "not named yet"
     }
 
     /// The names that have been found; waits until all are there, but no longer than `patience`.
     pub(crate) fn take(&mut self, patience: Duration) -> Vec<Named> {
         let deadline = Instant::now() + patience;
+        if !self.unsent.is_empty() {
+            // No more batches than stacks that are outstanding, so there is room; that nobody reads them is seen below.
+            let _ = self.requests.try_send(std::mem::take(&mut self.unsent));
+        }
         let mut named = Vec::new();
         while self.outstanding > 0 {
             match self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -90,11 +101,11 @@ impl Namer {
     }
 }
 
-/// The next request. While none comes, what was kept for the last ones goes.
-fn next(asked: &Receiver<Request>, stacks: &mut UserStacks) -> Option<Request> {
+/// The next requests. While none comes, what was kept for the last ones goes.
+fn next(asked: &Receiver<Vec<Request>>, stacks: &mut UserStacks) -> Option<Vec<Request>> {
     while stacks.is_reading() {
         match asked.recv_timeout(IDLE) {
-            Ok(request) => return Some(request),
+            Ok(batch) => return Some(batch),
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -29,7 +29,9 @@ type Answer = (u64, Unwound);
 
 /// The thread that unwinds, as seen from the one that asks, and what waits for it.
 pub(crate) struct Unwinding<T> {
-    requests: Option<SyncSender<Request>>,
+    requests: Option<SyncSender<Vec<Request>>>,
+    /// What is to be asked at the end of the look: the thread is woken once for all of it.
+    unsent: Vec<Request>,
     answers: Receiver<Answer>,
     /// Oldest first, as they are answered.
     waiting: VecDeque<(u64, Raised, T)>,
@@ -41,13 +43,13 @@ impl<T> Unwinding<T> {
     /// Starts the thread; it runs where the calling one may run, and ends when this is dropped. Without one nothing is
     /// unwound.
     pub(crate) fn start(root: &Root) -> Self {
-        let (requests, asked) = sync_channel::<Request>(WAITING);
+        let (requests, asked) = sync_channel::<Vec<Request>>(WAITING);
         // As many as can wait, so that the thread never waits for its answers to be taken.
         let (answer, answers) = sync_channel::<Answer>(WAITING);
         let root = root.clone();
         let run = move || {
             let (mut unwinder, mut known) = (Unwinder::new(&root), HashMap::new());
-            for Request { number, record, pid, copy } in asked {
+            for Request { number, record, pid, copy } in asked.into_iter().flatten() {
                 if known.len() >= REMEMBERED {
                     known.clear();
                 }
@@ -60,7 +62,7 @@ impl<T> Unwinding<T> {
         // It ends by itself when nobody asks any more.
         let thread = std::thread::Builder::new().name("surefoot-unwind".to_owned()).spawn(run);
         let requests = thread.is_ok().then_some(requests);
-        Unwinding { requests, answers, waiting: VecDeque::new(), next_number: 0, not_unwound: 0 }
+        Unwinding { requests, unsent: Vec::new(), answers, waiting: VecDeque::new(), next_number: 0, not_unwound: 0 }
     }
 
     /// Keeps an arrival until its raiser's stack is unwound. Gives it back at once where there is nothing to unwind, or no
@@ -69,19 +71,30 @@ impl<T> Unwinding<T> {
         let Some(copy) = raised.user_copy.take() else { return Some((raised, arrival)) };
         let number = self.next_number;
         let request = Request { number, record: (raised.at_ns, raised.from), pid: raised.pid, copy };
-        let has_room = self.waiting.len() < WAITING
-            && self.requests.as_ref().is_some_and(|requests| requests.try_send(request).is_ok());
-        if !has_room {
+        if self.waiting.len() >= WAITING || self.requests.is_none() {
             self.not_unwound += 1;
             return Some((raised, arrival));
         }
+        self.unsent.push(request);
         self.next_number += 1;
         self.waiting.push_back((number, raised, arrival));
         None
     }
 
+    /// Asks for what was kept since the last time.
+    fn ask(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.unsent);
+        // No more batches than arrivals that wait, so there is always room for one; a thread that has gone is seen by its
+        // answers.
+        let _ = self.requests.as_ref().map(|requests| requests.try_send(batch));
+    }
+
     /// The arrivals whose stacks are there, oldest first; waits until all are, but no longer than `patience`.
     pub(crate) fn take(&mut self, patience: Duration) -> Vec<(Raised, T)> {
+        self.ask();
         let deadline = Instant::now() + patience;
         let mut done = Vec::new();
         while let Some((number, ..)) = self.waiting.front() {

@@ -7,7 +7,7 @@ use super::intruders::{Asked, NO_WAKEUP, Wakeups};
 use super::joiner::{Arrival, Joiner};
 use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
-use super::pace::Pace;
+use super::pace::{Fill, Pace};
 use super::presence::Presence;
 use super::raisers::RaiserTable;
 use super::report;
@@ -21,11 +21,15 @@ use crate::collect::cost::{OwnCost, read_slots};
 use crate::gap::tapes::Traced;
 use crate::ledger::names::{Names, printable};
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
-use surefoot_probes::layout::{CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, Turn};
-use surefoot_probes::{Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks};
+use surefoot_probes::layout::{
+    CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, TAPE_TURNS, Turn,
+};
+use surefoot_probes::{
+    COPY_BYTES, MARKS, Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks,
+};
 
 /// How long the end of a watch waits for the names of stacks.
 const NAMING_PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +37,14 @@ const NAMING_PATIENCE: Duration = Duration::from_secs(10);
 /// Room for records of a watch without an end: it is mapped twice, which counts as memory twice. Some 450 records with the
 /// longest stacks fit between two looks.
 const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
+
+/// A record with stacks, and one without, about.
+const RECORD_BYTES: u64 = 1 << 10;
+const BARE_RECORD_BYTES: u64 = 128;
+
+/// By how much less than of everything else the rate of stacks may rise between two looks: to twice what it is, because
+/// the pace knows its limit.
+const STACKS_RISE_LESS: u64 = 32;
 
 /// A worker that is woken so soon after work was queued is woken for that, nanoseconds.
 const QUEUED_NS: u64 = 100_000;
@@ -75,6 +87,7 @@ pub struct Watch {
     pub(super) timeline: Option<Recorder>,
     loops: Loops,
     pace: Pace,
+    looked: Instant,
     /// What entry and exit of an interrupt cost here.
     pub(super) entry_exit: Measured,
     /// Of each watched core what its base context was last.
@@ -137,6 +150,9 @@ impl Watch {
             },
         )?;
         let kernel = traced.tapes.names().kernel().clone();
+        let bytes = RECORD_BYTES + if config.user_stacks { COPY_BYTES as u64 } else { 0 };
+        let cores = traced.probes.cpu_count() as u64;
+        let pace = Pace::new(raisers.ring_bytes(), cores, config.stacks_per_s.saturating_mul(bytes));
         let mut watch = Watch {
             root: root.clone(),
             host: HostFacts::read(root, &config.cpus),
@@ -164,7 +180,8 @@ impl Watch {
             start_ns: 0,
             timeline: config.timeline.then(Recorder::default),
             loops: Loops::open(root, traced, &config.cpus, surefoot_inloop::directory()),
-            pace: Pace::default(),
+            pace,
+            looked: Instant::now(),
             entry_exit: Measured::default(),
             base: HashMap::new(),
         };
@@ -222,9 +239,17 @@ impl Watch {
             }
         }
         let records = self.raisers.take();
-        let changes: usize = self.cpus.iter().map(|&cpu| tapes.fresh(cpu).0.len()).sum();
-        let marked: usize = arrived.iter().map(|(_, marks)| marks.len()).sum();
-        self.pace.brought(records.len() + changes + marked);
+        // Stacks come at a limited rate, which the pace knows; records without them do not.
+        let ring_bytes = self.raisers.ring_bytes();
+        let of_records = Fill::of(records.len() as u64, ring_bytes / BARE_RECORD_BYTES);
+        let mut fullest = of_records.max(Fill::of(self.raisers.taken_bytes(), ring_bytes * STACKS_RISE_LESS));
+        for (cpu, marks) in &arrived {
+            let (turns, lost) = tapes.fresh(*cpu);
+            fullest = fullest.max(Fill::of(turns.len() as u64 + lost, TAPE_TURNS as u64));
+            fullest = fullest.max(Fill::of(marks.len() as u64, MARKS as u64));
+        }
+        let since = std::mem::replace(&mut self.looked, Instant::now()).elapsed();
+        self.pace.found(fullest, since);
         for raised in records {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             match self.joiner.raised(raised) {
@@ -261,6 +286,11 @@ impl Watch {
     /// drifts from the kernel's clock is known only for so long.
     pub fn rest(&self) -> Duration {
         if self.loops.are_followed() { LOOK_EVERY } else { self.pace.rest() }
+    }
+
+    /// Whether so much happens that the rings are read more often than others look.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pace.is_busy()
     }
 
     /// What was found since the start, up to the last look; without the timeline, and small enough to flow as an event

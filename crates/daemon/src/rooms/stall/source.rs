@@ -1,5 +1,4 @@
-use crate::sources::{Source, Start};
-use std::sync::atomic::AtomicBool;
+use crate::sources::{End, Source, Start};
 use surefoot_hostfs::Root;
 use surefoot_model::Event;
 use surefoot_stall::{Collector, Config};
@@ -19,9 +18,9 @@ impl Source for LostTime {
         self.0.as_ref().map(Collector::opening).unwrap_or_default()
     }
 
-    fn turn(&mut self, stop: &AtomicBool) -> Result<Vec<Event>, String> {
+    fn turn(&mut self, end: &End) -> Result<Vec<Event>, String> {
         let Some(collector) = &mut self.0 else { return Ok(Vec::new()) };
-        collector.next_window(stop).map_err(|error| error.to_string())
+        collector.next_window_unless(|| end.is_asked_for()).map_err(|error| error.to_string())
     }
 
     fn closing(&mut self) -> Vec<Event> {

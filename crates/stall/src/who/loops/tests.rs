@@ -13,6 +13,7 @@ use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::thread;
 use surefoot_inloop::{Loop, Options};
 use surefoot_model::LoopGap;
+use surefoot_probes::Probes;
 use surefoot_probes::layout::Turn;
 use surefoot_testkit::not_run::not_run;
 
@@ -32,6 +33,7 @@ fn loops(start_ticks: u64) -> Loops {
         reader: None,
         unusable: None,
         next_poll_ns: 0,
+        are_there: false,
         timeline: Some(Timeline {
             clock,
             anchored_ns: 0,
@@ -56,6 +58,36 @@ fn of_loop(tid: u32, gaps: &[(u64, u64)]) -> LoopGaps {
         overwritten: 0,
         ended: false,
     }
+}
+
+/// Their directory stays after the last one; a watch that read the rings often for its sake did so for ever.
+#[test]
+fn only_loops_that_run_are_a_reason_to_look_often() {
+    const TEST: &str = "only_loops_that_run_are_a_reason_to_look_often";
+    let mut traced = match Probes::attach(&surefoot_probes::Options::default()) {
+        Ok(probes) => Traced::new(&Root::host(), probes, &[CpuId(0)]),
+        Err(error) => return not_run(TEST, &error.to_string()),
+    };
+    let directory = directory();
+    let mut loops = Loops::open(&Root::host(), &mut traced, &[CpuId(0)], directory.path().to_path_buf());
+    loops.poll(&mut traced);
+    if loops.timeline.is_none() {
+        return not_run(TEST, "gaps of loops cannot be placed here");
+    }
+    assert!(!loops.are_followed(), "there were some once");
+    let options = Options { directory: directory.path().to_path_buf(), ..Options::new(Duration::from_millis(1)) };
+    let noting = Loop::open_with("poller", &options).unwrap();
+    let mut follows = |wanted: bool| {
+        (0..1_000).any(|_| {
+            loops.last_poll_follows();
+            loops.poll(&mut traced);
+            std::thread::sleep(Duration::from_millis(5));
+            loops.are_followed() == wanted
+        })
+    };
+    assert!(follows(true), "it runs");
+    drop(noting);
+    assert!(follows(false), "it has ended");
 }
 
 #[test]

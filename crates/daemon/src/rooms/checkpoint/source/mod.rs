@@ -10,11 +10,10 @@ mod locks;
 mod look;
 mod mounts;
 
-use crate::sources::{Source, Start};
+use crate::sources::{End, Source, Start};
 use changes::Changes;
 use look::Looker;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::Root;
 use surefoot_model::Event;
@@ -37,7 +36,7 @@ struct Checkpoints {
 }
 
 impl Source for Checkpoints {
-    fn turn(&mut self, _: &AtomicBool) -> Result<Vec<Event>, String> {
+    fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
         let (look, found) = self.looker.look();
         Ok(self.changes.take(look, found).into_iter().map(Event::Checkpoint).collect())
     }
