@@ -77,6 +77,11 @@ pub enum Arrival {
         /// Who did.
         raiser: Raised,
     },
+    /// A kernel message was logged on the core.
+    Message {
+        /// Who did.
+        raiser: Raised,
+    },
     /// The kernel looked whether the tick can stop.
     Tick {
         /// Whether it did.
@@ -162,7 +167,10 @@ impl Joiner {
             RaisedKind::Wake if raised.wakee.starts_with(b"ksoftirqd/") => {
                 Some(Arrival::Thread { raiser: without_bystander(raised) })
             }
-            RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
+            RaisedKind::Message => Some(Arrival::Message { raiser: raised }),
+            RaisedKind::Work | RaisedKind::Wake | RaisedKind::Move | RaisedKind::New => {
+                Some(Arrival::Thread { raiser: raised })
+            }
         }
     }
 
