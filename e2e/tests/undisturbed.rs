@@ -293,7 +293,7 @@ fn a_watch_that_runs_answers_who_without_attaching_anew() {
     let mut watch = Watch::over(watch.arg(folder.path()).start());
     watch.until(|event| matches!(event, Event::Who(_)));
     let ask = |words: &str| {
-        let asked = surefoot("stall who --json --no-stacks --duration 200ms").words(words);
+        let asked = surefoot("stall who --json").words(words);
         let asked = if words.is_empty() { asked.arg("--run-directory").arg(folder.path()) } else { asked };
         let before = interrupts();
         let finished = asked.words("--cpu 1").run();
@@ -307,7 +307,7 @@ fn a_watch_that_runs_answers_who_without_attaching_anew() {
     };
     // Others interrupt this core as well, so the quietest of some rounds counts.
     let answered: Vec<(u64, bool)> = (0..ROUNDS).map(|_| ask("")).collect();
-    let anew: Vec<(u64, bool)> = (0..ROUNDS).map(|_| ask("--anew")).collect();
+    let anew: Vec<(u64, bool)> = (0..ROUNDS).map(|_| ask("--anew --no-stacks --duration 200ms")).collect();
     assert!(answered.iter().all(|(_, told)| *told) && anew.iter().all(|(_, told)| !told), "{answered:?} {anew:?}");
     let fewest = |rounds: &[(u64, bool)]| rounds.iter().map(|(sent, _)| *sent).min().unwrap();
     if fewest(&anew) < 100 {

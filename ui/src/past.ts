@@ -48,17 +48,19 @@ export function resolutionFor(past: PastRange, cores: number): "second" | "minut
   return windows <= 3600 && windows * Math.max(1, cores) <= 60_000 ? "second" : "minute";
 }
 
-/** A local time as an input of type datetime-local has it. */
+/** A local time as people write it: "2031-11-22 03:00", with seconds where there are any. An input of the browser's own kind
+ * would write it in the order of the browser's country. */
 export function toLocalInput(timeS: number): string {
   const date = new Date(timeS * 1000);
   const two = (value: number) => value.toString().padStart(2, "0");
   const day = `${date.getFullYear().toString().padStart(4, "0")}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  return date.getSeconds() === 0 ? `${day}T${time}` : `${day}T${time}:${two(date.getSeconds())}`;
+  return date.getSeconds() === 0 ? `${day} ${time}` : `${day} ${time}:${two(date.getSeconds())}`;
 }
 
 /** Seconds since 1970 of such a time; `null` where it is none. */
 export function fromLocalInput(text: string): number | null {
-  const ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text) ? new Date(text).getTime() : NaN;
+  const parts = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)$/.exec(text.trim());
+  const ms = parts ? new Date(`${parts[1]}T${parts[2]}`).getTime() : NaN;
   return Number.isFinite(ms) && ms >= 0 ? Math.floor(ms / 1000) : null;
 }

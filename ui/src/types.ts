@@ -1193,6 +1193,10 @@ export interface Intruder {
    */
   allowed: string;
   /**
+   * What let it onto the core: its affinity mask, its cpuset, or that nothing keeps it off; empty where it is not known.
+   */
+  because: string;
+  /**
    * Its control group; empty for the root and where it is not known.
    */
   cgroup: string;

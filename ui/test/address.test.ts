@@ -45,7 +45,8 @@ test("windows of a second are asked for while they stay few", () => {
 
 test("local times survive the way through the field", () => {
   for (const timeS of [0, 1_700_000_000, 1_700_000_040]) assert.equal(fromLocalInput(toLocalInput(timeS)), timeS);
-  assert.equal(toLocalInput(1_700_000_040), "2023-11-14T22:14");
+  assert.equal(toLocalInput(1_700_000_040), "2023-11-14 22:14");
+  assert.equal(fromLocalInput("2023-11-14T22:14"), 1_700_000_040);
   for (const bad of ["", "yesterday", "2023-13-01T00:00", "2023-11-14", "1960-01-01T00:00"]) assert.equal(fromLocalInput(bad), null, bad);
 });
 

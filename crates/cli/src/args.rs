@@ -7,7 +7,7 @@ use crate::units::{parse_duration, parse_ns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use surefoot_hostfs::privilege::Privilege;
+use surefoot_hostfs::privilege::{Lockdown, Privilege};
 use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CauseKind, CpuId};
 use surefoot_probes::{Flavour, Workload};
@@ -188,11 +188,18 @@ pub struct What {
     pub rooms: RoomOptions,
 }
 
+/// Whether attaching is going to be tried with any hope: nothing is told of what is refused right after.
+pub fn can_attach(root: &Root) -> bool {
+    let privilege = Privilege::read(root);
+    let may_load = privilege.is_root() && privilege.capabilities.bpf() && privilege.capabilities.perfmon();
+    may_load && privilege.lockdown != Some(Lockdown::Confidentiality)
+}
+
 impl What {
     /// Says on standard error what attaching is about to send to the cores, where eBPF is used.
     pub fn forewarn(&self, root: &Root) {
         let question = if self.who.is_some() { Question::Raisers } else { Question::Ledger };
-        if self.source != Source::Counters && Privilege::read(root).is_root() {
+        if self.source != Source::Counters && can_attach(root) {
             crate::people::tell!("{}", forewarning(question));
         }
     }
@@ -343,9 +350,9 @@ pub struct WhoOptions {
     /// The process that works there: count time in which other tasks preempt it as lost
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
-    pub duration: Duration,
+    /// How long to watch, 10s unless it is given; given, it attaches also where a running watch could answer
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
     /// Attach and watch for --duration, also where a running watch --who follows these cores and could answer at once,
     /// without sending the cores anything
     #[arg(long)]

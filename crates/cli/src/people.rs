@@ -1,8 +1,9 @@
 //! The one way of text to people. Names of programs, threads, symbols, hosts and jobs are what strangers called them: whatever
 //! of them would command a terminal, or turn the direction of writing, becomes `?` here, wherever it came from.
 
+use serde_json::Value;
 use std::io::{self, Stderr, StdoutLock, Write};
-use surefoot_model::is_harmful;
+use surefoot_model::{WhoReport, is_harmful};
 
 /// Standard output.
 pub fn stdout() -> Clean<StdoutLock<'static>> {
@@ -27,6 +28,26 @@ pub(crate) use tell;
 pub fn clean(text: &str) -> String {
     let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_harmful(letter);
     text.chars().map(|letter| if is_kept(letter) { letter } else { '?' }).collect()
+}
+
+/// A report with every text in it on one line: what strangers wrote begins no line of ours. Without its timeline, of which
+/// no text is made.
+pub fn on_one_line(report: &WhoReport) -> WhoReport {
+    fn flatten(value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains(['\n', '\t']) => *text = text.replace(['\n', '\t'], "?"),
+            Value::Array(values) => values.iter_mut().for_each(flatten),
+            Value::Object(fields) => fields.values_mut().for_each(flatten),
+            _ => {}
+        }
+    }
+    let shown = WhoReport { timeline: None, ..report.clone() };
+    // Only the values are looked at, never the names of fields, so what was serialised is read back.
+    let flat = serde_json::to_value(&shown).and_then(|mut all| {
+        flatten(&mut all);
+        serde_json::from_value(all)
+    });
+    flat.unwrap_or(shown)
 }
 
 /// A writer through which only harmless text goes.

@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surefoot_daemon::SOCKET_NAME;
 use surefoot_hostfs::privilege::{Privilege, Seccomp, Standing};
 use surefoot_hostfs::{Root, cpus as lists, peer};
@@ -27,7 +27,7 @@ const FILE_NAME: &str = "address";
 const FILE_BYTES_MAX: u64 = 4096;
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// How long the watch may take to answer.
+/// How long the watch may take to answer, from the first to the last byte.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How /proc/net/tcp writes that a socket listens.
@@ -77,6 +77,11 @@ pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::
     let (address, followed) = address(directory, own)?;
     let asked = ask(directory, address, cpus, &followed, own, root);
     Some(asked.with_context(|| format!("the watch at {address}")))
+}
+
+/// Where a watch runs from this directory, if one says so.
+pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
+    Some(address(directory, Privilege::read(root).effective_uid)?.0)
 }
 
 /// The address that this user or root wrote down, and the cores whose raisers are followed.
@@ -184,10 +189,26 @@ impl Patient for UnixStream {
 
 /// One request, answered and closed.
 fn get(mut stream: impl Patient, path: &str) -> anyhow::Result<Vec<u8>> {
-    stream.be_patient(PATIENCE)?;
+    let until = Instant::now() + PATIENCE;
+    let late = || anyhow::anyhow!("it did not answer within {} s", PATIENCE.as_secs());
+    let left = || until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()).ok_or_else(late);
+    stream.be_patient(left()?)?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        stream.be_patient(left()?)?;
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(bytes) => answer.extend_from_slice(&piece[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(late());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        anyhow::ensure!(answer.len() as u64 <= ANSWER_BYTES_MAX, "its answer is over {} MiB", ANSWER_BYTES_MAX >> 20);
+    }
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("it does not speak HTTP")?;
     let status = String::from_utf8_lossy(&answer[..end]).lines().next().unwrap_or_default().to_owned();
     anyhow::ensure!(status.split(' ').nth(1) == Some("200"), "it answers '{status}'");
@@ -230,6 +251,23 @@ mod tests {
                      0100007F:1BA5 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 2 1\n";
         assert_eq!(listener(table, LOCAL), Some(1000), "not the one that is connected");
         assert_eq!(listener(table, SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80)), None);
+    }
+
+    /// As a watch that was stopped: the kernel takes the connection, and nobody answers.
+    #[test]
+    fn a_watch_that_drips_or_stands_still_is_given_up_after_one_bounded_wait() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let std::net::SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!() };
+        let drip = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Ends when the other side has given up; without a limit on the whole it never would.
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let why = get(TcpStream::connect(address).unwrap(), "/").unwrap_err().to_string();
+        assert!(why.contains("did not answer within 5 s"), "{why}");
+        drip.join().unwrap();
     }
 
     #[test]

@@ -13,6 +13,11 @@ use surefoot_model::CpuId;
 /// Carries the cores that were allowed before, and tells that the process has been started anew.
 const ALLOWED: &str = "SUREFOOT_ALLOWED_CORES";
 
+/// Whether this process has been started anew by [`settle`].
+pub fn has_settled() -> bool {
+    env::var_os(ALLOWED).is_some()
+}
+
 /// Keeps off the watched cores. Returns in a process that never was on them, where that is possible.
 pub fn settle(watched: &[CpuId], root: &Root) {
     if let Some(cores) = env::var(ALLOWED).ok().and_then(|list| cpus::parse_list(&list).ok()) {

@@ -4,7 +4,7 @@ mod compare;
 mod fix_first;
 mod loops;
 
-use crate::args::WhoOptions;
+use crate::args::{STACKS_PER_S, WhoOptions};
 use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
@@ -13,13 +13,16 @@ use crate::{output, people, record, report, running, settle, trace};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::privilege::Privilege;
+use std::time::Duration;
 use surefoot_hostfs::{Root, clock, signals};
 use surefoot_model::{CpuId, Event, Interrupt, Notice, Raiser, Timeline, WhoReport};
 use surefoot_probes::Workload;
 use surefoot_stall::who::{self, WhoConfig};
 use surefoot_stall::{Config, Question, forewarning};
 use surefoot_store::recording::{Existing, Writer};
+
+/// How long to watch unless it is said.
+const LENGTH: Duration = Duration::from_secs(10);
 
 /// Raisers that the text shows of each interrupt.
 const RAISERS_SHOWN: usize = 3;
@@ -45,7 +48,8 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
     if let Some(pid) = options.pid {
         anyhow::ensure!(root.proc(pid.to_string()).exists(), "--pid {pid}: there is no such process");
     }
-    report::check_duration(options.duration)?;
+    let length = options.duration.unwrap_or(LENGTH);
+    report::check_duration(length)?;
     let cpus = surefoot_stall::checked_cores(&options.cpu.clone().unwrap_or_default().0, &root)?;
     if let Some(found) = of_running_watch(options, &cpus, &root) {
         return finish(options, found, || opening(&root, &WhoConfig { cpus, ..WhoConfig::default() }));
@@ -64,12 +68,12 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
         stacks_per_s: options.stacks_per_s,
         timeline: options.trace.is_some() || options.record.is_some(),
     };
-    if Privilege::read(&root).is_root() {
+    if crate::args::can_attach(&root) {
         crate::people::tell!("{}", forewarning(Question::RaisersAlone));
     }
     let opening = if recording.is_some() { opening(&root, &config)? } else { Vec::new() };
-    let found = who::run(&root, &config, options.duration, stop, || {
-        crate::people::tell!("watching for {:?}; Ctrl-C ends it early", options.duration);
+    let found = who::run(&root, &config, length, stop, || {
+        crate::people::tell!("watching for {length:?}; Ctrl-C ends it early");
     })?;
     // Whoever watched for an hour gets the result also when the disk is full.
     let printed = print(options, &found, before.as_ref());
@@ -81,9 +85,14 @@ fn live(options: &WhoOptions) -> anyhow::Result<Outcome> {
 
 /// What a running watch has found so far, where it can answer. One that cannot is told of, and does not matter.
 fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option<WhoReport> {
-    // Its report begins with the watch, before the change that is to be compared.
-    let asks_of_now = options.pid.is_some() || options.compare.is_some();
-    if options.anew || asks_of_now || options.trace.is_some() {
+    // What starts itself anew to settle has asked before.
+    if options.anew || settle::has_settled() {
+        return None;
+    }
+    if let Some(why) = what_no_watch_answers(options) {
+        if let Some(address) = running::of(&options.run_directory, root) {
+            crate::people::tell!("{why}, so the watch at {address} is not asked and this attaches anew");
+        }
         return None;
     }
     let mut found = match running::raisers(&options.run_directory, cpus, root)? {
@@ -102,6 +111,19 @@ fn of_running_watch(options: &WhoOptions, cpus: &[CpuId], root: &Root) -> Option
     );
     found.report.notices.push(Notice { at_ns: now_ns, text });
     Some(found.report)
+}
+
+/// Which option asks for what the report of a running watch does not have.
+fn what_no_watch_answers(options: &WhoOptions) -> Option<&'static str> {
+    let reasons = [
+        (options.compare.is_some(), "--compare needs what happens from now on"),
+        (options.pid.is_some(), "--pid counts what that process loses from now on"),
+        (options.trace.is_some(), "--trace needs each arrival by itself, which a watch does not keep"),
+        (options.duration.is_some(), "--duration asks for so long from now on"),
+        (options.no_stacks, "--no-stacks changes what is taken"),
+        (options.stacks_per_s != STACKS_PER_S, "--stacks-per-s changes what is taken"),
+    ];
+    reasons.into_iter().find(|(asked, _)| *asked).map(|(_, why)| why)
 }
 
 /// Prints what was found and writes it where that was asked for.
@@ -275,6 +297,7 @@ fn folded(found: &WhoReport) -> String {
 
 /// The report for people.
 pub fn text(found: &WhoReport) -> String {
+    let found = &people::on_one_line(found);
     let mut text = String::new();
     let mut table = Table::new(
         &["core", "interrupt", "count", "per s", "inside", "with entry", "of lost", "p50", "p99", "max", "handler"],

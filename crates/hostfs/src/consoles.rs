@@ -10,9 +10,12 @@ pub fn enabled(root: &Root) -> Result<Vec<String>, Error> {
     Ok(parse(&root.read(root.proc("consoles"))?))
 }
 
-/// Whether the kernel prints its messages anywhere; where it does not, they hold nobody.
+/// Whether the kernel prints its messages anywhere; where it does not, they hold nobody. On level 1 (`dmesg -n 1`) it
+/// prints nothing but that the system is unusable.
 pub fn any_enabled(root: &Root) -> bool {
-    enabled(root).is_ok_and(|names| !names.is_empty())
+    let level = root.read(root.proc("sys/kernel/printk")).ok();
+    let level = level.and_then(|text| text.split_whitespace().next()?.parse::<u32>().ok());
+    level.is_none_or(|level| level > 1) && enabled(root).is_ok_and(|names| !names.is_empty())
 }
 
 /// `ttyS0                -W- (EC  p a)    4:64`; an E in the parentheses is an enabled one.

@@ -114,6 +114,9 @@ pub struct Intruder {
     pub cgroup: String,
     /// Its scheduling, such as `SCHED_OTHER nice 0`; empty where it is not known.
     pub policy: String,
+    /// What let it onto the core: its affinity mask, its cpuset, or that nothing keeps it off; empty where it is not known.
+    #[serde(default)]
+    pub because: String,
 }
 
 /// How often something came and what it took, per second of the watch.

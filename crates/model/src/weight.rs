@@ -53,7 +53,7 @@ fn interrupt_bytes(interrupt: &Interrupt) -> usize {
 }
 
 fn intruder_bytes(intruder: &Intruder) -> usize {
-    let words = [&intruder.comm, &intruder.allowed, &intruder.cgroup, &intruder.policy];
+    let words = [&intruder.comm, &intruder.allowed, &intruder.cgroup, &intruder.policy, &intruder.because];
     size_of_val(intruder) + words.into_iter().map(String::len).sum::<usize>()
 }
 

@@ -31,7 +31,7 @@ enum cause_number {
 	CAUSE_OTHER_FUNCTION = 26,
 	CAUSE_OTHER_THREAD = 27,
 	CAUSE_OTHER_TASK = 28,
-	CAUSE_CONSOLE = 29, /* on the tape only: a message was logged and may be printed here */
+	CAUSE_CONSOLE = 29, /* a message was logged and is printed here; on the tape: may be printed */
 	CAUSE_FIRST_DYNAMIC = 32,
 	DYNAMIC_CAUSES = 128, /* a power of two */
 	CAUSES = CAUSE_FIRST_DYNAMIC + DYNAMIC_CAUSES,
@@ -60,6 +60,8 @@ enum {
 	THROTTLED = 8,
 	HELD_DURATIONS = 30,
 	WINDOW_MASK = TAPE_TURNS - 1,
+	LOGGED = 256, /* in the level of a frame: a message was logged in it, and nothing has happened on the core since */
+	PRINTED_NS = 500000, /* what follows a message and is shorter than this is not taken for its printing */
 };
 
 /*
@@ -145,7 +147,8 @@ struct slot {
 	u64 runs_closed;
 	struct run runs[RUNS];
 	u64 timer_before_ns; /* the timer interrupt before the newest */
-	u64 padding[2];
+	u64 logged_ip;   /* where the task that logged the newest message entered the kernel, */
+	u64 logged_call; /* and by which system call; -1 for none */
 	/*
 	 * The newest durations, each the number of its bucket among those of all causes, before they are counted in the
 	 * histogram all at once: that lies in pages of its own, which an event after a pause finds cold.
@@ -213,7 +216,7 @@ struct config {
 	u32 workload_by;
 	u32 self_tgid;
 	u32 cpu_count;
-	u32 reserved;
+	u32 console; /* what follows a message is looked at */
 };
 
 #endif

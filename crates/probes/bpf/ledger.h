@@ -66,13 +66,44 @@ static __always_inline bool delays_nobody(const struct slot *slot)
 	return base == CAUSE_IDLE || (takes_core(base) && !slot->behind);
 }
 
-/* Charges the time since the previous event to the innermost context. */
+/*
+ * Whether what the core has done since the newest message can only have been printing it, and what else the kernel did
+ * in the same call: an interrupt, a kernel thread, or a task that has not been in user mode since.
+ */
+static __always_inline bool is_printing(const struct slot *slot)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct pt_regs *regs;
+
+	if (slot->depth || task->flags & PF_KTHREAD)
+		return true;
+	regs = (void *)bpf_task_pt_regs((void *)task);
+	return regs->ip == slot->logged_ip && regs->orig_ax == slot->logged_call;
+}
+
+/* Charges a message's printing, where that is what it was. By itself, because it is rare, and looks for an array. */
+static __noinline bool charge_printing(struct slot *slot, u64 elapsed)
+{
+	if (elapsed < PRINTED_NS || !is_printing(slot))
+		return false;
+	slot->causes[CAUSE_CONSOLE].total_ns += elapsed;
+	if (delays_nobody(slot))
+		slot->causes[CAUSE_CONSOLE].idle_ns += elapsed;
+	/* The room that is left for a duration is for what ends now. */
+	count_at_once(slot, CAUSE_CONSOLE, elapsed);
+	return true;
+}
+
+/* Charges the time since the previous event to the innermost context, or to the message that was logged in it. */
 static __always_inline void charge(struct slot *slot, u64 now)
 {
 	u32 top = slot->depth & (FRAMES - 1);
 	u64 elapsed = now - slot->last_ns, deferred = *(volatile u64 *)&slot->deferred_ns;
 	u32 cause = slot->frames[top].cause;
+	bool logged = config.console && slot->frames[top].level & LOGGED;
 
+	if (logged)
+		slot->frames[top].level &= ~LOGGED;
 	if ((s64)elapsed <= 0)
 		return;
 	if (deferred) {
@@ -82,6 +113,8 @@ static __always_inline void charge(struct slot *slot, u64 now)
 		elapsed -= used;
 	}
 	slot->last_ns = now;
+	if (logged && charge_printing(slot, elapsed))
+		return;
 	if (cause >= CAUSES)
 		cause = CAUSE_UNKNOWN;
 	slot->causes[cause].total_ns += elapsed;

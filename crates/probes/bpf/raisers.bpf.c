@@ -7,14 +7,16 @@
  * array of its own; user space joins the two. Records go through a ring buffer that wakes nobody, because waking would
  * send one of the interrupts that are being looked for.
  *
- * Three of these tracepoints are the ledger's as well. Where the ledger leaves them to these programs, one program on each
+ * Some of these tracepoints are the ledger's as well. Where the ledger leaves them to these programs, one program on each
  * does both parts: what runs once costs less, and attaching it patches the kernel once.
  *
  * A record taken in interrupt context says so: the current task is then a bystander and its stack is not taken.
  */
+#include "console.h"
 #include "late.h"
 #include "marks.h"
 #include "own_interrupts.h"
+#include "preemption.h"
 #include "raise.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -48,6 +50,54 @@ static __always_inline void raise_placed(void *ctx, u32 cpu, struct task_struct 
 	if (!(flags & PF_KTHREAD) && (!slot->base_pid || slot->base_pid == pid))
 		return;
 	raise(ctx, RAISED_WAKE, cpu, pid, waking_context(), 0);
+}
+
+/* Whether a task that comes to a core without being woken may take something there: others only from a named workload. */
+static __always_inline bool may_intrude(struct task_struct *task)
+{
+	return config.workload_by != WORKLOAD_NONE || BPF_CORE_READ(task, flags) & PF_KTHREAD;
+}
+
+/* A task that waits is moved. One that is moved while it is woken is told where its wake-up ends. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(raise_move, struct task_struct *task, int to)
+{
+	struct slot *slot;
+	u32 from;
+
+	if (task->on_rq != TASK_ON_RQ_MIGRATING)
+		return 0;
+	from = core_of(task);
+	if (raiser_config.with_ledger) {
+		slot = bpf_map_lookup_elem(&slots, &from);
+		if (slot)
+			moved_away(slot, task->pid, task->flags & PF_KTHREAD);
+	}
+	if (is_watched(to) && may_intrude(task))
+		raise(ctx, RAISED_MOVE, to, task->pid, waking_context() | (u64)from << FROM_SHIFT, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(raise_new, struct task_struct *task)
+{
+	u32 cpu = core_of(task);
+
+	if (is_watched(cpu) && may_intrude(task))
+		raise(ctx, RAISED_NEW, cpu, task->pid, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/console")
+int raise_message(u64 *ctx)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (raiser_config.with_ledger)
+		on_console(P_CONSOLE);
+	if (is_watched(cpu))
+		raise(ctx, RAISED_MESSAGE, cpu, 0, 0, 0);
+	return 0;
 }
 
 /* Whether this core has just begun to wake somebody, and has woken nobody else since. */

@@ -17,6 +17,9 @@ enum raised_kind {
 	RAISED_WAKE = 5,       /* key: thread that is woken onto the core; function: the cause number of the interrupt in it */
 	RAISED_CALL = 6,       /* key: 1 for a TLB shootdown; function: the callback that the sender names */
 	RAISED_FLUSH = 7,      /* key: pages; the targets are those of the process, so cpu is NO_CORE */
+	RAISED_MOVE = 8,       /* key: thread that is moved to the core; function: as of a wake-up, and above FROM_SHIFT its core */
+	RAISED_NEW = 9,        /* key: thread that begins on the core */
+	RAISED_MESSAGE = 10,   /* a message was logged on the core */
 };
 
 /* What a watched core meets. */
@@ -52,6 +55,7 @@ enum {
 	STACK_BYTES_MAX = 32768, /* of a task's kernel stack */
 	MARKS = 8192,
 	MARK_KIND_BITS = 8,
+	FROM_SHIFT = 32,
 	WATCH_WORDS = 16,
 	TASK_BYTES_MAX = 32768, /* of a task's structure */
 	NO_CORE = 0xffffffff,

@@ -10,7 +10,7 @@ use crate::programs;
 pub const INTERRUPTS_PER_TRACEPOINT: u64 = 12;
 
 /// Tracepoints that the raisers' programs have beyond the ledger's, where calls are joined exactly.
-const OF_RAISERS: usize = 7;
+const OF_RAISERS: usize = 8;
 
 /// Rows of /proc/interrupts that every machine has something in.
 const USUAL_ROWS: [&str; 4] = ["LOC", "RES", "CAL", "IWI"];
@@ -32,10 +32,8 @@ pub fn tracepoints(question: Question) -> usize {
     let ledger = programs::all().filter(|program| is_usual(program.name)).count();
     match question {
         Question::Ledger => ledger,
-        // The raisers' programs need the timers for themselves.
-        Question::Raisers => ledger + OF_RAISERS,
-        // Nor is told who waited and was moved away (`sched_migrate_task`), nor what went to a console.
-        Question::RaisersAlone => ledger + OF_RAISERS - 2,
+        // Without late timers, too: the raisers' programs need the timers for themselves.
+        Question::Raisers | Question::RaisersAlone => ledger + OF_RAISERS,
     }
 }
 

@@ -261,7 +261,8 @@ pub struct Slot {
     pub(crate) runs_closed: u64,
     pub(crate) runs: [Run; RUNS],
     pub(crate) timer_before_ns: u64,
-    pub(crate) padding: [u64; 2],
+    pub(crate) logged_ip: u64,
+    pub(crate) logged_call: u64,
     pub(crate) held_durations: [u16; HELD_DURATIONS],
     pub(crate) held: u32,
     /// Cost of each program.
@@ -337,7 +338,7 @@ pub(crate) struct ProgramConfig {
     pub workload_by: u32,
     pub self_tgid: u32,
     pub cpu_count: u32,
-    pub reserved: u32,
+    pub console: u32,
 }
 
 same_layout!(CauseTotals, cause: key, count, total_ns, max_ns, idle_ns, name, taken_ns);
@@ -349,14 +350,14 @@ same_layout!(
     slot: seq, last_ns, deferred_ns, tape_turns, depth, base_pid, shadow_depth, shadow_cause, timer_entry_ns, owner_pid,
     behind, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
     base_start_ns, throttled, waits, waited_ns, throttles, throttled_ns, moved_away, not_followed, runs_closed, runs,
-    timer_before_ns, padding, held_durations, held, programs, causes
+    timer_before_ns, logged_ip, logged_call, held_durations, held, programs, causes
 );
 same_layout!(Turn, turn: at_ns, cause, depth, left, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);
 same_layout!(HistogramTable, histogram: buckets);
 same_layout!(
     ProgramConfig,
-    config: late_threshold_ns, workload_comm, workload_by, self_tgid, cpu_count, reserved
+    config: late_threshold_ns, workload_comm, workload_by, self_tgid, cpu_count, console
 );
 
 const _: () = {

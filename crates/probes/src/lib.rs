@@ -36,7 +36,7 @@ mod shared;
 mod tracepoints;
 
 pub use error::Error;
-pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy};
+pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy, moved_from};
 pub use raisers::{CallEvidence, MARKS, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
 pub use tracepoints::Tracefs;
 

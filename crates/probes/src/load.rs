@@ -103,6 +103,7 @@ fn program_config(options: &Options, cpu_count: usize) -> Result<ProgramConfig, 
         late_threshold_ns: options.late_threshold_ns,
         self_tgid: std::process::id(),
         cpu_count: cpu_count as u32,
+        console: u32::from(options.console && options.flavour != Some(Flavour::Plain)),
         ..ProgramConfig::default()
     };
     match &options.workload {
@@ -284,6 +285,7 @@ pub(crate) fn tracepoint_of(section: &str) -> &str {
 pub(crate) fn leave_out_absent(
     object: &mut OpenObject,
     hidden: &[String],
+    console: bool,
 ) -> Result<(CallEvidence, Vec<String>), Error> {
     let btf = kernel_btf()?;
     let is_there = |tracepoint: &str| {
@@ -302,6 +304,7 @@ pub(crate) fn leave_out_absent(
             "csd_queue_cpu" | "csd_function_entry" => calls == CallEvidence::Exact,
             "ipi_send_cpumask" => calls == CallEvidence::Sent,
             "tlb_flush" => matches!(calls, CallEvidence::Sent | CallEvidence::Flushes),
+            "console" => console,
             _ => true,
         };
         if !is_needed {
@@ -323,7 +326,9 @@ pub(crate) fn left_to_raisers() -> Result<Vec<&'static str>, Error> {
     let btf = kernel_btf()?;
     let is_there = |tracepoint: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some();
     let called = (call_evidence(is_there) == CallEvidence::Exact).then_some("csd_function_entry");
-    let others = ["ipi_send_cpu", "hrtimer_expire_entry"].into_iter().filter(|name| is_there(name));
+    let others = ["ipi_send_cpu", "hrtimer_expire_entry", "sched_migrate_task", "console"]
+        .into_iter()
+        .filter(|name| is_there(name));
     Ok(called.into_iter().chain(others).collect())
 }
 

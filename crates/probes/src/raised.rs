@@ -32,6 +32,17 @@ pub enum RaisedKind {
     /// The translations of a process were to be flushed on the other cores that it runs on; the key is the number of
     /// pages. Only where neither calls nor interrupts can be seen ([`crate::CallEvidence::Flushes`]).
     Flush,
+    /// A thread was moved to the core by the scheduler; the key is its number, the function what [`moved_from`] reads.
+    Move,
+    /// A new thread was set running on the core; the key is its number.
+    New,
+    /// A kernel message was logged on the core, which it may have had to print.
+    Message,
+}
+
+/// The core from which a thread was moved, and the number of the interrupt's cause in which that was done; 0 outside one.
+pub fn moved_from(function: u64) -> (CpuId, usize) {
+    (CpuId((function >> shared::FROM_SHIFT) as u32), function as u32 as usize)
 }
 
 impl RaisedKind {
@@ -44,6 +55,9 @@ impl RaisedKind {
             shared::RAISED_WAKE => RaisedKind::Wake,
             shared::RAISED_CALL => RaisedKind::Call,
             shared::RAISED_FLUSH => RaisedKind::Flush,
+            shared::RAISED_MOVE => RaisedKind::Move,
+            shared::RAISED_NEW => RaisedKind::New,
+            shared::RAISED_MESSAGE => RaisedKind::Message,
             _ => return None,
         })
     }
@@ -166,7 +180,7 @@ same_layout!(
 pub(crate) const BARE_BYTES: usize = shared::BARE_RAISED;
 
 const _: () = assert!(
-    shared::RAISED_KIND_COUNT == 7 && shared::MARK_KIND_COUNT == 5,
+    shared::RAISED_KIND_COUNT == 10 && shared::MARK_KIND_COUNT == 5,
     "kinds of records or marks that are not parsed"
 );
 

@@ -122,7 +122,8 @@ impl Raisers {
         }
         let cpu_count = probes.cpu_count();
         let mut open = load::open_raisers()?;
-        let (calls, missing) = load::leave_out_absent(&mut open, &options.hidden_tracepoints)?;
+        let (calls, missing) =
+            load::leave_out_absent(&mut open, &options.hidden_tracepoints, probes.told.console != 0)?;
         let with_ledger = !probes.left_to_raisers.is_empty();
         let config = raiser_config(options, calls, with_ledger)?;
         for mut map in open.maps_mut() {

@@ -65,7 +65,11 @@ export function PastBar() {
   const submit = (event: Event) => {
     event.preventDefault();
     const fromS = fromLocalInput(begin.current?.value ?? "");
-    if (fromS === null) return void begin.current?.reportValidity();
+    if (fromS === null) {
+      // 2026-02-31 has the right form and is no day.
+      begin.current?.setCustomValidity("There is no such date and time");
+      return void begin.current?.reportValidity();
+    }
     const wanted = Math.min(PAST_S_MAX, Number(length.current?.value ?? FIRST_S));
     go(changeTo({ fromS, toS: fromS + wanted }));
   };
@@ -74,7 +78,19 @@ export function PastBar() {
     <form class="past-bar" data-testid="past" aria-label="Range of the past" onSubmit={submit}>
       <label class="field">
         <span>From</span>
-        <input ref={begin} type="datetime-local" step={1} required data-testid="past-from" />
+        <input
+          ref={begin}
+          type="text"
+          inputMode="numeric"
+          size={19}
+          required
+          pattern="\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?"
+          placeholder="2026-11-22 20:34"
+          title="Date and time: 2026-11-22 20:34, with seconds where they matter"
+          autoComplete="off"
+          onInput={(event) => event.currentTarget.setCustomValidity("")}
+          data-testid="past-from"
+        />
         <span>{zone(range.fromS)}</span>
       </label>
       <label class="field">

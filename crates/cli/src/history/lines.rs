@@ -6,7 +6,7 @@ use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
-use surefoot_model::{CauseKind, CoreLedger, CpuId, Finding, Gap, HostDescription, Lost, Room, Subject};
+use surefoot_model::{CauseKind, CoreLedger, CpuId, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting};
 use surefoot_store::history::{KeptClockChange, KeptFinding, KeptRecord};
 
 #[derive(Serialize)]
@@ -36,6 +36,8 @@ pub enum What<'a> {
         kernel_ns: u64,
         lost: Vec<Row<'a>>,
         unexplained_ns: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waiting: Option<Waiting>,
     },
     Cause {
         #[serde(flatten)]
@@ -165,7 +167,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
 }
 
 fn core(sum: &CoreLedger) -> What<'_> {
-    let CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting: _ } = sum;
+    let CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting } = sum;
     What::Core {
         cpu: *cpu,
         wall_ns: *wall_ns,
@@ -174,6 +176,7 @@ fn core(sum: &CoreLedger) -> What<'_> {
         kernel_ns: *kernel_ns,
         lost: lost.iter().map(Row::from).collect(),
         unexplained_ns: *unexplained_ns,
+        waiting: *waiting,
     }
 }
 

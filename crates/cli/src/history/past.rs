@@ -97,6 +97,12 @@ impl Past {
         past.known_rooms = view.rooms()?;
         past.known_cpus = hosts.iter().flat_map(|(_, host)| host.cpus.iter().copied()).collect();
         past.host = hosts.into_iter().rev().find(|host| host.0 < question.range.end).map(|host| host.1);
+        // What was found elsewhere is no answer to a question about cores that this history does not know.
+        let knows_one = question.cpus.iter().any(|cpu| past.known_cpus.contains(cpu));
+        if !question.cpus.is_empty() && !past.known_cpus.is_empty() && !knows_one {
+            (past.findings, past.records) = (Answer::default(), Answer::default());
+            return Ok(past);
+        }
         if question.asks_for(Room::Watch) {
             past.notices = view.notices(question.range.clone())?;
             past.clock_changes = view.clock_changes(question.range.clone())?;

@@ -120,6 +120,9 @@ pub fn intruder(intruder: &Intruder) -> String {
         (false, "") => ": it ended before it could be asked where it may run".to_owned(),
         (false, cores) => format!(": allowed on cores {cores}"),
     };
+    if !intruder.because.is_empty() {
+        text += &format!(" ({})", intruder.because);
+    }
     if !intruder.cgroup.is_empty() {
         text += &format!(", control group {}", intruder.cgroup);
     }

@@ -264,6 +264,10 @@ fn a_room_and_a_core_that_are_nowhere_in_the_history_are_said_to_be_unknown() {
     assert!(text.contains("No core 7 is known to this history; the cores that were watched are 0-1."), "{text}");
     let text = said(&["--room", "stall", "--cpu", "0"]);
     assert!(!text.contains("known to this history") && !text.contains("keeps nothing"), "{text}");
+    // What others found is no answer to a question about a core that is nowhere.
+    let text = said(&["--cpu", "7"]);
+    assert!(text.contains("No core 7 is known") && text.contains("Nothing is kept for this range."), "{text}");
+    assert!(!text.contains("Findings:") && !text.contains("What happened:"), "{text}");
     let output = history(&path, &["--cpu", "7", "--json"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("No core 7"), "{output:?}");
 }

@@ -168,6 +168,21 @@ fn a_recording_from_another_machine_prints_as_text_json_stacks_and_trace() {
 
 /// The recording was made when the kind of cause was called `host`, and the verdicts `host_scheduled` and alike.
 #[test]
+fn texts_of_a_recording_begin_no_line_of_their_own() {
+    let folder = Folder::new("lines");
+    let file = folder.file("recording");
+    let mut hostile = found(false);
+    hostile.interrupts[0].raisers[0].comm = "stats\nNotice: all is well".into();
+    hostile.missing.push("something\nMissing: nothing at all".into());
+    recorded(&file, &[Event::Who(hostile.into())]);
+    for text in [stdout(&replay(&file, "")), stdout(&output(surefoot("stall replay").arg(&file)))] {
+        assert!(text.contains("stats?Notice: all is well"), "{text}");
+        let forged = |line: &str| line.starts_with("Notice: all is well") || line.starts_with("Missing: nothing");
+        assert!(!text.lines().any(forged), "{text}");
+    }
+}
+
+#[test]
 fn a_recording_of_an_earlier_release_replays_with_the_words_of_today() {
     let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recordings/troubled.surefoot");
     let said = stdout(&output(surefoot("stall replay --json").arg(&recording)));

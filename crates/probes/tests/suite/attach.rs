@@ -43,7 +43,7 @@ fn what_is_attached_is_what_help_says_and_no_tracepoint_has_two_programs() {
     let watched = RaiserOptions { cpus: vec![CpuId(1)], ..RaiserOptions::default() };
     let options = Options { silent_rows: silent_rows(), raisers_follow: true, ..Options::default() };
     for (late_threshold_ns, console, question) in
-        [(100_000, true, Question::Raisers), (0, false, Question::RaisersAlone)]
+        [(100_000, true, Question::Raisers), (0, true, Question::RaisersAlone)]
     {
         let probes = Probes::attach(&Options { late_threshold_ns, console, ..options.clone() }).unwrap();
         let raisers = Raisers::attach(&probes, &watched).unwrap();

@@ -1,5 +1,6 @@
 //! What the kernel's files say about isolation, as plain data.
 
+use crate::who::advice::HostFacts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::identity::Identity;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub turbo: Known<Turbo>,
     /// The longest wake-up that all holders of /dev/cpu_dma_latency allow, microseconds.
     pub dma_latency_us: Known<i32>,
+    /// What advice may name on this host.
+    pub host: HostFacts,
     /// What is particular to each audited core, in their order.
     pub cores: Vec<CoreSettings>,
 }
@@ -164,6 +167,7 @@ impl Settings {
             swap_areas: root.read(root.proc("swaps")).map(|text| text.lines().skip(1).count()).map_err(reason),
             turbo: reader.turbo(&cpu_folder),
             dma_latency_us: isolation::cpu_dma_latency_us(root).map_err(reason),
+            host: HostFacts::read(root, cores),
             cores: cores.iter().map(|&cpu| reader.core(cpu)).collect(),
         }
     }

@@ -84,6 +84,11 @@ pub enum Arrival {
         /// Who did.
         raiser: Raised,
     },
+    /// A kernel message was logged on the core.
+    Message {
+        /// Who did.
+        raiser: Raised,
+    },
     /// The kernel looked whether the tick can stop.
     Tick {
         /// Whether it did.
@@ -174,7 +179,10 @@ impl Joiner {
             RaisedKind::Wake if raised.wakee.starts_with(b"ksoftirqd/") => {
                 Some(Arrival::Thread { raiser: without_bystander(raised) })
             }
-            RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
+            RaisedKind::Message => Some(Arrival::Message { raiser: raised }),
+            RaisedKind::Work | RaisedKind::Wake | RaisedKind::Move | RaisedKind::New => {
+                Some(Arrival::Thread { raiser: raised })
+            }
         }
     }
 

@@ -41,7 +41,7 @@ use crate::config::{LONGEST_RUN, checked_cores, keep_off};
 use crate::gap::tapes::Traced;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, thread};
+use surefoot_hostfs::{Root, consoles, thread};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_probes::{Options, Probes, Workload};
 
@@ -92,7 +92,7 @@ pub fn run(
     let options = Options {
         late_threshold_ns: 0,
         workload,
-        console: false,
+        console: consoles::any_enabled(root),
         flavour: None,
         tracefs,
         silent_rows: silent.clone(),

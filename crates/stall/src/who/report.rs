@@ -187,6 +187,7 @@ fn handler(cause: &Cause) -> String {
         CauseKind::Timer => "hrtimer_interrupt".to_owned(),
         CauseKind::Reschedule => "scheduler_ipi".to_owned(),
         CauseKind::IrqWork => "irq_work_run".to_owned(),
+        CauseKind::Console => "vprintk_emit".to_owned(),
         CauseKind::Softirq => match cause.name.as_str() {
             "HI" | "TASKLET" => "tasklet_action".to_owned(),
             "TIMER" => "run_timer_softirq".to_owned(),

@@ -3,7 +3,7 @@
 use super::advice::HostFacts;
 use super::calls::Depths;
 use super::entry_exit::Measured;
-use super::intruders::{Asked, NO_WAKEUP, Wakeups};
+use super::intruders::{self, Asked, NO_WAKEUP, SCHEDULER, Wakeups};
 use super::joiner::{Arrival, Joiner};
 use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
@@ -25,10 +25,11 @@ use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
 use surefoot_probes::layout::{
-    CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, TAPE_TURNS, Turn,
+    CAUSE_CONSOLE, CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, TAPE_TURNS, Turn,
 };
 use surefoot_probes::{
     COPY_BYTES, MARKS, Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks,
+    moved_from,
 };
 
 /// How long the end of a watch waits for the names of stacks.
@@ -253,7 +254,7 @@ impl Watch {
         for raised in records {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             match self.joiner.raised(raised) {
-                Some(Arrival::Thread { raiser }) if raiser.kind == RaisedKind::Wake => self.woken(raiser),
+                Some(Arrival::Thread { raiser }) if raiser.kind != RaisedKind::Work => self.woken(raiser),
                 Some(arrival) => self.count(probes, cpu, at_ns, arrival),
                 None => {}
             }
@@ -386,6 +387,10 @@ impl Watch {
                 let cause = Cause::new(CauseKind::KernelThread, "kworker");
                 self.count_raiser(place(cause), certainty, function, Some(raiser));
             }
+            Arrival::Message { raiser } => {
+                let cause = self.names.cause(CAUSE_CONSOLE, &CauseTotals::default());
+                self.count_raiser(place(cause), certainty, "printk".to_owned(), Some(raiser));
+            }
             Arrival::Tick { stopped, dependency } => {
                 let dependency = if stopped { 0 } else { dependency };
                 *self.ticks.entry((cpu, dependency)).or_default() += 1;
@@ -411,6 +416,7 @@ impl Watch {
             // Back from an interrupt, or work: nobody takes anything. What is idle or works was not woken to intrude.
             if turn.depth == 0 {
                 self.base.insert(cpu, (turn.cause, turn.pid));
+                let _ = self.wakeups.of_run(cpu, turn.pid, turn.at_ns);
             }
             return;
         }
@@ -425,13 +431,30 @@ impl Watch {
         self.asked.ask(&self.root, cpu, &cause, turn.pid);
         let place = Place { cpu, cause: cause.clone(), at_ns: turn.at_ns };
         match self.wakeups.of_run(cpu, turn.pid, turn.at_ns) {
+            Some(raised) if raised.kind == RaisedKind::Move => self.count_move(probes, place, raised),
             Some(raised) => {
-                let function = self.waking(probes, &raised);
+                let function = match raised.kind {
+                    RaisedKind::New => "new task".to_owned(),
+                    _ => self.waking(probes, &raised),
+                };
                 self.count_raiser(place, Certainty::Certain, function, Some(raised));
             }
             // Workers run for work that is counted where it was queued.
             None if cause.name == "kworker" => {}
             None => self.count_context(place, String::new(), || NO_WAKEUP.to_owned(), 0),
+        }
+    }
+
+    /// A task that the scheduler moved here. Where it did so by itself, whoever ran there is a bystander.
+    fn count_move(&mut self, probes: &Probes, place: Place, raised: Raised) {
+        let frames = self.stacks.frames(&raised.kernel_stack);
+        let (_, number) = moved_from(raised.function);
+        let context = if number == 0 { None } else { self.context(probes, raised.from, number) };
+        let function = intruders::mover(&raised, &frames, context.as_ref());
+        if intruders::is_asked_for(&raised, &frames) {
+            self.count_raiser(place, Certainty::Certain, function, Some(raised));
+        } else {
+            self.count_context(place, function, || SCHEDULER.to_owned(), 0);
         }
     }
 

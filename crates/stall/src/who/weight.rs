@@ -49,8 +49,8 @@ pub(super) fn interrupt_bytes(interrupt: &Interrupt) -> usize {
     });
     let texts = text_bytes(&interrupt.cause.name) + text_bytes(&interrupt.handler) + texts_bytes(&interrupt.detail);
     let intruders = interrupt.intruders.iter().map(|intruder| {
-        let Intruder { comm, allowed, cgroup, policy, .. } = intruder;
-        ROW_BYTES + [comm, allowed, cgroup, policy].map(|text| text_bytes(text)).iter().sum::<usize>()
+        let Intruder { comm, allowed, cgroup, policy, because, .. } = intruder;
+        ROW_BYTES + [comm, allowed, cgroup, policy, because].map(|text| text_bytes(text)).iter().sum::<usize>()
     });
     ROW_BYTES + texts + advice.sum::<usize>() + intruders.sum::<usize>()
 }

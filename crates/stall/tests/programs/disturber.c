@@ -6,7 +6,9 @@
  *
  * Modes: fork (children come and go, and the parent writes to its memory meanwhile), tgkill (signals to the polling
  * thread), itimer (an interval timer of one millisecond whose signal only the polling thread takes), intrude (a process
- * of its own is woken onto the polling core). It prints a line when it has done so, and stays until its input ends.
+ * of its own is woken onto the polling core), shove (one that is ready is moved there by its affinity), spawn (children are
+ * started there), balance (loops that may run on both cores, beside a polling thread that sleeps). It begins when it reads
+ * a byte, prints a line when it has done so, and stays until its input ends.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -32,6 +34,7 @@ static atomic_int poller_tid;
 static atomic_int stops;
 static atomic_long signals;
 static int poll_core;
+static int sleeps;
 
 static void fail(const char *what)
 {
@@ -64,6 +67,16 @@ static void pause_us(long us)
 	nanosleep(&time, NULL);
 }
 
+static void work_us(long us)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - from.tv_sec) * 1000000 + (now.tv_nsec - from.tv_nsec) / 1000 < us);
+}
+
 static void take_signal(int number)
 {
 	(void)number;
@@ -75,8 +88,16 @@ static void *poll_until_stopped(void *unused)
 	sigset_t alarm;
 
 	prctl(PR_SET_NAME, "poller");
-	go_first(1);
 	pin(poll_core);
+	if (sleeps) {
+		atomic_store(&poller_tid, syscall(SYS_gettid));
+		while (!atomic_load_explicit(&stops, memory_order_relaxed)) {
+			work_us(3000);
+			pause_us(1000);
+		}
+		return unused;
+	}
+	go_first(1);
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
 	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
@@ -129,6 +150,57 @@ static void intrude(int input)
 	_exit(0);
 }
 
+/* A process of its own that loops until it is ended; on its parent's core, or on both. */
+static pid_t start_loop(const char *name, int both, int other_core)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, name);
+	if (both) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(poll_core, &set);
+		CPU_SET(other_core, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	} else {
+		go_first(3);
+	}
+	for (;;)
+		asm volatile("" ::: "memory");
+}
+
+/* The loop is ready and does not run when this runs, so that this moves it by itself. */
+static __attribute__((noinline)) void shove(pid_t loop, int core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	if (sched_setaffinity(loop, sizeof(set), &set))
+		fail("sched_setaffinity");
+	pause_us(500);
+}
+
+static __attribute__((noinline)) void spawn_here(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (!child) {
+		work_us(200);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	pause_us(500);
+}
+
 static __attribute__((noinline)) void wake_the_intruder(int output)
 {
 	if (write(output, "x", 1) != 1)
@@ -145,14 +217,18 @@ int main(int count, char **words)
 	int ends[2] = { -1, -1 };
 	char *pages, byte;
 	long times;
+	pid_t loops[3] = { 0 };
+	int balance;
 
 	if (count != 5)
 		return 2;
 	times = atol(words[2]);
 	poll_core = atoi(words[3]);
+	balance = sleeps = !strcmp(words[1], "balance");
 	prctl(PR_SET_NAME, "disturber");
 	pin(atoi(words[4]));
-	go_first(2);
+	if (!balance)
+		go_first(strcmp(words[1], "shove") ? 2 : 5);
 	sigaction(SIGUSR1, &action, NULL);
 	sigaction(SIGALRM, &action, NULL);
 	sigemptyset(&alarm);
@@ -175,8 +251,17 @@ int main(int count, char **words)
 		fail("pthread_create");
 	while (!atomic_load(&poller_tid))
 		pause_us(100);
+	for (int loop = 0; balance && loop < 3; loop++)
+		loops[loop] = start_loop("roamer", 1, atoi(words[4]));
+	if (!strcmp(words[1], "shove"))
+		loops[0] = start_loop("shoved", 0, 0);
+	if (!strcmp(words[1], "spawn"))
+		pin(poll_core);
 	if (!strcmp(words[1], "itimer") && setitimer(ITIMER_REAL, &every, NULL))
 		fail("setitimer");
+	/* Whoever watches begins first. */
+	if (read(0, &byte, 1) < 0)
+		fail("read");
 	for (long done = 0; done < times; done++) {
 		if (!strcmp(words[1], "fork"))
 			fork_and_write(pages);
@@ -184,11 +269,22 @@ int main(int count, char **words)
 			nudge_poller();
 		else if (!strcmp(words[1], "intrude"))
 			wake_the_intruder(ends[1]);
+		else if (!strcmp(words[1], "shove")) {
+			shove(loops[0], poll_core);
+			shove(loops[0], atoi(words[4]));
+		} else if (!strcmp(words[1], "spawn"))
+			spawn_here();
 		else
 			pause_us(1000);
 	}
 	memset(&every, 0, sizeof(every));
 	setitimer(ITIMER_REAL, &every, NULL);
+	for (int loop = 0; loop < 3; loop++) {
+		if (loops[loop]) {
+			kill(loops[loop], SIGKILL);
+			waitpid(loops[loop], NULL, 0);
+		}
+	}
 	printf("%d %ld\n", getpid(), atomic_load(&signals));
 	fflush(stdout);
 	if (read(0, &byte, 1) < 0)

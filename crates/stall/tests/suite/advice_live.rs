@@ -1,13 +1,13 @@
 //! Advice on the running kernel: what a program does beside its polling thread, and what `who` says of it.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_model::{CauseKind, CpuId, Interrupt, WhoReport};
+use surefoot_model::{CauseKind, CpuId, Interrupt, Raiser, WhoReport};
 use surefoot_stall::who::advice::{HostFacts, advise};
 use surefoot_stall::who::{self, WhoConfig};
 use surefoot_testkit::not_run::not_run;
@@ -42,6 +42,10 @@ impl Disturber {
         Disturber(command.spawn().unwrap())
     }
 
+    fn begin(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    }
+
     /// Waits until it has done what it was told.
     fn is_done(&mut self) {
         let mut line = String::new();
@@ -73,6 +77,7 @@ fn watch(test: &str, program: &Path, mode: &str, times: u32) -> Option<(WhoRepor
         who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
             let mut disturber = Disturber::start(program, mode, times);
             pid = disturber.0.id();
+            disturber.begin();
             let stop = &stop;
             scope.spawn(move || {
                 disturber.is_done();
@@ -144,7 +149,7 @@ fn who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told() {
     const TEST: &str = "who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told";
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "intrude", 3_000);
+    let mut disturber = Disturber::start(&program, "intrude", 1_000);
     let pid = disturber.0.id();
     let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
     let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption intruder");
@@ -161,21 +166,82 @@ fn who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told() {
     assert_eq!(advise(row, &HostFacts::default())[0].rule, "other-task-on-this-core");
 }
 
+/// What brought the task that took the core, over all of its rows: raisers of the runs that were counted so.
+fn brought(report: &WhoReport, is_it: impl Fn(&Raiser) -> bool) -> u64 {
+    let rows = report.interrupts.iter().filter(|row| row.cause.kind == CauseKind::Preemption);
+    rows.flat_map(|row| &row.raisers).filter(|raiser| is_it(raiser)).map(|raiser| raiser.count).sum()
+}
+
+#[test]
+fn who_moves_a_task_onto_the_core_by_its_affinity_is_told() {
+    const TEST: &str = "who_moves_a_task_onto_the_core_by_its_affinity_is_told";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let mut disturber = Disturber::start(&program, "shove", 400);
+    let pid = disturber.0.id();
+    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let moved = brought(&report, |raiser| {
+        (raiser.pid, raiser.syscall.as_str()) == (pid, "sched_setaffinity")
+            && raiser.function == "moved from core 0 by a change of its affinity on core 0"
+    });
+    assert!(moved > 0, "{:#?}", report.interrupts);
+}
+
+#[test]
+fn the_parent_of_a_task_that_begins_on_the_core_is_told() {
+    const TEST: &str = "the_parent_of_a_task_that_begins_on_the_core_is_told";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let mut disturber = Disturber::start(&program, "spawn", 500);
+    let pid = disturber.0.id();
+    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let begun = brought(&report, |raiser| {
+        (raiser.pid, raiser.function.as_str()) == (pid, "new task") && raiser.syscall.starts_with("clone")
+    });
+    assert!(begun > 0, "{:#?}", report.interrupts);
+}
+
+#[test]
+fn the_part_of_the_scheduler_that_moves_a_task_onto_the_core_is_told() {
+    const TEST: &str = "the_part_of_the_scheduler_that_moves_a_task_onto_the_core_is_told";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let mut disturber = Disturber::start(&program, "balance", 1_000);
+    let pid = disturber.0.id();
+    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let by_it = |raiser: &Raiser| {
+        raiser.comm == "(scheduler)" && raiser.function.starts_with("moved from core 0 by ") && raiser.tid == 0
+    };
+    assert!(brought(&report, by_it) > 0, "{:#?}", report.interrupts);
+    let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption roamer");
+    let asked = row.and_then(|row| row.intruders.first()).unwrap_or_else(|| panic!("{:#?}", report.interrupts));
+    assert!(asked.because.ends_with("keeps it off core 1") || asked.because.contains("core 1"), "{asked:#?}");
+}
+
 /// Watches with this process as the workload until it is done.
 fn watch_process(test: &str, pid: u32, disturber: &mut Disturber) -> Option<WhoReport> {
+    super::names::by_this_program();
     let config = WhoConfig {
         cpus: vec![WATCHED],
         pid: Some(pid),
-        kernel_stacks: false,
+        kernel_stacks: true,
         user_stacks: false,
-        stacks_per_s: 0,
+        stacks_per_s: 100_000,
         timeline: false,
     };
-    match who::run(&Root::host(), &config, Duration::from_secs(2), &AtomicBool::new(false), || {}) {
-        Ok(report) => {
-            disturber.is_done();
-            Some(report)
-        }
+    let stop = AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
+            disturber.begin();
+            let stop = &stop;
+            scope.spawn(move || {
+                disturber.is_done();
+                stop.store(true, Ordering::Relaxed);
+            });
+        })
+    });
+    match found {
+        Ok(report) => Some(report),
         Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
             not_run(test, &why);
             None

@@ -10,13 +10,13 @@
 use super::schema::APPLICATION_ID;
 use rusqlite::{Connection, TransactionBehavior};
 
-const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+const STEPS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// The version of the schema that this release writes, in `user_version`.
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// Every table, with the version that brought it.
-const TABLES: [(i64, &str); 11] = [
+const TABLES: [(i64, &str); 12] = [
     (1, "host"),
     (1, "cause"),
     (1, "span"),
@@ -28,6 +28,7 @@ const TABLES: [(i64, &str); 11] = [
     (2, "finding"),
     (2, "record"),
     (3, "clock"),
+    (4, "waited"),
 ];
 
 /// Lost time: spans, gaps and notices.
@@ -140,6 +141,21 @@ CREATE TABLE clock (
     UNIQUE (monotonic_ns, offset_ns)
 ) STRICT;
 CREATE INDEX clock_by_time ON clock (at_ns);
+";
+
+/// How long tasks waited for each core of a span, where the source knew.
+const VERSION_4: &str = "
+CREATE TABLE waited (
+    span INTEGER NOT NULL,
+    cpu INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    total_ns INTEGER NOT NULL,
+    throttled_count INTEGER NOT NULL,
+    throttled_ns INTEGER NOT NULL,
+    moved_away INTEGER NOT NULL,
+    not_followed INTEGER NOT NULL,
+    PRIMARY KEY (span, cpu)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The tables that a file of this version has.

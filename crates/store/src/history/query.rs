@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Room, Verdict};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Room, Verdict, Waiting};
 
 /// How many windows one answer holds: more than 30 days of minutes.
 pub const WINDOWS_MAX: usize = 50_000;
@@ -213,6 +213,8 @@ struct LostOfCores {
 struct Parts<'a> {
     cores: Statement<'a>,
     lost: Statement<'a>,
+    /// `None` in a file of a version that did not keep it.
+    waited: Option<Statement<'a>>,
     /// `None` for a kind that only another release knows.
     causes: HashMap<i64, Option<Cause>>,
     /// Rows of `lost` of such kinds.
@@ -227,10 +229,16 @@ impl<'a> Parts<'a> {
             Ok((row.get(0)?, kind.ok().map(|kind| Cause { kind, name })))
         };
         let causes = select.query_map([], cause)?.collect::<rusqlite::Result<_>>()?;
+        let keeps_waits = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'waited')";
+        let waited = match connection.query_row(keeps_waits, [], |row| row.get::<_, bool>(0))? {
+            true => Some(connection.prepare(&format!("SELECT {} FROM waited WHERE span = ?1", sums::WAITED))?),
+            false => None,
+        };
         Ok(Parts {
             cores: connection.prepare(&format!("SELECT {} FROM core WHERE span = ?1 ORDER BY cpu", sums::TIMES))?,
             lost: connection
                 .prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?,
+            waited,
             causes,
             unknown_count: 0,
         })
@@ -238,6 +246,7 @@ impl<'a> Parts<'a> {
 
     fn cores(&mut self, span: i64) -> rusqlite::Result<Vec<CoreLedger>> {
         let mut lost = self.lost(span)?;
+        let mut waited = self.waited(span)?;
         let mut rows = self.cores.query([span])?;
         let mut cores = Vec::new();
         while let Some(row) = rows.next()? {
@@ -249,9 +258,25 @@ impl<'a> Parts<'a> {
             let unexplained_ns =
                 times.unexplained_ns.saturating_add(lost.unnamed_ns.get(&times.cpu).copied().unwrap_or(0));
             let lost = lost.named.remove(&times.cpu).unwrap_or_default();
-            cores.push(CoreLedger { lost, unexplained_ns, ..times });
+            let waiting = waited.remove(&times.cpu);
+            cores.push(CoreLedger { lost, unexplained_ns, waiting, ..times });
         }
         Ok(cores)
+    }
+
+    fn waited(&mut self, span: i64) -> rusqlite::Result<HashMap<CpuId, Waiting>> {
+        let mut all = HashMap::new();
+        let Some(waited) = &mut self.waited else { return Ok(all) };
+        let mut rows = waited.query([span])?;
+        while let Some(row) = rows.next()? {
+            match sums::waited(row)? {
+                Some((cpu, waiting)) => {
+                    all.insert(cpu, waiting);
+                }
+                None => self.unknown_count += 1,
+            }
+        }
+        Ok(all)
     }
 
     fn lost(&mut self, span: i64) -> rusqlite::Result<LostOfCores> {

@@ -91,6 +91,13 @@ fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusq
         let Some(times) = sums::times(row)? else { continue };
         cores.entry(times.cpu).or_insert_with(|| CoreSum::empty(times.cpu)).times.add_times(&times);
     }
+    let mut select = transaction.prepare(&format!("SELECT {} FROM waited WHERE span = ?1", sums::WAITED))?;
+    let mut rows = select.query([span])?;
+    while let Some(row) = rows.next()? {
+        let Some((cpu, waited)) = sums::waited(row)? else { continue };
+        let sum = cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu));
+        sum.times.waiting.get_or_insert_default().add(&waited);
+    }
     let mut select =
         transaction.prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?;
     let mut rows = select.query([span])?;
@@ -122,6 +129,7 @@ fn write_minute(transaction: &Transaction<'_>, minute: i64, mut cores: Cores) ->
 
 /// Deletes a span and what it holds.
 pub(super) fn delete_span(transaction: &Transaction<'_>, span: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM waited WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM lost WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM core WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM span WHERE id = ?1", [span])?;

@@ -3,7 +3,7 @@
 use super::loaded;
 use rusqlite::Row;
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CoreLedger, CpuId, Lost};
+use surefoot_model::{Cause, CoreLedger, CpuId, Lost, Waiting};
 
 /// What one cause took. Not a [`Lost`], because that names its cause, which a number in the database stands for here;
 /// and the kind behind a number may be one that only a newer release knows.
@@ -61,6 +61,24 @@ pub(super) fn times(row: &Row<'_>) -> rusqlite::Result<Option<CoreLedger>> {
         lost: Vec::new(),
         waiting: None,
     }))
+}
+
+/// The columns of `waited` that [`waited`] reads.
+pub(super) const WAITED: &str = "cpu, count, total_ns, throttled_count, throttled_ns, moved_away, not_followed";
+
+/// How long tasks waited for a core, from the columns of [`WAITED`]; `None` for a row of no core.
+pub(super) fn waited(row: &Row<'_>) -> rusqlite::Result<Option<(CpuId, Waiting)>> {
+    let number = |column: usize| row.get(column).map(loaded);
+    let Some(cpu) = cpu(row, 0)? else { return Ok(None) };
+    let waiting = Waiting {
+        count: number(1)?,
+        total_ns: number(2)?,
+        throttled_count: number(3)?,
+        throttled_ns: number(4)?,
+        moved_away: number(5)?,
+        not_followed: number(6)?,
+    };
+    Ok(Some((cpu, waiting)))
 }
 
 /// The ledger of one core with its causes at hand; `Key` tells them apart.

@@ -195,6 +195,7 @@ pub(super) struct SpanWriter<'a> {
     span: Statement<'a>,
     core: Statement<'a>,
     lost: Statement<'a>,
+    waited: Statement<'a>,
 }
 
 impl<'a> SpanWriter<'a> {
@@ -203,6 +204,7 @@ impl<'a> SpanWriter<'a> {
             span: transaction.prepare("INSERT INTO span (resolution_s, start_ns, end_ns) VALUES (?1, ?2, ?3)")?,
             core: transaction.prepare("INSERT INTO core VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
             lost: transaction.prepare("INSERT INTO lost VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
+            waited: transaction.prepare("INSERT INTO waited VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
         })
     }
 
@@ -221,6 +223,26 @@ impl<'a> SpanWriter<'a> {
             stored(core.times.kernel_ns),
             stored(core.times.unexplained_ns)
         ])?;
+        if let Some(surefoot_model::Waiting {
+            count,
+            total_ns,
+            throttled_count,
+            throttled_ns,
+            moved_away,
+            not_followed,
+        }) = core.times.waiting
+        {
+            self.waited.execute(params![
+                span,
+                cpu,
+                stored(count),
+                stored(total_ns),
+                stored(throttled_count),
+                stored(throttled_ns),
+                stored(moved_away),
+                stored(not_followed)
+            ])?;
+        }
         for (&cause, lost) in &core.lost {
             let &LostSum { count, total_ns, max_ns, while_idle_ns } = lost;
             self.lost.execute(params![

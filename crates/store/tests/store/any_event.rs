@@ -8,7 +8,7 @@ use surefoot_model::{
     CheckpointJob, CheckpointLook, CheckpointProblem, CheckpointTier, ClockChange, Completeness, CoreLedger, CpuId,
     Decided, Event, Finding, Gap, GapCause, GapCorrection, GapSource, Generation, GenerationState, Histogram,
     HostDescription, JournalEntry, JournalEvent, Lost, Notice, ProbeCost, Room, SelfCost, Severity, SourceReport,
-    SourceState, Subject, SubjectKind, Untimed, Vendor, Verdict, Window,
+    SourceState, Subject, SubjectKind, Untimed, Vendor, Verdict, Waiting, Window,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -357,7 +357,13 @@ pub fn plausible_window(second: u64, cores: u32) -> Event {
             kernel_ns: 90_000_000,
             lost: vec![tick, shootdown],
             unexplained_ns: 10_000,
-            waiting: None,
+            // Only some cores' sources know.
+            waiting: (cpu == 0).then(|| Waiting {
+                count: 3,
+                total_ns: 7_000 + second,
+                moved_away: 1,
+                ..Waiting::default()
+            }),
         }
     };
     Event::Window(Window {

@@ -104,6 +104,9 @@ fn minutes_of(seconds: std::ops::Range<u64>, cores: u32) -> BTreeMap<i64, Vec<Co
             sum.user_ns += core.user_ns;
             sum.kernel_ns += core.kernel_ns;
             sum.unexplained_ns += core.unexplained_ns;
+            if let Some(waiting) = &core.waiting {
+                sum.waiting.get_or_insert_default().add(waiting);
+            }
             for (sum, lost) in sum.lost.iter_mut().zip(core.lost) {
                 sum.count += lost.count;
                 sum.total_ns += lost.total_ns;

@@ -38,11 +38,14 @@ fn text_of(view: &View, resolutions: &[(&str, Resolution)]) -> String {
         for HistoryWindow { start_ns, end_ns, cores } in view.windows(ALL, *resolution).unwrap() {
             assert!(cores.iter().all(CoreLedger::sums_up));
             writeln!(text, "{name} {start_ns} {end_ns}").unwrap();
-            for CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting: _ } in cores {
+            for CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting } in cores {
                 write!(text, "  {cpu} {wall_ns} {idle_ns} {user_ns} {kernel_ns} {unexplained_ns}").unwrap();
                 for Lost { cause, count, total_ns, max_ns, while_idle_ns, .. } in lost {
                     write!(text, " [{} {} {count} {total_ns} {max_ns} {while_idle_ns}]", cause.kind, cause.name)
                         .unwrap();
+                }
+                if let Some(waiting) = waiting {
+                    write!(text, " waited {}", serde_json::to_string(&waiting).unwrap()).unwrap();
                 }
                 text.push('\n');
             }

@@ -20,6 +20,11 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
         let sentence = "Events were dropped in the last minute; what is shown is incomplete.";
         findings.push(say("dropped", Subject::host(), Severity::Notice, sentence.to_owned()));
     }
+    if is_recent(state.raisers_ns) {
+        let sentence =
+            "Records of who raised interrupts were lost in the last minute; some raisers are missing or short.";
+        findings.push(say("lost-records", Subject::host(), Severity::Notice, sentence.to_owned()));
+    }
     if is_recent(state.history_ns) {
         let sentence = "The history is losing events; the past will have a hole.";
         findings.push(say("history", Subject::host(), Severity::Warning, sentence.to_owned()));
@@ -28,10 +33,25 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
         findings.extend(age(moment.age_ns, moment.stale_ns));
     }
     if findings.is_empty() && moment.age_ns.is_some() {
-        let sentence = "Every source works, and nothing was dropped.".to_owned();
+        let sentence = format!("Every source works, and no event was dropped{}.", beside(state));
         findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
     }
     findings
+}
+
+/// What was missed since the start without an event that was dropped, in words to go on with; nothing where nothing was.
+fn beside(state: &State) -> String {
+    let totals = state.totals();
+    let missed = totals.probes.values().fold(0u64, |sum, probe| sum.saturating_add(probe.missed));
+    let counts = [
+        (state.raisers_lost, "records of raisers lost"),
+        (missed, "runs of programs skipped by the kernel"),
+        (totals.untraced_interrupts, "interrupts not traced"),
+        (totals.unreported, "ends of contexts not reported"),
+    ];
+    let told: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if told.is_empty() { String::new() } else { format!("; since the start {}", told.join(", ")) }
 }
 
 /// Whether it says no more than that the watch has just begun, as it does each time: that is nothing to keep for later.
@@ -66,7 +86,7 @@ mod tests {
     use crate::keep::drops::Dropped;
     use crate::keep::stream::Stream;
     use std::sync::Arc;
-    use surefoot_model::{Event, SourceReport, SourceState};
+    use surefoot_model::{Event, SelfCost, SourceReport, SourceState, WhoReport, Window};
 
     fn report(state: SourceState, why: &str) -> Arc<Event> {
         Arc::new(Event::Source(SourceReport { at_ns: 1, source: "stall".into(), state, why: why.into() }))
@@ -100,6 +120,39 @@ mod tests {
         moment.now_ns += 1;
         moment.age_ns = Some(0);
         assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
+    }
+
+    #[test]
+    fn losses_of_every_kind_are_told_of() {
+        let mut moment = Stream::new(Mode::Replay { file: "x".into() }).moment();
+        moment.age_ns = Some(0);
+        let mut state = State::default();
+        let sentence = |state: &State, moment: &Moment| of(state, moment)[0].sentence.clone();
+        assert_eq!(sentence(&state, &moment), "Every source works, and no event was dropped.");
+        let report = |start_ns, end_ns, records_dropped, marks_lost| {
+            let who = WhoReport { start_ns, end_ns, records_dropped, marks_lost, ..WhoReport::default() };
+            Arc::new(Event::Who(Box::new(who)))
+        };
+        // Each report is from the start of its watch, so only what it has more than the last is new.
+        for (start_ns, end_ns, dropped, marks) in [(1, 5, 2, 1), (1, 10, 2, 1), (11, 12, 1, 0)] {
+            state.take(&report(start_ns, end_ns, dropped, marks));
+        }
+        moment.now_ns = 12 + RECENT_NS;
+        assert_eq!(keys(&state, &moment), ["watch/lost-records/host"]);
+        moment.now_ns += 1;
+        state.take(&Arc::new(Event::Window(Window {
+            start_ns: 0,
+            end_ns: 1,
+            cores: Vec::new(),
+            untimed: Vec::new(),
+            completeness: Vec::new(),
+            cost: SelfCost { untraced_interrupts: 7, ..SelfCost::default() },
+        })));
+        assert_eq!(
+            sentence(&state, &moment),
+            "Every source works, and no event was dropped; since the start 4 records of raisers lost, 7 interrupts not \
+             traced."
+        );
     }
 
     #[test]

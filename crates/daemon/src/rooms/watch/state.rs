@@ -21,6 +21,11 @@ pub(super) struct State {
     /// When events were dropped last before anybody saw them, and when the history lost some, `CLOCK_MONOTONIC`.
     pub(super) unseen_ns: Option<u64>,
     pub(super) history_ns: Option<u64>,
+    /// Records and marks of raisers that were lost since the start, and when that was last.
+    pub(super) raisers_lost: u64,
+    pub(super) raisers_ns: Option<u64>,
+    /// Of the newest report of raisers: when its watch began, and what it had lost until then.
+    raisers_before: (u64, u64),
 }
 
 /// Sums since the server began, which only grow.
@@ -42,6 +47,15 @@ impl State {
     pub(super) fn take(&mut self, event: &Arc<Event>) {
         match &**event {
             Event::Window(window) => self.totals.add(&window.cost),
+            Event::Who(who) => {
+                let lost = who.records_dropped.saturating_add(who.marks_lost);
+                let before = if self.raisers_before.0 == who.start_ns { self.raisers_before.1 } else { 0 };
+                self.raisers_before = (who.start_ns, lost);
+                if lost > before {
+                    self.raisers_lost = self.raisers_lost.saturating_add(lost - before);
+                    self.raisers_ns = Some(who.end_ns);
+                }
+            }
             Event::Source(report) if self.sources.len() < SOURCES_MAX || self.sources.contains_key(&report.source) => {
                 self.sources.insert(shortened(&report.source), report.clone());
             }

@@ -137,6 +137,9 @@ fn rcu_nocbs(facts: &Facts<'_>) -> Known<Judgement> {
         }
     }
     let (value, already) = named.unwrap_or(("rcu_nocbs is not given".to_owned(), Vec::new()));
+    if facts.settings.host.has_rcu_nocb == Some(false) {
+        return fix(value, "this kernel cannot offload callbacks: one built with CONFIG_RCU_NOCB_CPU can".to_owned());
+    }
     fix(value, format!("only a boot option helps: rcu_nocbs={}", facts.with_audited(&already)))
 }
 

@@ -128,10 +128,9 @@ fn tick(facts: &Facts<'_>) -> Known<Judgement> {
         let command = match &facts.settings.nohz_full {
             Ok(cores) if cores.contains(&cpu) => format!("find what holds the tick: {}", who(facts)),
             Ok(cores) => format!("only a boot option helps: nohz_full={}", facts.with_audited(cores)),
-            Err(_) => format!(
-                "only a boot option helps, on a kernel built with CONFIG_NO_HZ_FULL: nohz_full={}",
-                facts.with_audited(&[])
-            ),
+            Err(_) => "this kernel cannot stop the tick of a busy core: one built with CONFIG_NO_HZ_FULL can, and one \
+                       with a lower CONFIG_HZ ticks less often"
+                .to_owned(),
         };
         return fix(value, command);
     }
@@ -272,11 +271,14 @@ fn irqbalance(facts: &Facts<'_>) -> Known<Judgement> {
     }
     let path = configured.map_or("/etc/default/irqbalance", |(path, _)| path);
     let expected = facts.with_audited(&cores);
+    let restart = match facts.settings.host.has_systemd {
+        true => "systemctl restart irqbalance",
+        false => "then start irqbalance anew",
+    };
     fix(
         value,
         format!(
-            "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={expected} >> {path}; systemctl \
-             restart irqbalance"
+            "sed -i '/^IRQBALANCE_BANNED_CPU/d' {path}; echo IRQBALANCE_BANNED_CPULIST={expected} >> {path}; {restart}"
         ),
     )
 }
@@ -325,7 +327,7 @@ mod tests {
         let found = try_it.fix_with(&good().file("sys/devices/system/cpu/nohz_full", "\n"), &ticking);
         assert_eq!(found.fix, "only a boot option helps: nohz_full=2-3");
         let found = try_it.fix_with(&good().without("sys/devices/system/cpu/nohz_full"), &ticking);
-        assert!(found.fix.ends_with("CONFIG_NO_HZ_FULL: nohz_full=2-3"), "{}", found.fix);
+        assert!(found.fix.starts_with("this kernel cannot stop") && !found.fix.contains("nohz_full="), "{}", found.fix);
         let found = try_it.cannot_with(&good(), &measured(QUIET, "", 0.1));
         assert!(found.actual.contains("only 10 % busy"), "{}", found.actual);
         assert_eq!(try_it.cannot(&good()).actual, "recorded tree: not measured");

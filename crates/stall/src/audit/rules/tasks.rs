@@ -75,7 +75,14 @@ fn user_tasks(facts: &Facts<'_>) -> Known<Judgement> {
     fix(
         format!("{} may run on it and elsewhere: {}{dropped}", guests.len(), names(&guests)),
         facts.to_housekeeping(|list, _| {
-            format!("for unit in init.scope system.slice user.slice; do systemctl set-property $unit AllowedCPUs={list}; done")
+            if facts.settings.host.has_systemd {
+                return format!(
+                    "for unit in init.scope system.slice user.slice; do systemctl set-property $unit AllowedCPUs={list}; done"
+                );
+            }
+            let threads: Vec<String> = guests.iter().take(MOVED_AT_ONCE).map(|task| task.tid.to_string()).collect();
+            let rest = if guests.len() > MOVED_AT_ONCE { ", and the others alike" } else { "" };
+            format!("for thread in {}; do taskset -pc {list} $thread; done{rest}", threads.join(" "))
         }),
     )
 }
@@ -108,6 +115,8 @@ mod tests {
         assert_eq!(try_it.ok(&task(good(), 70, "poller", false, false, "2-3")).actual, "none but 1 meant for it");
         let found = try_it.fix(&task(good(), 71, "sshd", false, false, "0-3"));
         assert_eq!(found.actual, "1 may run on it and elsewhere: sshd");
+        assert_eq!(found.fix, "for thread in 71; do taskset -pc 0-1 $thread; done", "systemd does not run there");
+        let found = try_it.fix(&task(good().folder("run/systemd/system"), 71, "sshd", false, false, "0-3"));
         assert!(found.fix.ends_with("systemctl set-property $unit AllowedCPUs=0-1; done"), "{}", found.fix);
     }
 }

@@ -20,14 +20,20 @@ fn is_thread(interrupt: &Interrupt, names: &[&str]) -> bool {
     is(interrupt, CauseKind::KernelThread) && names.iter().any(|name| interrupt.cause.name.starts_with(name))
 }
 
-/// How often it ran, and who woke it most.
+/// How often it ran, and who brought it most.
 fn ran(interrupt: &Interrupt) -> String {
     let name = if interrupt.cause.name.is_empty() { "it" } else { &interrupt.cause.name };
     let mut text = format!("{name} ran {} times", interrupt.count);
     let known = |raiser: &&Raiser| raiser.comm != super::super::intruders::NO_WAKEUP;
     if let Some(raiser) = interrupt.raisers.iter().find(known) {
         let by = from(raiser);
-        text += &format!(", {} times woken by {}", raiser.count, by.strip_prefix("from ").unwrap_or(&by));
+        let by = by.strip_prefix("from ").unwrap_or(&by);
+        text += &match raiser.function.as_str() {
+            moved if raiser.comm == super::super::intruders::SCHEDULER => format!(", {} times {moved}", raiser.count),
+            function if function.starts_with("moved ") => format!(", {} times moved here by {by}", raiser.count),
+            "new task" => format!(", {} times started by {by}", raiser.count),
+            _ => format!(", {} times woken by {by}", raiser.count),
+        };
     }
     text
 }
@@ -106,7 +112,9 @@ pub(in crate::who) const OTHER_TASK: &str = "other-task-on-this-core";
 pub(super) const RULES: [Rule; 12] = [
     Rule {
         name: "messages-to-the-console",
-        rests_on: RestsOn::Raisers(|_, raiser| has_kernel(raiser, &PRINTING)),
+        rests_on: RestsOn::Raisers(|interrupt, raiser| {
+            is(interrupt, CauseKind::Console) || has_kernel(raiser, &PRINTING)
+        }),
         remedy: |_, _| {
             "print less to the console: dmesg -n 1 (or loglevel=1 at boot), and take a serial console out of the kernel \
              command line (console=): each character holds the core that prints"

@@ -8,10 +8,10 @@ import * as state from "../state.ts";
 import type { Fix, WhoReport } from "../../../types.ts";
 import { CauseName } from "./swatch.tsx";
 
-function Row({ fix, watchedNs }: { fix: Fix; watchedNs: number }) {
+function Row({ fix, rank, watchedNs }: { fix: Fix; rank: number; watchedNs: number }) {
   const perSecondNs = watchedNs > 0 ? (fix.total_ns * 1e9) / watchedNs : 0;
   return (
-    <li data-testid="fix">
+    <li data-testid="fix" value={rank}>
       <p class="fix-head">
         <span class="fix-cause">
           <CauseName kind={kindIndex(fix.kind)} name={fix.name} />
@@ -43,7 +43,8 @@ function Row({ fix, watchedNs }: { fix: Fix; watchedNs: number }) {
 /** The list; nothing where there is nothing to fix on the cores and of the kinds chosen. */
 export function FixFirst({ who }: { who: WhoReport }) {
   const { cpus, kinds } = state.filters.value;
-  const fixes = filterFixes(who.fix_first ?? [], coreFilter(cpus), kinds);
+  const all = who.fix_first ?? [];
+  const fixes = filterFixes(all, coreFilter(cpus), kinds);
   const [first] = fixes;
   if (!first) return null;
   return (
@@ -51,7 +52,7 @@ export function FixFirst({ who }: { who: WhoReport }) {
       <h3>Fix first</h3>
       <ol>
         {fixes.map((fix) => (
-          <Row key={`${fix.kind}/${fix.name}/${fix.rule}`} fix={fix} watchedNs={who.end_ns - who.start_ns} />
+          <Row key={`${fix.kind}/${fix.name}/${fix.rule}`} fix={fix} rank={all.indexOf(fix) + 1} watchedNs={who.end_ns - who.start_ns} />
         ))}
       </ol>
       <p class="muted aside">

@@ -138,7 +138,8 @@ function intruderWords(intruder: Intruder): string {
     : intruder.allowed === "" ? "ended before it could be asked where it may run"
     : `allowed on cores ${intruder.allowed}`;
   const rest = [intruder.cgroup && `control group ${intruder.cgroup}`, intruder.policy].filter((text) => text !== "");
-  return [`${intruder.comm} (thread ${intruder.tid}): ${where}`, ...rest].join(", ");
+  const why = intruder.because ? ` (${intruder.because})` : "";
+  return [`${intruder.comm} (thread ${intruder.tid}): ${where}${why}`, ...rest].join(", ");
 }
 
 /** An interrupt that was opened: what is known of it, its advice, its raisers and their stacks. */
