@@ -11,6 +11,7 @@ mod checkpoint_page;
 mod cost;
 mod ecc;
 mod ecc_hardware;
+mod foreign_files;
 mod history;
 mod inloop;
 mod ledger;

@@ -26,6 +26,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "checkpoint_bench::",
             "ecc::",
             "ecc_hardware::",
+            "foreign_files::",
             "history::",
             "page::",
             "recording::",

@@ -1,0 +1,226 @@
+//! Files and directories of another user: what `nobody` puts in the way of root's own commands, before and while they
+//! run, and what becomes of root's files.
+
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use surefoot_e2e::command::{NOBODY, surefoot};
+use surefoot_e2e::machine::{Need, has_program, turn};
+use surefoot_testkit::not_run::not_run;
+
+/// Runs of root's during which the other user changes names all the time.
+const RACES: usize = 30;
+
+/// A file of root's that nobody else may read, and a directory of the other user.
+struct Place {
+    home: tempfile::TempDir,
+}
+
+/// What must stay as it is of root's file.
+type Stamp = (u32, u32, u32, i64, i64, u64, Vec<u8>);
+
+impl Place {
+    fn new() -> Self {
+        let place = Place { home: tempfile::tempdir().unwrap() };
+        fs::set_permissions(place.home.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(place.victim()).unwrap();
+        fs::write(place.secret(), vec![b's'; 20_000]).unwrap();
+        fs::set_permissions(place.secret(), Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir(place.theirs()).unwrap();
+        fs::create_dir(place.theirs().join("d")).unwrap();
+        fs::write(place.file(), content()).unwrap();
+        for path in [place.theirs(), place.theirs().join("d"), place.file()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        place
+    }
+
+    /// A directory of root's with the file in it.
+    fn victim(&self) -> PathBuf {
+        self.home.path().join("victim")
+    }
+
+    fn secret(&self) -> PathBuf {
+        self.victim().join("model.pt")
+    }
+
+    fn theirs(&self) -> PathBuf {
+        self.home.path().join("theirs")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.theirs().join("d/model.pt")
+    }
+
+    fn beside(&self, end: &str) -> PathBuf {
+        let mut path = self.file().into_os_string();
+        path.push(end);
+        path.into()
+    }
+
+    /// Root's file, and the names beside it.
+    fn stamp(&self) -> (Stamp, usize) {
+        let found = fs::metadata(self.secret()).unwrap();
+        let bytes = fs::read(self.secret()).unwrap();
+        let stamp = (found.uid(), found.gid(), found.mode(), found.mtime(), found.mtime_nsec(), found.nlink(), bytes);
+        (stamp, fs::read_dir(self.victim()).unwrap().count())
+    }
+
+    fn run(&self, words: &str) -> surefoot_e2e::command::Finished {
+        surefoot(&format!("checkpoint {words}")).arg(self.file()).run()
+    }
+
+    fn damage(&self) {
+        let file = fs::File::options().write(true).open(self.file()).unwrap();
+        file.write_all_at(b"bad", 5_000).unwrap();
+    }
+}
+
+fn content() -> Vec<u8> {
+    (0..40_000u32).flat_map(|number| number.to_le_bytes()).collect()
+}
+
+const PROTECT: &str = "protect --force --trust-directory-owner";
+const REPAIR: &str = "repair --force --trust-directory-owner";
+
+#[test]
+fn what_another_user_puts_beside_his_file_leads_root_to_no_other_file() {
+    let test = "what_another_user_puts_beside_his_file_leads_root_to_no_other_file";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    let place = Place::new();
+    for command in ["protect", "repair"] {
+        place
+            .run(command)
+            .expect_refusal(2, &["root does not write in", "sudo -u '#65534'", "--trust-directory-owner"]);
+    }
+    // Names that one may guess, as symbolic links and as hard links.
+    for end in [".surefoot.new", ".surefoot.repaired", ".surefoot.lock", ".surefoot", ".surefoot.new-0123456789abcdef"]
+    {
+        for is_hard in [false, true] {
+            let place = Place::new();
+            if end != ".surefoot" {
+                place.run(PROTECT).expect_code(0);
+                place.damage();
+            }
+            match is_hard {
+                true => fs::hard_link(place.secret(), place.beside(end)).unwrap(),
+                false => symlink(place.secret(), place.beside(end)).unwrap(),
+            }
+            let before = place.stamp();
+            let runs = [place.run(REPAIR), place.run("protect --trust-directory-owner"), place.run(PROTECT)];
+            for run in &runs {
+                assert!(matches!(run.code, Some(0 | 2)), "{end}: {run:#?}");
+            }
+            if end != ".surefoot" && end != ".surefoot.lock" {
+                runs[0].expect_code(0);
+                assert_eq!(fs::read(place.file()).unwrap(), content(), "{end}");
+            }
+            let mut after = place.stamp();
+            // A name that was taken away is one link less.
+            after.0.5 = before.0.5;
+            assert!(after == before, "{end}, hard: {is_hard}: root's file is another now");
+            let found = fs::metadata(place.file()).unwrap();
+            assert_eq!((found.uid(), found.mode() & 0o7000), (NOBODY, 0), "{end}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_of_the_other_user_is_refused_or_stays_roots() {
+    let test = "what_is_no_file_of_the_other_user_is_refused_or_stays_roots";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    let place = Place::new();
+    let make = |arguments: &[&str]| {
+        let _ = fs::remove_file(place.file());
+        Command::new("mknod").arg(place.file()).args(arguments).status().is_ok_and(|status| status.success())
+    };
+    for arguments in [&["p"][..], &["c", "1", "5"]] {
+        if !make(arguments) {
+            return not_run(test, "no special files can be made here");
+        }
+        for command in [PROTECT, REPAIR, "repair --check"] {
+            place.run(command).expect_refusal(2, &["not a regular file"]);
+        }
+    }
+    // Root's own file under a name in the other user's directory: its parity is for root alone, too.
+    fs::remove_file(place.file()).unwrap();
+    fs::hard_link(place.secret(), place.file()).unwrap();
+    place.run(PROTECT).expect_code(0);
+    let sidecar = fs::metadata(place.beside(".surefoot")).unwrap();
+    assert_eq!((sidecar.uid(), sidecar.mode() & 0o7777), (0, 0o600));
+    // And what the other user says of it is not believed.
+    fs::remove_file(place.beside(".surefoot")).unwrap();
+    let forged = Place::new();
+    forged.run(PROTECT).expect_code(0);
+    fs::copy(forged.beside(".surefoot"), place.beside(".surefoot")).unwrap();
+    chown(place.beside(".surefoot"), Some(NOBODY), Some(NOBODY)).unwrap();
+    let before = place.stamp();
+    for command in [REPAIR, "repair --check", "protect --trust-directory-owner"] {
+        place.run(command).expect_refusal(2, &["belongs to the user with number 65534"]);
+    }
+    assert!(place.stamp() == before);
+    // Set-id bits do not come back by themselves.
+    let place = Place::new();
+    place.run(PROTECT).expect_code(0);
+    place.damage();
+    fs::set_permissions(place.file(), Permissions::from_mode(0o6755)).unwrap();
+    place.run(REPAIR).expect_code(0);
+    let found = fs::metadata(place.file()).unwrap();
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (NOBODY, NOBODY, 0o755));
+    assert_eq!(fs::read(place.file()).unwrap(), content());
+}
+
+/// Ends a program that a test started.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Changes names as the other user, again and again, until it is dropped.
+fn change_names(script: &str, arguments: &[&Path]) -> Ended {
+    let mut perl = Command::new("perl");
+    perl.arg("-e").arg(format!("$| = 1; print 'go'; while (1) {{ {script} }}")).args(arguments);
+    perl.current_dir("/").uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = Ended(perl.spawn().unwrap());
+    child.0.stdout.take().unwrap().read_exact(&mut [0; 2]).unwrap();
+    child
+}
+
+#[test]
+fn names_that_change_while_root_writes_lead_it_nowhere_else() {
+    let test = "names_that_change_while_root_writes_lead_it_nowhere_else";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    if !has_program("perl") {
+        return not_run(test, "there is no perl");
+    }
+    // The directory, every new name in it, and the file itself.
+    for script in [
+        "rename \"$ARGV[0]/d\", \"$ARGV[0]/e\"; symlink $ARGV[1], \"$ARGV[0]/d\"; unlink \"$ARGV[0]/d\"; \
+         rename \"$ARGV[0]/e\", \"$ARGV[0]/d\"",
+        "opendir D, \"$ARGV[0]/d\"; for (grep /new-|lock|repaired/, readdir D) { unlink \"$ARGV[0]/d/$_\"; \
+         symlink \"$ARGV[1]/model.pt\", \"$ARGV[0]/d/$_\" }",
+        "rename \"$ARGV[0]/d/model.pt\", \"$ARGV[0]/d/kept\"; symlink \"$ARGV[1]/model.pt\", \"$ARGV[0]/d/model.pt\"; \
+         unlink \"$ARGV[0]/d/model.pt\"; rename \"$ARGV[0]/d/kept\", \"$ARGV[0]/d/model.pt\"",
+    ] {
+        let place = Place::new();
+        place.run(PROTECT).expect_code(0);
+        place.damage();
+        let before = place.stamp();
+        let changing = change_names(script, &[&place.theirs(), &place.victim()]);
+        for _ in 0..RACES {
+            for command in [PROTECT, REPAIR] {
+                let run = place.run(command);
+                assert!(matches!(run.code, Some(0..=2)), "{run:#?}");
+            }
+        }
+        drop(changing);
+        assert!(place.stamp() == before, "root's directory or file is another now: {script}");
+    }
+}
