@@ -24,6 +24,7 @@ mod recording;
 mod reduced;
 mod refusals;
 mod rooms;
+mod run_directory;
 mod strangers;
 mod undisturbed;
 mod who;

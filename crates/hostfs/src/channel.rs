@@ -59,7 +59,9 @@ impl Channel {
         };
         match (option(libc::SO_DOMAIN), option(libc::SO_TYPE)) {
             (Some(libc::AF_UNIX), Some(libc::SOCK_SEQPACKET)) => Ok(Channel(end)),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "its standard input is not the socket of one who asks")),
+            _ => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "its standard input is not the socket of one who asks"))
+            }
         }
     }
 

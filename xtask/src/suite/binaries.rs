@@ -31,6 +31,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "page::",
             "recording::",
             "refusals::",
+            "run_directory::",
             "strangers::",
         ],
     ),
