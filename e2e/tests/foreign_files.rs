@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Policy};
 use surefoot_e2e::command::{NOBODY, surefoot};
 use surefoot_e2e::machine::{Need, has_program, turn};
 use surefoot_testkit::not_run::not_run;
@@ -223,4 +225,94 @@ fn names_that_change_while_root_writes_lead_it_nowhere_else() {
         drop(changing);
         assert!(place.stamp() == before, "root's directory or file is another now: {script}");
     }
+}
+
+#[test]
+fn what_root_writes_into_his_directory_is_written_over_no_other_file_and_read_by_nobody_else() {
+    let test = "what_root_writes_into_his_directory_is_written_over_no_other_file_and_read_by_nobody_else";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    const PLAN: &str = "checkpoint plan --size 64GB --memory-mtbf-s 3600 --durable-mtbf-s 10800";
+    let place = Place::new();
+    let in_memory = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+    fs::set_permissions(in_memory.path(), Permissions::from_mode(0o755)).unwrap();
+    chown(in_memory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let before = place.stamp();
+    for directory in [&place.theirs(), in_memory.path()] {
+        let out = directory.join("out");
+        let is_on_one_disk = fs::metadata(directory).unwrap().dev() == fs::metadata(place.secret()).unwrap().dev();
+        for kind in ["symbolic link", "hard link", "own file", "pipe"] {
+            match kind {
+                "symbolic link" => symlink(place.secret(), &out).unwrap(),
+                "hard link" if is_on_one_disk => fs::hard_link(place.secret(), &out).unwrap(),
+                "pipe" => assert!(Command::new("mkfifo").arg(&out).status().unwrap().success()),
+                _ => {
+                    fs::write(&out, "his").unwrap();
+                    fs::set_permissions(&out, Permissions::from_mode(0o666)).unwrap();
+                    chown(&out, Some(NOBODY), Some(NOBODY)).unwrap();
+                }
+            }
+            for words in [
+                &format!("{PLAN} --chart"),
+                "checkpoint simulate --sizes 1GB --iterations 10 --chart",
+                "stall record --duration 200ms --force --output",
+                "stall who --duration 200ms --anew --trace",
+                "stall who --duration 200ms --anew --folded",
+                "stall who --duration 200ms --anew --force --record",
+            ] {
+                let run = surefoot(words).arg(&out).run();
+                assert_eq!(run.code, Some(2), "{kind}: {run:#?}");
+            }
+            if kind == "own file" {
+                assert_eq!(fs::read_to_string(&out).unwrap(), "his", "nothing of root's is in it");
+            }
+            fs::remove_file(&out).unwrap();
+            assert!(place.stamp() == before, "{kind}: root's file is another now");
+        }
+        // What root makes new there is root's alone.
+        surefoot(&format!("{PLAN} --chart")).arg(&out).run().expect_code(0);
+        let found = fs::metadata(&out).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o600));
+    }
+}
+
+#[test]
+fn a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else() {
+    let test = "a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    if !has_program("perl") {
+        return not_run(test, "there is no perl");
+    }
+    let place = Place::new();
+    let tiers = tempfile::tempdir().unwrap();
+    for directory in ["memory", "ssd"] {
+        fs::create_dir(tiers.path().join(directory)).unwrap();
+    }
+    let mut config = Config::new("train", tiers.path().join("memory"), Some(tiers.path().join("ssd")));
+    config.policy = Policy::Fixed(Fixed::EveryNth(1));
+    config.set("drive_file", "none").unwrap();
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    for number in 0..40 {
+        fs::write(job.route_file(&format!("state-{number}")).unwrap(), [7; 1_000]).unwrap();
+    }
+    job.checkpoint().unwrap();
+    job.finish().unwrap();
+    let before = place.stamp();
+    let restore = |to: &Path| surefoot("checkpoint restore --job train --to").arg(to).arg(tiers.path()).run();
+    restore(&place.theirs().join("d/calm")).expect_code(0);
+    assert_eq!(fs::read_dir(place.theirs().join("d/calm/rank-00000/files")).unwrap().count(), 40);
+    let script = "opendir D, \"$ARGV[0]/d\"; for (grep /restoring/, readdir D) { rename \"$ARGV[0]/d/$_\", \
+                  \"$ARGV[0]/d/away\" . $n++; symlink $ARGV[1], \"$ARGV[0]/d/$_\" }";
+    let changing = change_names(script, &[&place.theirs(), &place.victim()]);
+    for number in 0..RACES {
+        let run = restore(&place.theirs().join(format!("d/out-{number}")));
+        assert!(matches!(run.code, Some(0 | 2)), "{run:#?}");
+        assert!(!run.stderr.contains("/proc/self"), "{}", run.stderr);
+    }
+    drop(changing);
+    assert!(place.stamp() == before, "root's directory is another now");
+    // A link of his on the way is not followed.
+    symlink(place.victim(), place.theirs().join("link")).unwrap();
+    std::os::unix::fs::lchown(place.theirs().join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
+    restore(&place.theirs().join("link/out")).expect_refusal(2, &["does not follow"]);
+    assert!(place.stamp() == before);
 }

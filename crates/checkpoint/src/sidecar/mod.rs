@@ -57,6 +57,12 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 /// What a sidecar's name ends with.
 const SIDECAR_END: &str = ".surefoot";
 
+/// The directory of what is to be written, by descriptor; where root goes, through no link of another user.
+pub(crate) fn held_directory_of(path: &Path) -> Result<std::fs::File, Error> {
+    let way = if folder::effective_user() == 0 { walk::Way::LinksOfRoot } else { walk::Way::Anybodys };
+    walk::directory_of(path, way)
+}
+
 /// The sidecar's path.
 pub fn sidecar_path(path: &Path) -> PathBuf {
     with_end(path, SIDECAR_END)
