@@ -254,10 +254,10 @@ fn what_root_writes_into_his_directory_is_written_over_no_other_file_and_read_by
             for words in [
                 &format!("{PLAN} --chart"),
                 "checkpoint simulate --sizes 1GB --iterations 10 --chart",
-                "stall record --duration 200ms --force --output",
-                "stall who --duration 200ms --anew --trace",
-                "stall who --duration 200ms --anew --folded",
-                "stall who --duration 200ms --anew --force --record",
+                "stall record --duration 1s --force --output",
+                "stall who --duration 1s --cpus 0 --anew --trace",
+                "stall who --duration 1s --cpus 0 --anew --folded",
+                "stall who --duration 1s --cpus 0 --anew --force --record",
             ] {
                 let run = surefoot(words).arg(&out).run();
                 assert_eq!(run.code, Some(2), "{kind}: {run:#?}");
