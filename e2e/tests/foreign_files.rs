@@ -275,6 +275,109 @@ fn what_root_writes_into_his_directory_is_written_over_no_other_file_and_read_by
     }
 }
 
+/// A job with a checkpoint in memory below a directory.
+fn save(home: &Path) {
+    for directory in ["memory", "ssd"] {
+        fs::create_dir(home.join(directory)).unwrap();
+    }
+    let mut config = Config::new("train", home.join("memory"), Some(home.join("ssd")));
+    config.policy = Policy::Fixed(Fixed::Memory);
+    config.set("drive_file", "none").unwrap();
+    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+    for number in 0..40 {
+        fs::write(job.route_file(&format!("state-{number}")).unwrap(), [7; 1_000]).unwrap();
+    }
+    job.checkpoint().unwrap();
+    job.finish().unwrap();
+}
+
+/// All files below a directory, with owner, mode and content.
+fn files(directory: &Path) -> Vec<(PathBuf, u32, u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let about = fs::symlink_metadata(&entry).unwrap();
+        match about.is_dir() {
+            true => found.extend(files(&entry)),
+            false => found.push((entry.clone(), about.uid(), about.mode(), fs::read(&entry).unwrap_or_default())),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn give(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+    }
+}
+
+#[test]
+fn a_scrub_of_roots_mends_his_copies_in_his_own_files_only() {
+    let test = "a_scrub_of_roots_mends_his_copies_in_his_own_files_only";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    if !has_program("perl") {
+        return not_run(test, "there is no perl");
+    }
+    let (roots, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::set_permissions(theirs.path(), Permissions::from_mode(0o755)).unwrap();
+    save(roots.path());
+    save(theirs.path());
+    give(theirs.path());
+    let rank = theirs.path().join("memory/train/rank-00000");
+    // The slot that is in use: the one whose manifest there is.
+    let manifest = fs::read_dir(&rank).unwrap().map(|entry| entry.unwrap().path());
+    let manifest = manifest.filter(|path| path.to_string_lossy().contains("manifest")).min().unwrap();
+    let image = fs::read_dir(&rank).unwrap().map(|entry| entry.unwrap().path());
+    let images: Vec<PathBuf> = image.filter(|path| path.extension().is_some_and(|end| end == "image")).collect();
+    let harm = || {
+        for image in &images {
+            fs::File::options().write(true).open(image).unwrap().write_all_at(&[9; 100], 3_000).unwrap();
+        }
+        fs::write(&manifest, "bad").unwrap();
+    };
+    let scrub = || surefoot("checkpoint scrub").arg(theirs.path()).run();
+    harm();
+    let _ = fs::remove_file(rank.join("lock"));
+    let calm = scrub();
+    calm.expect_code(0);
+    for (path, owner, mode, _) in files(theirs.path()) {
+        assert!(
+            owner == NOBODY && (mode & 0o077 == 0 || !path.starts_with(&rank)),
+            "{} belongs to {owner} now",
+            path.display()
+        );
+    }
+    assert!(calm.stdout.contains("repaired"), "{calm:#?}");
+    // Root's own job under his names, while he changes them.
+    let before = files(roots.path());
+    let script = "rename $ARGV[0], \"$ARGV[0]-away\"; symlink $ARGV[1], $ARGV[0]; unlink $ARGV[0]; \
+                  rename \"$ARGV[0]-away\", $ARGV[0]";
+    let changing = change_names(script, &[&rank, &roots.path().join("memory/train/rank-00000")]);
+    for _ in 0..RACES {
+        let run = scrub();
+        assert!(matches!(run.code, Some(0..=2)), "{run:#?}");
+    }
+    drop(changing);
+    assert!(files(roots.path()) == before, "a file of root's job is another now");
+    // He may have been ended between two of his steps.
+    let mut away = rank.clone().into_os_string();
+    away.push("-away");
+    if Path::new(&away).exists() {
+        let _ = fs::remove_file(&rank);
+        fs::rename(&away, &rank).unwrap();
+    }
+    // A second name of a file of root's is not mended.
+    let target = roots.path().join("precious");
+    fs::copy(&images[0], &target).unwrap();
+    fs::remove_file(&images[0]).unwrap();
+    fs::hard_link(&target, &images[0]).unwrap();
+    harm();
+    let before = fs::read(&target).unwrap();
+    scrub();
+    assert!(fs::read(&target).unwrap() == before, "root's file was written to");
+}
+
 #[test]
 fn a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else() {
     let test = "a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else";
@@ -284,18 +387,7 @@ fn a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else() {
     }
     let place = Place::new();
     let tiers = tempfile::tempdir().unwrap();
-    for directory in ["memory", "ssd"] {
-        fs::create_dir(tiers.path().join(directory)).unwrap();
-    }
-    let mut config = Config::new("train", tiers.path().join("memory"), Some(tiers.path().join("ssd")));
-    config.policy = Policy::Fixed(Fixed::EveryNth(1));
-    config.set("drive_file", "none").unwrap();
-    let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
-    for number in 0..40 {
-        fs::write(job.route_file(&format!("state-{number}")).unwrap(), [7; 1_000]).unwrap();
-    }
-    job.checkpoint().unwrap();
-    job.finish().unwrap();
+    save(tiers.path());
     let before = place.stamp();
     let restore = |to: &Path| surefoot("checkpoint restore --job train --to").arg(to).arg(tiers.path()).run();
     restore(&place.theirs().join("d/calm")).expect_code(0);

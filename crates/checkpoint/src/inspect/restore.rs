@@ -2,7 +2,7 @@
 
 use super::Progress;
 use super::survey::{Copy, Survey, Tier};
-use super::verify::expect_enough;
+use super::verify::{expect_enough, held};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::sidecar;
@@ -255,6 +255,7 @@ impl Building {
         progress: Progress<'_>,
     ) -> Result<RankFiles, Failed> {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
+        let (_directory, copy) = held(copy).map_err(|error| Failed::Copy(error.to_string()))?;
         let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
         expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
         let mut healer =

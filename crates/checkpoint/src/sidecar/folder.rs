@@ -69,7 +69,7 @@ impl Folder {
             return Err(refusal("use", path, "it is a symbolic link; name the file that it leads to"));
         }
         // Opening a device can do something to it, and a pipe may wait: neither is opened.
-        if false {
+        if !held.is_file() {
             return Err(refusal("use", path, "it is not a regular file"));
         }
         let file = beneath::open(&directory, &name).map_err(Error::storage("open", path))?;

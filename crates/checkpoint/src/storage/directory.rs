@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// Bytes of entries that the kernel gives at once.
 const LISTED_BYTES: usize = 32 << 10;
@@ -85,6 +85,16 @@ impl Directory {
         let file = File::from(descriptor);
         let found = file.metadata()?;
         Ok(Directory { file, found })
+    }
+
+    /// Its descriptor.
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// It as a path, by its descriptor: whatever becomes of its name, what is below this is below it.
+    pub(crate) fn held_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
     /// What the kernel said of it when it was opened.
