@@ -73,13 +73,11 @@ pub(super) fn changed(path: &Path) -> Error {
     Error::Damaged { path: path.to_owned(), why }
 }
 
+/// Writes bytes at an offset of the new sidecar.
+type Write<'a> = &'a dyn Fn(&[u8], u64) -> Result<(), Error>;
+
 /// Both tables and both labels.
-fn write_ends(
-    write: &dyn Fn(&[u8], u64) -> Result<(), Error>,
-    geometry: &Geometry,
-    entries: &[u32],
-    label: Label,
-) -> Result<(), Error> {
+fn write_ends(write: Write<'_>, geometry: &Geometry, entries: &[u32], label: Label) -> Result<(), Error> {
     let places = Places::of(geometry);
     let mut table = vec![0; geometry.table_bytes()];
     store(entries, &mut table);
