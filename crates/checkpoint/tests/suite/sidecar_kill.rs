@@ -132,8 +132,8 @@ fn work(action: &str, path: &Path, at: Option<u64>, fate: Fate) -> Ended {
 fn stride(fate: Fate) -> usize {
     match fate {
         _ if std::env::var_os("SUREFOOT_SOAK").is_some() => 1,
-        Fate::Kill => 9,
-        Fate::Error(_) => 3,
+        Fate::Kill => 19,
+        Fate::Error(_) => 5,
         Fate::ErrorOf(..) | Fate::Meet(_) => 1,
     }
 }
@@ -255,7 +255,7 @@ fn names_that_another_user_changes_at_any_system_call_lead_root_to_no_other_file
             assert!(points > 20, "{points}");
             // At the end names are given: there at each call.
             let is_tried =
-                |at: &u64| std::env::var_os("SUREFOOT_SOAK").is_some() || at.is_multiple_of(9) || at + 40 > points;
+                |at: &u64| std::env::var_os("SUREFOOT_SOAK").is_some() || at.is_multiple_of(29) || at + 30 > points;
             (0..points).filter(is_tried).for_each(|at| drop(run(Some(at))));
         }
     }
