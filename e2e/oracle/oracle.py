@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """An oracle for the ledger: rebuilds each core's time line from the kernel's own trace, and holds `stall report` to it.
 
-    oracle.py --surefoot FILE --actor FILE --truth FILE [--case NAME] [--seconds N] [--report OPTIONS] [--json FILE]
+    oracle.py --surefoot FILE --actor FILE --truth FILE [--case NAME] [--seconds N] [--report OPTIONS] [--called-last]
+        [--json FILE]
 
 Prints a table for people; with --json one JSON object per row as well. Exit code 0: compared (not: equal), 2: wrong use or a
 failure, 3: this machine cannot record, and why.
@@ -42,6 +43,8 @@ IDLE_TRACEPOINTS = {"sched_switch": 2, "sched_wakeup": 0, "csd_function_entry": 
 PF_KTHREAD = 0x00200000
 # How long before the start that a report names its first reading of a core can lie.
 READING_NS = 3_000_000
+# What a report needs to attach its programs, and more.
+ATTACHING_SECONDS = 1.5
 
 
 def kernel_threads():
@@ -103,11 +106,15 @@ def record(arguments, load):
             before = run_delays()
             command = [arguments.surefoot, "stall", "report", "--json", "--source", "ebpf", "--duration", f"{seconds}s", *arguments.report]
             # Goes first, so that it reads all cores at one moment.
-            report = subprocess.run(["chrt", "--rr", "1", *command], capture_output=True, text=True, check=False)
+            report = subprocess.Popen(["chrt", "--rr", "1", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if arguments.called_last:
+                time.sleep(ATTACHING_SECONDS)
+                instance.attach_again()
+            out, words = report.communicate()
             after = run_delays()
         instance.switch(False)
         if report.returncode not in (0, 1):
-            raise RuntimeError(f"{' '.join(command)}: {report.stderr}")
+            raise RuntimeError(f"{' '.join(command)}: {words}")
         if instance.stats():
             raise NotHere(f"the rings of {megabytes} MiB a core lost {instance.stats()} events")
         events = {cpu: list(decoded(instance, cpu)) for cpu in instance.cores()}
@@ -117,7 +124,7 @@ def record(arguments, load):
                 of_idle = [(now, cpu, 0, f"idle/{name}", (value,))
                            for name in IDLE_TRACEPOINTS for now, value in idle.events(name, cpu)]
                 of_core[:] = sorted(of_core + of_idle, key=lambda event: event[0])
-    lines = [json.loads(line) for line in report.stdout.splitlines()]
+    lines = [json.loads(line) for line in out.splitlines()]
     addresses = {values[0] for of_core in events.values() for *_, name, values in of_core if "csd" in name}
     rebuilt = Record(threads | kernel_threads(), function_names(addresses))
     rebuilt.add(merge(*events.values(), key=lambda event: event[0]))
@@ -229,7 +236,8 @@ def show(summary, rows, waits):
         off, share, is_met = deviation(row)
         low, high = row["oracle_count"]
         counts = f"{low}" if low == high else f"{low}..{high}"
-        each = f"{off / high:+.0f} ns" if high and row["ours_count"] is not None else ""
+        mean = row["oracle_ns"] / high if high else 0
+        each = f"{row['ours_ns'] / row['ours_count'] - mean:+.0f} ns of {mean:.0f}" if mean and row["ours_count"] else ""
         print(f"{row['core']} | {row['kind']} {row['name']} | {counts}, {row['ours_count']} | "
               f"{row['oracle_ns'] / 1e6:.3f}, {row['ours_ns'] / 1e6:.3f} ms | {off / 1e3:+.1f} us ({share:+.2%}) | {each} | "
               f"{'yes' if is_met else 'NO'}")
@@ -246,6 +254,8 @@ def main():
     parser.add_argument("--case", choices=sorted(CASES), default="mixed")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--report", default="", type=str.split, help="more options of the report")
+    parser.add_argument("--called-last", action="store_true",
+                        help="attach to the tracepoints anew after the report: of each some milliseconds are missed, so compare the means")
     parser.add_argument("--ring-megabytes", type=int)
     parser.add_argument("--json")
     arguments = parser.parse_args()

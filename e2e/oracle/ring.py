@@ -67,6 +67,13 @@ class Instance:
             raise NotHere(f"a trace instance: {error}") from error
         return self
 
+    def attach_again(self):
+        """Whoever attaches to a tracepoint last is called last there."""
+        for event in self.events:
+            if event not in self.missing:
+                self.write(f"events/{event}/enable", "0")
+                self.write(f"events/{event}/enable", "1")
+
     def __exit__(self, *_):
         if self.folder.exists():
             self.write("tracing_on", "0")

@@ -1,6 +1,7 @@
 //! Who took the core from a workload that wanted to run, and what counts as a workload.
 
 use surefoot_e2e::actor;
+use surefoot_e2e::command::surefoot;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::number;
 use surefoot_e2e::watched::watch;
@@ -44,6 +45,33 @@ fn an_intruder_on_a_named_core_is_named_with_what_it_took() {
     let spinner = actor::start("spinner", "spin 1 60000");
     let _third = actor::start("third", "nap 1 60000");
     is_preempted_by_the_intruder("--cpu 1", &spinner);
+}
+
+/// What counts as lost on named cores is told where it is, and may be left out.
+#[test]
+fn whose_preemption_counts_is_told_and_on_named_cores_may_be_left_out() {
+    let Some(_turn) = turn("whose_preemption_counts_is_told_and_on_named_cores_may_be_left_out", Need::Ebpf) else {
+        return;
+    };
+    let cores = "; workload: the task that each core belongs to (--workload none leaves it out)";
+    let nobody = "; no workload named: tasks that preempt each other lose nothing";
+    let options = [("", nobody), ("--workload none", nobody), ("--workload cores", cores), ("--cpu 1", cores)];
+    for (options, told) in options.into_iter().chain([("--cpu 1 --workload none", nobody)]) {
+        let report = surefoot("stall report --duration 300ms").words(options).run();
+        report.expect_code(0);
+        let line = report.stdout.lines().nth(1).unwrap_or_default();
+        assert!(line.ends_with(told), "{options}: {line}");
+    }
+    actor::prepare();
+    let _spinner = actor::start("spinner", "spin 1 60000");
+    for (options, is_counted) in [("--cpu 1", true), ("--workload cores", true), ("--cpu 1 --workload none", false)] {
+        let watch = watch(options);
+        actor::run("intruder", &format!("burn 1 {INTRUDER_MS}"));
+        let lost = watch.stop().core(1).lost;
+        // Whoever the core belongs to on a busy machine, somebody takes it from him.
+        let is_preempted = lost.iter().any(|lost| lost.cause.kind == CauseKind::Preemption && lost.total_ns > 0);
+        assert_eq!(is_preempted, is_counted, "{options}: {lost:?}");
+    }
 }
 
 #[test]

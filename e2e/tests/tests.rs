@@ -8,6 +8,7 @@ mod browser;
 mod checkpoint;
 mod checkpoint_bench;
 mod checkpoint_page;
+mod contained;
 mod cost;
 mod ecc;
 mod ecc_hardware;

@@ -403,6 +403,9 @@ pub struct AuditOptions {
 
 #[derive(Args)]
 pub struct StatusOptions {
+    /// Where a running watch is looked for
+    #[arg(long, value_name = "DIR", default_value = RUN_DIRECTORY)]
+    pub run_directory: PathBuf,
     /// JSON lines instead of a table
     #[arg(long)]
     pub json: bool,
@@ -416,6 +419,37 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// Each option does to what counts as lost what the guide says (docs/guide/lost-time.md, "Name the workload").
+    #[test]
+    fn cores_that_are_named_have_a_workload_unless_another_or_none_is() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            what: What,
+        }
+        let workload = |words: &str| {
+            let words = ["surefoot"].into_iter().chain(words.split_whitespace());
+            Line::try_parse_from(words).map(|line| line.what.workload()).map_err(|error| error.kind())
+        };
+        for (words, wanted) in [
+            ("", Workload::None),
+            ("--workload none", Workload::None),
+            ("--workload cores", Workload::Cores),
+            ("--cpu 1", Workload::Cores),
+            ("--cpus 1", Workload::Cores),
+            ("--cpu 1 --workload cores", Workload::Cores),
+            ("--cpu 1 --workload none", Workload::None),
+            ("--pid 7", Workload::Processes(vec![7])),
+            ("--cpu 1 --pid 7", Workload::Processes(vec![7])),
+            ("--cpu 1 --comm poller", Workload::Comm("poller".to_owned())),
+        ] {
+            assert_eq!(workload(words), Ok(wanted), "{words}");
+        }
+        for words in ["--pid 7 --workload cores", "--comm poller --workload none"] {
+            assert_eq!(workload(words), Err(clap::error::ErrorKind::ArgumentConflict), "{words}");
+        }
     }
 
     /// Each command under its whole name.

@@ -10,6 +10,7 @@ mod exit;
 mod history;
 mod output;
 mod people;
+mod privileges;
 mod probe;
 mod record;
 mod report;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let arguments = args::Arguments::parse();
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);
+    surefoot_hostfs::memory::keep_small();
     // Each process, library and recording that is looked at has a descriptor for a while.
     surefoot_hostfs::confine::raise_open_files();
     let outcome = match arguments.command {

@@ -54,6 +54,8 @@ pub enum Line<'a> {
     ClockChange(&'a ClockChange),
     Cost(&'a SelfCost),
     Capability(&'a Capability),
+    /// The watch that runs, and what it runs with.
+    RunningWatch(&'a RunningWatch),
     /// What to fix first: one line per row, the one that brings most first.
     Fix(RankedFix<'a>),
     Interrupt(&'a Interrupt),
@@ -79,6 +81,24 @@ pub enum Line<'a> {
     },
     /// What a change brought, against a recording made before it.
     Compare(&'a Comparison),
+}
+
+/// A watch that runs, and what it runs with: all its threads together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RunningWatch {
+    /// The process; 0 where it is in a namespace that this command does not see.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: Option<u32>,
+    /// Its effective capabilities.
+    pub capabilities: Vec<String>,
+    /// Whether programs that it starts gain nothing by their files.
+    pub no_new_privileges: bool,
+    /// How its system calls are limited: `none`, `strict` or by a `filter`.
+    pub seccomp: &'static str,
+    /// The systemd unit that it belongs to.
+    pub unit: Option<String>,
 }
 
 /// A row of what to fix first.
@@ -232,6 +252,11 @@ fn row(lost: &Lost) -> LostRow<'_> {
 /// Writes the capabilities.
 pub fn capabilities(out: &mut impl Write, capabilities: &[Capability]) -> io::Result<()> {
     capabilities.iter().try_for_each(|capability| line(out, &Line::Capability(capability)))
+}
+
+/// Writes what a running watch runs with.
+pub fn running_watch(out: &mut impl Write, watch: &RunningWatch) -> io::Result<()> {
+    line(out, &Line::RunningWatch(watch))
 }
 
 /// Writes who raised what: what to fix first, a line per kind of interrupt and core, one per polling thread that notes

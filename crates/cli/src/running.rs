@@ -2,16 +2,22 @@
 //!
 //! Whoever asks for raisers while such a watch follows them need not attach anything: it takes the watch's report. The
 //! file is believed only where this user or root wrote it, and the address only where that user's process listens there.
+//! The socket beside it is asked first: over that the kernel tells each end who the other is.
 
+use crate::output::RunningWatch;
 use anyhow::Context;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
-use surefoot_hostfs::privilege::Privilege;
-use surefoot_hostfs::{Root, cpus as lists};
+use surefoot_daemon::SOCKET_NAME;
+use surefoot_hostfs::privilege::{Privilege, Seccomp, Standing};
+use surefoot_hostfs::{Root, cpus as lists, peer};
 use surefoot_model::{CpuId, WhoReport};
 
 /// The file's name in the run directory.
@@ -45,7 +51,8 @@ pub struct Found {
 pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::Result<Found>> {
     let own = Privilege::read(root).effective_uid;
     let (address, followed) = address(directory, own)?;
-    Some(ask(address, cpus, &followed, own, root).with_context(|| format!("the watch at {address}")))
+    let asked = ask(directory, address, cpus, &followed, own, root);
+    Some(asked.with_context(|| format!("the watch at {address}")))
 }
 
 /// The address that this user or root wrote down, and the cores whose raisers are followed.
@@ -79,6 +86,7 @@ fn listener(table: &str, address: SocketAddrV4) -> Option<u32> {
 }
 
 fn ask(
+    directory: &Path,
     address: SocketAddrV4,
     cpus: &[CpuId],
     followed: &[CpuId],
@@ -87,10 +95,15 @@ fn ask(
 ) -> anyhow::Result<Found> {
     let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
     anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
-    let table = root.read(root.proc("net/tcp"))?;
-    let owner = listener(&table, address).context("nobody listens there any more")?;
-    anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
-    let answer = get(address, "/api/v1/who")?;
+    let answer = match socket(directory, own) {
+        Some((stream, _)) => get(stream, "/api/v1/who")?,
+        None => {
+            let table = root.read(root.proc("net/tcp"))?;
+            let owner = listener(&table, address).context("nobody listens there any more")?;
+            anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
+            get(TcpStream::connect_timeout(&address.into(), PATIENCE)?, "/api/v1/who")?
+        }
+    };
     let answer: serde_json::Value = serde_json::from_slice(&answer).context("what it answers is no JSON")?;
     let who = answer.get("who").filter(|who| !who.is_null()).context("it has no report of raisers yet")?;
     let mut report: WhoReport = serde_json::from_value(who.clone()).context("it is of another version")?;
@@ -99,12 +112,56 @@ fn ask(
     Ok(Found { address, report })
 }
 
-/// One request over loopback, answered and closed.
-fn get(address: SocketAddrV4, path: &str) -> anyhow::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address.into(), PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+/// The socket of a watch of root or of this user that runs from this directory, and the process that listens.
+pub fn socket(directory: &Path, own: Option<u32>) -> Option<(UnixStream, u32)> {
+    let path = directory.join(SOCKET_NAME);
+    let (sender, connected) = mpsc::sync_channel(1);
+    // A watch that was stopped takes nobody in, and then connecting has no end.
+    std::thread::spawn(move || sender.send(UnixStream::connect(path)));
+    let stream = connected.recv_timeout(PATIENCE).ok()?.ok()?;
+    let listener = peer::credentials(stream.as_fd())?;
+    is_trusted(listener.uid, own).then_some((stream, listener.pid))
+}
+
+/// The watch of root or of this user that runs from this directory, and what it runs with; `None` where none does.
+pub fn standing(directory: &Path, root: &Root) -> Option<RunningWatch> {
+    let (_, pid) = socket(directory, Privilege::read(root).effective_uid)?;
+    let standing = Standing::of_process(root, pid).ok()?;
+    Some(RunningWatch {
+        pid,
+        uid: standing.uid,
+        capabilities: standing.capabilities.names(),
+        no_new_privileges: standing.no_new_privileges,
+        seccomp: match standing.seccomp {
+            Seccomp::None => "none",
+            Seccomp::Strict => "strict",
+            Seccomp::Filter => "filter",
+        },
+        unit: standing.unit,
+    })
+}
+
+/// A connection whose ends are told not to wait for ever.
+trait Patient: Read + Write {
+    fn be_patient(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Patient for TcpStream {
+    fn be_patient(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+impl Patient for UnixStream {
+    fn be_patient(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+/// One request, answered and closed.
+fn get(mut stream: impl Patient, path: &str) -> anyhow::Result<Vec<u8>> {
+    stream.be_patient(PATIENCE)?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("it does not speak HTTP")?;

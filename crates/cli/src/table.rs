@@ -1,5 +1,6 @@
 //! Reports as text for people.
 
+use crate::output::RunningWatch;
 use crate::units::{bytes, duration, percent};
 use surefoot_model::{
     Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, ProbeCost, Report, SelfCost, Untimed, Waiting,
@@ -318,6 +319,24 @@ pub fn capabilities(capabilities: &[Capability]) -> String {
         }
     }
     text
+}
+
+/// What a running watch runs with, in the words of status.
+pub fn running_watch(watch: Option<&RunningWatch>) -> String {
+    let Some(watch) = watch else { return String::new() };
+    let uid = watch.uid.map_or("of an unknown user".to_owned(), |uid| format!("of user {uid}"));
+    let unit = watch.unit.as_ref().map_or(String::new(), |unit| format!(", in {unit}"));
+    let capabilities = match watch.capabilities.as_slice() {
+        [] => "none".to_owned(),
+        some => some.join(" "),
+    };
+    let gains = if watch.no_new_privileges { "cannot gain more" } else { "programs that it starts may gain more" };
+    let calls = if watch.seccomp == "none" { "not limited" } else { "limited" };
+    format!(
+        "\nA watch runs: process {}, {uid}{unit}\n  capabilities: {capabilities}\n  {gains} (no_new_privs); system calls {calls} \
+         (seccomp)\n",
+        watch.pid
+    )
 }
 
 #[cfg(test)]

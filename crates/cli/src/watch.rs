@@ -2,6 +2,7 @@
 
 use crate::args::{RUN_DIRECTORY, WatchOptions};
 use crate::exit::Outcome;
+use crate::privileges::Privileges;
 use crate::rooms::{self, Summary};
 use crate::running;
 use crate::units::duration;
@@ -16,7 +17,7 @@ use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::{Root, signals, terminal};
+use surefoot_hostfs::{Root, memory, signals, terminal};
 use surefoot_model::{Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window};
 
 /// Windows that the terminal's verdict and tables look back on.
@@ -37,6 +38,9 @@ const LIVE_CAUSES: usize = 12;
 /// Rows of interrupts with their raisers in the live table.
 const WHO_ROWS: usize = 6;
 
+/// How often free memory goes back to the kernel: the largest burst of records must not be what a watch holds for good.
+const GIVE_BACK: Duration = Duration::from_secs(30);
+
 pub fn run(options: &WatchOptions) -> anyhow::Result<Outcome> {
     match &options.replay {
         Some(file) => replay(options, file),
@@ -48,19 +52,29 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
+    let places = Places::of(options, true, &root);
+    let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
+    let (who, checkpoints) = (options.what.who.is_some(), !options.what.rooms.checkpoints.is_empty());
+    let privileges = Privileges::to_begin(&root, who, checkpoints, &written)?;
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;
     announce(options, &server);
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
+    privileges.go_on(&root)?;
     let mut screen = Screen::new(options, &server);
     if options.json {
         let mut out = output::patient();
         output::stream(&mut out, "watch")?;
         out.flush()?;
     }
+    let mut given_back = Instant::now();
     while let Some(events) = running.next_turn() {
+        if given_back.elapsed() >= GIVE_BACK {
+            memory::give_back();
+            given_back = Instant::now();
+        }
         let is_window = events.iter().any(|event| matches!(event, Event::Window(_)));
         // A terminal that takes nothing more must not keep the page, the history and health.json from going on.
         events.iter().for_each(|event| server.publish(event.clone()));
@@ -122,16 +136,28 @@ fn run_directory(options: &WatchOptions, root: &Root) -> Option<PathBuf> {
     options.run_directory.clone().or_else(default)
 }
 
+/// Where a watch writes.
+struct Places {
+    history: Option<PathBuf>,
+    run_directory: Option<PathBuf>,
+}
+
+impl Places {
+    fn of(options: &WatchOptions, is_live: bool, root: &Root) -> Self {
+        let is_root = Privilege::read(root).is_root();
+        let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
+        let history = match (&options.history, options.no_history || !is_live) {
+            (_, true) => None,
+            (Some(path), false) => Some(path.clone()),
+            (None, false) => default("/var/lib/surefoot/history.db"),
+        };
+        let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
+        Places { history, run_directory }
+    }
+}
+
 fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, root: &Root) -> anyhow::Result<Server> {
-    let is_live = mode == Mode::Live;
-    let is_root = Privilege::read(root).is_root();
-    let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
-    let history = match (&options.history, options.no_history || !is_live) {
-        (_, true) => None,
-        (Some(path), false) => Some(path.clone()),
-        (None, false) => default("/var/lib/surefoot/history.db"),
-    };
-    let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
+    let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
         if !folder.as_os_str().is_empty() {

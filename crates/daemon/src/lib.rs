@@ -42,4 +42,5 @@ pub use capabilities::capabilities;
 pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;
 pub use http::SCHEMA;
+pub use http::socket::SOCKET_NAME;
 pub use server::Server;

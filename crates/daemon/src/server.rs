@@ -2,6 +2,7 @@ use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::http::connections::{BoundedListener, Peer, Times};
 use crate::http::router;
+use crate::http::socket::SocketFile;
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
@@ -10,7 +11,8 @@ use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::shared::Shared;
 use crate::rooms::{self, stall};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -88,7 +90,14 @@ impl Server {
         // If one of the threads cannot be started, dropping the server ends the others.
         server.start_fold()?;
         server.start_history()?;
-        server.start_findings(health_file)?;
+        // Nor is the socket beside the port for a recording: who asks there asks about this host.
+        let wanted = config.run_directory.as_ref().filter(|_| listener.is_some() && config.mode == Mode::Live);
+        let (beside, mut socket) = wanted.and_then(|directory| server.open_socket(directory)).unzip();
+        let is_ours = server.run_directory.as_ref().is_some_and(|directory| directory.is_ours().unwrap_or(false));
+        if let (Some(socket), true) = (&mut socket, is_ours) {
+            server.publish_socket(socket);
+        }
+        server.start_findings(health_file, socket)?;
         if let (Some(address), Some(directory)) = (address, &server.run_directory) {
             // Of a recording, too: whoever may see it in the terminal may see all of it on the page.
             if let Err(error) = server.shared.access.publish(Arc::clone(directory), &format!("http://{address}/")) {
@@ -97,7 +106,7 @@ impl Server {
             }
         }
         if let Some((listener, _)) = listener {
-            server.start_http(listener)?;
+            server.start_http(listener, beside)?;
         }
         Ok(server)
     }
@@ -183,8 +192,24 @@ impl Server {
         })
     }
 
-    /// Folds the findings every second.
-    fn start_findings(&mut self, mut file: Option<HealthFile>) -> Result<(), Error> {
+    /// The socket beside the port. Without it the port is there, so that a directory whose path is too long for it is no
+    /// error.
+    fn open_socket(&self, directory: &Path) -> Option<(UnixListener, SocketFile)> {
+        let opened = SocketFile::prepare(directory);
+        if let Err(error) = &opened {
+            self.shared.notice(format!("There is no socket beside the port in {}: {error}.", directory.display()));
+        }
+        opened.ok()
+    }
+
+    fn publish_socket(&self, socket: &mut SocketFile) {
+        if let Err(error) = socket.publish() {
+            self.shared.notice(format!("The socket beside the port has no name: {error}."));
+        }
+    }
+
+    /// Folds the findings every second, and names the socket as soon as this process is the one that publishes.
+    fn start_findings(&mut self, mut file: Option<HealthFile>, mut socket: Option<SocketFile>) -> Result<(), Error> {
         let (stop, stopped) = mpsc::channel::<()>();
         self.findings_stop = Some(stop);
         let (shared, directory) = (Arc::clone(&self.shared), self.run_directory.clone());
@@ -207,6 +232,10 @@ impl Server {
                         None => directory.is_ours().map(|is_ours| !is_ours),
                     };
                     let by_another = matches!(published, Ok(true));
+                    if let (Some(socket), Ok(false)) = (&mut socket, &published) {
+                        // That it failed was said at the start.
+                        let _ = socket.publish();
+                    }
                     if by_another && !is_by_another {
                         shared.notice(by_another_notice(directory));
                     }
@@ -225,6 +254,8 @@ impl Server {
                     break;
                 }
             }
+            // Before the lock is given back: then another process may have one there.
+            drop(socket);
             if let Some(directory) = directory {
                 // Nobody is to believe in them after the end.
                 directory.close(&[Health::FILE_NAME]);
@@ -232,7 +263,7 @@ impl Server {
         })
     }
 
-    fn start_http(&mut self, listener: TcpListener) -> Result<(), Error> {
+    fn start_http(&mut self, listener: TcpListener, beside: Option<UnixListener>) -> Result<(), Error> {
         let name = "surefoot-http";
         let thread_error = |source| Error::Thread { name, source };
         // Made here, so that a failure is the caller's to see.
@@ -245,7 +276,9 @@ impl Server {
             .map_err(thread_error)?;
         let listener = {
             let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).map_err(thread_error)?
+            let beside = beside.map(tokio::net::UnixListener::from_std).transpose().map_err(thread_error)?;
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(thread_error)?;
+            BoundedListener::new(listener, beside, Times::default())
         };
         let router = router(Arc::clone(&self.shared));
         let stopped = || {
@@ -258,11 +291,8 @@ impl Server {
         let (graceful, forced) = (stopped(), stopped());
         self.spawn(name, move || {
             runtime.block_on(async move {
-                let serving = axum::serve(
-                    BoundedListener::new(listener, Times::default()),
-                    router.into_make_service_with_connect_info::<Peer>(),
-                )
-                .with_graceful_shutdown(graceful);
+                let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
+                    .with_graceful_shutdown(graceful);
                 let deadline = async {
                     forced.await;
                     tokio::time::sleep(STOP_ANSWERS_TIME).await;

@@ -246,7 +246,7 @@ fn beneath(top: &File, path: &Path, flags: libc::c_int) -> io::Result<File> {
 }
 
 /// Does something with the rights that a user has to files, on this thread alone.
-fn as_user<T>(user: Option<(u32, u32)>, act: impl FnOnce() -> T) -> T {
+fn as_user<T>(user: Option<(u32, u32)>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let Some((user, group)) = user else { return act() };
     // By system call, because the C library would change no other thread either, and some of them keep what was set.
     // SAFETY: numbers alone; both calls return what was set before.
@@ -254,7 +254,11 @@ fn as_user<T>(user: Option<(u32, u32)>, act: impl FnOnce() -> T) -> T {
         let was_group = libc::syscall(libc::SYS_setfsgid, group);
         (libc::syscall(libc::SYS_setfsuid, user), was_group)
     };
-    let done = act();
+    // The calls do not say whether they were refused; a number that no user has changes nothing and tells who it is now.
+    // SAFETY: as above.
+    let (is_user, is_group) = unsafe { (libc::syscall(libc::SYS_setfsuid, -1), libc::syscall(libc::SYS_setfsgid, -1)) };
+    let is_taken = (is_user, is_group) == (user.into(), group.into());
+    let done = if is_taken { act() } else { Err(io::ErrorKind::PermissionDenied.into()) };
     // SAFETY: as above.
     unsafe {
         libc::syscall(libc::SYS_setfsuid, was_user);

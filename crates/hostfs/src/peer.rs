@@ -1,9 +1,10 @@
-//! Which user is at the other end of a connection over loopback, as the kernel's own table of sockets says.
+//! Which user is at the other end of a connection: over loopback as the kernel's own table of sockets says, over a socket
+//! in the file system as the kernel notes when it is connected.
 
 use crate::Root;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The longest table that is read.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -27,6 +28,34 @@ pub fn user_of(root: &Root, client: SocketAddr, server: SocketAddr) -> Option<u3
         _ => in_table(&root.read_up_to(root.proc("net/tcp"), TABLE_BYTES_MAX).ok()?, client, server)?,
     };
     (inode != 0).then_some(uid)
+}
+
+/// The process at the other end of a socket in the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// The process that connected, or listens; 0 where it is of no namespace that this process sees.
+    pub pid: u32,
+    /// Its user at that time.
+    pub uid: u32,
+}
+
+/// Who connected this socket, or listens at the other end of it; `None` where it is no such socket.
+pub fn credentials(socket: BorrowedFd<'_>) -> Option<Credentials> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most as many bytes as `peer` has, and the descriptor is open.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut bytes,
+        )
+    };
+    // A socket that is not connected has nobody at its other end: the kernel then says -1.
+    let is_known = failed == 0 && peer.uid != u32::MAX;
+    is_known.then(|| Credentials { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid })
 }
 
 /// The user as whom all users appear that a namespace does not know: it may be anybody.
@@ -148,6 +177,21 @@ mod tests {
         drop(stream);
         assert_eq!(user_of(&root, client, server), None);
         assert_eq!(user_of(&root, "10.0.0.1:1".parse().unwrap(), server), None);
+    }
+
+    #[test]
+    fn both_ends_of_a_socket_in_the_file_system_know_each_other() {
+        use std::os::fd::AsFd;
+        use std::os::unix::net::{UnixListener, UnixStream};
+        let home = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(home.path().join("socket")).unwrap();
+        let client = UnixStream::connect(home.path().join("socket")).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let own = Credentials { pid: std::process::id(), uid: crate::privilege::effective_user() };
+        assert_eq!((credentials(server.as_fd()), credentials(client.as_fd())), (Some(own), Some(own)));
+        drop(client);
+        assert_eq!(credentials(server.as_fd()), Some(own), "also when it is gone");
+        assert_eq!(credentials(std::net::UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()), None);
     }
 
     #[test]

@@ -25,6 +25,21 @@ impl Capabilities {
         capabilities(&text).ok_or_else(|| Error::malformed(path, 1, "the line CapEff is missing or no number"))
     }
 
+    /// Those of these names; a name that no kernel of this release knows is nothing.
+    pub fn of(names: &[&str]) -> Self {
+        let number = |name: &&str| NAMES.iter().position(|known| known == name);
+        Capabilities(names.iter().filter_map(number).fold(0, |all, number| all | 1 << number))
+    }
+
+    /// Their names, as capabilities(7) has them; a number without one as the number.
+    pub fn names(self) -> Vec<String> {
+        let name = |number: u32| match NAMES.get(number as usize) {
+            Some(name) => (*name).to_owned(),
+            None => number.to_string(),
+        };
+        (0..u64::BITS).filter(|&number| self.has(number)).map(name).collect()
+    }
+
     fn has(self, number: u32) -> bool {
         self.0 >> number & 1 == 1
     }
@@ -58,6 +73,152 @@ impl Capabilities {
     pub fn bpf(self) -> bool {
         self.has(39) || self.sys_admin()
     }
+}
+
+/// The names of capabilities by number, <linux/capability.h>.
+const NAMES: [&str; 41] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",
+    "CAP_SYS_MODULE",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_BOOT",
+    "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_TIME",
+    "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",
+    "CAP_LEASE",
+    "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",
+    "CAP_SETFCAP",
+    "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",
+    "CAP_SYSLOG",
+    "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",
+    "CAP_AUDIT_READ",
+    "CAP_PERFMON",
+    "CAP_BPF",
+    "CAP_CHECKPOINT_RESTORE",
+];
+
+/// How the kernel limits the system calls of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Seccomp {
+    /// Not at all, or it does not say.
+    #[default]
+    None,
+    /// To four.
+    Strict,
+    /// By a filter.
+    Filter,
+}
+
+/// What a process, or one of its threads, runs with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// The effective user.
+    pub uid: Option<u32>,
+    /// What it can do now: the effective set.
+    pub capabilities: Capabilities,
+    /// What it may take up, too: of the permitted, inheritable and ambient sets as well.
+    pub held: Capabilities,
+    /// Whether programs that it starts gain nothing by their files.
+    pub no_new_privileges: bool,
+    /// Whether its system calls are limited.
+    pub seccomp: Seccomp,
+    /// The systemd unit that it belongs to.
+    pub unit: Option<String>,
+}
+
+impl Standing {
+    /// All threads of a process together: what any of them may, and only the limits that hold for all.
+    ///
+    /// # Errors
+    /// When the process is gone or hidden.
+    pub fn of_process(root: &Root, pid: u32) -> Result<Self, Error> {
+        let mut all: Option<Standing> = None;
+        for thread in threads(root, &pid.to_string())? {
+            // One that has ended since does nothing any more.
+            let Ok(one) = Standing::read(root, &format!("{pid}/task/{thread}")) else { continue };
+            match &mut all {
+                None => all = Some(one),
+                Some(all) => {
+                    all.capabilities.0 |= one.capabilities.0;
+                    all.held.0 |= one.held.0;
+                    all.no_new_privileges &= one.no_new_privileges;
+                    if one.seccomp == Seccomp::None {
+                        all.seccomp = Seccomp::None;
+                    }
+                }
+            }
+        }
+        let mut all = match all {
+            Some(all) => all,
+            None => Standing::read(root, &pid.to_string())?,
+        };
+        all.unit = root.read(root.proc(format!("{pid}/cgroup"))).ok().and_then(|text| unit(&text));
+        Ok(all)
+    }
+
+    /// Of one thread or process: the folder of /proc.
+    pub(crate) fn read(root: &Root, folder: &str) -> Result<Self, Error> {
+        let path = root.proc(folder).join("status");
+        let text = root.read(&path)?;
+        let set = |name: &str| {
+            field(&text, name)
+                .and_then(|value| u64::from_str_radix(value, 16).ok())
+                .map(Capabilities)
+                .unwrap_or_default()
+        };
+        let capabilities =
+            capabilities(&text).ok_or_else(|| Error::malformed(path, 1, "the line CapEff is missing or no number"))?;
+        let held = ["CapPrm:", "CapInh:", "CapAmb:"].iter().fold(capabilities.0, |all, name| all | set(name).0);
+        Ok(Standing {
+            uid: field(&text, "Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.parse().ok()),
+            capabilities,
+            held: Capabilities(held),
+            no_new_privileges: field(&text, "NoNewPrivs:") == Some("1"),
+            seccomp: match field(&text, "Seccomp:") {
+                Some("1") => Seccomp::Strict,
+                Some("2") => Seccomp::Filter,
+                _ => Seccomp::None,
+            },
+            unit: None,
+        })
+    }
+}
+
+/// The numbers of a process's threads.
+pub(crate) fn threads(root: &Root, pid: &str) -> Result<Vec<u32>, Error> {
+    let path = root.proc(pid).join("task");
+    let entries = std::fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The innermost unit in the text of /proc/PID/cgroup.
+fn unit(text: &str) -> Option<String> {
+    let path = text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find(|path| path.len() > 1)?;
+    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
+    path.rsplit('/').find(is_unit).map(str::to_owned)
 }
 
 /// How far the kernel protects itself against root (`lockdown`, usually set by Secure Boot).
@@ -149,4 +310,51 @@ fn capabilities(status: &str) -> Option<Capabilities> {
 /// The value of a line `name: value` of a status file.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_of_capabilities_belong_together() {
+        let some = Capabilities::of(&["CAP_CHOWN", "CAP_SYS_ADMIN", "CAP_CHECKPOINT_RESTORE", "CAP_NONE"]);
+        assert_eq!(some.0, 1 | 1 << 21 | 1 << 40);
+        assert_eq!(some.names(), ["CAP_CHOWN", "CAP_SYS_ADMIN", "CAP_CHECKPOINT_RESTORE"]);
+        assert!(some.sys_admin() && !some.ipc_lock() && Capabilities::of(&["CAP_IPC_LOCK"]).ipc_lock());
+        assert_eq!(Capabilities(1 << 63).names(), ["63"]);
+    }
+
+    #[test]
+    fn a_process_stands_as_the_one_of_its_threads_that_may_most() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("proc/7");
+        let status = |thread: u32, effective: &str, permitted: &str, fixed: u8, seccomp: u8| {
+            let path = folder.join(format!("task/{thread}"));
+            std::fs::create_dir_all(&path).unwrap();
+            let text = format!(
+                "Uid:\t0\t0\t0\t0\nCapInh:\t0\nCapPrm:\t{permitted}\nCapEff:\t{effective}\nNoNewPrivs:\t{fixed}\nSeccomp:\t{seccomp}\n"
+            );
+            std::fs::write(path.join("status"), text).unwrap();
+        };
+        status(7, "20", "20", 1, 2);
+        status(8, "0", "21", 1, 2);
+        std::fs::write(folder.join("cgroup"), "0::/system.slice/surefoot.service/inner\n").unwrap();
+        let root = Root::at(home.path());
+        let all = Standing::of_process(&root, 7).unwrap();
+        let unit = Some("surefoot.service".to_owned());
+        let (capabilities, held) = (Capabilities(0x20), Capabilities(0x21));
+        let no_new_privileges = true;
+        assert_eq!(
+            all,
+            Standing { uid: Some(0), capabilities, held, no_new_privileges, seccomp: Seccomp::Filter, unit }
+        );
+        status(9, "0", "0", 0, 0);
+        let all = Standing::of_process(&root, 7).unwrap();
+        assert_eq!((all.no_new_privileges, all.seccomp), (false, Seccomp::None));
+        assert!(Standing::of_process(&root, 8).is_err());
+        assert_eq!(super::unit("12:cpu:/\n0::/user.slice/session-3.scope\n"), Some("session-3.scope".to_owned()));
+        assert_eq!(super::unit("0::/\n"), None);
+    }
 }

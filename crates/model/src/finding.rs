@@ -192,6 +192,9 @@ pub struct Finding {
     /// The user whose files say so; `None` where the host itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Sentence and evidence for those who may not know who runs what on the host; `None` where everybody may read these.
+    #[serde(skip)]
+    pub public: Option<Box<(String, Vec<String>)>>,
 }
 
 /// Text from the machine on one line, as a terminal may show it: controls, line separators and marks that turn the
@@ -234,7 +237,23 @@ impl Finding {
             evidence: Vec::new(),
             since_realtime_ns: 0,
             uid: None,
+            public: None,
         }
+    }
+
+    /// The same, said to everybody in the words of another finding.
+    pub fn with_public(self, other: &Finding) -> Self {
+        let public = (other.sentence.clone(), other.evidence.clone());
+        let is_same = (&self.sentence, &self.evidence) == (&public.0, &public.1);
+        Finding { public: (!is_same).then(|| Box::new(public)), ..self }
+    }
+
+    /// The same in the words that everybody may read.
+    pub fn for_everybody(mut self) -> Self {
+        if let Some(public) = self.public.take() {
+            (self.sentence, self.evidence) = *public;
+        }
+        self
     }
 
     /// The same, resting on what this user wrote.

@@ -30,22 +30,69 @@ static __always_inline void fetch(const u64 *word)
 	asm volatile("" : : "r"(value));
 }
 
-static __always_inline void count_in(struct histogram *histogram, struct slot *slot, u32 cause, u64 own_ns)
+static __always_inline void count_occurrence(struct slot *slot, u32 cause, u64 own_ns)
 {
-	if (cause >= CAUSES)
-		return;
 	slot->causes[cause].count++;
 	if (own_ns > slot->causes[cause].max_ns)
 		slot->causes[cause].max_ns = own_ns;
-	if (histogram)
-		histogram->buckets[cause][bucket_of(own_ns) & (BUCKETS - 1)]++;
+}
+
+/* Counts the durations that a core holds in its histogram. Verified once, not wherever something is counted. */
+__noinline int book_held(void)
+{
+	u32 cpu = bpf_get_smp_processor_id(), at;
+	struct slot *slot = this_slot();
+	struct histogram *histogram = bpf_map_lookup_elem(&histograms, &cpu);
+
+	if (!slot || !histogram)
+		return 0;
+	for (at = 0; at < HELD_DURATIONS; at++) {
+		u32 number = slot->held_durations[at];
+
+		if (at < slot->held && number < CAUSES * BUCKETS)
+			((u32 *)histogram->buckets)[number]++;
+	}
+	slot->held = 0;
+	return 0;
+}
+
+static __always_inline void make_room(const struct slot *slot)
+{
+	if (slot->held >= HELD_DURATIONS)
+		book_held();
+}
+
+/* Counts an occurrence for which there is room. */
+static __always_inline void count_held(struct slot *slot, u32 cause, u64 own_ns)
+{
+	u32 held = slot->held;
+
+	if (cause >= CAUSES)
+		return;
+	count_occurrence(slot, cause, own_ns);
+	if (held < HELD_DURATIONS) {
+		slot->held_durations[held] = cause * BUCKETS + bucket_of(own_ns);
+		slot->held = held + 1;
+	}
 }
 
 static __always_inline void count_one(struct slot *slot, u32 cause, u64 own_ns)
 {
-	u32 cpu = bpf_get_smp_processor_id();
+	make_room(slot);
+	count_held(slot, cause, own_ns);
+}
 
-	count_in(bpf_map_lookup_elem(&histograms, &cpu), slot, cause, own_ns);
+/* Of an interrupt that landed inside an update, which may be holding a duration at this moment. */
+static __always_inline void count_at_once(struct slot *slot, u32 cause, u64 own_ns)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct histogram *histogram = bpf_map_lookup_elem(&histograms, &cpu);
+
+	if (cause >= CAUSES)
+		return;
+	count_occurrence(slot, cause, own_ns);
+	if (histogram)
+		histogram->buckets[cause][bucket_of(own_ns) & (BUCKETS - 1)]++;
 }
 
 #define KEY(kind, value) (((u64)(kind) << KEY_SHIFT) | ((u64)(value) & ((1ULL << KEY_SHIFT) - 1)))

@@ -58,6 +58,7 @@ enum {
 	WAITERS = 4,
 	RUNS = 8, /* of threads that took the core, kept until it is known who waited; a power of two */
 	THROTTLED = 8,
+	HELD_DURATIONS = 30,
 	WINDOW_MASK = TAPE_TURNS - 1,
 };
 
@@ -145,6 +146,12 @@ struct slot {
 	struct run runs[RUNS];
 	u64 timer_before_ns; /* the timer interrupt before the newest */
 	u64 padding[2];
+	/*
+	 * The newest durations, each the number of its bucket among those of all causes, before they are counted in the
+	 * histogram all at once: that lies in pages of its own, which an event after a pause finds cold.
+	 */
+	u16 held_durations[HELD_DURATIONS];
+	u32 held;
 	struct program programs[PROGRAMS];
 	struct cause causes[CAUSES];
 } __attribute__((aligned(4096)));

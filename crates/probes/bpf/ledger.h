@@ -190,11 +190,11 @@ static __always_inline void push(struct slot *slot, u64 now, u32 cause, u32 leve
  */
 static __always_inline void pop(struct slot *slot, u32 level)
 {
-	u32 cpu = bpf_get_smp_processor_id(), top = slot->depth & (FRAMES - 1), depth;
-	struct histogram *histogram = bpf_map_lookup_elem(&histograms, &cpu);
+	u32 top = slot->depth & (FRAMES - 1), depth;
 	struct turn *turn = next_turn(slot);
 	u64 now;
 
+	make_room(slot);
 	if (turn)
 		fetch(&turn->at_ns);
 	if (slot->frames[top].cause < CAUSES)
@@ -207,7 +207,7 @@ static __always_inline void pop(struct slot *slot, u32 level)
 		slot->heals++;
 		return;
 	}
-	count_in(histogram, slot, slot->frames[depth].cause, slot->frames[depth].own_ns);
+	count_held(slot, slot->frames[depth].cause, slot->frames[depth].own_ns);
 	slot->depth = depth - 1;
 	fill_turn(turn, slot, now, slot->frames[(depth - 1) & (FRAMES - 1)].cause, LEFT_UNKNOWN);
 }
@@ -230,7 +230,7 @@ static __always_inline void shadow_book(struct slot *slot, u32 cause, u64 durati
 	if (delays_nobody(slot))
 		slot->causes[cause].idle_ns += duration_ns;
 	__sync_fetch_and_add(&slot->deferred_ns, duration_ns);
-	count_one(slot, cause, duration_ns);
+	count_at_once(slot, cause, duration_ns);
 }
 
 static __always_inline void shadow_exit(struct slot *slot, u64 now)

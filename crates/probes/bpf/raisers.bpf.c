@@ -29,9 +29,9 @@ static __always_inline u64 waking_context(void)
 }
 
 /* A thread that may run on one core only is told where it is woken; where the others go is known later. */
-static __always_inline bool has_one_core(struct task_struct *task)
+static __always_inline bool has_one_core(u32 flags, int cores)
 {
-	return BPF_CORE_READ(task, flags) & PF_KTHREAD && BPF_CORE_READ(task, nr_cpus_allowed) == 1;
+	return flags & PF_KTHREAD && cores == 1;
 }
 
 /*
@@ -41,11 +41,11 @@ static __always_inline bool has_one_core(struct task_struct *task)
 static __always_inline void raise_placed(void *ctx, u32 cpu, struct task_struct *task)
 {
 	struct slot *slot = bpf_map_lookup_elem(&slots, &cpu);
-	u32 pid = BPF_CORE_READ(task, pid);
+	u32 pid = BPF_CORE_READ(task, pid), flags = BPF_CORE_READ(task, flags);
 
-	if (has_one_core(task) || !slot)
+	if (has_one_core(flags, BPF_CORE_READ(task, nr_cpus_allowed)) || !slot)
 		return;
-	if (!(BPF_CORE_READ(task, flags) & PF_KTHREAD) && (!slot->base_pid || slot->base_pid == pid))
+	if (!(flags & PF_KTHREAD) && (!slot->base_pid || slot->base_pid == pid))
 		return;
 	raise(ctx, RAISED_WAKE, cpu, pid, waking_context(), 0);
 }
@@ -116,7 +116,7 @@ int BPF_PROG(note_waking, struct task_struct *task)
 	sender->wakee = (u64)task;
 	sender->wakee_pid = task->pid;
 	sender->wakee_jiffies = bpf_jiffies64();
-	if (has_one_core(task)) {
+	if (has_one_core(task->flags, task->nr_cpus_allowed)) {
 		u32 cpu = core_of(task);
 
 		if (is_watched(cpu))

@@ -7,13 +7,14 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+/* These read tasks that a typed tracepoint gives, which needs no helper. */
 static __always_inline u32 core_of(struct task_struct *task)
 {
 	struct task_struct___before_5_16 *older = (void *)task;
 
 	if (bpf_core_field_exists(task->thread_info.cpu))
-		return BPF_CORE_READ(task, thread_info.cpu);
-	return BPF_CORE_READ(older, cpu);
+		return task->thread_info.cpu;
+	return older->cpu;
 }
 
 static __always_inline u64 state_of(struct task_struct *task)
@@ -21,8 +22,8 @@ static __always_inline u64 state_of(struct task_struct *task)
 	struct task_struct___before_5_14 *older = (void *)task;
 
 	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ(older, state);
+		return task->__state;
+	return older->state;
 }
 
 /*
@@ -52,7 +53,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	struct task_struct___throttled *itself = (void *)task;
 
 	if (bpf_core_field_exists(itself->throttled))
-		return BPF_CORE_READ(itself, throttled);
+		return itself->throttled;
 	if (bpf_core_field_exists(struct cfs_rq, throttle_count) && bpf_core_field_exists(struct sched_entity, cfs_rq))
 		return task->se.cfs_rq->throttle_count > 0;
 	return false;
@@ -60,13 +61,19 @@ static __always_inline bool is_throttled(struct task_struct *task)
 
 /*
  * Whether a task is just being woken: in a queue already and not yet set running. From 6.12 on a task that has gone to
- * sleep may stay in its queue for a while, which is marked.
+ * sleep may stay in its queue for a while, which is marked. The task may be any, also one that is gone.
  */
 static __always_inline bool is_being_woken(struct task_struct *task)
 {
+	struct task_struct___before_5_14 *older = (void *)task;
+
 	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
 		return false;
-	return BPF_CORE_READ(task, on_rq) && state_of(task);
+	if (!BPF_CORE_READ(task, on_rq))
+		return false;
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ(older, state);
 }
 
 #endif

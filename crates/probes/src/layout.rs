@@ -51,6 +51,8 @@ pub const WAITERS: usize = shared::WAITERS;
 pub const RUNS: usize = shared::RUNS;
 /// Throttled threads that are remembered.
 pub const THROTTLED: usize = shared::THROTTLED;
+/// Durations that a core holds before it counts them in its histogram.
+pub(crate) const HELD_DURATIONS: usize = shared::HELD_DURATIONS;
 /// Programs that count their runs.
 pub const PROGRAMS: usize = shared::PROGRAMS;
 /// Of so many runs of a program one measures itself.
@@ -260,6 +262,8 @@ pub struct Slot {
     pub(crate) runs: [Run; RUNS],
     pub(crate) timer_before_ns: u64,
     pub(crate) padding: [u64; 2],
+    pub(crate) held_durations: [u16; HELD_DURATIONS],
+    pub(crate) held: u32,
     /// Cost of each program.
     pub programs: [ProgramRuns; PROGRAMS],
     /// The causes.
@@ -345,7 +349,7 @@ same_layout!(
     slot: seq, last_ns, deferred_ns, tape_turns, depth, base_pid, shadow_depth, shadow_cause, timer_entry_ns, owner_pid,
     behind, frames, start_ns, shadow_start_ns, late_records, heals, owner_seen_ns, shadowed, self_interrupts, waiting,
     base_start_ns, throttled, waits, waited_ns, throttles, throttled_ns, moved_away, not_followed, runs_closed, runs,
-    timer_before_ns, padding, programs, causes
+    timer_before_ns, padding, held_durations, held, programs, causes
 );
 same_layout!(Turn, turn: at_ns, cause, depth, left, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);

@@ -25,6 +25,8 @@ mod error;
 pub mod layout;
 mod load;
 mod mapped;
+#[cfg(test)]
+mod planted;
 pub mod programs;
 mod raised;
 mod raisers;
@@ -389,18 +391,49 @@ impl Probes {
         ring::read(LATE_RECORDS, from, end, load, into)
     }
 
-    /// Copies the durations of one cause on one core.
+    /// Copies the durations of one cause on one core, also those that the core holds and has not counted yet.
     pub fn histogram(&self, cpu: CpuId, cause: usize) -> [u32; layout::BUCKETS] {
+        let index = cpu.0 as usize;
         let mut buckets = [0u32; layout::BUCKETS];
-        if (cpu.0 as usize) < self.cpu_count && cause < CAUSES {
-            for (pair, two) in buckets.chunks_exact_mut(2).enumerate() {
-                let offset_bytes = (cause * layout::BUCKETS + pair * 2) * 4;
-                let word = self.maps.histograms.word(cpu.0 as usize, offset_bytes).to_ne_bytes();
-                two[0] = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
-                two[1] = u32::from_ne_bytes([word[4], word[5], word[6], word[7]]);
+        if index >= self.cpu_count || cause >= CAUSES {
+            return buckets;
+        }
+        // One that changes all the time is read as it is: a duration may be missing or be there twice.
+        for _ in 0..SNAPSHOT_ATTEMPTS {
+            let seq = self.maps.slots.word(index, offset_of!(Slot, seq));
+            self.read_booked(index, cause, &mut buckets);
+            self.add_held(index, cause, &mut buckets);
+            if seq.is_multiple_of(2) && self.maps.slots.word(index, offset_of!(Slot, seq)) == seq {
+                break;
             }
+            std::hint::spin_loop();
         }
         buckets
+    }
+
+    fn read_booked(&self, index: usize, cause: usize, buckets: &mut [u32; layout::BUCKETS]) {
+        for (pair, two) in buckets.chunks_exact_mut(2).enumerate() {
+            let offset_bytes = (cause * layout::BUCKETS + pair * 2) * 4;
+            let word = self.maps.histograms.word(index, offset_bytes).to_ne_bytes();
+            two[0] = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            two[1] = u32::from_ne_bytes([word[4], word[5], word[6], word[7]]);
+        }
+    }
+
+    fn add_held(&self, index: usize, cause: usize, buckets: &mut [u32; layout::BUCKETS]) {
+        const WORDS: usize = (layout::HELD_DURATIONS * 2 + 4) / 8;
+        let mut line = [0u8; WORDS * 8];
+        for (word, bytes) in line.chunks_exact_mut(8).enumerate() {
+            let at = offset_of!(Slot, held_durations) + word * 8;
+            bytes.copy_from_slice(&self.maps.slots.word(index, at).to_ne_bytes());
+        }
+        let (held, count) = line.split_at(offset_of!(Slot, held) - offset_of!(Slot, held_durations));
+        let count = u32::from_ne_bytes([count[0], count[1], count[2], count[3]]) as usize;
+        for number in held.chunks_exact(2).take(count).map(|pair| usize::from(u16::from_ne_bytes([pair[0], pair[1]]))) {
+            if number / layout::BUCKETS == cause {
+                buckets[number % layout::BUCKETS] += 1;
+            }
+        }
     }
 
     /// What each program cost since it was attached, over the given snapshots of all cores.

@@ -120,7 +120,7 @@ fn program_config(options: &Options, cpu_count: usize) -> Result<ProgramConfig, 
     Ok(config)
 }
 
-fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
+pub(crate) fn configure(object: &mut OpenObject, options: &Options, cpu_count: usize) -> Result<(), Error> {
     let config = program_config(options, cpu_count)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -425,6 +425,18 @@ mod tests {
             }
         }
         assert_eq!(helpers(RAISERS, "mark_function")[0], CLOCK);
+    }
+
+    /// What runs at each switch and wake-up of the machine reads its tasks directly; only their names, which are no numbers,
+    /// take a helper.
+    #[test]
+    fn tasks_are_read_without_a_helper() {
+        const PROBE_READS: [i32; 2] = [4, 113];
+        let reads = |image: &[u8], name: &str| {
+            helpers(image, name).iter().filter(|helper| PROBE_READS.contains(helper)).count()
+        };
+        assert_eq!(reads(LEDGER, "sched_migrate_task"), 0);
+        assert_eq!(reads(LEDGER, "sched_switch"), 2, "the names of the two tasks");
     }
 
     #[test]

@@ -48,10 +48,10 @@ impl Viewer {
         self.sees_all || uid.is_none_or(|uid| self.uid == Some(uid))
     }
 
-    /// The findings that may be shown.
+    /// The findings that may be shown, in the words that may be.
     pub(crate) fn seen(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         findings.retain(|finding| self.may_see(finding.uid));
-        findings
+        if self.sees_all { findings } else { findings.into_iter().map(Finding::for_everybody).collect() }
     }
 }
 
@@ -155,7 +155,7 @@ impl Access {
     pub(crate) fn view(&self, viewer: Viewer) -> AccessView {
         let mut why = String::new();
         if !viewer.sees_all {
-            why = "Stacks, raisers, jobs of other users and the history are not shown to this user.".to_owned();
+            why = "Stacks, raisers, names of programs, notices, jobs of other users and the history are not shown to this user.".to_owned();
             if let Some(group) = &self.group {
                 why += &format!(" Members of the group {group} see them.");
             }

@@ -1,25 +1,22 @@
-use crate::keep::shared::lock;
+use super::shares::{Limits, Place, Shares};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use surefoot_hostfs::{Root, peer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections at one time: twice the clients of the live events.
-const CONNECTIONS_MAX: usize = 64;
-/// Beyond those, only users are let in who have none: so that one who takes all of them does not keep a scraper out.
-const CONNECTIONS_KEPT: usize = 16;
-/// Connections of one user; a browser has six, and as many again for live events.
-const CONNECTIONS_OF_USER_MAX: usize = 48;
+/// Connections at one time: twice the clients of the live events. Of one user, a browser has six, and as many again for
+/// live events. Beyond, only users are let in who have none: so that one who takes all of them keeps no scraper out.
+const CONNECTIONS: Limits = Limits { all: 64, of_user: 48, kept: 16 };
 /// Whoever finds no place is told so within this time.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Refusals that are being sent at one time; beyond, connections are closed without a word.
@@ -44,8 +41,44 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Peer {
     /// The user; `None` where the kernel does not say.
     pub(crate) uid: Option<u32>,
-    /// The port here.
+    /// The port here, also of a client that came through the socket beside it.
     pub(crate) port: u16,
+}
+
+/// The two ways in.
+enum Client {
+    Tcp(TcpStream),
+    /// The socket in the run directory.
+    Unix(UnixStream),
+}
+
+/// The same on whichever way it is.
+macro_rules! on {
+    ($client:expr, $stream:ident => $do:expr) => {
+        match $client {
+            Client::Tcp($stream) => $do,
+            Client::Unix($stream) => $do,
+        }
+    };
+}
+
+impl Client {
+    async fn readable(&self) -> io::Result<()> {
+        on!(self, stream => stream.readable().await)
+    }
+
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        on!(self, stream => stream.try_read(bytes))
+    }
+
+    /// Says all of it at once, and that nothing more comes.
+    async fn tell_last(&mut self, bytes: &[u8]) -> io::Result<()> {
+        on!(self, stream => {
+            stream.writable().await?;
+            stream.try_write(bytes)?;
+            poll_fn(|context| Pin::new(&mut *stream).poll_shutdown(context)).await
+        })
+    }
 }
 
 impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
@@ -53,9 +86,6 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
         *stream.remote_addr()
     }
 }
-
-/// Connections that are open, by user.
-type Users = Arc<Mutex<BTreeMap<Option<u32>, usize>>>;
 
 /// How long clients may take; other than these in tests only.
 #[derive(Debug, Clone, Copy)]
@@ -74,41 +104,52 @@ impl Default for Times {
 /// A listener that knows who comes, and limits how many connections there are and how long a client may take.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
-    users: Users,
+    /// The socket in the run directory, where there is one.
+    beside: Option<UnixListener>,
+    shares: Shares,
     refusals: Arc<Semaphore>,
     root: Root,
     times: Times,
 }
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener, times: Times) -> Self {
-        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-        BoundedListener { listener, users: Users::default(), refusals, root: Root::host(), times }
+    pub(crate) fn new(listener: TcpListener, beside: Option<UnixListener>, times: Times) -> Self {
+        let (shares, refusals) = (Shares::new(CONNECTIONS), Arc::new(Semaphore::new(REFUSALS_MAX)));
+        BoundedListener { listener, beside, shares, refusals, root: Root::host(), times }
     }
 
-    /// A place for one more connection of this user, if there is one.
-    fn place(&self, uid: Option<u32>) -> Option<Place> {
-        let mut users = lock(&self.users);
-        let all: usize = users.values().sum();
-        let own = users.get(&uid).copied().unwrap_or(0);
-        let has_room = all < CONNECTIONS_MAX && own < CONNECTIONS_OF_USER_MAX;
-        let has_kept = own == 0 && all < CONNECTIONS_MAX + CONNECTIONS_KEPT;
-        (has_room || has_kept).then(|| {
-            *users.entry(uid).or_default() += 1;
-            Place { uid, users: Arc::clone(&self.users) }
-        })
+    /// The next client on either way, who he is, and the port.
+    async fn next(&self) -> io::Result<(Client, Peer)> {
+        let beside = async {
+            match &self.beside {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            tcp = self.listener.accept() => {
+                let (stream, client) = tcp?;
+                let server = stream.local_addr()?;
+                let uid = peer::user_of(&self.root, client, server);
+                // Small answers and events go out at once; without it they only come later.
+                let _ = stream.set_nodelay(true);
+                Ok((Client::Tcp(stream), Peer { uid, port: server.port() }))
+            }
+            unix = beside => {
+                let (stream, _) = unix?;
+                let uid = peer::credentials(stream.as_fd()).map(|peer| peer.uid);
+                Ok((Client::Unix(stream), Peer { uid, port: self.listener.local_addr()?.port() }))
+            }
+        }
     }
 
     /// Tells a client that there is no place for it, without waiting for it.
-    fn refuse(&self, mut stream: TcpStream) {
+    fn refuse(&self, mut stream: Client) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         tokio::spawn(async move {
             let told = async {
-                stream.writable().await.ok()?;
-                stream.try_write(REFUSAL).ok()?;
                 // What the client sent is taken first: closing with it unread would take the answer away again.
-                let end = poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await;
-                end.ok()?;
+                stream.tell_last(REFUSAL).await.ok()?;
                 let mut bytes = [0; 1024];
                 while stream.readable().await.is_ok() {
                     match stream.try_read(&mut bytes) {
@@ -125,43 +166,20 @@ impl BoundedListener {
     }
 }
 
-/// A connection's share of the limits, until it is dropped.
-struct Place {
-    uid: Option<u32>,
-    users: Users,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut users = lock(&self.users);
-        if let Some(count) = users.get_mut(&self.uid) {
-            *count -= 1;
-            if *count == 0 {
-                users.remove(&self.uid);
-            }
-        }
-    }
-}
-
 impl Listener for BoundedListener {
     type Io = Connection;
     type Addr = Peer;
 
     async fn accept(&mut self) -> (Connection, Peer) {
         loop {
-            let Ok((stream, client)) = self.listener.accept().await else {
+            let Ok((stream, peer)) = self.next().await else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(server) = stream.local_addr() else { continue };
-            let uid = peer::user_of(&self.root, client, server);
-            let Some(place) = self.place(uid) else {
-                self.refuse(stream);
-                continue;
-            };
-            // Small answers and events go out at once; without it they only come later.
-            let _ = stream.set_nodelay(true);
-            return (Connection::new(stream, self.times, place), Peer { uid, port: server.port() });
+            match self.shares.place(peer.uid) {
+                Some(place) => return (Connection::new(stream, self.times, place), peer),
+                None => self.refuse(stream),
+            }
         }
     }
 
@@ -172,7 +190,7 @@ impl Listener for BoundedListener {
 
 /// One client.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Client,
     times: Times,
     /// Ends when the connection is cut, unless something happens before.
     alarm: Pin<Box<Sleep>>,
@@ -186,7 +204,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, times: Times, place: Place) -> Self {
+    fn new(stream: Client, times: Times, place: Place) -> Self {
         let answer_by = Some(Instant::now() + times.request);
         let alarm = Box::pin(sleep(times.silence.min(times.request)));
         Connection { stream, times, alarm, answer_by, stalled_since: None, stalled: Duration::ZERO, _place: place }
@@ -239,7 +257,8 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+        let read = on!(&mut self.stream, stream => Pin::new(stream).poll_read(context, buffer));
+        match read {
             Poll::Ready(result) => {
                 self.has_read(buffer.filled().len() - before);
                 // Whoever drips a byte now and then is never pending when its time is over.
@@ -255,7 +274,8 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match Pin::new(&mut self.stream).poll_write(context, bytes) {
+        let written = on!(&mut self.stream, stream => Pin::new(stream).poll_write(context, bytes));
+        match written {
             Poll::Ready(result) => {
                 self.has_written(*result.as_ref().unwrap_or(&0));
                 Poll::Ready(result)
@@ -268,11 +288,11 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        on!(&mut self.stream, stream => Pin::new(stream).poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        on!(&mut self.stream, stream => Pin::new(stream).poll_shutdown(context))
     }
 }
 
@@ -309,12 +329,12 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let client = TcpStream::connect(address).await.unwrap();
-            let mut bounded = BoundedListener::new(listener, times);
+            let mut bounded = BoundedListener::new(listener, None, times);
             let (connection, peer) = bounded.accept().await;
             assert_eq!(peer, Peer { uid: Some(surefoot_hostfs::privilege::effective_user()), port: address.port() });
-            assert_eq!(lock(&bounded.users).values().sum::<usize>(), 1);
+            assert_eq!(bounded.shares.taken(), 1);
             test(connection, client).await;
-            assert!(lock(&bounded.users).is_empty(), "its place is free again");
+            assert_eq!(bounded.shares.taken(), 0, "its place is free again");
         });
     }
 
@@ -358,31 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn one_user_does_not_take_the_last_places() {
-        run(|| async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let bounded = BoundedListener::new(listener, Times::default());
-            let of_one: Vec<Place> = std::iter::from_fn(|| bounded.place(Some(1))).collect();
-            assert_eq!(of_one.len(), CONNECTIONS_OF_USER_MAX);
-            let of_another: Vec<Place> = std::iter::from_fn(|| bounded.place(Some(2))).collect();
-            assert_eq!(of_another.len(), CONNECTIONS_MAX - CONNECTIONS_OF_USER_MAX);
-            let scraper = bounded.place(Some(3));
-            assert!(scraper.is_some() && bounded.place(Some(3)).is_none(), "one place beyond, for who has none");
-            assert!(bounded.place(None).is_some());
-            drop(of_one);
-            assert!(bounded.place(Some(3)).is_some());
-        });
-    }
-
-    #[test]
     fn who_finds_no_place_is_told_at_once() {
         run(|| async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let bounded = BoundedListener::new(listener, Times::default());
+            let bounded = BoundedListener::new(listener, None, Times::default());
             let mut client = TcpStream::connect(address).await.unwrap();
             let (stream, _) = bounded.listener.accept().await.unwrap();
-            bounded.refuse(stream);
+            bounded.refuse(Client::Tcp(stream));
             let mut text = Vec::new();
             while let Ok(count @ 1..) = {
                 let mut bytes = [0; 1024];

@@ -1,13 +1,15 @@
 use super::access::Viewer;
 use super::api_error::ApiError;
 use super::json;
-use crate::keep::shared::{LIVE_CLIENTS_MAX, LiveEvent, News, Shared};
-use crate::rooms::stall::WindowView;
+use super::shares::{Limits, Place};
+use crate::keep::shared::{LIVE_CLIENTS, LiveEvent, News, Shared};
+use crate::rooms::stall::{WindowView, public};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +17,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use surefoot_model::{ClockChange, Event, Gap, GapCorrection, Headline, Notice};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
@@ -27,9 +28,12 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The events from now on. A client that comes back is told how many it missed in between.
 pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, headers: &HeaderMap) -> Response {
-    let Ok(slot) = Arc::clone(&shared.live_clients).try_acquire_owned() else {
-        let text =
-            format!("{LIVE_CLIENTS_MAX} clients listen already, which is the limit; close one of them and try again");
+    let Some(place) = shared.live_clients.place(viewer.uid) else {
+        let Limits { all, of_user, .. } = LIVE_CLIENTS;
+        let text = format!(
+            "too many clients listen already ({of_user} of one user, {all} in all is the limit); close one of them and \
+             try again"
+        );
         return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let Some((receiver, newest)) = shared.subscribe() else {
@@ -51,7 +55,7 @@ pub(crate) fn events(shared: &Arc<Shared>, viewer: Viewer, headers: &HeaderMap) 
         missed,
         told: newest,
         waiting: None,
-        _slot: slot,
+        _place: place,
     };
     let heartbeat = KeepAlive::new().interval(HEARTBEAT).text("heartbeat");
     Sse::new(stream).keep_alive(heartbeat).into_response()
@@ -68,7 +72,7 @@ struct LiveStream {
     told: u64,
     /// The event after those that were missed.
     waiting: Option<Message>,
-    _slot: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Stream for LiveStream {
@@ -167,17 +171,29 @@ impl LiveMessage<'_> {
 }
 
 fn message(live: &LiveEvent, viewer: Viewer) -> Option<Message> {
+    let (window, gap, correction);
     let message = match &live.news {
         News::Who { start_ns, end_ns } => LiveMessage::Who { start_ns: *start_ns, end_ns: *end_ns },
         News::Findings { all, public } => {
             LiveMessage::Findings { headline: if viewer.sees_all { all } else { public } }
         }
         News::Event(event) => match &**event {
-            Event::Window(window) => LiveMessage::Window(WindowView::whole(window)),
-            Event::Gap(gap) => LiveMessage::Gap(gap),
-            Event::GapCorrection(correction) => LiveMessage::GapCorrection(correction),
+            Event::Window(of) => {
+                window = if viewer.sees_all { Cow::Borrowed(of) } else { public::window(of) };
+                LiveMessage::Window(WindowView::whole(&window))
+            }
+            Event::Gap(of) => {
+                gap = if viewer.sees_all { Cow::Borrowed(of) } else { public::gap(of) };
+                LiveMessage::Gap(&gap)
+            }
+            Event::GapCorrection(of) => {
+                correction = if viewer.sees_all { Cow::Borrowed(of) } else { public::correction(of) };
+                LiveMessage::GapCorrection(&correction)
+            }
             Event::Clock(change) => LiveMessage::Clock(change),
-            Event::Notice(notice) => LiveMessage::Notice(notice),
+            Event::Notice(notice) if viewer.sees_all => LiveMessage::Notice(notice),
+            // Its number alone, so that nobody takes it for one that he missed.
+            Event::Notice(_) => return Some(Message::default().id(live.sequence?.to_string())),
             // Their news is of another kind, or nobody waits for it.
             _ => return None,
         },
@@ -222,5 +238,35 @@ mod tests {
         assert!(text.contains("event: findings") && missed > 0, "{text}");
         assert_eq!(received + missed, 1_000);
         assert_eq!(shared.dropped().live, missed);
+    }
+
+    #[test]
+    fn others_hear_neither_notices_nor_names_and_are_told_of_none_that_they_missed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _inside = runtime.enter();
+        let shared = Arc::new(Shared::new(&Config::default(), None));
+        let viewer = Viewer { uid: Some(1000), sees_all: false };
+        let response = events(&shared, viewer, &HeaderMap::new());
+        shared.fold(Event::Notice(Notice { at_ns: 1, text: "SECRET".to_owned() }));
+        let told = Finding::new(Room::Stall, "a", Subject::host(), Severity::Notice, "SECRET took it.");
+        let public = Finding::new(Room::Stall, "a", Subject::host(), Severity::Notice, "A task took it.");
+        let all = vec![told.with_public(&public)];
+        shared.tell_of(&Findings { headline: Headline::of(&all), all });
+        shared.close_live();
+        let body = runtime.block_on(axum::body::to_bytes(response.into_body(), 1 << 20)).unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(!text.contains("SECRET") && !text.contains("lagged"), "{text}");
+        assert!(text.contains("A task took it.") && text.contains("id: 1\n"), "{text}");
+    }
+
+    #[test]
+    fn one_user_does_not_take_all_places_for_live_events() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _inside = runtime.enter();
+        let shared = Arc::new(Shared::new(&Config::default(), None));
+        let listen = |uid| events(&shared, Viewer { uid: Some(uid), sees_all: false }, &HeaderMap::new());
+        let of_one: Vec<Response> = (0..40).map(|_| listen(1000)).collect();
+        assert_eq!(of_one.iter().filter(|response| response.status().is_success()).count(), LIVE_CLIENTS.of_user);
+        assert!([1001, 0].into_iter().all(|uid| listen(uid).status().is_success()));
     }
 }

@@ -13,6 +13,8 @@ mod past;
 mod question;
 mod reply;
 mod routes;
+pub(crate) mod shares;
+pub(crate) mod socket;
 
 pub(crate) use api_error::ApiError;
 pub(crate) use question::parameters;

@@ -54,7 +54,7 @@ struct Card {
 
 impl Overview {
     pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
-        let moment = shared.moment();
+        let moment = shared.moment().seen_by(viewer);
         let findings = shared.findings_for(&moment, viewer);
         let card = |room: &std::sync::Arc<dyn crate::rooms::Room>| {
             let kind = room.room();

@@ -37,7 +37,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/capabilities", get(capabilities))
         .route("/api/v1/history", get(history))
         .route("/api/v1/events", get(live))
-        .route(access::PATH, get(open))
+        .route(access::PATH, get(open).head(only_looked_at))
         .route("/metrics", get(openmetrics));
     let mut known: Vec<&'static str> = OWN.to_vec();
     for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
@@ -87,6 +87,14 @@ async fn open(State(shared): State<Arc<Shared>>, ConnectInfo(peer): ConnectInfo<
     }
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
     Ok(response)
+}
+
+/// Whoever only looks whether the address is there, a preview of links for instance, must not use it up.
+async fn only_looked_at() -> Response {
+    let mut response =
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address is opened with GET alone").into_response();
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    response
 }
 
 /// How long an answer waits for its turn.

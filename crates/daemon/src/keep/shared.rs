@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::http::access::{Access, Viewer};
+use crate::http::shares::{Limits, Shares};
 use crate::keep::board::{Board, Findings};
 use crate::keep::drops::{Dropped, Drops, Seldom};
 use crate::keep::history::History;
@@ -17,8 +18,8 @@ use tokio::sync::{Semaphore, broadcast};
 const OWN_NOTICES_MAX: usize = 16;
 /// Events that a live client may lag behind before it loses some.
 const LIVE_EVENTS_MAX: usize = 256;
-/// Clients of the live events at one time.
-pub(crate) const LIVE_CLIENTS_MAX: usize = 32;
+/// Clients of the live events at one time, in all, of one user, and for those who have none.
+pub(crate) const LIVE_CLIENTS: Limits = Limits { all: 24, of_user: 16, kept: 8 };
 /// Answers of several MiB that may be in memory at one time; others wait for their turn.
 const LARGE_ANSWERS_MAX: usize = 4;
 /// Those of one user.
@@ -57,7 +58,7 @@ pub(crate) enum News {
 /// What all threads of the server share.
 pub(crate) struct Shared {
     pub(crate) drops: Arc<Drops>,
-    pub(crate) live_clients: Arc<Semaphore>,
+    pub(crate) live_clients: Shares,
     pub(crate) large_answers: Arc<Semaphore>,
     turns: Mutex<BTreeMap<Option<u32>, Arc<Semaphore>>>,
     /// Who may see what.
@@ -82,7 +83,7 @@ impl Shared {
         Shared {
             rooms: rooms::all(config, &drops),
             drops,
-            live_clients: Arc::new(Semaphore::new(LIVE_CLIENTS_MAX)),
+            live_clients: Shares::new(LIVE_CLIENTS),
             large_answers: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
             turns: Mutex::default(),
             access: Access::new(config),
@@ -208,7 +209,8 @@ impl Shared {
     /// Tells the live clients if findings came, went or changed since this was called last.
     pub(crate) fn tell_of(&self, findings: &Findings) {
         if lock(&self.board).has_news(&findings.all) {
-            let public: Vec<Finding> = findings.all.iter().filter(|one| one.uid.is_none()).cloned().collect();
+            let public: Vec<Finding> =
+                findings.all.iter().filter(|one| one.uid.is_none()).cloned().map(Finding::for_everybody).collect();
             self.tell(News::Findings { all: findings.headline.clone(), public: Headline::of(&public) });
         }
     }

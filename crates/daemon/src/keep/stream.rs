@@ -1,6 +1,7 @@
 //! What is true of the stream of events as a whole: the host, what works on it, notices, and how far it has come.
 
 use crate::config::Mode;
+use crate::http::access::Viewer;
 use crate::keep::ring::Ring;
 use std::sync::Arc;
 use surefoot_hostfs::clock;
@@ -122,6 +123,17 @@ impl Moment {
     /// The notices, oldest first.
     pub(crate) fn notices(&self) -> impl DoubleEndedIterator<Item = &Notice> {
         self.notices.iter().filter_map(|event| if let Event::Notice(notice) = &**event { Some(notice) } else { None })
+    }
+
+    /// What of it this viewer may see: notices may name what others run, and so may the workload.
+    pub(crate) fn seen_by(mut self, viewer: Viewer) -> Self {
+        if !viewer.sees_all {
+            self.notices.clear();
+            if let Some(host) = &mut self.host {
+                host.workload.clear();
+            }
+        }
+        self
     }
 
     /// Whether this is a recording.

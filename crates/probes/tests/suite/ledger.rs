@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_model::CpuId;
-use surefoot_probes::layout::{CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_WORK, Turn};
+use surefoot_probes::layout::{CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_WORK, CAUSES, Turn};
 use surefoot_probes::{Error, Flavour, Options, Probes, Snapshot, Tracefs};
 use surefoot_testkit::not_run::not_run;
 
@@ -81,6 +81,16 @@ pub(super) fn snapshot(probes: &Probes, cpu: CpuId) -> Snapshot {
     }
 }
 
+/// The newest durations are held by the core before it counts them: they are there, too, and only once.
+fn every_occurrence_has_its_duration(probes: &Probes, cpu: CpuId) {
+    for cause in CAUSE_LOCAL_TIMER..CAUSES {
+        let before = snapshot(probes, cpu).slot.causes[cause];
+        let counted: u64 = probes.histogram(cpu, cause).iter().map(|&count| u64::from(count)).sum();
+        let after = snapshot(probes, cpu).slot.causes[cause];
+        assert!(counted >= before.count && counted <= after.count, "core {cpu}, {before:?}, then {counted}, {after:?}");
+    }
+}
+
 fn the_ledger_adds_up(probes: &Probes) {
     spin_on_every_core(probes, Duration::from_millis(300));
     // Each sleep is two switches on some core; a program times one of its runs in 64.
@@ -96,8 +106,9 @@ fn the_ledger_adds_up(probes: &Probes) {
         assert!(covered_ns >= snapshot.at_ns - slot.start_ns, "core {cpu}");
         assert!(slot.causes[CAUSE_LOCAL_TIMER].count > 0, "a second without a single tick on core {cpu}");
         assert!(slot.causes[CAUSE_IDLE].total_ns + slot.causes[CAUSE_WORK].total_ns > 0);
-        let counted: u64 = probes.histogram(cpu, CAUSE_LOCAL_TIMER).iter().map(|&count| u64::from(count)).sum();
-        assert!(counted >= slot.causes[CAUSE_LOCAL_TIMER].count);
+    }
+    for cpu in cores(probes) {
+        every_occurrence_has_its_duration(probes, cpu);
     }
     let snapshots: Vec<_> = cores(probes).map(|cpu| snapshot(probes, cpu)).collect();
     let runs = probes.runs(snapshots.iter().map(|snapshot| &*snapshot.slot));

@@ -117,32 +117,40 @@ fn a_kernel_thread_takes_its_time_from_the_task_that_waits_behind_it() {
     });
 }
 
+/// The rise of the waiting of all tasks on a core, of what its kernel threads ran, and of what they took, from one slot
+/// to the next; nothing where a task that waited was moved away, whose waiting nobody knows.
+fn rise(before: &Slot, after: &Slot) -> Option<(u64, u64, u64)> {
+    let ((was_ns, was_taken_ns), (is_ns, is_taken_ns)) = (threads(before), threads(after));
+    let is_followed = after.moved_away == before.moved_away;
+    is_followed.then_some((after.waited_ns - before.waited_ns, is_ns - was_ns, is_taken_ns - was_taken_ns))
+}
+
+/// A task of the core starts the thread's work and sleeps until it is done. So a task gets the core right after each run,
+/// and waited for the end of it at most: whoever counts the whole run as taken counts more than anybody waited.
 #[test]
 fn a_kernel_thread_on_a_core_where_nobody_waits_takes_nothing() {
     const TEST: &str = "a_kernel_thread_on_a_core_where_nobody_waits_takes_nothing";
     let Some(probes) = attach(TEST, Flavour::Btf) else { return };
     let cpu = some_core(&probes);
-    let busy_elsewhere = cores(&probes).next().unwrap();
-    pin(busy_elsewhere.0);
+    pin(cpu.0);
     let give_up = Instant::now() + Duration::from_secs(10);
-    loop {
+    let mut told = 0;
+    while told < 5 {
         let before = snapshot(&probes, cpu);
-        // A few at a time: between others' work there are moments in which nobody wants this core.
+        // A few at a time: between others' work there are moments in which nobody else wants this core.
         if !refresh_counters(8) {
             return not_refreshed(TEST);
         }
         let after = snapshot(&probes, cpu);
-        let ((was_ns, was_taken_ns), (is_ns, is_taken_ns)) = (threads(&before.slot), threads(&after.slot));
-        let (ran_ns, taken_ns) = (is_ns - was_ns, is_taken_ns - was_taken_ns);
-        let waited_ns = after.slot.waited_ns - before.slot.waited_ns;
-        let is_followed = after.slot.moved_away == before.slot.moved_away;
         // Nobody can lose more than he waits.
-        if is_followed && ran_ns > 4_000 && waited_ns < ran_ns / 10 {
-            assert!(taken_ns <= waited_ns, "{taken_ns} of {ran_ns} ns were taken while tasks waited {waited_ns} ns");
+        if let Some((waited_ns, ran_ns, taken_ns)) = rise(&before.slot, &after.slot)
+            && ran_ns > 4_000
+            && waited_ns < ran_ns / 2
+        {
             println!("kernel threads ran for {ran_ns} ns, tasks waited {waited_ns}, taken {taken_ns}");
-            return;
-        }
-        if Instant::now() > give_up {
+            assert!(taken_ns <= waited_ns, "{taken_ns} of {ran_ns} ns were taken while tasks waited {waited_ns} ns");
+            told += 1;
+        } else if Instant::now() > give_up {
             return not_run(TEST, "tasks wait for every core of this machine all the time");
         }
     }

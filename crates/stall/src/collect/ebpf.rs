@@ -267,8 +267,12 @@ impl EbpfSource {
             let before = self.durations.entry((cpu, number)).or_insert_with(|| Box::new([0; BUCKETS]));
             let mut histogram = Histogram::default();
             for (bucket, (&is, was)) in now.iter().zip(before.iter_mut()).enumerate() {
-                histogram.add(bucket, u64::from(is.wrapping_sub(*was)));
-                *was = is;
+                // A core that changes all the time may be read with a duration twice, which the next reading has once.
+                let rise = is.wrapping_sub(*was).cast_signed();
+                if rise > 0 {
+                    histogram.add(bucket, u64::from(rise.unsigned_abs()));
+                    *was = is;
+                }
             }
             taken.insert(number, histogram);
         }

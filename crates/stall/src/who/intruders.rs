@@ -10,11 +10,15 @@ use surefoot_hostfs::tasks::TaskStat;
 use surefoot_model::{Cause, CpuId, Intruder};
 use surefoot_probes::Raised;
 
-/// Tasks whose wake-ups wait; what is beyond is forgotten and counted.
+/// Wake-ups that wait, with their stacks up to 2 KiB each; beyond, all go and are counted.
 const WAITING: usize = 4096;
 
 /// Wake-ups of one task for one core that wait: records come before the turns of the same look.
 const PER_TASK: usize = 64;
+
+/// A wake-up that no run has followed for so long, nanoseconds, goes: the task went to another core, or ended. Tasks that come
+/// and go would leave theirs for good.
+const LOST_NS: u64 = 5_000_000_000;
 
 /// Tasks that are asked where they may run: of each cause on each core, and in all. Each is four files, read once.
 const ASKED_PER_CAUSE: usize = 4;
@@ -26,32 +30,51 @@ pub(super) const NO_WAKEUP: &str = "(no wake-up: it was ready there, or moved th
 /// Wake-ups that wait for the runs that they began.
 #[derive(Debug, Default)]
 pub(super) struct Wakeups {
-    waiting: HashMap<(CpuId, u32), Vec<Raised>>,
+    of_tasks: HashMap<(CpuId, u32), Vec<Raised>>,
+    waiting: usize,
     forgotten: u64,
 }
 
 impl Wakeups {
     /// Takes the record of a wake-up.
     pub(super) fn raised(&mut self, raised: Raised) {
-        if self.waiting.len() >= WAITING {
-            self.forgotten += self.waiting.values().map(|list| list.len() as u64).sum::<u64>();
-            self.waiting.clear();
+        if self.waiting >= WAITING {
+            self.drop_lost(raised.at_ns);
         }
-        let list = self.waiting.entry((raised.cpu, raised.key as u32)).or_default();
+        let list = self.of_tasks.entry((raised.cpu, raised.key as u32)).or_default();
         if list.len() >= PER_TASK {
             list.remove(0);
+            self.waiting -= 1;
             self.forgotten += 1;
         }
         list.push(raised);
+        self.waiting += 1;
+    }
+
+    /// Drops the wake-ups that no run will follow, and where there are too many others, all.
+    fn drop_lost(&mut self, now_ns: u64) {
+        let before = self.waiting;
+        self.of_tasks.retain(|_, list| {
+            list.retain(|raised| raised.at_ns.saturating_add(LOST_NS) >= now_ns);
+            !list.is_empty()
+        });
+        self.waiting = self.of_tasks.values().map(Vec::len).sum();
+        // To look through them again and again would take all the time.
+        if self.waiting > WAITING / 2 {
+            self.of_tasks.clear();
+            self.waiting = 0;
+        }
+        self.forgotten += (before - self.waiting) as u64;
     }
 
     /// The wake-up that began a run of the task on this core; those before it woke what was awake.
     pub(super) fn of_run(&mut self, cpu: CpuId, tid: u32, at_ns: u64) -> Option<Raised> {
-        let list = self.waiting.get_mut(&(cpu, tid))?;
+        let list = self.of_tasks.get_mut(&(cpu, tid))?;
         let until = list.iter().take_while(|raised| raised.at_ns <= at_ns).count();
         let newest = list.drain(..until).next_back();
+        self.waiting -= until;
         if list.is_empty() {
-            self.waiting.remove(&(cpu, tid));
+            self.of_tasks.remove(&(cpu, tid));
         }
         newest
     }
@@ -164,7 +187,20 @@ mod tests {
         for tid in 0..2 * WAITING as u64 {
             wakeups.raised(raised(RaisedKind::Wake, 1, 100 + tid, 0));
         }
-        assert!(wakeups.waiting.len() <= WAITING && wakeups.forgotten() >= WAITING as u64);
+        assert!(wakeups.waiting <= WAITING && wakeups.forgotten() >= WAITING as u64);
+    }
+
+    #[test]
+    fn wakeups_of_tasks_that_went_elsewhere_do_not_stay_and_those_of_late_do() {
+        let mut wakeups = Wakeups::default();
+        let last = 3 * WAITING as u64;
+        for tid in 1..=last {
+            wakeups.raised(raised(RaisedKind::Wake, tid * 10_000_000, tid, 0));
+        }
+        assert_eq!(wakeups.waiting, wakeups.of_tasks.values().map(Vec::len).sum::<usize>());
+        assert_eq!(wakeups.waiting as u64 + wakeups.forgotten(), last);
+        let of = |tid: u64, wakeups: &mut Wakeups| wakeups.of_run(HERE, tid as u32, u64::MAX).is_some();
+        assert!((last - 500..=last).all(|tid| of(tid, &mut wakeups)), "those of the last five seconds are there");
     }
 
     fn stat(flags: u64, nice: i64, priority: u32, policy: u32) -> String {

@@ -12,8 +12,15 @@ use std::collections::{HashMap, VecDeque};
 use surefoot_model::{Certainty, CpuId};
 use surefoot_probes::{CallEvidence, Mark, MarkKind, Raised, RaisedKind};
 
-/// Records that wait for their mark; the oldest go first and are counted.
-const WAITING: usize = 1 << 16;
+/// Records that wait for their mark, with their stacks up to 2 KiB each; beyond, all go and are counted.
+const WAITING: usize = 1 << 13;
+
+/// A called function that has not run for so long lost its mark, nanoseconds: its core would have to keep interrupts off all
+/// the time. Programs that come and go leave such records for good.
+const LOST_NS: u64 = 5_000_000_000;
+
+/// After how many records those that lost their mark are looked for.
+const LOOKED_FOR_EVERY: usize = 512;
 
 /// Armings of timers that are remembered.
 const ARMINGS: usize = 1 << 13;
@@ -101,6 +108,7 @@ impl Arrival {
 pub struct Joiner {
     functions: HashMap<(CpuId, u64), VecDeque<Raised>>,
     waiting: usize,
+    since_looked_for: usize,
     /// Of each timer its armings, oldest first. Records are taken before the marks of the same look, so the newest may
     /// be of an arming after the expiry that the next mark tells of.
     timers: HashMap<u64, VecDeque<Raised>>,
@@ -139,6 +147,10 @@ impl Joiner {
                     self.functions.clear();
                     self.waiting = 0;
                 }
+                self.since_looked_for += 1;
+                if self.since_looked_for >= LOOKED_FOR_EVERY {
+                    self.drop_lost(raised.at_ns);
+                }
                 self.waiting += 1;
                 self.functions.entry((raised.cpu, raised.key)).or_default().push_back(raised);
                 None
@@ -164,6 +176,21 @@ impl Joiner {
             }
             RaisedKind::Work | RaisedKind::Wake => Some(Arrival::Thread { raiser: raised }),
         }
+    }
+
+    /// Drops the called functions that lost their mark.
+    fn drop_lost(&mut self, now_ns: u64) {
+        let mut lost = 0;
+        self.functions.retain(|_, queue| {
+            while queue.front().is_some_and(|raised| raised.at_ns.saturating_add(LOST_NS) < now_ns) {
+                queue.pop_front();
+                lost += 1;
+            }
+            !queue.is_empty()
+        });
+        self.waiting -= lost;
+        self.forgotten += lost as u64;
+        self.since_looked_for = 0;
     }
 
     /// Takes the copies of stacks from the records that came before the last time.
@@ -322,6 +349,21 @@ pub(crate) mod tests {
         let mark = Mark { at_ns: 9_000, kind: MarkKind::Timer, key: 7, value: 3 };
         let Some(Arrival::Timer { raiser: Some(raiser), .. }) = joiner.mark(CpuId(1), &mark) else { panic!() };
         assert!(raiser.user_copy.is_none(), "its raiser is known all the same");
+    }
+
+    #[test]
+    fn functions_that_never_run_do_not_stay() {
+        let mut joiner = Joiner::default();
+        // One in a thousand runs; a millisecond lies between them.
+        for number in 1..=100_000u64 {
+            joiner.raised(raised(RaisedKind::Function, number * 1_000_000, number, 7));
+            if number % 1_000 == 0 {
+                assert_eq!(ran(&mut joiner, number * 1_000_000 + 1, number, 7), Some((number * 1_000_000) as u32));
+            }
+            assert!(joiner.waiting <= 5_000 + LOOKED_FOR_EVERY, "{}", joiner.waiting);
+        }
+        assert_eq!(joiner.waiting, joiner.functions.values().map(VecDeque::len).sum::<usize>());
+        assert_eq!(joiner.forgotten() + joiner.waiting as u64, 100_000 - 100, "each is counted");
     }
 
     #[test]

@@ -187,7 +187,7 @@ fn stretch(probes: &Probes, names: &Names, cpu: CpuId, since: &Beginning, later:
         let mut histogram = Histogram::default();
         let now = probes.histogram(cpu, number);
         for (bucket, (is, was)) in now.iter().zip(&histograms[number]).enumerate() {
-            histogram.add(bucket, u64::from(is.wrapping_sub(*was)));
+            histogram.add(bucket, u64::from(is.wrapping_sub(*was).cast_signed().max(0).unsigned_abs()));
         }
         histogram
     };

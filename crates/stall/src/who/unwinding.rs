@@ -11,7 +11,7 @@ use surefoot_model::CpuId;
 use surefoot_probes::{Raised, UserCopy};
 
 /// Arrivals that wait for their stacks, with up to 8 KiB each; more are counted with the stacks that they have.
-const WAITING: usize = 4096;
+const WAITING: usize = 1024;
 
 /// Stacks that are remembered by their record: a timer expires again and again for one arming.
 const REMEMBERED: usize = 1024;

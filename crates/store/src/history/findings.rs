@@ -200,8 +200,19 @@ impl Board {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         for (id, row) in &waiting.findings {
-            let Finding { key, room, subject, severity, certainty, sentence, evidence, since_realtime_ns, uid } =
-                &row.finding;
+            // Only who may see everything reads the history.
+            let Finding {
+                key,
+                room,
+                subject,
+                severity,
+                certainty,
+                sentence,
+                evidence,
+                since_realtime_ns,
+                uid,
+                public: _,
+            } = &row.finding;
             let body = Body { evidence: evidence.clone(), since_realtime_ns: *since_realtime_ns, uid: *uid };
             let body = serde_json::to_string(&body).unwrap_or_default();
             write.execute(params![
@@ -297,6 +308,7 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<Option<KeptFinding>> {
         evidence: body.evidence,
         since_realtime_ns: body.since_realtime_ns,
         uid: body.uid,
+        public: None,
     };
     Ok(Some(KeptFinding {
         finding,

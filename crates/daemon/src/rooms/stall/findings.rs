@@ -46,7 +46,13 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
     // What was true long ago says nothing about now; that the data are late is said by the watch itself.
     let is_stale = !moment.is_replay() && moment.now_ns.saturating_sub(kept.end_ns()) > moment.stale_ns;
     let (windows, gaps) = kept.last_minute();
-    if windows.is_empty() || is_stale { Vec::new() } else { vec![of_refs(&windows, &gaps)] }
+    if windows.is_empty() || is_stale {
+        return Vec::new();
+    }
+    let finding = of_refs(&windows, &gaps);
+    let public = kept.public();
+    let (windows, gaps) = public.last_minute();
+    vec![finding.with_public(&of_refs(&windows, &gaps))]
 }
 
 /// The finding about these windows and the gaps of the same time; a minute of both is a good measure.

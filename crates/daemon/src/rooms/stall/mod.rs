@@ -3,6 +3,7 @@
 mod filter;
 pub mod findings;
 mod phrase;
+pub(crate) mod public;
 mod series;
 mod source;
 mod state;
@@ -65,9 +66,9 @@ impl Room for Stall {
         findings::of_kept(&kept, moment)
     }
 
-    fn series(&self, _: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn series(&self, _: &Moment, viewer: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let totals = lock(&self.state).totals().clone();
-        series::encode(&totals, encoder)
+        series::encode(&if viewer.sees_all { totals } else { totals.public() }, encoder)
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
@@ -80,12 +81,12 @@ impl Room for Stall {
             Route::new("/api/v1/snapshot", move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
-                Ok(json_text(&SnapshotView::of(&frame, &snapshot(), &filter)))
+                Ok(json_text(&SnapshotView::of(&frame, &snapshot().seen_by(viewer), &filter)))
             }),
             Route::new("/api/v1/report", move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
-                Ok(json_text(&ReportView::of(&frame, &report(), &filter)))
+                Ok(json_text(&ReportView::of(&frame, &report().seen_by(viewer), &filter)))
             }),
             Route::new("/api/v1/who", move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);

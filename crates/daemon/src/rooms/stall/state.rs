@@ -1,4 +1,6 @@
+use super::public;
 use super::totals::Totals;
+use crate::http::access::Viewer;
 use crate::keep::drops::{self, Drops};
 use crate::keep::ring::Ring;
 use crate::keep::shelf::Shelf;
@@ -87,6 +89,21 @@ impl State {
 }
 
 impl Kept {
+    /// What of it everybody may see; events that name nobody stay shared. Reports of raisers are made public where they are
+    /// shown.
+    pub(crate) fn public(&self) -> Kept {
+        let of = |events: &[Arc<Event>]| {
+            let public = |event: &Arc<Event>| public::event(event).map_or_else(|| Arc::clone(event), Arc::new);
+            events.iter().map(public).collect()
+        };
+        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who: self.who.clone() }
+    }
+
+    /// What of it this viewer may see.
+    pub(crate) fn seen_by(self, viewer: Viewer) -> Kept {
+        if viewer.sees_all { self } else { self.public() }
+    }
+
     /// The windows, oldest first.
     pub(crate) fn windows(&self) -> impl DoubleEndedIterator<Item = &Window> {
         self.windows.iter().filter_map(|event| if let Event::Window(window) = &**event { Some(window) } else { None })

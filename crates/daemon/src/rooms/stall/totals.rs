@@ -1,6 +1,7 @@
+use super::public;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{CauseKind, CoreLedger, CpuId, Gap, WhoReport, Window};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, WhoReport, Window};
 
 /// Names that are told apart within one kind of cause; the rest counts as [`OTHER`].
 pub(crate) const NAMES_PER_KIND_MAX: usize = 64;
@@ -157,6 +158,22 @@ impl Totals {
         self.raisers_lost.map(|risen| risen.count())
     }
 
+    /// The same without names of programs.
+    pub(crate) fn public(&self) -> Totals {
+        let mut public = self.clone();
+        for core in public.cores.values_mut() {
+            for ((kind, name), lost) in std::mem::take(&mut core.lost) {
+                let cause = Cause::new(kind, name);
+                let cause = public::cause(&cause).unwrap_or(cause);
+                let row = core.lost.entry((cause.kind, cause.name)).or_default();
+                add(&mut row.count, lost.count);
+                add(&mut row.total_ns, lost.total_ns);
+                row.max_ns = row.max_ns.max(lost.max_ns);
+            }
+        }
+        public
+    }
+
     fn add_core(&mut self, core: &CoreLedger) {
         let sum = self.cores.entry(core.cpu).or_default();
         add(&mut sum.idle_ns, core.idle_ns);
@@ -222,7 +239,7 @@ fn word(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surefoot_model::{Cause, Certainty, GapSource, Interrupt, Lost, Raiser, SelfCost, Verdict};
+    use surefoot_model::{Certainty, GapSource, Interrupt, Lost, Raiser, SelfCost, Verdict};
 
     fn window(cpu: u32, lost: Vec<Lost>) -> Window {
         let cores = vec![CoreLedger {

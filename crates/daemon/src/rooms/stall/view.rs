@@ -28,7 +28,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn of(shared: &Shared, viewer: Viewer) -> Self {
-        let moment = shared.moment();
+        let moment = shared.moment().seen_by(viewer);
         let headline = shared.findings_for(&moment, viewer).headline;
         Frame { headline, dropped: shared.dropped(), moment }
     }

@@ -1,6 +1,7 @@
 //! Who interrupted the watched cores: a report within its limits, and its shape in the API.
 
 use super::filter::Filter;
+use super::public;
 use super::state::Kept;
 use super::view::{Frame, Origin};
 use crate::http::SCHEMA;
@@ -68,6 +69,7 @@ fn sums(mut who: WhoReport) -> WhoReport {
         interrupt.intruders.clear();
         interrupt.detail.clear();
     }
+    public::interrupts(&mut who.interrupts);
     who.fix_first.clear();
     who.workload_pid = None;
     who.loops.clear();
@@ -112,6 +114,8 @@ mod tests {
         interrupt.advice.push(Advice { evidence: secret(), ..Advice::default() });
         interrupt.intruders.push(Intruder { comm: secret(), cgroup: secret(), ..Intruder::default() });
         interrupt.detail.push(secret());
+        let mut task = Interrupt::new(CpuId(1), Cause::new(CauseKind::Preemption, secret()), 1, 10);
+        task.handler = secret();
         let fix = Fix {
             cpus: vec![CpuId(1)],
             cause: Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"),
@@ -126,7 +130,7 @@ mod tests {
             expect: String::new(),
         };
         let report = WhoReport {
-            interrupts: vec![interrupt],
+            interrupts: vec![interrupt, task],
             fix_first: vec![fix],
             workload_pid: Some(4242),
             ..WhoReport::default()

@@ -1,0 +1,145 @@
+//! What a watch may do: much to begin, and then only what it goes on needing.
+//!
+//! The page, the history and the readers of files run for months on a host with strangers; loading programs into the kernel
+//! takes a second. What is only for that second is given up after it, in all threads.
+
+use anyhow::Context;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use surefoot_hostfs::privilege::{Capabilities, effective_user};
+use surefoot_hostfs::{Root, shed};
+
+/// What a watch goes on needing, and for what.
+const ALWAYS: &[&str] = &[
+    // Programs for interrupts of which the first comes later are attached then.
+    "CAP_BPF",
+    "CAP_PERFMON",
+    // Addresses of functions of modules that are loaded later.
+    "CAP_SYSLOG",
+];
+
+/// More where raisers are named.
+const FOR_RAISERS: &[&str] = &[
+    // Which files other users' processes have mapped, and what their threads wait for.
+    "CAP_SYS_PTRACE",
+    // To open what is mapped by the kernel's own links.
+    "CAP_CHECKPOINT_RESTORE",
+    // Programs and libraries in folders of their users.
+    "CAP_DAC_READ_SEARCH",
+    // The child that reads names becomes a user that nobody is, in an empty folder; lists of symbols are opened as their user.
+    "CAP_SETUID",
+    "CAP_SETGID",
+    "CAP_SYS_CHROOT",
+    // To end that child, who is another user then.
+    "CAP_KILL",
+];
+
+/// More where checkpoints are watched: directories and manifests are private to their users.
+const FOR_CHECKPOINTS: &[&str] = &["CAP_DAC_READ_SEARCH"];
+
+/// More where processes of other users are hidden (`hidepid`): threads have no names otherwise.
+const FOR_HIDDEN: &[&str] = &["CAP_SYS_PTRACE"];
+
+/// More to begin: a tracefs of its own, registers of SMIs, limits of memory, real-time priority, and the limits themselves.
+const TO_BEGIN: &[&str] =
+    &["CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "CAP_IPC_LOCK", "CAP_SYS_RESOURCE", "CAP_SYS_NICE", "CAP_SETPCAP"];
+
+/// The number of the newest capability of which this rests: kernels before 5.9 ask for CAP_SYS_ADMIN in the place of the last
+/// ones.
+const NEWEST: u32 = 40;
+
+/// What a watch may do, from its options.
+pub struct Privileges {
+    lasting: Capabilities,
+}
+
+impl Privileges {
+    /// Gives up what no part of a watch needs. `written` are files and directories in which it writes.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn to_begin(root: &Root, who: bool, checkpoints: bool, written: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut lasting = Capabilities::of(ALWAYS);
+        let mut add = |names: &[&str]| lasting.0 |= Capabilities::of(names).0;
+        let adds = [
+            (who, FOR_RAISERS),
+            (checkpoints, FOR_CHECKPOINTS),
+            (hides_processes(root), FOR_HIDDEN),
+            // Root told it to write where another user is at home.
+            (written.iter().any(|path| is_of_another(path)), &["CAP_DAC_OVERRIDE"]),
+            (newest(root).is_none_or(|newest| newest < NEWEST), &["CAP_SYS_ADMIN"]),
+        ];
+        adds.into_iter().filter(|(is_needed, _)| *is_needed).for_each(|(_, names)| add(names));
+        let kept = Capabilities(lasting.0 | Capabilities::of(TO_BEGIN).0);
+        shed::keep_only(root, kept).context("privileges that a watch does not need")?;
+        Ok(Privileges { lasting })
+    }
+
+    /// Gives up what was for the beginning.
+    ///
+    /// # Errors
+    /// When a thread keeps it.
+    pub fn go_on(&self, root: &Root) -> anyhow::Result<()> {
+        shed::keep_only(root, self.lasting).context("privileges that a watch needs no more")
+    }
+}
+
+fn newest(root: &Root) -> Option<u32> {
+    root.read(root.proc("sys/kernel/cap_last_cap")).ok()?.trim().parse().ok()
+}
+
+/// Whether /proc hides processes of other users from those who may not trace them.
+fn hides_processes(root: &Root) -> bool {
+    let mounts = root.read(root.proc("self/mounts")).unwrap_or_default();
+    let mut options = mounts.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words.get(2) == Some(&"proc")).then(|| words.get(3).copied().unwrap_or_default())
+    });
+    let is_shown = |option: &str| matches!(option, "hidepid=0" | "hidepid=off");
+    options.any(|options| options.split(',').any(|option| option.starts_with("hidepid=") && !is_shown(option)))
+}
+
+/// Whether a file, or the nearest folder that is there, belongs to another user than this process is.
+fn is_of_another(path: &Path) -> bool {
+    let about = path.ancestors().find_map(|path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        path.metadata().ok()
+    });
+    about.is_some_and(|about| about.uid() != effective_user())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn hidden_processes_are_known_by_the_options_of_proc() {
+        for (options, is_hidden) in [
+            ("rw,nosuid", false),
+            ("rw,hidepid=0", false),
+            ("rw,hidepid=2", true),
+            ("rw,hidepid=invisible,gid=5", true),
+        ] {
+            let tree = HostTree::new().file("proc/self/mounts", format!("proc /proc proc {options} 0 0\n"));
+            assert_eq!(hides_processes(&Root::at(tree.path())), is_hidden, "{options}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_capability_is_one_that_the_kernel_has() {
+        for names in [ALWAYS, FOR_RAISERS, FOR_CHECKPOINTS, FOR_HIDDEN, TO_BEGIN] {
+            assert_eq!(Capabilities::of(names).names().len(), names.len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_folder_that_is_there_says_whose_a_new_file_will_be() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(!is_of_another(&home.path().join("a/b/c")));
+        assert!(!is_of_another(Path::new("no-such-folder/history.db")) || effective_user() != 0);
+        if effective_user() != 0 {
+            assert!(is_of_another(Path::new("/proc/1/none")));
+        }
+    }
+}
