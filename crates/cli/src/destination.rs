@@ -2,10 +2,13 @@
 //! work is done for it.
 
 use anyhow::Context;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_store::output::Opened;
 
 /// A file to be written once. Until then an existing file keeps its content, and one that had to be created goes away
 /// again when nothing is written.
@@ -14,8 +17,33 @@ pub struct Destination {
     path: PathBuf,
     file: File,
     is_regular: bool,
-    is_new: bool,
+    /// Where a file lies that was not there before.
+    new: Option<Place>,
     is_written: bool,
+}
+
+/// A name in a directory that is held: another directory of its path does not take its place.
+#[derive(Debug)]
+struct Place {
+    directory: File,
+    name: OsString,
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory)?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        Ok(Place { directory, name })
+    }
+
+    /// Removes the file if it still is what lies there.
+    fn remove(&self, file: &File) -> io::Result<()> {
+        let path = Path::new("/proc/self/fd").join(self.directory.as_raw_fd().to_string()).join(&self.name);
+        let (own, there) = (file.metadata()?, fs::symlink_metadata(&path)?);
+        if (own.dev(), own.ino()) == (there.dev(), there.ino()) { fs::remove_file(path) } else { Ok(()) }
+    }
 }
 
 impl Destination {
@@ -24,21 +52,17 @@ impl Destination {
     pub fn open(option: &str, path: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("{option}: cannot write {}", path.display());
         let unfit = || format!("{option}: {} is not a file that can be written; name a regular file", path.display());
-        let is_new = fs::symlink_metadata(path).is_err();
-        // Standard output is a link; elsewhere another user may have put one. A pipe that nobody reads is not waited for.
-        let no_links = if path.starts_with("/dev") { 0 } else { libc::O_NOFOLLOW };
-        let mut options = OpenOptions::new();
         // What is there already is kept until there is something to replace it.
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let opened = options.custom_flags(no_links | libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        let file = opened.map_err(|error| match error.raw_os_error() {
+        let opened = surefoot_store::output::open(path);
+        let Opened { file, is_new } = opened.map_err(|error| match error.raw_os_error() {
             Some(libc::ENXIO | libc::ELOOP | libc::EISDIR) => anyhow::anyhow!(unfit()),
             _ => anyhow::Error::new(error).context(cannot()),
         })?;
         let found = file.metadata().with_context(cannot)?;
         let is_regular = found.is_file();
         anyhow::ensure!(is_regular || found.file_type().is_char_device(), unfit());
-        Ok(Destination { path: path.to_owned(), file, is_regular, is_new, is_written: false })
+        let new = if is_new && is_regular { Some(Place::of(path).with_context(cannot)?) } else { None };
+        Ok(Destination { path: path.to_owned(), file, is_regular, new, is_written: false })
     }
 
     /// Whether both are one file.
@@ -75,8 +99,8 @@ impl Destination {
 
 impl Drop for Destination {
     fn drop(&mut self) {
-        if self.is_new && self.is_regular && !self.is_written {
-            let _ = fs::remove_file(&self.path);
+        if let (Some(new), false) = (&self.new, self.is_written) {
+            let _ = new.remove(&self.file);
         }
     }
 }
@@ -115,6 +139,23 @@ mod tests {
         assert!(destination.is_same(&path) && !destination.is_same(Path::new("/dev/null")));
         drop(destination);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_took_the_place_of_an_unwritten_file_stays() {
+        let folder = folder();
+        let (place, moved) = (folder.path().join("d"), folder.path().join("e"));
+        let victim = folder.path().join("victim");
+        for directory in [&place, &victim] {
+            fs::create_dir(directory).unwrap();
+        }
+        fs::write(victim.join("out"), "precious").unwrap();
+        let destination = Destination::open("--trace", &place.join("out")).unwrap();
+        fs::rename(&place, &moved).unwrap();
+        std::os::unix::fs::symlink(&victim, &place).unwrap();
+        drop(destination);
+        assert_eq!(fs::read_to_string(victim.join("out")).unwrap(), "precious");
+        assert!(!moved.join("out").exists());
     }
 
     #[test]

@@ -8,9 +8,9 @@ mod text;
 pub mod verilog;
 mod work;
 
+use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::output;
-use anyhow::Context;
 use cells::{Cell, Selection};
 use options::CoverageOptions;
 use std::io::{self, Write};
@@ -35,9 +35,10 @@ pub fn run(options: &CoverageOptions) -> anyhow::Result<Outcome> {
             (selection, Some(counts))
         }
     };
+    let chart = options.chart.as_deref().map(|path| Destination::open("--chart", path)).transpose()?;
     let cells = work::run(&selection, counts)?;
-    if let Some(path) = &options.chart {
-        std::fs::write(path, chart::svg(&cells)).with_context(|| format!("--chart {}", path.display()))?;
+    if let Some(chart) = chart {
+        chart.write(|out| out.write_all(chart::svg(&cells).as_bytes()))?;
     }
     if options.json {
         output::stream(&mut out, "ecc coverage")?;

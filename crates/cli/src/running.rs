@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use surefoot_daemon::SOCKET_NAME;
@@ -21,7 +21,7 @@ use surefoot_hostfs::{Root, cpus as lists, peer};
 use surefoot_model::{CpuId, WhoReport};
 
 /// The file's name in the run directory.
-const FILE_NAME: &str = "address";
+pub const FILE_NAME: &str = "address";
 
 /// Bytes of the file, and of an answer, that are read.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -33,33 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How /proc/net/tcp writes that a socket listens.
 const LISTENS: &str = "0A";
 
-/// The file that tells where this watch is; taken away when dropped.
-pub struct Announced(PathBuf);
-
-impl Announced {
-    /// Writes it under another name first, which no other process uses and which must not be there: it may be a link
-    /// that somebody else has put there.
-    pub fn write(directory: &Path, address: SocketAddr, who: &[CpuId]) -> io::Result<Self> {
-        let prepared = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
-        match fs::remove_file(&prepared) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&prepared)?;
-        let path = directory.join(FILE_NAME);
-        let written =
-            writeln!(file, "{address} {}", lists::format_list(who)).and_then(|()| fs::rename(&prepared, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&prepared);
-        }
-        written.map(|()| Announced(path))
-    }
-}
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+/// What the file says: where the page is, and the cores whose raisers are followed.
+pub fn announcement(address: SocketAddr, who: &[CpuId]) -> String {
+    format!("{address} {}\n", lists::format_list(who))
 }
 
 /// What a running watch says of raisers.
@@ -230,14 +206,14 @@ mod tests {
     fn an_address_is_believed_where_this_user_wrote_it_and_nobody_else_could() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(address(home.path(), own()), None);
-        let announced = Announced::write(home.path(), LOCAL.into(), &[CpuId(1), CpuId(2)]).unwrap();
         let path = home.path().join(FILE_NAME);
+        fs::write(&path, announcement(LOCAL.into(), &[CpuId(1), CpuId(2)])).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(address(home.path(), own()), Some((LOCAL, vec![CpuId(1), CpuId(2)])));
         assert!(!is_trusted(1234, Some(1000)) && is_trusted(0, Some(1000)) && is_trusted(1000, Some(1000)));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(address(home.path(), own()), None, "others can write it");
-        drop(announced);
-        assert!(!path.exists());
+        fs::remove_file(&path).unwrap();
         for (text, why) in [("192.0.2.1:80", "not of this machine"), ("127.0.0.1", "no port"), ("", "empty")] {
             fs::write(&path, text).unwrap();
             assert_eq!(address(home.path(), own()), None, "{why}");
@@ -277,7 +253,9 @@ mod tests {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let _announced = Announced::write(home.path(), address, &[CpuId(0)]).unwrap();
+        let path = home.path().join(FILE_NAME);
+        fs::write(&path, announcement(address, &[CpuId(0)])).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
         assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
         let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();

@@ -4,7 +4,7 @@ use crate::args::{RUN_DIRECTORY, WatchOptions};
 use crate::exit::Outcome;
 use crate::privileges::Privileges;
 use crate::rooms::{self, Summary};
-use crate::running::Announced;
+use crate::running;
 use crate::units::duration;
 use crate::{output, people, record, report, table, who};
 use anyhow::Context;
@@ -59,7 +59,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;
-    let _announced = announced(options, &server, &root)?;
+    announce(options, &server);
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
     privileges.go_on(&root)?;
@@ -124,12 +124,11 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
 }
 
 /// Tells in the run directory where the page is, for `stall who`.
-fn announced(options: &WatchOptions, server: &Server, root: &Root) -> anyhow::Result<Option<Announced>> {
-    let directory = run_directory(options, root);
-    let Some((directory, address)) = directory.zip(server.address()) else { return Ok(None) };
-    let who = options.what.who.clone().unwrap_or_default().0;
-    let announced = Announced::write(&directory, address, &who);
-    Ok(Some(announced.with_context(|| format!("cannot write into {}", directory.display()))?))
+fn announce(options: &WatchOptions, server: &Server) {
+    if let Some(address) = server.address() {
+        let who = options.what.who.clone().unwrap_or_default().0;
+        server.tell(running::FILE_NAME, running::announcement(address, &who));
+    }
 }
 
 fn run_directory(options: &WatchOptions, root: &Root) -> Option<PathBuf> {

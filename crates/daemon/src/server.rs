@@ -7,18 +7,19 @@ use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
 use crate::keep::queue::{Popped, Queue};
+use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::shared::Shared;
 use crate::rooms::{self, stall};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock;
-use surefoot_model::{Event, Finding, Headline, Notice};
+use surefoot_model::{Event, Finding, Headline, Health, Notice};
 use tokio::sync::watch;
 
 /// Events that may wait to be taken in, and memory for them.
@@ -49,6 +50,7 @@ pub struct Server {
     patience: Duration,
     stop: watch::Sender<bool>,
     findings_stop: Option<mpsc::Sender<()>>,
+    run_directory: Option<Arc<RunDirectory>>,
     /// The thread that takes events in; it ends before the others.
     fold: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
@@ -65,14 +67,13 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let listener = config.port.map(listen).transpose()?;
         let address = listener.as_ref().map(|(_, address)| *address);
-        let mut health_file = match (&config.run_directory, &config.mode) {
-            (Some(directory), Mode::Live) => Some(
-                HealthFile::in_directory(directory)
-                    .map_err(|source| Error::RunDirectory { path: directory.clone(), source })?,
-            ),
-            // The health of a recorded host is not that of this one.
-            _ => None,
+        let open = |path: &PathBuf| match RunDirectory::open(path) {
+            Ok(directory) => Ok(Arc::new(directory)),
+            Err(source) => Err(Error::RunDirectory { path: path.clone(), source }),
         };
+        let run_directory = config.run_directory.as_ref().map(open).transpose()?;
+        // The health of a recorded host is not that of this one.
+        let health_file = run_directory.clone().filter(|_| config.mode == Mode::Live).map(HealthFile::new);
         // Nor does its past belong into the history of this one.
         let history = config.history.clone().filter(|_| config.mode == Mode::Live).map(History::new);
         let mut server = Server {
@@ -82,6 +83,7 @@ impl Server {
             patience: if config.mode == Mode::Live { LIVE_PATIENCE } else { REPLAY_PATIENCE },
             stop: watch::channel(false).0,
             findings_stop: None,
+            run_directory,
             fold: None,
             threads: Vec::new(),
         };
@@ -91,14 +93,15 @@ impl Server {
         // Nor is the socket beside the port for a recording: who asks there asks about this host.
         let wanted = config.run_directory.as_ref().filter(|_| listener.is_some() && config.mode == Mode::Live);
         let (beside, mut socket) = wanted.and_then(|directory| server.open_socket(directory)).unzip();
-        if let (Some(socket), Some(Ok(true))) = (&mut socket, health_file.as_mut().map(HealthFile::is_ours)) {
+        let is_ours = server.run_directory.as_ref().is_some_and(|directory| directory.is_ours().unwrap_or(false));
+        if let (Some(socket), true) = (&mut socket, is_ours) {
             server.publish_socket(socket);
         }
         server.start_findings(health_file, socket)?;
-        if let (Some(address), Some(directory)) = (address, &config.run_directory) {
+        if let (Some(address), Some(directory)) = (address, &server.run_directory) {
             // Of a recording, too: whoever may see it in the terminal may see all of it on the page.
-            if let Err(error) = server.shared.access.publish(directory, &format!("http://{address}/")) {
-                let path = directory.display();
+            if let Err(error) = server.shared.access.publish(Arc::clone(directory), &format!("http://{address}/")) {
+                let path = directory.path().display();
                 server.shared.notice(format!("There is no address for browsers of other users in {path}: {error}."));
             }
         }
@@ -111,6 +114,18 @@ impl Server {
     /// Where the server listens; `None` where it was told not to.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Tells something in a file of the run directory for as long as the server runs, and as soon as no other process
+    /// publishes there. Without a run directory it tells nothing; what cannot be written is a notice, and tried again.
+    pub fn tell(&self, name: &str, text: String) {
+        if let Some(directory) = &self.run_directory
+            && let Err(error) = directory.tell(name, text, Readers::All)
+        {
+            let path = directory.path().join(name);
+            self.shared
+                .notice(format!("{} cannot be written: {error}; it is tried again every second.", path.display()));
+        }
     }
 
     /// What all rooms find now, the most urgent first, and the headline. Waits a moment for events that were published
@@ -197,7 +212,7 @@ impl Server {
     fn start_findings(&mut self, mut file: Option<HealthFile>, mut socket: Option<SocketFile>) -> Result<(), Error> {
         let (stop, stopped) = mpsc::channel::<()>();
         self.findings_stop = Some(stop);
-        let shared = Arc::clone(&self.shared);
+        let (shared, directory) = (Arc::clone(&self.shared), self.run_directory.clone());
         self.spawn("surefoot-findings", move || {
             let mut notice = Seldom::default();
             let mut is_by_another = false;
@@ -209,26 +224,27 @@ impl Server {
                     let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
                     history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
                 }
-                if let Some(file) = &mut file {
-                    let health = health::of(&findings, &shared.trusted, &shared.rooms, &moment, clock::realtime_ns());
-                    let published = file.write(&health);
-                    let by_another = matches!(published, Ok(Published::ByAnother));
-                    if let (Some(socket), Ok(Published::Written | Published::Unchanged)) = (&mut socket, &published) {
+                if let Some(directory) = &directory {
+                    let health =
+                        || health::of(&findings, &shared.trusted, &shared.rooms, &moment, clock::realtime_ns());
+                    let published = match &mut file {
+                        Some(file) => file.write(&health()).map(|published| published == Published::ByAnother),
+                        None => directory.is_ours().map(|is_ours| !is_ours),
+                    };
+                    let by_another = matches!(published, Ok(true));
+                    if let (Some(socket), Ok(false)) = (&mut socket, &published) {
                         // That it failed was said at the start.
                         let _ = socket.publish();
                     }
                     if by_another && !is_by_another {
-                        let path = file.path().display();
-                        shared.notice(format!(
-                            "Another process publishes {path}; this one does so when that one ends. Name another \
-                             directory with --run-directory."
-                        ));
+                        shared.notice(by_another_notice(directory));
                     }
                     is_by_another = by_another;
-                    if let Err(error) = published {
+                    if let Err(error) = published.and_then(|_| directory.tell_waiting()) {
                         shared.drops.health.fetch_add(1, Ordering::Relaxed);
                         if notice.is_due() {
-                            let path = file.path().display();
+                            let path = directory.path().join(Health::FILE_NAME);
+                            let path = path.display();
                             shared
                                 .notice(format!("{path} cannot be written: {error}; it is tried again every second."));
                         }
@@ -240,8 +256,9 @@ impl Server {
             }
             // Before the lock is given back: then another process may have one there.
             drop(socket);
-            if let Some(file) = file {
-                file.remove();
+            if let Some(directory) = directory {
+                // Nobody is to believe in them after the end.
+                directory.close(&[Health::FILE_NAME]);
             }
         })
     }
@@ -318,7 +335,6 @@ impl Drop for Server {
             join_until(fold, deadline);
         }
         self.findings_stop.take();
-        self.shared.access.withdraw();
         self.shared.close_live();
         self.stop.send_replace(true);
         if let Some(history) = &self.shared.history {
@@ -328,6 +344,15 @@ impl Drop for Server {
             join_until(thread, deadline);
         }
     }
+}
+
+fn by_another_notice(directory: &RunDirectory) -> String {
+    let process = directory.owner().map_or("Another process".to_owned(), |pid| format!("Process {pid}"));
+    format!(
+        "{process} publishes in {}; this one writes neither health.json nor its address there until that one ends. Name \
+         another directory with --run-directory.",
+        directory.path().display()
+    )
 }
 
 /// Waits for a thread to end. One that hangs, on a dead disk for instance, is left behind.

@@ -43,9 +43,26 @@ impl Channel {
     /// The end that is this process's standard input.
     ///
     /// # Errors
-    /// What the kernel says when there is no standard input.
+    /// What the kernel says when there is no standard input, and when it is something else.
     pub fn of_standard_input() -> io::Result<Self> {
-        Ok(Channel(io::stdin().as_fd().try_clone_to_owned()?))
+        Channel::of(io::stdin().as_fd().try_clone_to_owned()?)
+    }
+
+    /// An end that somebody else made.
+    fn of(end: OwnedFd) -> io::Result<Self> {
+        let option = |name: libc::c_int| {
+            let (mut value, mut length): (libc::c_int, libc::socklen_t) = (0, size_of::<libc::c_int>() as _);
+            let place = (&raw mut value).cast();
+            // SAFETY: the kernel writes at most `length` bytes, which is as long as the value is.
+            let done = unsafe { libc::getsockopt(end.as_raw_fd(), libc::SOL_SOCKET, name, place, &raw mut length) };
+            (done == 0).then_some(value)
+        };
+        match (option(libc::SO_DOMAIN), option(libc::SO_TYPE)) {
+            (Some(libc::AF_UNIX), Some(libc::SOCK_SEQPACKET)) => Ok(Channel(end)),
+            _ => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "its standard input is not the socket of one who asks"))
+            }
+        }
     }
 
     /// Sends a message, with a file if there is one. Does not wait for room.
@@ -166,6 +183,16 @@ mod tests {
     fn pair() -> (Channel, Channel) {
         let (kept, given) = Channel::pair().unwrap();
         (kept, Channel(given))
+    }
+
+    #[test]
+    fn only_a_socket_that_keeps_messages_apart_is_taken() {
+        use std::os::unix::net::UnixStream;
+        let (stream, _other) = UnixStream::pair().unwrap();
+        assert!(Channel::of(stream.into()).is_err());
+        assert!(Channel::of(File::open("/dev/null").unwrap().into()).is_err());
+        let (_kept, given) = Channel::pair().unwrap();
+        assert!(Channel::of(given).is_ok());
     }
 
     #[test]

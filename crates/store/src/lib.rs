@@ -32,6 +32,7 @@
 mod error;
 mod file_kind;
 pub mod history;
+pub mod output;
 pub mod recording;
 
 pub use error::{Error, Result};

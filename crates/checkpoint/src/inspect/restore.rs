@@ -2,13 +2,18 @@
 
 use super::Progress;
 use super::survey::{Copy, Survey, Tier};
-use super::verify::expect_enough;
+use super::verify::{expect_enough, held};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
+use crate::sidecar;
+use crate::storage::{beneath, open_at};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Generations that are tried before giving up.
@@ -67,7 +72,8 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
     let mut refused = Vec::new();
     for (generation, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
         let outcome = Building::new(to).and_then(|building| {
-            let written = write_ranks(&building, wanted, generation, &copies, &mut refused, progress)?;
+            let written = write_ranks(&building, wanted, generation, &copies, &mut refused, progress)
+                .map_err(|error| building.named(error))?;
             written.map(|ranks| building.put(to).map(|()| ranks)).transpose()
         })?;
         if let Some((taken_realtime_ns, ranks)) = outcome {
@@ -158,27 +164,64 @@ fn write_ranks(
     Ok(Some((taken_realtime_ns, written)))
 }
 
-/// A directory that is being filled under another name. Dropping it takes it away.
+/// A directory that is being filled under another name, and the one that it lies in, both held: whoever owns that one can
+/// put links in their places, and they lead nowhere. Dropping it takes it away.
 struct Building {
+    /// The directory as this process reaches it: below a descriptor of its own.
     path: PathBuf,
+    /// Where that is for people.
+    shown: PathBuf,
+    own: File,
+    parent: File,
+    name: OsString,
     is_put: bool,
 }
 
 impl Building {
     fn new(to: &Path) -> Result<Self, Error> {
-        let mut name = to.as_os_str().to_owned();
-        name.push(format!(".restoring-{}", std::process::id()));
-        let path = PathBuf::from(name);
-        Disk.create_directory(&path).map_err(Error::storage("create", &path))?;
-        Ok(Building { path, is_put: false })
+        let Some(name) = to.file_name() else {
+            return Err(Error::storage("create", to)(io::ErrorKind::InvalidInput.into()));
+        };
+        let add = |path: &OsStr| {
+            let mut path = path.to_owned();
+            path.push(format!(".restoring-{}", std::process::id()));
+            path
+        };
+        let (name, shown) = (add(name), PathBuf::from(add(to.as_os_str())));
+        let parent = sidecar::held_directory_of(to)?;
+        let failed = Error::storage("create", &shown);
+        let own = Disk.create_directory(&below(&parent).join(&name)).and_then(|()| {
+            let own = File::from(open_at(parent.as_raw_fd(), &name, libc::O_DIRECTORY)?);
+            Disk.expect_own_directory(&below(&own).join(".")).map(|()| own)
+        });
+        let own = own.map_err(failed)?;
+        Ok(Building { path: below(&own), shown, own, parent, name, is_put: false })
+    }
+
+    /// The same error, with the path as people know it.
+    fn named(&self, error: Error) -> Error {
+        let shown = |path: PathBuf| path.strip_prefix(&self.path).map_or(path.clone(), |rest| self.shown.join(rest));
+        match error {
+            Error::Storage { action, path, source } => Error::Storage { action, path: shown(path), source },
+            Error::NoRoom { path, needed_bytes, available_bytes } => {
+                Error::NoRoom { path: shown(path), needed_bytes, available_bytes }
+            }
+            other => other,
+        }
     }
 
     fn put(mut self, to: &Path) -> Result<(), Error> {
-        Disk.sync_directory(&self.path).map_err(Error::storage("sync", &self.path))?;
-        Disk.rename(&self.path, to).map_err(Error::storage("rename", &self.path))?;
+        self.own.sync_all().map_err(Error::storage("sync", &self.shown))?;
+        let target = to.file_name().unwrap_or_default();
+        let held = beneath::hold(&self.parent, &self.name).and_then(|held| held.metadata());
+        let own = self.own.metadata().map_err(Error::storage("look at", &self.shown))?;
+        if !held.is_ok_and(|held| (held.dev(), held.ino()) == (own.dev(), own.ino())) {
+            let why = io::Error::other("somebody has put something else in its place");
+            return Err(Error::storage("rename", &self.shown)(why));
+        }
+        beneath::rename(&self.parent, &self.name, target).map_err(Error::storage("rename", &self.shown))?;
         self.is_put = true;
-        let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Disk.sync_directory(parent).map_err(Error::storage("sync", parent))
+        self.parent.sync_all().map_err(Error::storage("sync", to))
     }
 
     /// Writes one rank's files from one copy. The inner error is what is wrong with the copy.
@@ -212,6 +255,7 @@ impl Building {
         progress: Progress<'_>,
     ) -> Result<RankFiles, Failed> {
         let geometry = manifest.geometry().map_err(|error| Failed::Copy(error.to_string()))?;
+        let (_directory, copy) = held(copy).map_err(|error| Failed::Copy(error.to_string()))?;
         let image = Disk.open_file(&copy.image, false).map_err(|error| Failed::Copy(error.to_string()))?;
         expect_enough(&geometry, &*image).map_err(Failed::Copy)?;
         let mut healer =
@@ -237,9 +281,15 @@ impl Building {
 impl Drop for Building {
     fn drop(&mut self) {
         if !self.is_put {
-            let _ = fs::remove_dir_all(&self.path);
+            // It follows no link, wherever one is.
+            let _ = fs::remove_dir_all(below(&self.parent).join(&self.name));
         }
     }
+}
+
+/// A directory by its descriptor, as a path.
+fn below(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
 /// Whether the copy is bad, or it cannot be written here.

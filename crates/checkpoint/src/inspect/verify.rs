@@ -4,9 +4,13 @@ use super::Progress;
 use super::survey::{Copy, Tier};
 use crate::generation::Manifest;
 use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
+use crate::storage::{Directory, beneath};
 use crate::tier::memory_available_bytes;
 use crate::{Disk, Error, Storage, StoredFile};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Rows that are named where they cannot be repaired.
@@ -88,18 +92,77 @@ pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
     directories.dedup();
     let take = |directory: &&PathBuf| {
         let path = directory.join("lock");
-        Disk.lock(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => {
+        let file = lock_file(directory).map_err(Error::storage("take", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file) as Box<dyn Send + Sync>),
+            Err(TryLockError::WouldBlock) => {
                 let why = "the job is running; a scrub waits for its end, or the job does it itself";
-                Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why))
+                Err(Error::storage("take", &path)(io::Error::new(io::ErrorKind::WouldBlock, why)))
             }
-            _ => Error::storage("take", &path)(error),
-        })
+            Err(TryLockError::Error(error)) => Err(Error::storage("take", &path)(error)),
+        }
     };
     Ok(Locks { _locks: directories.iter().map(take).collect::<Result<_, _>>()? })
 }
 
+/// The lock's file in a directory, which belongs to the directory's user also where root creates it.
+fn lock_file(directory: &Path) -> io::Result<File> {
+    let directory = Directory::open(directory)?;
+    let file = beneath::open_or_create(directory.as_file(), OsStr::new("lock"))?;
+    expect_plain(&file.metadata()?)?;
+    give(&file, directory.owner())?;
+    Ok(file)
+}
+
+/// Refuses what may be a file of somewhere else, too.
+fn expect_plain(found: &Metadata) -> io::Result<()> {
+    match found.is_file() && found.nlink() == 1 {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file with one name")),
+    }
+}
+
+/// Gives a file to a user, if it is not that user's.
+fn give(file: &File, owner: u32) -> io::Result<()> {
+    if file.metadata()?.uid() == owner { Ok(()) } else { std::os::unix::fs::fchown(file, Some(owner), None) }
+}
+
+/// A copy by the descriptor of its directory, and that: its user can lead it nowhere else any more.
+pub(super) fn held(copy: &Copy) -> io::Result<(Directory, Copy)> {
+    let directory = Directory::open(&copy.directory)?;
+    if directory.owner() != copy.owner {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "its directory belongs to another user now"));
+    }
+    let path = directory.held_path();
+    let below =
+        |file: &PathBuf| file.strip_prefix(&copy.directory).map_or_else(|_| file.clone(), |name| path.join(name));
+    let (image, manifests) = (below(&copy.image), copy.manifests.iter().map(below).collect());
+    let held = Copy { directory: path.clone(), image, manifests, ..copy.clone() };
+    Ok((directory, held))
+}
+
+/// Opens the image; to mend it only if it is nobody else's.
+fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).write(mends).custom_flags(flags).open(&copy.image)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    if mends {
+        expect_plain(&found)?;
+        if found.uid() != copy.owner {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user than its job"));
+        }
+    }
+    Ok(file)
+}
+
 fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {
+    let (_directory, copy) = match held(copy) {
+        Ok((directory, held)) => (directory, &held.clone()),
+        Err(error) => return Verdict::of(State::Lost, format!("its directory cannot be opened: {error}")),
+    };
     let manifest = match &copy.manifest {
         Ok(manifest) => manifest,
         // The manifest of a durable copy gets its name when the image is on the disk.
@@ -128,9 +191,9 @@ fn is_still(copy: &Copy, manifest: &Manifest) -> bool {
 
 fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<'_>) -> Result<Verdict, String> {
     let geometry = manifest.geometry().map_err(|error| error.to_string())?;
-    let file = Disk.open_file(&copy.image, mends).map_err(|error| format!("its image cannot be opened: {error}"))?;
-    let length = expect_enough(&geometry, &*file)?;
-    let mut healer = Healer::open(geometry, &*file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
+    let file = open_image(copy, mends).map_err(|error| format!("its image cannot be opened: {error}"))?;
+    let length = expect_enough(&geometry, &file)?;
+    let mut healer = Healer::open(geometry, &file, manifest.table_crc32c).map_err(|lost| lost.to_string())?;
     let (mut rows_lost, mut named) = (0, Vec::new());
     for row in 0..geometry.rows() {
         let seen = if mends { healer.mend_row(row) } else { healer.row(row).map(drop) };
@@ -157,7 +220,7 @@ fn read_image(copy: &Copy, manifest: &Manifest, mends: bool, progress: Progress<
     };
     if mends && !tally.is_clean() {
         healer.mend_tables();
-        if let Err(error) = file.sync() {
+        if let Err(error) = file.sync_all() {
             (state, why) = (State::Lost, format!("what was repaired cannot be made durable: {error}"));
         } else if rows_lost == 0 && tally.pages_repaired < tally.pages_bad {
             (state, why) = (State::Repairable, "some of what was repaired could not be written back".into());
@@ -179,9 +242,13 @@ fn mend_manifests(copy: &Copy, manifest: &Manifest, mends: bool, verdict: &mut V
     let new = copy.directory.join("slot.scrubbed");
     let written = manifest.to_bytes().map_err(|error| error.to_string()).and_then(|bytes| {
         let _ = Disk.remove_file(&new);
-        let written = Disk
-            .create_file(&new, 0, false)
-            .and_then(|file| file.write_at(&bytes, 0))
+        let mut options = OpenOptions::new();
+        let written = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|file| file.write_at(&bytes, 0).and_then(|()| give(&file, copy.owner)))
             .and_then(|()| Disk.rename(&new, bad));
         written.map_err(|error| error.to_string())
     });

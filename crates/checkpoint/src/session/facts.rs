@@ -6,6 +6,9 @@ use crate::controller::{SharedSituation, Situation};
 use crate::{Error, Group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::{Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use surefoot_model::{Health, Room, Severity};
 
@@ -182,13 +185,21 @@ pub(super) fn written_together(group: &dyn Group, host: &str, own_bytes: u64) ->
 /// Only a critical finding keeps checkpoints off memory: uncorrected errors. Corrected ones do no harm to a copy that
 /// heals itself.
 pub(super) fn memory_suspect(path: &Path) -> String {
-    let is_small =
-        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= Health::FILE_BYTES_MAX);
-    let Some(text) = is_small.then(|| std::fs::read(path).ok()).flatten() else { return String::new() };
+    let Some(text) = read_small(path) else { return String::new() };
     let Ok(health) = serde_json::from_slice::<Health>(&text) else { return String::new() };
     let found =
         health.is_current(clock::realtime_ns()).then(|| health.worst(Room::Memory, Severity::Critical)).flatten();
     found.map(|finding| finding.sentence.chars().take(SENTENCE_CHARACTERS_MAX).collect()).unwrap_or_default()
+}
+
+/// A regular file that is no longer than a health file; a pipe in its place is not waited for.
+fn read_small(path: &Path) -> Option<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY).open(path).ok()?;
+    file.metadata().ok().filter(Metadata::is_file)?;
+    let mut text = Vec::new();
+    file.take(Health::FILE_BYTES_MAX + 1).read_to_end(&mut text).ok()?;
+    (text.len() as u64 <= Health::FILE_BYTES_MAX).then_some(text)
 }
 
 #[cfg(test)]

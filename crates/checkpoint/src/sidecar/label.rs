@@ -2,7 +2,7 @@
 
 use crate::generation::{frame, unframe};
 use crate::image::{COLUMNS_PARITY, Geometry, PAGE_BYTES, Protection};
-use crate::{Error, Storage, StoredFile};
+use crate::{Error, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -63,12 +63,6 @@ impl Label {
                 Err(Error::Damaged { path: path.to_owned(), why })
             }
         }
-    }
-
-    /// As [`Label::read`], from a path.
-    pub(super) fn read_at(storage: &dyn Storage, path: &Path) -> Result<(Self, u64), Error> {
-        let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
-        Label::read(&*file, path)
     }
 }
 

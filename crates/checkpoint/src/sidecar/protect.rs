@@ -2,8 +2,9 @@
 
 use super::Progress;
 use super::label::{Label, Places, bytes_of, geometry_of};
+use super::place::{Part, Place};
 use crate::image::{COLUMNS_DATA, COLUMNS_PARITY, Geometry, PAGE_BYTES, crc32c, digest, store};
-use crate::{Error, Storage, StoredFile};
+use crate::{Error, StoredFile};
 use std::io;
 use std::path::Path;
 use surefoot_ecc::{Batch, Code};
@@ -11,76 +12,25 @@ use surefoot_ecc::{Batch, Code};
 /// Rows that are read and protected at once: 1 MiB of the file in 16 reads.
 const ROWS_AT_ONCE: usize = 16;
 
-/// A file while it is written beside the one that it takes the place of. Dropping it takes it away.
-pub(super) struct Beside<'a> {
-    storage: &'a dyn Storage,
-    path: &'a Path,
-    pub(super) file: Option<Box<dyn StoredFile>>,
-}
-
-impl<'a> Beside<'a> {
-    /// Creates it; what a run that was killed left there goes away.
-    pub(super) fn create(storage: &'a dyn Storage, path: &'a Path, bytes: u64) -> Result<Self, Error> {
-        match storage.remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::storage("remove", path)(error));
-            }
-            _ => {}
-        }
-        let file = storage.create_file(path, bytes, false).map_err(Error::storage("create", path))?;
-        Ok(Beside { storage, path, file: Some(file) })
-    }
-
-    pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        let file = self.file.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
-        file.and_then(|file| file.write_at(bytes, offset)).map_err(Error::storage("write", self.path))
-    }
-
-    /// Makes it durable and gives it its name; `dress` sets what else belongs to it before that.
-    pub(super) fn put(mut self, target: &Path, dress: &dyn Fn(&Path) -> io::Result<()>) -> Result<(), Error> {
-        let synced = match self.file.take() {
-            Some(file) => dress(self.path).and_then(|()| file.sync()),
-            None => Err(io::Error::from(io::ErrorKind::NotFound)),
-        };
-        let renamed = synced
-            .map_err(Error::storage("sync", self.path))
-            .and_then(|()| self.storage.rename(self.path, target).map_err(Error::storage("rename", self.path)));
-        if let Err(error) = renamed {
-            let _ = self.storage.remove_file(self.path);
-            return Err(error);
-        }
-        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.storage.sync_directory(directory).map_err(Error::storage("sync", directory))
-    }
-}
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            let _ = self.storage.remove_file(self.path);
-        }
-    }
-}
-
-/// Writes the sidecar of a file beside its place and puts it there if the file is still `unchanged` then.
+/// Writes the sidecar of a file beside its place and puts it there if the file is still what it was: as the place says,
+/// and where `expected` says the checksum of its table, by that.
 ///
 /// # Errors
-/// [`Error::Storage`], [`Error::Option`] for a file that is too long, and what `unchanged` returns. The former sidecar is
-/// as before then.
+/// [`Error::Storage`], [`Error::Option`] for a file that is too long, [`Error::Damaged`] for one that changed. The former
+/// sidecar is as before then.
 pub fn protect_in(
-    storage: &dyn Storage,
-    path: &Path,
+    place: &dyn Place,
     modified_realtime_ns: i64,
-    unchanged: &dyn Fn(&Label) -> Result<(), Error>,
-    dress: &dyn Fn(&Path) -> io::Result<()>,
+    expected: Option<u32>,
     progress: Progress<'_>,
 ) -> Result<Label, Error> {
-    let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
+    let (path, target) = (&*place.path(Part::File), place.path(Part::Sidecar));
+    let file = place.open(Part::File).map_err(Error::storage("open", path))?;
     let file_bytes = file.length().map_err(Error::storage("read", path))?;
     let geometry = geometry_of(file_bytes)?;
     let places = Places::of(&geometry);
-    let (target, new) = (super::sidecar_path(path), with_end(&super::sidecar_path(path), ".new"));
-    let beside = Beside::create(storage, &new, bytes_of(&geometry))?;
+    let begun = place.begin(Part::Sidecar, bytes_of(&geometry)).map_err(Error::storage("create", &target))?;
+    let write = |bytes: &[u8], offset: u64| begun.write_at(bytes, offset).map_err(Error::storage("write", &target));
     let mut entries = vec![0u32; geometry.pages()];
     let mut columns = vec![vec![0u8; ROWS_AT_ONCE * PAGE_BYTES]; COLUMNS_DATA + COLUMNS_PARITY];
     let mut row = 0;
@@ -103,15 +53,17 @@ pub fn protect_in(
         }
         for (number, column) in columns[COLUMNS_DATA..].iter().enumerate() {
             let offset = places.parity + ((number * geometry.rows() + row) * PAGE_BYTES) as u64;
-            beside.write(&column[..rows * PAGE_BYTES], offset)?;
+            write(&column[..rows * PAGE_BYTES], offset)?;
         }
         row += rows;
         progress(done_bytes(&geometry, row), file_bytes);
     }
     let label = Label { file_bytes, modified_realtime_ns, table_crc32c: digest(&entries) };
-    write_ends(&beside, &geometry, &entries, label)?;
-    unchanged(&label)?;
-    beside.put(&target, dress)?;
+    write_ends(&write, &geometry, &entries, label)?;
+    if expected.is_some_and(|expected| expected != label.table_crc32c) {
+        return Err(changed(path));
+    }
+    begun.put(modified_realtime_ns)?;
     Ok(label)
 }
 
@@ -121,26 +73,22 @@ pub(super) fn changed(path: &Path) -> Error {
     Error::Damaged { path: path.to_owned(), why }
 }
 
+/// Writes bytes at an offset of the new sidecar.
+type Write<'a> = &'a dyn Fn(&[u8], u64) -> Result<(), Error>;
+
 /// Both tables and both labels.
-fn write_ends(beside: &Beside<'_>, geometry: &Geometry, entries: &[u32], label: Label) -> Result<(), Error> {
+fn write_ends(write: Write<'_>, geometry: &Geometry, entries: &[u32], label: Label) -> Result<(), Error> {
     let places = Places::of(geometry);
     let mut table = vec![0; geometry.table_bytes()];
     store(entries, &mut table);
     let label = label.to_bytes()?;
-    places.tables.iter().try_for_each(|&offset| beside.write(&table, offset))?;
-    places.labels.iter().try_for_each(|&offset| beside.write(&label, offset))
+    places.tables.iter().try_for_each(|&offset| write(&table, offset))?;
+    places.labels.iter().try_for_each(|&offset| write(&label, offset))
 }
 
 /// Bytes of the file that these many rows are.
 pub(super) fn done_bytes(geometry: &Geometry, rows: usize) -> u64 {
     ((rows * COLUMNS_DATA * PAGE_BYTES) as u64).min(geometry.payload_bytes())
-}
-
-/// Another name beside a file: its own with this end.
-pub(super) fn with_end(path: &Path, end: &str) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }
 
 /// Reads what the file has, and zeros beyond.

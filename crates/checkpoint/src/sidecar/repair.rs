@@ -1,13 +1,13 @@
 //! Finds what is bad in a file or its sidecar, and writes the repaired one beside it.
 
+use super::Progress;
 use super::label::{Label, Places, bytes_of};
 use super::pair::Pair;
-use super::protect::{Beside, changed, done_bytes, protect_in, with_end};
-use super::{Progress, sidecar_path};
+use super::place::{Part, Place};
+use super::protect::{done_bytes, protect_in};
+use crate::Error;
 use crate::image::{COLUMNS_DATA, Geometry, Healer, Lost, PAGE_BYTES};
 use crate::tier::memory_available_bytes;
-use crate::{Error, Storage};
-use std::io;
 use std::path::Path;
 
 /// Rows that are named where they cannot be repaired; of more only the number is known.
@@ -83,36 +83,21 @@ pub enum Repaired {
 /// Receives a row that is as it was protected: its number, and its pages with those of parity.
 type Sink<'a> = &'a mut dyn FnMut(usize, &[Vec<u8>]) -> Result<(), Error>;
 
-/// Gives a new file what else belongs to the old one.
-pub type Dress<'a> = &'a dyn Fn(&Path, &Label) -> io::Result<()>;
-
 /// Reads a file and its sidecar and says what is bad in them. `modified` is the file's last write now.
 ///
 /// # Errors
 /// [`Error::Storage`] when one cannot be opened, [`Error::Damaged`] when the sidecar cannot be one of this file.
-pub fn check_in(
-    storage: &dyn Storage,
-    path: &Path,
-    modified: i64,
-    progress: Progress<'_>,
-) -> Result<(Findings, Label), Error> {
-    walk(storage, path, modified, &mut |_, _| Ok(()), progress)
+pub fn check_in(place: &dyn Place, modified: i64, progress: Progress<'_>) -> Result<(Findings, Label), Error> {
+    walk(place, modified, &mut |_, _| Ok(()), progress)
 }
 
 /// Repairs a file and its sidecar, where either is bad. A file that was written to since, and differs, is left alone
-/// unless `force` says that this was not wanted. `dress` is for a new file, and for a new sidecar.
+/// unless `force` says that this was not wanted.
 ///
 /// # Errors
 /// As [`check_in`]; nothing was changed then, or the file was repaired and the sidecar was not.
-pub fn repair_in(
-    storage: &dyn Storage,
-    path: &Path,
-    modified: i64,
-    force: bool,
-    dress: [Dress<'_>; 2],
-    progress: Progress<'_>,
-) -> Result<Repaired, Error> {
-    let (findings, label) = check_in(storage, path, modified, progress)?;
+pub fn repair_in(place: &dyn Place, modified: i64, force: bool, progress: Progress<'_>) -> Result<Repaired, Error> {
+    let (findings, label) = check_in(place, modified, progress)?;
     if findings.is_lost() {
         return Ok(Repaired::Lost(findings));
     }
@@ -124,57 +109,41 @@ pub fn repair_in(
         return Ok(Repaired::Whole(findings));
     }
     if file {
-        write_file(storage, path, &label, dress[0], progress)?;
+        write_file(place, &label, progress)?;
     }
     if sidecar {
-        let proved = |new: &Label| match new.table_crc32c == label.table_crc32c {
-            true => Ok(()),
-            false => Err(changed(path)),
-        };
-        protect_in(storage, path, label.modified_realtime_ns, &proved, &|new| dress[1](new, &label), progress)?;
+        protect_in(place, label.modified_realtime_ns, Some(label.table_crc32c), progress)?;
     }
     Ok(Repaired::Done { findings, file, sidecar })
 }
 
 /// Writes the file as it was, beside itself, and puts it in place.
-fn write_file(
-    storage: &dyn Storage,
-    path: &Path,
-    label: &Label,
-    dress: Dress<'_>,
-    progress: Progress<'_>,
-) -> Result<(), Error> {
-    let new = with_end(path, ".surefoot.repaired");
+fn write_file(place: &dyn Place, label: &Label, progress: Progress<'_>) -> Result<(), Error> {
+    let path = &*place.path(Part::File);
     let geometry = label.geometry()?;
-    let beside = Beside::create(storage, &new, label.file_bytes)?;
+    let begun = place.begin(Part::File, label.file_bytes).map_err(Error::storage("create", path))?;
     let mut put = |row: usize, pages: &[Vec<u8>]| {
         for (column, page) in pages[..COLUMNS_DATA].iter().enumerate() {
             let offset = ((column * geometry.rows() + row) * PAGE_BYTES) as u64;
             let bytes = label.file_bytes.saturating_sub(offset).min(PAGE_BYTES as u64) as usize;
             if bytes > 0 {
-                beside.write(&page[..bytes], offset)?;
+                begun.write_at(&page[..bytes], offset).map_err(Error::storage("write", path))?;
             }
         }
         Ok(())
     };
-    let (findings, _) = walk(storage, path, label.modified_realtime_ns, &mut put, progress)?;
-    if findings.is_lost() {
+    let (findings, again) = walk(place, label.modified_realtime_ns, &mut put, progress)?;
+    if findings.is_lost() || again != *label {
         let why = "it got worse while it was read; nothing was changed".into();
         return Err(Error::Damaged { path: path.to_owned(), why });
     }
-    beside.put(path, &|new| dress(new, label))
+    begun.put(label.modified_realtime_ns)
 }
 
 /// Reads all rows, repaired where they can be.
-fn walk(
-    storage: &dyn Storage,
-    path: &Path,
-    modified: i64,
-    sink: Sink<'_>,
-    progress: Progress<'_>,
-) -> Result<(Findings, Label), Error> {
-    let beside = sidecar_path(path);
-    let sidecar = storage.open_file(&beside, false).map_err(Error::storage("open", &beside))?;
+fn walk(place: &dyn Place, modified: i64, sink: Sink<'_>, progress: Progress<'_>) -> Result<(Findings, Label), Error> {
+    let (path, beside) = (&*place.path(Part::File), place.path(Part::Sidecar));
+    let sidecar = place.open(Part::Sidecar).map_err(Error::storage("open", &beside))?;
     let (label, labels_bad) = Label::read(&*sidecar, &beside)?;
     let geometry = label.geometry()?;
     let sidecar_bytes = sidecar.length().map_err(Error::storage("read", &beside))?;
@@ -184,7 +153,7 @@ fn walk(
         return Err(Error::Damaged { path: beside, why });
     }
     expect_memory(&geometry, &beside)?;
-    let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
+    let file = place.open(Part::File).map_err(Error::storage("open", path))?;
     let found_bytes = file.length().map_err(Error::storage("read", path))?;
     let pair = Pair { geometry, places: Places::of(&geometry), file: &*file, found_bytes, sidecar: &*sidecar };
     let mut findings = Findings {

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// Bytes of entries that the kernel gives at once.
 const LISTED_BYTES: usize = 32 << 10;
@@ -52,7 +52,7 @@ impl Directory {
             at = open_at(at.as_fd().as_raw_fd(), name, libc::O_PATH | libc::O_DIRECTORY)?;
         }
         // A descriptor that only names it cannot be listed.
-        Directory::of(open_at(at.as_raw_fd(), OsStr::new("."), libc::O_DIRECTORY)?)
+        Directory::from_descriptor(open_at(at.as_raw_fd(), OsStr::new("."), libc::O_DIRECTORY)?)
     }
 
     /// Opens a directory in this one.
@@ -60,7 +60,7 @@ impl Directory {
     /// # Errors
     /// When it is something else, a symbolic link for instance, or may not be read.
     pub fn below(&self, name: &OsStr) -> io::Result<Self> {
-        Directory::of(open_at(self.file.as_raw_fd(), name, libc::O_DIRECTORY)?)
+        Directory::from_descriptor(open_at(self.file.as_raw_fd(), name, libc::O_DIRECTORY)?)
     }
 
     /// Opens a regular file in this directory for reading.
@@ -76,10 +76,25 @@ impl Directory {
         }
     }
 
-    fn of(descriptor: OwnedFd) -> io::Result<Self> {
+    /// The same directory by a descriptor of its own.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Directory::from_descriptor(file.try_clone()?.into())
+    }
+
+    fn from_descriptor(descriptor: OwnedFd) -> io::Result<Self> {
         let file = File::from(descriptor);
         let found = file.metadata()?;
         Ok(Directory { file, found })
+    }
+
+    /// Its descriptor.
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// It as a path, by its descriptor: whatever becomes of its name, what is below this is below it.
+    pub(crate) fn held_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
     /// What the kernel said of it when it was opened.
@@ -147,7 +162,7 @@ fn entry(bytes: &[u8]) -> Option<(&[u8], Kind, usize)> {
     Some((name, kind, length))
 }
 
-fn open_at(at: i32, name: &OsStr, flags: i32) -> io::Result<OwnedFd> {
+pub(crate) fn open_at(at: i32, name: &OsStr, flags: i32) -> io::Result<OwnedFd> {
     let name = CString::new(name.as_bytes())?;
     let flags = flags | libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
     // SAFETY: the name ends in a zero; the kernel keeps nothing of it.

@@ -122,7 +122,7 @@ impl Storage for Disk {
 }
 
 /// Takes the room now, so that no later write, and no access through a mapping, finds the file system full.
-fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
     // SAFETY: the descriptor is open for as long as `file` lives; no memory is passed.
     match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) } {

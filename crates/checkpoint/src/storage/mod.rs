@@ -1,10 +1,13 @@
 //! The file operations that checkpoints need, and no others: so that a test can stop, tear or refuse each of them.
 
+pub(crate) mod beneath;
 mod directory;
 mod disk;
 
+pub(crate) use directory::open_at;
 pub use directory::{Directory, Kind};
 pub use disk::Disk;
+pub(crate) use disk::allocate;
 
 use std::io;
 use std::path::{Path, PathBuf};

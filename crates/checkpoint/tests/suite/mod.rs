@@ -10,4 +10,5 @@ mod resized;
 mod session;
 mod shared;
 mod sidecar;
+mod sidecar_kill;
 mod traced;

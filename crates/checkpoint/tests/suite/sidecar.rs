@@ -7,9 +7,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use surefoot_checkpoint::sidecar::through::{check_in, protect_in, repair_in};
-use surefoot_checkpoint::sidecar::{Label, Repaired, check, protect, repair, sidecar_bytes, sidecar_path};
-use surefoot_checkpoint::{Error, Storage};
+use surefoot_checkpoint::sidecar::through::{Begun, Part, Place, check_in, protect_in, repair_in};
+use surefoot_checkpoint::sidecar::{Label, Repaired, Trust, check, protect, repair, sidecar_bytes, sidecar_path};
+use surefoot_checkpoint::{Error, Storage, StoredFile};
 use surefoot_testkit::storage::{FaultyDisk, Plan};
 
 const PAGE: usize = 4096;
@@ -41,12 +41,11 @@ impl Made {
     }
 
     fn protect(&self) -> Result<Label, Error> {
-        protect_in(&self.storage(), Path::new(FILE), 5, &|_| Ok(()), &|_| Ok(()), &mut quiet)
+        protect_in(self, 5, None, &mut quiet)
     }
 
     fn repair(&self) -> Result<Repaired, Error> {
-        let dress: &dyn Fn(&Path, &Label) -> io::Result<()> = &|_, _| Ok(());
-        repair_in(&self.storage(), Path::new(FILE), 5, false, [dress, dress], &mut quiet)
+        repair_in(self, 5, false, &mut quiet)
     }
 
     fn is_whole(&self) -> bool {
@@ -58,6 +57,48 @@ impl Made {
 
     fn change(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         self.disk.corrupt(Path::new(path), change).unwrap();
+    }
+}
+
+impl Place for Made {
+    fn path(&self, part: Part) -> PathBuf {
+        if part == Part::File { FILE } else { SIDECAR }.into()
+    }
+
+    fn open(&self, part: Part) -> io::Result<Box<dyn StoredFile>> {
+        self.storage().open_file(&self.path(part), false)
+    }
+
+    fn begin(&self, part: Part, bytes: u64) -> io::Result<Box<dyn Begun + '_>> {
+        let new = Path::new("/file.surefoot.new-0");
+        match self.storage().remove_file(new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.storage().create_file(new, bytes, false)?;
+        Ok(Box::new(MadeNew { made: self, part, new, file }))
+    }
+}
+
+struct MadeNew<'a> {
+    made: &'a Made,
+    part: Part,
+    new: &'static Path,
+    file: Box<dyn StoredFile>,
+}
+
+impl Begun for MadeNew<'_> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn put(self: Box<Self>, _: i64) -> Result<(), Error> {
+        let put = || {
+            self.file.sync()?;
+            self.made.storage().rename(self.new, &self.made.path(self.part))?;
+            self.made.storage().sync_directory(Path::new("/"))
+        };
+        put().map_err(|source| Error::Storage { action: "put", path: self.new.into(), source })
     }
 }
 
@@ -91,7 +132,7 @@ fn pages_that_the_kernel_refuses_and_a_cut_end_come_back() {
         // The last columns of what the file has: two and a part of a third.
         let cut = (2 * rows * PAGE + 100).min(bytes);
         made.change(FILE, |content| content.truncate(bytes - cut));
-        let (findings, _) = check_in(&made.storage(), Path::new(FILE), 5, &mut quiet).unwrap();
+        let (findings, _) = check_in(&made, 5, &mut quiet).unwrap();
         assert_eq!((findings.file_bytes, findings.found_bytes), (bytes as u64, (bytes - cut) as u64));
         made.repair().unwrap();
         assert!(made.is_whole(), "{bytes}");
@@ -297,7 +338,7 @@ impl Real {
 fn a_real_file_keeps_its_time_and_mode_and_nothing_is_left_beside_it() {
     let real = Real::new(3_000_000);
     fs::set_permissions(real.path(), fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(protect(&real.path(), false, &mut quiet).is_ok());
+    assert!(protect(&real.path(), false, Trust::Root, &mut quiet).is_ok());
     assert_eq!(real.names(), ["model.pt", "model.pt.surefoot"]);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&sidecar_path(&real.path())), 0o640);
@@ -306,7 +347,7 @@ fn a_real_file_keeps_its_time_and_mode_and_nothing_is_left_beside_it() {
     let mut bad = content.clone();
     bad[1_000_000..1_008_192].fill(0);
     fs::write(real.path(), &bad).unwrap();
-    let is_done = |force| repair(&real.path(), force, &mut quiet).unwrap();
+    let is_done = |force| repair(&real.path(), force, Trust::Root, &mut quiet).unwrap();
     // Somebody wrote to it: that may have been wanted.
     let Repaired::WrittenSince(findings) = is_done(false) else { panic!("it was taken for damage") };
     assert!(findings.written_since.is_some() && findings.file_pages_bad == 3, "{findings:?}");
@@ -329,7 +370,7 @@ fn what_changes_while_it_is_read_is_not_protected() {
     let real = Real::new(3_000_000);
     let path = real.path();
     let mut calls = 0;
-    let refused = protect(&path, false, &mut |_, _| {
+    let refused = protect(&path, false, Trust::Root, &mut |_, _| {
         calls += 1;
         if calls == 2 {
             fs::write(&path, "new").unwrap();
@@ -342,7 +383,7 @@ fn what_changes_while_it_is_read_is_not_protected() {
     let path = real.path();
     let file = fs::File::options().write(true).open(&path).unwrap();
     let modified = file.metadata().unwrap().modified().unwrap();
-    let refused = protect(&path, false, &mut |done, total| {
+    let refused = protect(&path, false, Trust::Root, &mut |done, total| {
         if done == total {
             std::thread::sleep(std::time::Duration::from_millis(20));
             file.write_all_at(b"x", 0).unwrap();
@@ -356,7 +397,7 @@ fn what_changes_while_it_is_read_is_not_protected() {
 #[test]
 fn what_cannot_be_protected_is_refused_with_its_reason() {
     let real = Real::new(10_000);
-    let said = |path: &Path| protect(path, false, &mut quiet).unwrap_err().to_string();
+    let said = |path: &Path| protect(path, false, Trust::Root, &mut quiet).unwrap_err().to_string();
     let link = real.home.path().join("link");
     symlink(real.path(), &link).unwrap();
     assert!(said(&link).contains("symbolic link"));
@@ -366,9 +407,9 @@ fn what_cannot_be_protected_is_refused_with_its_reason() {
     assert!(said(&real.path()).contains("--force"), "{}", said(&real.path()));
     assert_eq!(fs::read(sidecar_path(&real.path())).unwrap(), b"mine");
     assert!(check(&real.path(), &mut quiet).unwrap_err().to_string().contains("shorter"));
-    protect(&real.path(), true, &mut quiet).unwrap();
+    protect(&real.path(), true, Trust::Root, &mut quiet).unwrap();
     assert!(said(&sidecar_path(&real.path())).contains("sidecar itself"));
-    let again = protect(&real.path(), false, &mut quiet).unwrap();
+    let again = protect(&real.path(), false, Trust::Root, &mut quiet).unwrap();
     assert_eq!(again, surefoot_checkpoint::sidecar::Protected::Before { file_bytes: 10_000 });
     // A cut that left the time of the last write as it was is damage, not content.
     let file = fs::File::options().write(true).open(real.path()).unwrap();

@@ -17,6 +17,7 @@ const AT_ENTRY: u8 = 1;
 const AT_EXIT: u8 = 2;
 
 /// What befalls the program at one point.
+#[allow(unpredictable_function_pointer_comparisons)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// SIGKILL.
@@ -25,6 +26,8 @@ pub enum Fate {
     Error(i32),
     /// As [`Fate::Error`], at calls of one name only.
     ErrorOf(&'static str, i32),
+    /// Somebody does this while the program stands at a call, reading and writing aside.
+    Meet(fn()),
 }
 
 /// How it ended.
@@ -61,6 +64,8 @@ const CALLS: &[(libc::c_long, &str, Option<usize>)] = &[
     (libc::SYS_mkdir, "mkdir", None),
     (libc::SYS_rmdir, "rmdir", None),
     (libc::SYS_rename, "rename", None),
+    (libc::SYS_renameat, "renameat", None),
+    (libc::SYS_linkat, "linkat", None),
     (libc::SYS_unlink, "unlink", None),
     (libc::SYS_unlinkat, "unlinkat", None),
     (libc::SYS_statx, "statx", None),
@@ -69,6 +74,11 @@ const CALLS: &[(libc::c_long, &str, Option<usize>)] = &[
     (libc::SYS_fstat, "fstat", Some(0)),
     (libc::SYS_getdents64, "getdents64", Some(0)),
     (libc::SYS_flock, "flock", Some(0)),
+    (libc::SYS_fchown, "fchown", Some(0)),
+    (libc::SYS_fchmod, "fchmod", Some(0)),
+    (libc::SYS_fgetxattr, "fgetxattr", Some(0)),
+    (libc::SYS_fremovexattr, "fremovexattr", Some(0)),
+    (libc::SYS_utimensat, "utimensat", None),
     (libc::SYS_ftruncate, "ftruncate", Some(0)),
     (libc::SYS_fallocate, "fallocate", Some(0)),
     (libc::SYS_read, "read", Some(0)),
@@ -175,6 +185,10 @@ impl Tracer {
             Fate::Kill => true,
             Fate::Error(_) => name.is_some(),
             Fate::ErrorOf(only, _) => name == Some(only),
+            Fate::Meet(_) => {
+                let moves_bytes = matches!(name, Some("pread64" | "pwrite64" | "read" | "write"));
+                info.operation == AT_ENTRY && !moves_bytes
+            }
         };
         if !self.counts || !is_point {
             return;
@@ -186,6 +200,7 @@ impl Tracer {
             match self.fate {
                 // SAFETY: it ends a process that this thread has started and not yet waited for.
                 Fate::Kill => drop(unsafe { libc::kill(self.process, libc::SIGKILL) }),
+                Fate::Meet(work) => work(),
                 Fate::Error(error) | Fate::ErrorOf(_, error) => {
                     registers(thread, |registers| registers.orig_rax = u64::MAX);
                     self.refused.insert(thread, error);

@@ -70,6 +70,9 @@ pub struct ProtectOptions {
     /// Protect again even if the file was not written to since; damage since then becomes its content
     #[arg(long)]
     pub force: bool,
+    /// As root, write in directories of other users, too: their owners can put other files in the place of these
+    #[arg(long)]
+    pub trust_directory_owner: bool,
     /// JSON lines instead of text
     #[arg(long)]
     pub json: bool,
@@ -86,6 +89,9 @@ pub struct RepairOptions {
     /// Restore the protected content even if the file was written to since
     #[arg(long)]
     pub force: bool,
+    /// As root, write in directories of other users, too: their owners can put other files in the place of these
+    #[arg(long, conflicts_with = "check")]
+    pub trust_directory_owner: bool,
     /// JSON lines instead of text
     #[arg(long)]
     pub json: bool,

@@ -8,7 +8,7 @@ use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
-use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, sidecar_path};
+use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, Trust, sidecar_path};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -46,7 +46,9 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
     }
     each(&options.files, |path| {
         let mut bar = Bar::new(path.display().to_string());
-        let done = sidecar::protect(path, options.force, &mut |done, total| bar.show(done, total));
+        let done = sidecar::protect(path, options.force, trust(options.trust_directory_owner), &mut |done, total| {
+            bar.show(done, total)
+        });
         drop(bar);
         let (file_bytes, sidecar_bytes, is_new) = match done? {
             Protected::New { file_bytes, sidecar_bytes } => (file_bytes, sidecar_bytes, true),
@@ -76,7 +78,7 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
             let findings = sidecar::check(path, progress)?;
             (checked_state(&findings), findings)
         } else {
-            match sidecar::repair(path, options.force, progress)? {
+            match sidecar::repair(path, options.force, trust(options.trust_directory_owner), progress)? {
                 Repaired::Whole(findings) => ("whole", findings),
                 Repaired::Done { findings, .. } => ("repaired", findings),
                 Repaired::Lost(findings) => ("lost", findings),
@@ -91,6 +93,10 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         }
         Ok(if matches!(state, "whole" | "repaired") { Outcome::Done } else { Outcome::Found })
     })
+}
+
+fn trust(is_directory_owner_trusted: bool) -> Trust {
+    if is_directory_owner_trusted { Trust::DirectoryOwner } else { Trust::Root }
 }
 
 /// Does the same with each file. What fails is said, and the others are done all the same.

@@ -7,6 +7,7 @@ use crate::output;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use surefoot_ecc::coverage::monte_carlo::Outcomes;
@@ -125,7 +126,9 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(Selection, Vec<Outcomes>)> {
 
 fn read(path: &Path) -> anyhow::Result<(Header, Selection, Vec<Outcomes>)> {
     let mut text = String::new();
-    let file = std::fs::File::open(path)?;
+    // A pipe that nobody writes to is not waited for.
+    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    ensure!(file.metadata()?.is_file(), "it is not a regular file");
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "larger than any shard: {FILE_BYTES_MAX} bytes at most");
     let mut lines = text.lines();

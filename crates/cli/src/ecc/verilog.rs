@@ -5,6 +5,7 @@ use anyhow::Context;
 use clap::Args;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_ecc::{Code, hardware};
 
@@ -79,7 +80,8 @@ fn write(option: &str, path: &Path, text: &str, force: bool) -> anyhow::Result<(
         expect_absent(option, path)?;
     }
     let mut open = OpenOptions::new();
-    // Whoever creates it between the look and this loses nothing either.
+    // Whoever creates it between the look and this loses nothing either; a link leads nowhere.
+    open.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     if force {
         open.write(true).create(true).truncate(true)
     } else {

@@ -7,16 +7,15 @@
 
 use super::connections::Peer;
 use crate::config::Config;
+use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::shared::lock;
 use axum::http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, Read, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
 use surefoot_hostfs::privilege::effective_user;
 use surefoot_hostfs::{Root, peer};
 use surefoot_model::Finding;
@@ -74,7 +73,7 @@ pub(crate) struct Access {
     group: Option<String>,
     keys: Mutex<Keys>,
     /// The file with the address, once the port is known.
-    file: Mutex<Option<(PathBuf, String)>>,
+    file: Mutex<Option<(Arc<RunDirectory>, String)>>,
 }
 
 #[derive(Default)]
@@ -96,29 +95,18 @@ impl Access {
     ///
     /// # Errors
     /// When the file cannot be written or there are no random numbers; then only users decide.
-    pub(crate) fn publish(&self, directory: &Path, page: &str) -> io::Result<()> {
-        *lock(&self.file) = Some((directory.join(FILE_NAME), page.to_owned()));
+    pub(crate) fn publish(&self, directory: Arc<RunDirectory>, page: &str) -> io::Result<()> {
+        *lock(&self.file) = Some((directory, page.to_owned()));
         self.renew()
     }
 
-    /// Takes the file away.
-    pub(crate) fn withdraw(&self) {
-        if let Some((path, _)) = lock(&self.file).take() {
-            let _ = fs::remove_file(path);
-        }
-    }
-
     fn renew(&self) -> io::Result<()> {
-        let Some((path, page)) = lock(&self.file).clone() else { return Ok(()) };
+        let Some((directory, page)) = lock(&self.file).clone() else { return Ok(()) };
         let key = random_key()?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        writeln!(file, "{page}{}?key={key}", &PATH[1..])?;
+        let text = format!("{page}{}?key={key}\n", &PATH[1..]);
+        // The key first: who reads the file may come with it at once.
         lock(&self.keys).next = Some(key);
-        Ok(())
+        directory.tell(FILE_NAME, text, Readers::Own)
     }
 
     /// Lets a browser in that has the key; returns its cookie. The key is void then, and there is another.
@@ -172,11 +160,12 @@ impl Access {
                 why += &format!(" Members of the group {group} see them.");
             }
             match &*lock(&self.file) {
-                Some((path, _)) => {
+                Some((directory, _)) if directory.tells(FILE_NAME) => {
+                    let path = directory.path().join(FILE_NAME);
                     why +=
                         &format!(" To see them here, open the address that this prints: sudo cat {}", path.display());
                 }
-                None => why += " The user who started the daemon sees them, and root.",
+                _ => why += " The user who started the daemon sees them, and root.",
             }
         }
         AccessView { sees_all: viewer.sees_all, why }
@@ -228,7 +217,8 @@ mod tests {
     fn the_address_in_the_file_works_once_and_for_the_user_who_opened_it() {
         let home = tempfile::tempdir().unwrap();
         let access = Access::new(&Config::default());
-        access.publish(home.path(), "http://127.0.0.1:7171/").unwrap();
+        let directory = Arc::new(RunDirectory::open(home.path()).unwrap());
+        access.publish(Arc::clone(&directory), "http://127.0.0.1:7171/").unwrap();
         let path = home.path().join(FILE_NAME);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(&path).unwrap();
@@ -240,7 +230,7 @@ mod tests {
         assert!(access.viewer(peer(Some(1000)), &with_cookie(&cookie)).sees_all);
         assert!(!access.viewer(peer(Some(1001)), &with_cookie(&cookie)).sees_all, "another user's browser");
         assert!(!access.viewer(peer(Some(1000)), &with_cookie("")).sees_all);
-        access.withdraw();
+        directory.close(&[]);
         assert!(!path.exists());
     }
 }

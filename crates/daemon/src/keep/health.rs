@@ -1,12 +1,10 @@
 use crate::http::json;
 use crate::keep::board::Findings;
+use crate::keep::run_directory::{Readers, RunDirectory};
 use crate::keep::stream::Moment;
 use crate::rooms::Room;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 use surefoot_model::{Finding, Headline, Health, RoomHealth};
 
@@ -42,16 +40,10 @@ pub(crate) fn of(
 /// replaced costs every reader of its directory something, and a disk's journal a write.
 const RENEW_NS: u64 = 20_000_000_000;
 
-/// The file and the name under which it is prepared, which no other process uses.
-///
-/// One process at a time publishes in a directory: the one that holds the lock, a file beside it that only its owner can
-/// open. Another one waits for its end, and neither replaces nor removes what is not its own.
+/// The file in the run directory, which one process at a time publishes.
 #[derive(Debug)]
 pub(crate) struct HealthFile {
-    path: PathBuf,
-    prepared: PathBuf,
-    /// The lock's file, as long as the lock is held; the kernel lets go of it however the process ends.
-    lock: Option<fs::File>,
+    directory: Arc<RunDirectory>,
     written: Option<Health>,
 }
 
@@ -67,108 +59,23 @@ pub(crate) enum Published {
 }
 
 impl HealthFile {
-    /// # Errors
-    /// When the directory cannot be written.
-    pub(crate) fn in_directory(directory: &Path) -> io::Result<Self> {
-        let prepared = directory.join(format!(".{}.{}", Health::FILE_NAME, std::process::id()));
-        let mut file = HealthFile { path: directory.join(Health::FILE_NAME), prepared, lock: None, written: None };
-        // Found out now, while somebody looks at the terminal.
-        file.prepare()?;
-        fs::remove_file(&file.prepared)?;
-        file.is_ours()?;
-        Ok(file)
-    }
-
-    /// Whether this process publishes here; tries to become it.
-    ///
-    /// # Errors
-    /// When the lock's file cannot be opened. A file system without locks leaves it to whoever comes.
-    pub(crate) fn is_ours(&mut self) -> io::Result<bool> {
-        if self.lock.is_none() {
-            // Not the directory itself: whoever may open it could hold its lock.
-            let lock = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-                .open(self.lock_path())?;
-            match lock.try_lock() {
-                Err(fs::TryLockError::WouldBlock) => return Ok(false),
-                // Whoever held it before may just have taken the file away.
-                Ok(()) if !is_at(&lock, &self.lock_path()) => return Ok(false),
-                Ok(()) | Err(fs::TryLockError::Error(_)) => self.lock = Some(lock),
-            }
-        }
-        Ok(true)
+    pub(crate) fn new(directory: Arc<RunDirectory>) -> Self {
+        HealthFile { directory, written: None }
     }
 
     /// Publishes this health, if it is another than the file says or the file would soon be too old.
     pub(crate) fn write(&mut self, health: &Health) -> io::Result<Published> {
-        if !self.is_ours()? {
+        if !self.directory.is_ours()? {
             return Ok(Published::ByAnother);
         }
         if self.written.as_ref().is_some_and(|written| is_said_by(written, health)) {
             return Ok(Published::Unchanged);
         }
-        match self.replace(health) {
-            Ok(()) => {
-                self.written = Some(health.clone());
-                Ok(Published::Written)
-            }
-            Err(error) => {
-                // The directory may be gone, and the lock with it.
-                (self.written, self.lock) = (None, None);
-                Err(error)
-            }
-        }
+        self.written = None;
+        self.directory.replace(Health::FILE_NAME, &text(health)?, Readers::All)?;
+        self.written = Some(health.clone());
+        Ok(Published::Written)
     }
-
-    /// Replaces the file as a whole. Not forced to the disk: after a crash its content is void anyway.
-    fn replace(&self, health: &Health) -> io::Result<()> {
-        let text = text(health)?;
-        let written = self
-            .prepare()
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&self.prepared, &self.path));
-        if written.is_err() {
-            // Half a file would be in the way of nobody, but it would stay for ever.
-            let _ = fs::remove_file(&self.prepared);
-        }
-        written
-    }
-
-    /// Creates the file under its own name. What lies there already is not written to: it may be a link or a pipe that
-    /// somebody else has put there.
-    fn prepare(&self) -> io::Result<fs::File> {
-        match fs::remove_file(&self.prepared) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::OpenOptions::new().write(true).create_new(true).open(&self.prepared)
-    }
-
-    /// Takes the file away, so that nobody believes in it after the end, and leaves the directory to others.
-    pub(crate) fn remove(self) {
-        if self.lock.is_some() {
-            let _ = fs::remove_file(&self.path);
-            let _ = fs::remove_file(self.lock_path());
-        }
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.path.with_extension("lock")
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-/// Whether this is the file that lies there now.
-fn is_at(file: &fs::File, path: &Path) -> bool {
-    let same = |own: &fs::Metadata, there: &fs::Metadata| (own.dev(), own.ino()) == (there.dev(), there.ino());
-    file.metadata().ok().zip(fs::symlink_metadata(path).ok()).is_some_and(|(own, there)| same(&own, &there))
 }
 
 /// Whether a file that says the one says the other as well, and is young enough for its readers.
@@ -215,28 +122,12 @@ fn weight(room: &RoomHealth) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::Path;
     use surefoot_model::{Severity, Subject, SubjectKind};
 
-    #[test]
-    fn a_link_in_the_place_of_the_prepared_file_leads_nowhere() {
-        let home = tempfile::tempdir().unwrap();
-        let victim = home.path().join("victim");
-        fs::write(&victim, "precious").unwrap();
-        let prepared = home.path().join(format!(".health.json.{}", std::process::id()));
-        std::os::unix::fs::symlink(&victim, &prepared).unwrap();
-        HealthFile::in_directory(home.path()).unwrap();
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    }
-
-    #[test]
-    fn who_may_only_open_the_directory_cannot_keep_health_from_being_written() {
-        let home = tempfile::tempdir().unwrap();
-        let held = fs::File::open(home.path()).unwrap();
-        held.try_lock().unwrap();
-        let mut file = HealthFile::in_directory(home.path()).unwrap();
-        assert_eq!(file.write(&health(1, "a", None)).unwrap(), Published::Written);
-        let lock = fs::metadata(home.path().join("health.lock")).unwrap();
-        assert_eq!(lock.mode() & 0o777, 0o600, "nobody else can open it");
+    fn file_in(path: &Path) -> HealthFile {
+        HealthFile::new(Arc::new(RunDirectory::open(path).unwrap()))
     }
 
     fn health(updated_s: u64, sentence: &str, data_age_ns: Option<u64>) -> Health {
@@ -249,10 +140,10 @@ mod tests {
     fn a_file_that_would_say_the_same_is_replaced_only_before_it_is_too_old() {
         use std::os::unix::fs::MetadataExt;
         let home = tempfile::tempdir().unwrap();
-        let mut file = HealthFile::in_directory(home.path()).unwrap();
+        let mut file = file_in(home.path());
         let mut write = |health: &Health| {
             let published = file.write(health).unwrap();
-            (published, fs::metadata(file.path()).unwrap().ino())
+            (published, fs::metadata(home.path().join(Health::FILE_NAME)).unwrap().ino())
         };
         let (first, inode) = write(&health(100, "a", Some(5)));
         assert_eq!(first, Published::Written);
@@ -270,15 +161,15 @@ mod tests {
     #[test]
     fn a_second_process_in_the_same_directory_touches_nothing_until_the_first_has_ended() {
         let home = tempfile::tempdir().unwrap();
-        let mut first = HealthFile::in_directory(home.path()).unwrap();
+        let mut first = file_in(home.path());
         assert_eq!(first.write(&health(1, "first", None)).unwrap(), Published::Written);
-        let mut second = HealthFile::in_directory(home.path()).unwrap();
+        let mut second = file_in(home.path());
         assert_eq!(second.write(&health(1, "second", None)).unwrap(), Published::ByAnother);
-        second.remove();
+        second.directory.close(&[Health::FILE_NAME]);
         let said = || fs::read_to_string(home.path().join(Health::FILE_NAME)).unwrap_or_default();
         assert!(said().contains("first"), "{}", said());
-        let mut third = HealthFile::in_directory(home.path()).unwrap();
-        first.remove();
+        let mut third = file_in(home.path());
+        first.directory.close(&[Health::FILE_NAME]);
         assert_eq!(third.write(&health(2, "third", None)).unwrap(), Published::Written);
         assert!(said().contains("third"));
     }

@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod queue;
 pub(crate) mod ring;
+pub(crate) mod run_directory;
 pub(crate) mod shared;
 pub(crate) mod shelf;
 pub(crate) mod stream;

@@ -5,7 +5,7 @@ use super::migration::{self, SCHEMA_VERSION};
 use super::{Limits, sqlite_error};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,8 +26,19 @@ const SQLITE_BYTES_MIN: u64 = 512;
 
 /// Opens the file, checks it, and lays the tables if it is new or of an earlier version. Nothing is written before all
 /// checks have passed.
+///
+/// A file that it created and could lay no tables in, on a full disk for instance, is taken away again: the caller holds
+/// the lock.
 pub(super) fn open(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
-    create_private(path)?;
+    let is_new = create_private(path)?;
+    let opened = open_found(path, limits, left_behind);
+    if opened.is_err() && is_new {
+        let _ = std::fs::remove_file(path);
+    }
+    opened
+}
+
+fn open_found(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite_error(path, "opening it"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
@@ -62,12 +73,13 @@ pub(super) enum Content {
 }
 
 /// Creates the file before SQLite does, which would make it readable by everybody; SQLite gives its log the same mode.
-fn create_private(path: &Path) -> Result<()> {
+/// Whether it was not there before.
+fn create_private(path: &Path) -> Result<bool> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            check_found(path, &std::fs::metadata(path).map_err(open_error)?)
+            check_found(path, &std::fs::metadata(path).map_err(open_error)?).map(|()| false)
         }
         Err(source) => Err(open_error(source)),
     }
@@ -105,7 +117,15 @@ fn check_found(path: &Path, found: &std::fs::Metadata) -> Result<()> {
 /// SQLite takes a file that is shorter than a page for an empty database and would write over it.
 fn check_first_bytes(path: &Path, length: u64) -> Result<()> {
     let mut first = Vec::with_capacity(SQLITE_MAGIC.len());
-    File::open(path)
+    // What was a regular file a moment ago may be a pipe now.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let open = || {
+        let file = options.open(path)?;
+        let is_file = file.metadata()?.is_file();
+        if is_file { Ok(file) } else { Err(io::Error::from(io::ErrorKind::InvalidInput)) }
+    };
+    open()
         .and_then(|file| file.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut first))
         .map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
     if first != SQLITE_MAGIC {

@@ -3,9 +3,9 @@ use super::frame::{
     file_header, frame,
 };
 use crate::{Error, Result};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use surefoot_model::Event;
 
@@ -220,16 +220,14 @@ impl Writer {
 
 fn open_for_writing(path: &Path, existing: Existing) -> Result<File> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
-    let mut options = OpenOptions::new();
-    // Without O_NONBLOCK, opening a FIFO would wait for a reader that may never come.
-    // A link that somebody put there would lead the recording into a file of theirs, or over another of ours.
-    options.write(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    match existing {
-        Existing::Refuse => options.create_new(true),
-        Existing::Replace => options.create(true),
+    let opened = match existing {
+        Existing::Refuse if std::fs::symlink_metadata(path).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        // Without waiting: opening a FIFO would wait for a reader that may never come.
+        _ => crate::output::open(path),
     };
-    let file = match options.open(path) {
-        Ok(file) => file,
+    let file = match opened {
+        Ok(opened) if opened.is_new || existing == Existing::Replace => opened.file,
+        Ok(_) => return Err(Error::Exists { path: path.to_path_buf() }),
         Err(source) => {
             let found = std::fs::symlink_metadata(path);
             if existing == Existing::Replace && found.as_ref().is_ok_and(std::fs::Metadata::is_symlink) {

@@ -3,7 +3,7 @@
 use super::directories::OwnDirectory;
 use anyhow::{Context, bail};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -58,7 +58,9 @@ impl Program {
         let library = find_library(library)?;
         let home = OwnDirectory::below("TMPDIR", &std::env::temp_dir())?;
         for (name, text) in SOURCES {
-            fs::write(home.path().join(name), text).with_context(|| home.path().display().to_string())?;
+            let new = fs::File::options().write(true).create_new(true).open(home.path().join(name));
+            let written = new.and_then(|mut file| file.write_all(text.as_bytes()));
+            written.with_context(|| home.path().display().to_string())?;
         }
         fs::create_dir(home.path().join("tmp"))?;
         // A copy: whoever builds another one meanwhile does not change what is measured.
