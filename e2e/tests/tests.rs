@@ -13,6 +13,7 @@ mod cost;
 mod ecc;
 mod ecc_hardware;
 mod history;
+mod hostile_host;
 mod inloop;
 mod ledger;
 mod offline;
