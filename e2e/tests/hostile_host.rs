@@ -42,6 +42,8 @@ impl Drop for Shell {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
         let _ = self.0.wait();
+        // What it became has its number. Most have none.
+        let _ = fs::remove_file(format!("/tmp/perf-{}.map", self.0.id()));
     }
 }
 
