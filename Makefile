@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint ui bench soak
+.PHONY: help setup run test lint ui bench soak fuzz
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -44,6 +44,14 @@ ui: ## build the web page anew into ui/dist
 soak: ## the reliability of checkpoints at full size: 10,000 seeded runs and their table
 	@sh xtask/setup.sh test
 	@cargo xtask soak
+
+# `make fuzz SECONDS=180 TARGETS="frames symbols"`; SANITIZE=1 with the address sanitizer of a nightly compiler.
+SECONDS ?= 60
+TARGETS ?=
+SANITIZE ?=
+
+fuzz: ## look for bytes that harm whoever reads them: every target for SECONDS=60
+	@cargo xtask fuzz $(if $(SANITIZE),--sanitize) $(SECONDS) $(TARGETS)
 
 bench: ## measure side by side with other tools and print ratios
 	@sh xtask/setup.sh bench

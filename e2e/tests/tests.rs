@@ -14,6 +14,7 @@ mod ecc;
 mod ecc_hardware;
 mod foreign_files;
 mod history;
+mod hostile_host;
 mod inloop;
 mod ledger;
 mod offline;

@@ -148,6 +148,7 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/testkit", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: &[] },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
+    Layer { folder: "fuzz", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "xtask", uses: &[], externals: Externals::Only(&["serde_json"]), silent_on: &[] },
 ];
 

@@ -4,6 +4,7 @@
 //! `N passed, N failed, N skipped` and exit code 0 only if nothing failed. Nothing here is shipped.
 
 mod counts;
+mod fuzz;
 mod header;
 mod layers;
 mod licences;
@@ -32,6 +33,7 @@ cargo xtask COMMAND
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
   soak      10,000 seeded runs of checkpoints that are killed and go bad
+  fuzz      what strangers write, with coverage: [--sanitize] [--keep] [SECONDS] [TARGET...], a table of executions
   oracle    the ledger against time lines rebuilt from the kernel's own trace, a table per load; as root, some 3 minutes
   bench     measure side by side with other tools (make bench)
   help      this list
@@ -40,7 +42,7 @@ cargo xtask COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let command = arguments.first().map_or("help", String::as_str);
-    if !matches!(command, "bench") && arguments.len() > 1 {
+    if !matches!(command, "bench" | "fuzz") && arguments.len() > 1 {
         eprintln!("cargo xtask {command} takes no options, and was given '{}'", arguments[1]);
         return ExitCode::from(2);
     }
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
         "soak" => suite::soak(&workspace),
+        "fuzz" => fuzz::run(&workspace, &arguments[1..]),
         "oracle" => suite::oracle(&workspace),
         "bench" => suite::bench(&workspace, &arguments[1..]),
         "help" | "--help" | "-h" => {

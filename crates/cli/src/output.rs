@@ -1,14 +1,14 @@
 //! The JSON lines of reports: stable names, units in the names. `docs/guide/json.md` describes them, and
 //! `docs/schema/lines.json` is made from the types.
 
-use crate::people::Clean;
+use crate::people::{Clean, escaped};
 use crate::units::rfc3339;
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
     Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, Fix, Gap, HostDescription,
-    Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore, WhoReport, is_harmful,
+    Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore, WhoReport,
 };
 
 /// The first line of every stream.
@@ -154,23 +154,6 @@ pub fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// JSON whose strings a terminal may show. What a reader takes from it stays the same: outside of strings there is nothing
-/// to escape, and within them an escape is the letter.
-fn escaped(text: String) -> String {
-    if !text.chars().any(is_harmful) {
-        return text;
-    }
-    let mut escaped = String::with_capacity(text.len() + 64);
-    for letter in text.chars() {
-        if is_harmful(letter) {
-            letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped += &format!("\\u{unit:04x}"));
-        } else {
-            escaped.push(letter);
-        }
-    }
-    escaped
-}
-
 /// Writes the first line of the stream of this command.
 pub fn stream(out: &mut impl Write, command: &str) -> io::Result<()> {
     line(out, &Stream { schema: surefoot_daemon::SCHEMA, version: env!("CARGO_PKG_VERSION"), command })
@@ -307,6 +290,7 @@ pub fn gap(out: &mut impl Write, gap: &Gap) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::is_harmful;
 
     #[test]
     fn json_for_a_terminal_reads_back_as_it_was() {

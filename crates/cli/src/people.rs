@@ -50,6 +50,23 @@ pub fn on_one_line(report: &WhoReport) -> WhoReport {
     flat.unwrap_or(shown)
 }
 
+/// JSON whose strings a terminal may show. What a reader takes from it stays the same: outside of strings there is nothing
+/// to escape, and within them an escape is the letter.
+pub fn escaped(text: String) -> String {
+    if !text.chars().any(is_harmful) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for letter in text.chars() {
+        if is_harmful(letter) {
+            letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped += &format!("\\u{unit:04x}"));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
 /// A writer through which only harmless text goes.
 pub struct Clean<W: Write> {
     out: W,

@@ -43,4 +43,6 @@ pub use config::{Config, KEEP_GAPS_DEFAULT, KEEP_WINDOWS_DEFAULT, Mode};
 pub use error::Error;
 pub use http::SCHEMA;
 pub use http::socket::SOCKET_NAME;
+#[doc(hidden)]
+pub use http::strangers::Unconnected;
 pub use server::Server;

@@ -92,7 +92,7 @@ fn peak_kib(pid: u32) -> u64 {
 }
 
 /// A copy of the raiser, changed by objcopy, that nobody may run.
-fn changed(folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
+pub fn changed(folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
     let path = folder.join(name);
     let done = Command::new("objcopy").args(arguments).arg(RAISER.path()).arg(&path).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -100,7 +100,7 @@ fn changed(folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
 }
 
 /// The place in the file of the section of this name.
-fn section(program: &[u8], name: &str) -> usize {
+pub fn section(program: &[u8], name: &str) -> usize {
     let number = |at: usize, bytes: usize| {
         program[at..at + bytes].iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
     };
@@ -120,7 +120,7 @@ fn is_read(pipe: &Path) -> bool {
     dd.unwrap().status.success()
 }
 
-fn has_tools(test: &str) -> bool {
+pub fn has_tools(test: &str) -> bool {
     let missing = ["objcopy", "mkfifo", "truncate", "dd"].into_iter().find(|tool| !has_program(tool));
     if let Some(tool) = missing {
         not_run(test, &format!("{tool} is not installed"));

@@ -1,7 +1,7 @@
 //! Who raised it: processes that raise interrupts on a core, and what `who` says of them.
 
 mod churn;
-mod hostile;
+pub mod hostile;
 mod kinds;
 mod odd;
 mod quiet;

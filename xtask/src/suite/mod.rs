@@ -76,15 +76,15 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The reliability of checkpoints at full size, and a watch beside 10,000 programs that come and go; prints what each kind of
-/// fault came to, and what the watch held.
+/// The reliability of checkpoints at full size, and the watch as it is shipped beside 10,000 programs that come and go and for a
+/// minute beside attackers; prints what each kind of fault came to, and what the watch held.
 pub fn soak(workspace: &Workspace) -> ExitCode {
     let checkpoints = soak_checkpoints(workspace);
     let watch = soak_watch(workspace);
     if checkpoints == ExitCode::SUCCESS { watch } else { checkpoints }
 }
 
-/// The watch as it is shipped, beside 10,000 programs.
+/// The watch as it is shipped, beside 10,000 programs, and beside attackers.
 fn soak_watch(workspace: &Workspace) -> ExitCode {
     let mut build = workspace.cargo();
     build.args(["build", "--release", "--locked", "--package", "surefoot-cli"]);
@@ -93,8 +93,18 @@ fn soak_watch(workspace: &Workspace) -> ExitCode {
         return built;
     }
     let mut command = workspace.cargo();
-    command.args(["test", "--locked", "--package", "surefoot-e2e", "--test", "tests", "--", "who::churn::programs"]);
-    command.arg("--nocapture");
+    command.args([
+        "test",
+        "--locked",
+        "--package",
+        "surefoot-e2e",
+        "--test",
+        "tests",
+        "--",
+        "who::churn::programs",
+        "hostile_host::",
+    ]);
+    command.args(["--nocapture", "--test-threads=1"]);
     command.env("SUREFOOT_SOAK", "10000").env("SUREFOOT_BIN", workspace.target().join("release/surefoot"));
     exit_of(command)
 }

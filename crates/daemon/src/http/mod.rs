@@ -15,6 +15,7 @@ mod reply;
 mod routes;
 pub(crate) mod shares;
 pub(crate) mod socket;
+pub(crate) mod strangers;
 
 pub(crate) use api_error::ApiError;
 pub(crate) use question::parameters;

@@ -1,6 +1,5 @@
 //! Other people's libraries: 16 data shards, 3 parity shards.
 
-use reed_solomon_erasure::galois_8;
 use std::ffi::{CStr, c_int, c_uchar, c_void};
 
 /// A library that encodes 16 + 3.
@@ -22,7 +21,6 @@ pub fn all(shard_bytes: usize) -> Vec<Box<dyn Peer>> {
     vec![
         Box::new(IsaL::open(shard_bytes)),
         Box::new(Simd(reed_solomon_simd::ReedSolomonEncoder::new(16, 3, shard_bytes).expect("the shape is allowed"))),
-        Box::new(Erasure(galois_8::ReedSolomon::new(16, 3).expect("the shape is allowed"))),
     ]
 }
 
@@ -43,19 +41,6 @@ impl Peer for Simd {
             // It keeps the parity in a buffer of its own, which its user reads: taking one byte is not copying.
             to[0] = from[0];
         }
-    }
-}
-
-/// reed-solomon-erasure 6.0 with its C kernels.
-struct Erasure(galois_8::ReedSolomon);
-
-impl Peer for Erasure {
-    fn name(&self) -> &'static str {
-        "reed-solomon-erasure 6.0"
-    }
-
-    fn encode(&mut self, data: &[Vec<u8>], parity: &mut [Vec<u8>]) {
-        self.0.encode_sep(data, parity).expect("the shapes are right");
     }
 }
 

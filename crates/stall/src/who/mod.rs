@@ -24,8 +24,11 @@ mod presence;
 mod raisers;
 mod report;
 mod stacks;
+#[doc(hidden)]
+pub mod strangers;
 mod system_calls;
 mod timeline;
+mod turns;
 mod unwind;
 mod unwinding;
 mod watch;

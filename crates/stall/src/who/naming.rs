@@ -1,17 +1,26 @@
 //! Names user stacks on a thread of their own: reading the symbols of a large program takes longer than the rings hold
-//! records, and who reads the rings must not wait for it.
+//! records, and who reads the rings must not wait for it. Users take turns, because some have files that are long to read.
 
 use super::names::{Deaths, IDLE};
 use super::stacks::UserStacks;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use super::turns::Turns;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, images};
 
 /// Stacks that wait for their names; more stay addresses.
 const WAITING: usize = 4096;
 
+/// Of these, stacks of one user.
+const WAITING_OF_USER: usize = WAITING / 2;
+
+/// Whose processes are not known to be anybody's, because they are gone.
+const UNKNOWN_USER: u32 = u32::MAX;
+
 struct Request {
     row: u32,
+    user: u32,
     pid: u32,
     addresses: Vec<u64>,
     top: u64,
@@ -22,11 +31,14 @@ pub(crate) type Named = (u32, Vec<String>);
 
 /// The thread that names, as seen from the one that asks.
 pub(crate) struct Namer {
+    root: Root,
     requests: SyncSender<Vec<Request>>,
     /// What is to be asked at the end of the look: the thread is woken once for all of it.
     unsent: Vec<Request>,
-    answers: Receiver<Named>,
+    answers: Receiver<(u32, Named)>,
     outstanding: usize,
+    /// The same by user.
+    of_users: HashMap<u32, usize>,
     deaths: Deaths,
 }
 
@@ -36,23 +48,25 @@ impl Namer {
     pub(crate) fn start(root: &Root) -> Option<Self> {
         let (requests, asked) = sync_channel::<Vec<Request>>(WAITING);
         // As many as can be outstanding, so that the thread never waits for its answers to be taken.
-        let (answer, answers) = sync_channel::<Named>(2 * WAITING);
+        let (answer, answers) = sync_channel::<(u32, Named)>(2 * WAITING);
         let deaths = Deaths::default();
-        let (root, counted) = (root.clone(), deaths.clone());
+        let (own_root, counted) = (root.clone(), deaths.clone());
         let run = move || {
-            let mut stacks = UserStacks::new(&root, counted);
-            while let Some(batch) = next(&asked, &mut stacks) {
-                for request in batch {
-                    let names = stacks.frames(request.pid, &request.addresses, request.top);
-                    if answer.send((request.row, names)).is_err() {
-                        return;
-                    }
+            let mut stacks = UserStacks::new(&own_root, counted);
+            let mut turns = Turns::default();
+            while let Some((user, request)) = next(&asked, &mut turns, &mut stacks) {
+                let begun = Instant::now();
+                let names = stacks.frames(request.pid, &request.addresses, request.top);
+                turns.took(user, begun.elapsed());
+                if answer.send((user, (request.row, names))).is_err() {
+                    return;
                 }
             }
         };
         // It ends by itself when nobody asks any more.
         std::thread::Builder::new().name("surefoot-namer".to_owned()).spawn(run).ok()?;
-        Some(Namer { requests, unsent: Vec::new(), answers, outstanding: 0, deaths })
+        let (root, unsent, of_users) = (root.clone(), Vec::new(), HashMap::new());
+        Some(Namer { root, requests, unsent, answers, outstanding: 0, of_users, deaths })
     }
 
     /// How often the process that reads files ended over one.
@@ -70,12 +84,14 @@ impl Namer {
         if addresses.is_empty() {
             return "";
         }
-        let request = Request { row, pid, addresses: addresses.to_vec(), top };
-        if self.outstanding >= WAITING {
+        let user = images::user_of(&self.root, pid).unwrap_or(UNKNOWN_USER);
+        let own = self.of_users.get(&user).copied().unwrap_or(0);
+        if self.outstanding >= WAITING || own >= waiting_max(user) {
             return "not named: too many stacks at once";
         }
         self.outstanding += 1;
-        self.unsent.push(request);
+        self.of_users.insert(user, own + 1);
+        self.unsent.push(Request { row, user, pid, addresses: addresses.to_vec(), top });
         "not named yet"
     }
 
@@ -89,8 +105,14 @@ impl Namer {
         let mut named = Vec::new();
         while self.outstanding > 0 {
             match self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(answer) => {
+                Ok((user, answer)) => {
                     self.outstanding -= 1;
+                    if let Some(own) = self.of_users.get_mut(&user) {
+                        *own -= 1;
+                        if *own == 0 {
+                            self.of_users.remove(&user);
+                        }
+                    }
                     named.push(answer);
                 }
                 Err(RecvTimeoutError::Timeout) => break,
@@ -101,16 +123,37 @@ impl Namer {
     }
 }
 
-/// The next requests. While none comes, what was kept for the last ones goes.
-fn next(asked: &Receiver<Vec<Request>>, stacks: &mut UserStacks) -> Option<Vec<Request>> {
-    while stacks.is_reading() {
-        match asked.recv_timeout(IDLE) {
-            Ok(batch) => return Some(batch),
-            Err(RecvTimeoutError::Disconnected) => return None,
+/// How many stacks of a user may wait. Root's may all, and those of processes that are gone, of which nothing is read.
+fn waiting_max(user: u32) -> usize {
+    if user == 0 || user == UNKNOWN_USER { WAITING } else { WAITING_OF_USER }
+}
+
+/// The next request. While none comes, what was kept for the last ones goes.
+fn next(asked: &Receiver<Vec<Request>>, turns: &mut Turns<Request>, stacks: &mut UserStacks) -> Option<(u32, Request)> {
+    loop {
+        // Whatever has come is looked at before one is chosen.
+        loop {
+            match asked.try_recv() {
+                Ok(batch) => batch.into_iter().for_each(|request| turns.push(request.user, request)),
+                Err(TryRecvError::Empty) => break,
+                // The rest is wanted by nobody.
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
+        if let Some(next) = turns.next() {
+            return Some(next);
+        }
+        let waited = if stacks.is_reading() {
+            asked.recv_timeout(IDLE)
+        } else {
+            asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        match waited {
+            Ok(batch) => batch.into_iter().for_each(|request| turns.push(request.user, request)),
             Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
-    asked.recv().ok()
 }
 
 #[cfg(test)]
@@ -134,6 +177,30 @@ mod tests {
         assert!(named[0].1[0].contains("a_function_that_the_namer_knows"), "{named:?}");
         assert_eq!(named[1].1, ["0x10 (the process is gone)"]);
         assert_eq!(namer.take(Duration::from_secs(60)), [], "nothing is outstanding, so nobody waits");
+    }
+
+    /// A hundred stacks of a user whose files are long to read wait, and then one of another user comes.
+    #[test]
+    fn a_user_whose_files_take_long_does_not_keep_others_waiting() {
+        let (asks, asked) = sync_channel(WAITING);
+        let ask = |user, row| asks.send(Request { row, user, pid: 1, addresses: vec![1], top: 0 }).unwrap();
+        let mut stacks = UserStacks::new(&Root::host(), Deaths::default());
+        let mut turns = Turns::default();
+        (0..100).for_each(|row| ask(7, row));
+        let row = |next: Option<(u32, Request)>| next.map(|(user, request)| (user, request.row));
+        assert_eq!(row(next(&asked, &mut turns, &mut stacks)), Some((7, 0)));
+        turns.took(7, Duration::from_secs(5));
+        ask(8, 100);
+        assert_eq!(row(next(&asked, &mut turns, &mut stacks)), Some((8, 100)), "99 came before it");
+        turns.took(8, Duration::from_millis(1));
+        assert_eq!(row(next(&asked, &mut turns, &mut stacks)), Some((7, 1)));
+        drop(asks);
+        assert!(next(&asked, &mut turns, &mut stacks).is_none(), "what nobody waits for is left");
+    }
+
+    #[test]
+    fn a_user_takes_half_of_the_places_at_the_most() {
+        assert_eq!((waiting_max(0), waiting_max(1000), waiting_max(UNKNOWN_USER)), (WAITING, WAITING / 2, WAITING));
     }
 
     #[test]

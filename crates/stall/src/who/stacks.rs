@@ -132,7 +132,8 @@ fn of_mapping_names(
     let offset = |address: &u64| (address - mapping.start).wrapping_add(mapping.offset);
     let place = |address: &u64| match mapping.is_of_file() {
         true => format!("{}+{:#x}", mapping.file_name(), offset(address)),
-        false => format!("{address:#x}"),
+        // An address would tell where everything else of the process lies.
+        false => format!("{}+{:#x}", memory_name(mapping), address - mapping.start),
     };
     let refused = |why: &str| addresses.iter().map(|address| Err(format!("{} ({why})", place(address)))).collect();
     let answered = |names: Vec<Vec<Name>>| {
@@ -156,7 +157,7 @@ fn of_mapping_names(
             Err(why) => return refused(&why),
         }
     } else if mapping.name.starts_with("[v") {
-        return refused(&mapping.file_name());
+        return refused("the kernel's own code");
     }
     match images::perf_map(root, pid) {
         Ok(None) => refused("code made at run time, without a list of its symbols"),
@@ -166,6 +167,11 @@ fn of_mapping_names(
         },
         Err(error) => refused(&format!("code made at run time; the list of its symbols was not read: {error}")),
     }
+}
+
+/// What to call memory without a file: the kernel's word for it, or that a compiler at run time wrote it.
+fn memory_name(mapping: &Mapping) -> String {
+    if mapping.name.starts_with('[') { mapping.file_name() } else { "[jit]".to_owned() }
 }
 
 /// The names of a frame: what was inlined into it first.
@@ -226,12 +232,25 @@ mod tests {
         let line = |start: u64| format!("{start:x}-{:x} r-xp 00000000 00:00 0 [vdso]\n", start + 0x1000);
         let tree = HostTree::new().file("proc/7/maps", line(0x1000));
         let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
-        assert_eq!(stacks.frames(7, &[0x1008], 0), ["0x1008 ([vdso])"]);
+        assert_eq!(stacks.frames(7, &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
         tree.write("proc/7/maps", line(0x5000));
-        assert_eq!(stacks.frames(7, &[0x5008], 0), ["0x5008 ([vdso])"]);
+        assert_eq!(stacks.frames(7, &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
         // Gone, it is remembered as it was.
         std::fs::remove_file(tree.path().join("proc/7/maps")).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(stacks.frames(7, &[0x5008], 0), ["0x5008 ([vdso])"]);
+        assert_eq!(stacks.frames(7, &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+    }
+
+    /// Where code lies tells where everything else does: a place in memory without a name is shown from its beginning.
+    #[test]
+    fn code_made_at_run_time_is_shown_by_its_offset() {
+        let line = "7f1234560000-7f1234570000 rwxp 00000000 00:00 0 \n7f1234570000-7f1234580000 rwxp 00000000 00:00 0 [anon:v8]\n";
+        let tree =
+            HostTree::new().file("proc/7/maps", line).file("proc/7/status", "Uid:\t5\t5\nGid:\t5\t5\nNSpid:\t7\n");
+        let tree = tree.file("proc/7/root/tmp/none", "");
+        let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
+        let why = "(code made at run time, without a list of its symbols)";
+        let frames = stacks.frames(7, &[0x7f12_3456_0040, 0x7f12_3457_0041], 0);
+        assert_eq!(frames, [format!("[jit]+0x40 {why}"), format!("[anon:v8]+0x40 {why}")]);
     }
 
     #[inline(never)]

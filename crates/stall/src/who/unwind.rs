@@ -14,6 +14,7 @@ mod walk;
 use elf::{Fault, Image};
 use gimli::UnwindContext;
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::images::{self, Mapping};
@@ -201,6 +202,21 @@ impl Unwinder {
         let found = images::find(&self.root, pid, mapping).map_err(|_| Fault::Unreadable)?;
         Image::read(&found.open().map_err(|_| Fault::Unreadable)?)
     }
+}
+
+/// Walks one stack from each of these addresses of a file, as far as its tables lead, without any process.
+pub(super) fn walk_file(file: &File, addresses: &[u64], copy: &UserCopy) {
+    let Ok(image) = Image::read(file) else { return };
+    let mut context = UnwindContext::new();
+    for &ip in addresses {
+        let mut registers = Registers::of(&UserCopy { ip, ..copy.clone() });
+        for _ in 0..FRAMES_MAX {
+            let Some(address) = registers.address() else { break };
+            let Some(caller) = walk::by_description(&image, &mut context, copy, &registers, address) else { break };
+            registers = caller.registers;
+        }
+    }
+    let _ = image.bias(copy.ip, copy.ip);
 }
 
 #[cfg(test)]

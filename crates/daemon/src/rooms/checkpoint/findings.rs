@@ -48,11 +48,15 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
             1 => "One more job keeps checkpoints than is shown.".to_owned(),
             _ => format!("{left_out} more jobs keep checkpoints than are shown."),
         };
-        findings.push(say("left-out", Subject::host(), Severity::Notice, sentence));
+        findings.push(say("left-out", Subject::host(), Severity::Notice, sentence).of_user(Some(ANYBODY)));
     }
     findings.extend(look.drives.iter().flat_map(|drives| &drives.drives).flat_map(of_drive));
     findings
 }
+
+/// The owner of what was left out. Any user can have so much that something is, so it is no word of the host's: whoever sees
+/// everything is told, and `health.json` is not.
+const ANYBODY: u32 = u32::MAX;
 
 /// Files that are not as they should be, of each user by himself: only whose files they are can be taken by his word.
 fn problems(look: &CheckpointLook) -> Vec<Finding> {
@@ -61,17 +65,25 @@ fn problems(look: &CheckpointLook) -> Vec<Finding> {
         of_users.entry(problem.uid.unwrap_or(0)).or_default().push(problem);
     }
     if look.problems_left_out > 0 {
-        of_users.entry(0).or_default();
+        of_users.entry(ANYBODY).or_default();
     }
     let of_user = |(uid, problems): (u32, Vec<&CheckpointProblem>)| {
-        let left_out = if uid == 0 { look.problems_left_out } else { 0 };
+        let left_out = if uid == ANYBODY { look.problems_left_out } else { 0 };
         let lines = problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
-        let whose = if uid == 0 { String::new() } else { format!(" of the user with number {uid}") };
+        let whose = match uid {
+            0 => String::new(),
+            ANYBODY => " that are not listed".to_owned(),
+            uid => format!(" of the user with number {uid}"),
+        };
         let sentence = match left_out.saturating_add(problems.len() as u64) {
             1 => format!("One file{whose} among the checkpoints is damaged or of another kind."),
             count => format!("{count} files{whose} among the checkpoints are damaged or of another kind."),
         };
-        let rule = if uid == 0 { "problems".to_owned() } else { format!("problems-{uid}") };
+        let rule = match uid {
+            0 => "problems".to_owned(),
+            ANYBODY => "problems-left-out".to_owned(),
+            uid => format!("problems-{uid}"),
+        };
         let finding = say(&rule, Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect());
         finding.of_user((uid != 0).then_some(uid))
     };
@@ -322,6 +334,20 @@ mod tests {
         assert_eq!(found[1].sentence, "2 files among the checkpoints are damaged or of another kind.");
         assert_eq!(found[1].evidence, ["/a: it is a link", "/b: it is a link"]);
         assert_eq!((found[2].severity, found[3].severity), (Severity::Warning, Severity::Warning));
+    }
+
+    /// Any user can have more than is looked at.
+    #[test]
+    fn what_is_left_out_is_no_word_of_the_hosts() {
+        let mut state = State::default();
+        let look = CheckpointLook { problems_left_out: 82, jobs_left_out: 3, ..CheckpointLook::default() };
+        state.take(&CheckpointEvent::Look(look));
+        let found = of(&state, 0);
+        let of_host: Vec<&str> =
+            found.iter().filter(|finding| finding.uid.is_none()).map(|finding| finding.key.as_str()).collect();
+        assert!(of_host.is_empty(), "{of_host:?}");
+        let sentence = "82 files that are not listed among the checkpoints are damaged or of another kind.";
+        assert!(found.iter().any(|finding| finding.sentence == sentence), "{found:?}");
     }
 
     #[test]

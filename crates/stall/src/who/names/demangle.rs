@@ -5,8 +5,10 @@ use super::wire::NAME_BYTES_MAX;
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 use std::fmt::{self, Write};
 
-/// Nested parts of a name of C++.
-const DEPTH_MAX: u32 = 96;
+/// Nested parts of a name of C++. What may be one thing or another is read twice, and what is in it twice again: the fuzzer found
+/// 118 bytes that take four seconds at the library's own limit of 96. Of 30,000 names of libclang and libLLVM 7 are deeper than
+/// this, and shown as they are.
+const DEPTH_MAX: u32 = 56;
 
 /// Bytes of a name that are looked at.
 const MANGLED_BYTES_MAX: usize = 8 << 10;

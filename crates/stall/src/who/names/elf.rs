@@ -197,9 +197,11 @@ impl Program {
 
     /// The functions at an offset of the file, innermost first: what was inlined into the last one.
     pub(super) fn names(&self, offset: u64) -> Vec<Name> {
-        let is_in = |segment: &&Segment| offset.wrapping_sub(segment.offset) < segment.bytes;
-        let Some(segment) = self.segments.iter().find(is_in) else { return Vec::new() };
-        let address = segment.address.wrapping_add(offset - segment.offset);
+        let within = |segment: &Segment| {
+            let into = offset.checked_sub(segment.offset).filter(|into| *into < segment.bytes)?;
+            Some(segment.address.wrapping_add(into))
+        };
+        let Some(address) = self.segments.iter().find_map(within) else { return Vec::new() };
         let described = self.described(address);
         match self.symbol(address) {
             // The table knows the name that the linker knows; what is inlined stands in the debugging data alone.

@@ -13,6 +13,7 @@ mod demangle;
 mod elf;
 mod perf_map;
 mod reader;
+pub(crate) mod strangers;
 mod wire;
 
 pub use child::use_program;

@@ -6,8 +6,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The largest table of frames that is read, and the largest index to it, bytes.
-const FRAMES_BYTES_MAX: u64 = 64 << 20;
+/// The largest table of frames that is read, and the largest index to it, bytes. Browsers have some 20 MiB and 4. Both are in
+/// the memory of the watch, and any user may bring a file with tables of this size.
+const FRAMES_BYTES_MAX: u64 = 32 << 20;
+const INDEX_BYTES_MAX: u64 = 8 << 20;
 
 /// Program headers and section headers that are looked at.
 const HEADERS_MAX: u16 = 4096;
@@ -89,16 +91,17 @@ impl Image {
             }
         }
         let place = index_segment.ok_or(Fault::NoTable)?;
-        if place.file_bytes > FRAMES_BYTES_MAX {
+        if place.file_bytes > INDEX_BYTES_MAX {
             return Err(Fault::Malformed);
         }
         let index = bytes_at(file, place.offset, place.file_bytes)?;
         let frames_address = frames_address(&index, place.address)?;
-        let frames_segment = segments
-            .iter()
-            .find(|segment| frames_address.wrapping_sub(segment.address) < segment.file_bytes)
-            .ok_or(Fault::Malformed)?;
-        let within = frames_address - frames_segment.address;
+        // A segment that claims to reach over the end of all addresses does not hold what lies before it.
+        let holds = |segment: &Segment| {
+            let within = frames_address.checked_sub(segment.address).filter(|within| *within < segment.file_bytes)?;
+            Some((*segment, within))
+        };
+        let (frames_segment, within) = segments.iter().find_map(holds).ok_or(Fault::Malformed)?;
         let rest_bytes = frames_segment.file_bytes - within;
         let frames_bytes = section_bytes(file, &header, frames_address).unwrap_or(rest_bytes).min(rest_bytes);
         let offset = frames_segment.offset.checked_add(within).ok_or(Fault::Malformed)?;

@@ -84,6 +84,35 @@ fn a_process_that_has_taken_its_share_of_the_time_waits_for_the_next_while_other
     assert_eq!(unwinder.unwind(7, &copy), whole);
 }
 
+/// A file that costs its user nothing, and whose tables would be as long as it is.
+#[test]
+fn tables_of_any_length_take_a_bounded_amount_of_memory() {
+    let sparse = |index_bytes: u64| {
+        let mut bytes = vec![0u8; 0x300];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, b"\x7fELF\x02\x01");
+        put(18, &62u16.to_le_bytes());
+        put(32, &64u64.to_le_bytes());
+        put(54, &56u16.to_le_bytes());
+        put(56, &2u16.to_le_bytes());
+        for (at, kind, offset, length) in [(64, 1u32, 0u64, 1u64 << 40), (120, 0x6474_E550, 0x200, index_bytes)] {
+            put(at, &kind.to_le_bytes());
+            put(at + 8, &offset.to_le_bytes());
+            put(at + 16, &offset.to_le_bytes());
+            put(at + 32, &length.to_le_bytes());
+        }
+        put(0x200, &[1, 0x1B, 0x03, 0x3B]);
+        put(0x204, &(0x1000u32 - 0x204).to_le_bytes());
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        file.set_len(1 << 33).unwrap();
+        Image::read(&file)
+    };
+    let image = sparse(8 << 20).unwrap();
+    assert_eq!(image.bytes(), 40 << 20);
+    assert_eq!(sparse((8 << 20) + 1).unwrap_err(), Fault::Malformed);
+}
+
 #[test]
 fn a_file_that_contradicts_itself_is_an_error_and_takes_no_memory() {
     let good = own_bytes();

@@ -1,0 +1,50 @@
+//! Everything that Surefoot reads and strangers may write, as functions of bytes.
+//!
+//! Each target is one function. The fuzzer (`fuzz/coverage`, by `make fuzz`) looks for bytes that make it panic, take more than
+//! a second or more than 512 MiB; `tests/replay.rs` runs what it has found so far, on every `make test`. A target that hides its
+//! bytes behind a checksum mends the checksum, so that what is behind it is reached.
+//!
+//! ```
+//! let target = surefoot_fuzz::target("perf_map").expect("it is in the list");
+//! (target.run)(b"1000 10 run\n");
+//! ```
+#![forbid(unsafe_code)]
+
+mod scratch;
+mod targets;
+
+use targets::{checkpoint, http, inloop, names, people, recording, settings};
+
+/// Something that reads bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name: that of its folder below `corpus`.
+    pub name: &'static str,
+    /// Reads them. Whatever they are, it returns.
+    pub run: fn(&[u8]),
+    /// The longest input that is tried.
+    pub bytes_max: usize,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "recording", run: recording::recording, bytes_max: 16 << 10 },
+    Target { name: "manifest", run: checkpoint::manifest, bytes_max: 4 << 10 },
+    Target { name: "sidecar", run: checkpoint::sidecar, bytes_max: 48 << 10 },
+    Target { name: "journal", run: checkpoint::journal, bytes_max: 8 << 10 },
+    Target { name: "inloop", run: inloop::ring, bytes_max: 2 << 10 },
+    Target { name: "symbols", run: names::symbols, bytes_max: 24 << 10 },
+    Target { name: "frames", run: names::frames, bytes_max: 16 << 10 },
+    Target { name: "demangle", run: names::demangle, bytes_max: 2 << 10 },
+    Target { name: "perf_map", run: names::perf_map, bytes_max: 8 << 10 },
+    Target { name: "names_channel", run: names::channel, bytes_max: 4 << 10 },
+    Target { name: "http_head", run: http::head, bytes_max: 4 << 10 },
+    Target { name: "settings", run: settings::settings, bytes_max: 1 << 10 },
+    Target { name: "proc_text", run: settings::proc_text, bytes_max: 2 << 10 },
+    Target { name: "people", run: people::people, bytes_max: 1 << 10 },
+];
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().copied().find(|target| target.name == name)
+}
