@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_user_whose_files_take_long_does_not_keep_others_waiting() {
         let (asks, asked) = sync_channel(WAITING);
-        let ask = |user, row| asks.send(Request { row, user, pid: 1, addresses: vec![1], top: 0 }).unwrap();
+        let ask = |user, row| asks.send(vec![Request { row, user, pid: 1, addresses: vec![1], top: 0 }]).unwrap();
         let mut stacks = UserStacks::new(&Root::host(), Deaths::default());
         let mut turns = Turns::default();
         (0..100).for_each(|row| ask(7, row));
