@@ -24,8 +24,8 @@ const OWN: &[&str] = &["crates/model/src/drive.rs", "crates/model/src/journal.rs
 /// What names every room of the design already, tenants or not, so that none adds a line; and what is generated.
 const ASIDE: &[&str] = &["crates/model/src/finding.rs", "ui/src/types.ts"];
 
-/// Words of others that contain the room's: SQLite's.
-const OTHERS_WORDS: &[&str] = &["wal_checkpoint", "wal_autocheckpoint"];
+/// Words of others that contain the room's: SQLite's, and a capability of the kernel.
+const OTHERS_WORDS: &[&str] = &["wal_checkpoint", "wal_autocheckpoint", "cap_checkpoint_restore"];
 
 /// The document, and the heading of its list.
 const DOCUMENT: &str = "ARCHITECTURE.md";

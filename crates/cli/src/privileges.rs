@@ -34,9 +34,6 @@ const FOR_RAISERS: &[&str] = &[
     "CAP_KILL",
 ];
 
-/// More where checkpoints are watched: directories and manifests are private to their users.
-const FOR_CHECKPOINTS: &[&str] = &["CAP_DAC_READ_SEARCH"];
-
 /// More where processes of other users are hidden (`hidepid`): threads have no names otherwise.
 const FOR_HIDDEN: &[&str] = &["CAP_SYS_PTRACE"];
 
@@ -54,20 +51,21 @@ pub struct Privileges {
 }
 
 impl Privileges {
-    /// Gives up what no part of a watch needs. `written` are files and directories in which it writes.
+    /// Gives up what no part of a watch needs. `of_rooms` is what its rooms ask for, `written` are files and directories in
+    /// which it writes.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn to_begin(root: &Root, who: bool, checkpoints: bool, written: &[PathBuf]) -> anyhow::Result<Self> {
+    pub fn to_begin(root: &Root, who: bool, of_rooms: &[&str], written: &[PathBuf]) -> anyhow::Result<Self> {
         let mut lasting = Capabilities::of(ALWAYS);
         let mut add = |names: &[&str]| lasting.0 |= Capabilities::of(names).0;
         let adds = [
             (who, FOR_RAISERS),
-            (checkpoints, FOR_CHECKPOINTS),
+            (true, of_rooms),
             (hides_processes(root), FOR_HIDDEN),
             // Root told it to write where another user is at home.
-            (written.iter().any(|path| is_of_another(path)), &["CAP_DAC_OVERRIDE"]),
-            (newest(root).is_none_or(|newest| newest < NEWEST), &["CAP_SYS_ADMIN"]),
+            (written.iter().any(|path| is_of_another(path)), &["CAP_DAC_OVERRIDE"][..]),
+            (newest(root).is_none_or(|newest| newest < NEWEST), &["CAP_SYS_ADMIN"][..]),
         ];
         adds.into_iter().filter(|(is_needed, _)| *is_needed).for_each(|(_, names)| add(names));
         let kept = Capabilities(lasting.0 | Capabilities::of(TO_BEGIN).0);
@@ -128,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_name_of_a_capability_is_one_that_the_kernel_has() {
-        for names in [ALWAYS, FOR_RAISERS, FOR_CHECKPOINTS, FOR_HIDDEN, TO_BEGIN] {
+        for names in [ALWAYS, FOR_RAISERS, FOR_HIDDEN, TO_BEGIN] {
             assert_eq!(Capabilities::of(names).names().len(), names.len(), "{names:?}");
         }
     }

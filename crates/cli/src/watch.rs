@@ -54,8 +54,8 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     report::check_times(&options.what, options.interval, options.duration)?;
     let places = Places::of(options, true, &root);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
-    let (who, checkpoints) = (options.what.who.is_some(), !options.what.rooms.checkpoints.is_empty());
-    let privileges = Privileges::to_begin(&root, who, checkpoints, &written)?;
+    let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
+    let privileges = Privileges::to_begin(&root, who, of_rooms, &written)?;
     let sources = rooms::sources(&root, &options.what, options.interval)?;
     let statistics = sources.statistics();
     let server = start_server(options, Mode::Live, &statistics, &root)?;

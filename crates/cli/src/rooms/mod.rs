@@ -73,6 +73,12 @@ impl RoomOptions {
             absolute.context("--checkpoints: the working directory cannot be read; give an absolute path")?;
         Ok(Options { checkpoints })
     }
+
+    /// What a watch needs to look at them, by the kernel's names.
+    pub fn privileges(&self) -> &'static [&'static str] {
+        // Directories and manifests of checkpoints are private to their users.
+        if self.checkpoints.is_empty() { &[] } else { &["CAP_DAC_READ_SEARCH"] }
+    }
 }
 
 /// What a record of the history says, in the words of its room; `None` where that has none for it.
