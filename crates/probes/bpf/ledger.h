@@ -66,6 +66,13 @@ static __always_inline bool delays_nobody(const struct slot *slot)
 	return base == CAUSE_IDLE || (takes_core(base) && !slot->behind);
 }
 
+#ifdef WITHOUT_BTF
+/* Plain tracepoints do not tell of messages, and fields of a task are found by BTF alone. */
+static __always_inline bool charge_printing(struct slot *slot, u64 elapsed)
+{
+	return false;
+}
+#else
 /*
  * Whether what the core has done since the newest message can only have been printing it, and what else the kernel did
  * in the same call: an interrupt, a kernel thread, or a task that has not been in user mode since.
@@ -93,6 +100,7 @@ static __noinline bool charge_printing(struct slot *slot, u64 elapsed)
 	count_at_once(slot, CAUSE_CONSOLE, elapsed);
 	return true;
 }
+#endif
 
 /* Charges the time since the previous event to the innermost context, or to the message that was logged in it. */
 static __always_inline void charge(struct slot *slot, u64 now)

@@ -4,6 +4,7 @@
  * format files; src/load.rs compares each offset used here with the running kernel's before it loads a program.
  * Tasks cannot be read here, so user space lists the kernel threads, and late timers stay unseen.
  */
+#define WITHOUT_BTF
 #include "own_interrupts.h"
 #include "preemption.h"
 #include "programs.h"

@@ -151,7 +151,7 @@ static void intrude(int input)
 }
 
 /* A process of its own that loops until it is ended; on its parent's core, or on both. */
-static pid_t start_loop(const char *name, int both, int other_core)
+static pid_t start_loop(const char *name, int goes_first)
 {
 	pid_t child = fork();
 
@@ -161,18 +161,21 @@ static pid_t start_loop(const char *name, int both, int other_core)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, name);
-	if (both) {
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(poll_core, &set);
-		CPU_SET(other_core, &set);
-		sched_setaffinity(0, sizeof(set), &set);
-	} else {
+	if (goes_first)
 		go_first(3);
-	}
 	for (;;)
 		asm volatile("" ::: "memory");
+}
+
+static void let_roam(pid_t loop, int other_core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(poll_core, &set);
+	CPU_SET(other_core, &set);
+	if (sched_setaffinity(loop, sizeof(set), &set))
+		fail("sched_setaffinity");
 }
 
 /* The loop is ready and does not run when this runs, so that this moves it by itself. */
@@ -252,9 +255,9 @@ int main(int count, char **words)
 	while (!atomic_load(&poller_tid))
 		pause_us(100);
 	for (int loop = 0; balance && loop < 3; loop++)
-		loops[loop] = start_loop("roamer", 1, atoi(words[4]));
+		loops[loop] = start_loop("roamer", 0);
 	if (!strcmp(words[1], "shove"))
-		loops[0] = start_loop("shoved", 0, 0);
+		loops[0] = start_loop("shoved", 1);
 	if (!strcmp(words[1], "spawn"))
 		pin(poll_core);
 	if (!strcmp(words[1], "itimer") && setitimer(ITIMER_REAL, &every, NULL))
@@ -262,6 +265,9 @@ int main(int count, char **words)
 	/* Whoever watches begins first. */
 	if (read(0, &byte, 1) < 0)
 		fail("read");
+	/* They are on the other core until then, so that the scheduler moves them before somebody's eyes. */
+	for (int loop = 0; balance && loop < 3; loop++)
+		let_roam(loops[loop], atoi(words[4]));
 	for (long done = 0; done < times; done++) {
 		if (!strcmp(words[1], "fork"))
 			fork_and_write(pages);
