@@ -1117,6 +1117,26 @@ export interface HostDescription {
   workload: string;
 }
 /**
+ * Every address of the server.
+ */
+export interface Index {
+  addresses: Listed[];
+  /**
+   * The version of this API.
+   */
+  schema: number;
+}
+/**
+ * An address of the server.
+ */
+export interface Listed {
+  /**
+   * What it answers, a sentence.
+   */
+  about: string;
+  path: string;
+}
+/**
  * One kind of interrupt on one core: what it cost and who raised it.
  */
 export interface Interrupt {

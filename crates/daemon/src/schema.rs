@@ -1,7 +1,7 @@
 //! Keeps `docs/schema/api.json` what the types of the answers say. The page's types are made from that file
 //! (`ui/dev/types.mjs`), and `tests/daemon/schema.rs` holds the answers of a server to it.
 
-use crate::http::{Capabilities, ErrorAnswer, LiveMessage, Overview, PastAnswer, json};
+use crate::http::{Capabilities, ErrorAnswer, Index, LiveMessage, Overview, PastAnswer, json};
 use crate::rooms;
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -24,6 +24,7 @@ fn written() -> Value {
     let mut answers = vec![answer::<Overview>(of, "GET /api/v1/overview", "What all rooms find, a card for each.")];
     answers.extend(rooms::schemas(of));
     answers.extend([
+        answer::<Index>(of, "GET /api/v1", "Every address of this server."),
         answer::<Capabilities<'_>>(of, "GET /api/v1/capabilities", "What works on this host."),
         answer::<PastAnswer<'_>>(of, "GET /api/v1/history", "What the history has of a range of the past."),
         answer::<LiveMessage<'_>>(of, "GET /api/v1/events", "The data of one server-sent event."),

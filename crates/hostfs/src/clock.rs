@@ -206,7 +206,7 @@ impl TscClock {
     }
 
     /// Takes a new anchor and a new rate from the last few. Where the time of an instant moves by this, it moves by
-    /// the error that had built up. About 20 µs of work; meant for a housekeeping core.
+    /// the error that had built up. About 20 us of work; meant for a housekeeping core.
     pub fn reanchor(&mut self) {
         let usual = self.anchors.iter().map(|anchor| anchor.bracket_ticks).min().unwrap_or(0);
         let undisturbed = |anchor: &Anchor| anchor.bracket_ticks <= usual.saturating_mul(WIDE_BRACKET);

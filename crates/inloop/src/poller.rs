@@ -55,7 +55,7 @@ impl Loop {
     /// Makes the file of this thread's loop, so that `surefoot` can read its gaps, and starts to count.
     ///
     /// `name` is what people will read: 1 to 63 printable ASCII characters. Takes 10 ms in the first call of a process,
-    /// to measure the counter's rate. A good threshold is ten times what an undisturbed turn takes, and 1 µs or more.
+    /// to measure the counter's rate. A good threshold is ten times what an undisturbed turn takes, and 1 us or more.
     ///
     /// # Errors
     /// When the file cannot be made. [`Loop::inert`] lets the program go on without.

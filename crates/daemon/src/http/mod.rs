@@ -23,7 +23,11 @@ pub(crate) use reply::json_text;
 pub(crate) use routes::router;
 #[cfg(test)]
 pub(crate) use {
-    api_error::ErrorAnswer, events::LiveMessage, overview::Overview, past::PastAnswer, routes::Capabilities,
+    api_error::ErrorAnswer,
+    events::LiveMessage,
+    overview::Overview,
+    past::PastAnswer,
+    routes::{Capabilities, Index},
 };
 
 /// The version of the shapes of the API and of JSON lines. It grows when a field goes, or means something else.

@@ -21,9 +21,36 @@ use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Result<Response, ApiError>;
 
-/// The addresses of all rooms together; those of one room come from the room.
-const OWN: [&str; 7] =
-    ["/", access::PATH, "/metrics", "/api/v1/overview", "/api/v1/capabilities", "/api/v1/history", "/api/v1/events"];
+/// The addresses that belong to no room, and what each answers; those of one room come from the room.
+const OWN: [(&str, &str); 8] = [
+    ("/", "The page."),
+    (access::PATH, "Lets a browser in that has the key of `page-url`."),
+    ("/metrics", "OpenMetrics, for Prometheus."),
+    (INDEX, "Every address of this server."),
+    ("/api/v1/overview", "What all rooms find, a card for each."),
+    ("/api/v1/capabilities", "What works on this host."),
+    ("/api/v1/history", "What the history has of a range of the past."),
+    ("/api/v1/events", "What happens, live: server-sent events."),
+];
+
+/// Where the addresses are listed.
+const INDEX: &str = "/api/v1";
+
+/// An address of the server.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    path: &'static str,
+    /// What it answers, a sentence.
+    about: &'static str,
+}
+
+/// Every address of the server.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Index {
+    /// The version of this API.
+    pub(crate) schema: u32,
+    addresses: Vec<Listed>,
+}
 
 /// Every address of the server.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -39,12 +66,18 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/events", get(live))
         .route(access::PATH, get(open).head(only_looked_at))
         .route("/metrics", get(openmetrics));
-    let mut known: Vec<&'static str> = OWN.to_vec();
+    let mut known: Vec<Listed> = OWN.iter().map(|&(path, about)| Listed { path, about }).collect();
     for route in shared.rooms.iter().flat_map(|room| Arc::clone(room).routes()) {
-        known.push(route.path);
+        known.push(Listed { path: route.path, about: route.about });
         router = of_room(router, route);
     }
+    let listed = known.clone();
+    let index = move |uri: Uri| async move {
+        parameters(&uri, &[])?;
+        Ok::<Response, ApiError>(reply::answer(StatusCode::OK, &Index { schema: super::SCHEMA, addresses: listed }))
+    };
     router
+        .route(INDEX, get(index))
         .fallback(move |uri: Uri| async move { unknown(&uri, &known) })
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), identify))
         .layer(middleware::from_fn(guard))
@@ -158,7 +191,8 @@ async fn openmetrics(State(shared): State<Arc<Shared>>, Extension(viewer): Exten
     }
 }
 
-fn unknown(uri: &Uri, known: &[&str]) -> ApiError {
-    let text = format!("nothing is at {}; there are {}", echo(uri.path()), known.join(", "));
+fn unknown(uri: &Uri, known: &[Listed]) -> ApiError {
+    let paths: Vec<&str> = known.iter().map(|listed| listed.path).collect();
+    let text = format!("nothing is at {}; there are {}", echo(uri.path()), paths.join(", "));
     ApiError::new(StatusCode::NOT_FOUND, text)
 }

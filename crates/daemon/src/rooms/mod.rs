@@ -99,6 +99,8 @@ pub(crate) enum Taken {
 pub(crate) struct Route {
     /// Below the root, such as `/api/v1/who`.
     pub(crate) path: &'static str,
+    /// What it answers, a sentence.
+    pub(crate) about: &'static str,
     pub(crate) answer: Box<Answer>,
 }
 
@@ -108,9 +110,10 @@ type Answer = dyn Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + 
 impl Route {
     pub(crate) fn new(
         path: &'static str,
+        about: &'static str,
         answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Route { path, answer: Box::new(answer) }
+        Route { path, about, answer: Box::new(answer) }
     }
 }
 

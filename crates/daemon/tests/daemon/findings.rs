@@ -27,19 +27,19 @@ fn quiet_hosts() {
         vec![quiet(3)],
         &[],
         Severity::Ok,
-        "Core 3 is 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 µs (timer).",
+        "Core 3 is 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 us (timer).",
     );
     check(
         vec![quiet(0), quiet(1)],
         &[],
         Severity::Ok,
-        "Both cores are 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 µs (timer).",
+        "Both cores are 100 % busy and lost 0.1 % of that; no interruption longer than 4.0 us (timer).",
     );
     check(
         (0..8).map(quiet).collect(),
         &[gap(2, 9 * SECOND_NS, 85_000)],
         Severity::Ok,
-        "All 8 cores are 100 % busy and lost 0.1 % of that; no gap longer than 85 µs (softirq net_rx).",
+        "All 8 cores are 100 % busy and lost 0.1 % of that; no gap longer than 85 us (softirq net_rx).",
     );
     check(
         vec![core(0, 0, vec![], 0), core(1, 0, vec![], 0)],
@@ -51,7 +51,7 @@ fn quiet_hosts() {
         vec![core(0, 995_000_000, vec![timer(200)], 0)],
         &[],
         Severity::Ok,
-        "Core 0 is almost idle (0.5 % busy) and lost 800 µs per second; no interruption longer than 4.0 µs (timer).",
+        "Core 0 is almost idle (0.5 % busy) and lost 800 us per second; no interruption longer than 4.0 us (timer).",
     );
 }
 
@@ -68,7 +68,7 @@ fn a_high_share_of_little_work_is_not_loud() {
         vec![core(0, 980_000_000, vec![timer(225)], 0)],
         &[],
         Severity::Ok,
-        "Core 0 is 2.0 % busy and lost 4.5 % of that; no interruption longer than 4.0 µs (timer).",
+        "Core 0 is 2.0 % busy and lost 4.5 % of that; no interruption longer than 4.0 us (timer).",
     );
 }
 
@@ -79,14 +79,14 @@ fn one_core_loses_much() {
         &[],
         Severity::Notice,
         "Both cores are 100 % busy. Core 1 lost 31 ms per second, 3.1 % of its busy time, most of it to TLB shootdowns; \
-         no interruption longer than 10 µs (TLB shootdown).",
+         no interruption longer than 10 us (TLB shootdown).",
     );
     check(
         vec![core(1, 500_000_000, vec![shootdowns(50_000_000)], 0)],
         &[],
         Severity::Warning,
         "Core 1 is 50 % busy and lost 50 ms per second, 10 % of that, most of it to TLB shootdowns; \
-         no interruption longer than 10 µs (TLB shootdown).",
+         no interruption longer than 10 us (TLB shootdown).",
     );
 }
 
@@ -94,7 +94,7 @@ fn one_core_loses_much() {
 fn several_cores_lose_much() {
     let loud = |cpu, total_ns| core(cpu, 0, vec![shootdowns(total_ns)], 0);
     let quiet = |cpu| core(cpu, 0, vec![timer(250)], 0);
-    let rest = "most of it to TLB shootdowns; no interruption longer than 10 µs (TLB shootdown).";
+    let rest = "most of it to TLB shootdowns; no interruption longer than 10 us (TLB shootdown).";
     check(
         vec![loud(0, 20_000_000), loud(1, 30_000_000)],
         &[],
@@ -172,19 +172,19 @@ fn the_unexplained_part_is_said_above_five_percent_of_the_loss() {
     assert_eq!(
         sentence(10_000_000),
         "Core 0 is 100 % busy and lost 40 ms per second, 4.0 % of that, most of it to TLB shootdowns, with 25 % \
-         unexplained; no interruption longer than 10 µs (TLB shootdown)."
+         unexplained; no interruption longer than 10 us (TLB shootdown)."
     );
     assert_eq!(
         sentence(70_000_000),
         "Core 0 is 100 % busy and lost 100 ms per second, 10 % of that, 70 % of it unexplained; \
-         no interruption longer than 10 µs (TLB shootdown)."
+         no interruption longer than 10 us (TLB shootdown)."
     );
     check(
         vec![core(0, 0, vec![timer(250)], 1_000_000)],
         &[],
         Severity::Ok,
         "Core 0 is 100 % busy and lost 0.2 % of that (50 % of it unexplained); \
-         no interruption longer than 4.0 µs (timer).",
+         no interruption longer than 4.0 us (timer).",
     );
 }
 
@@ -250,7 +250,7 @@ fn the_longest_occurrence_is_that_of_these_windows() {
         &[at(10, longest(3_800)), at(11, longest(3_500))],
         &[],
         Severity::Ok,
-        "Core 0 is 100 % busy and lost 0.1 % of that; no interruption longer than 3.8 µs (timer).",
+        "Core 0 is 100 % busy and lost 0.1 % of that; no interruption longer than 3.8 us (timer).",
     );
     check_windows(
         &[at(10, Lost { total_ns: 61_000_000, ..longest(60_000_000) }), at(11, longest(3_800))],
@@ -296,7 +296,7 @@ fn windows_add_up_and_numbers_without_sense_do_no_harm() {
         &[],
         Severity::Notice,
         "Core 0 is 100 % busy and lost 20 ms per second, 2.0 % of that, most of it to TLB shootdowns; \
-         no interruption longer than 10 µs (TLB shootdown).",
+         no interruption longer than 10 us (TLB shootdown).",
     );
     let hostile = CoreLedger {
         wall_ns: 0,

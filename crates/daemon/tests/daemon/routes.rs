@@ -390,3 +390,20 @@ fn capabilities_and_the_missing_history_have_their_own_addresses() {
     assert!(answer.error().contains("no history is kept"));
     server.stop();
 }
+
+/// What the guide lists is what the server has, with the same sentences.
+#[test]
+fn every_address_is_listed_by_the_server_and_in_the_guide() {
+    let (server, _) = server();
+    let index = get_json(address(&server), "/api/v1");
+    let addresses = index["addresses"].as_array().unwrap();
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/json.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    for listed in addresses {
+        let (path, about) = (listed["path"].as_str().unwrap(), listed["about"].as_str().unwrap());
+        assert!(guide.contains(&format!("| `{path}` | {about} |")), "{path}: {about}");
+        assert_ne!(get(address(&server), path).status, 404, "{path}");
+    }
+    assert_eq!(guide.matches("\n| `/").count(), addresses.len(), "the guide lists none that is not there");
+    assert_eq!(get(address(&server), "/api/v1?x=1").status, 400);
+}

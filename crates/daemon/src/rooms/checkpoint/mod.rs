@@ -34,11 +34,13 @@ const NOT_NAMED: &str = "no checkpoint directory is configured; start with: sure
 const NOT_RECORDED: &str =
     "this recording holds no checkpoints; record them with: surefoot stall record --checkpoints DIR";
 
+/// What its address answers.
+const SAYS: &str = "Checkpoints of jobs, and the drives beneath them.";
+
 /// What its route answers, as JSON Schema.
 #[cfg(test)]
 pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
-    let about = "Checkpoints of jobs, and the drives beneath them.";
-    vec![crate::schema::answer::<Answer>(of, "GET /api/v1/checkpoints", about)]
+    vec![crate::schema::answer::<Answer>(of, "GET /api/v1/checkpoints", SAYS)]
 }
 
 /// The room of checkpoints.
@@ -81,7 +83,7 @@ impl Room for Checkpoint {
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        vec![Route::new("/api/v1/checkpoints", move |shared, viewer, uri| {
+        vec![Route::new("/api/v1/checkpoints", SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let moment = shared.moment();
             let why = self.why_not_watched(&moment);

@@ -30,14 +30,19 @@ use surefoot_model::{Event, Finding};
 use view::{Frame, ReportView, SnapshotView};
 use who::WhoAnswer;
 
+/// What each of its addresses answers.
+const SNAPSHOT_SAYS: &str = "Lost time: what is kept of the last minutes.";
+const REPORT_SAYS: &str = "Lost time, summed up over a stretch of time.";
+const WHO_SAYS: &str = "Who interrupted the watched cores.";
+
 /// What its routes answer, as JSON Schema.
 #[cfg(test)]
 pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
     use crate::schema::answer;
     vec![
-        answer::<SnapshotView<'_>>(of, "GET /api/v1/snapshot", "Lost time: what is kept of the last minutes."),
-        answer::<ReportView<'_>>(of, "GET /api/v1/report", "Lost time, summed up over a stretch of time."),
-        answer::<WhoAnswer<'_>>(of, "GET /api/v1/who", "Who interrupted the watched cores."),
+        answer::<SnapshotView<'_>>(of, "GET /api/v1/snapshot", SNAPSHOT_SAYS),
+        answer::<ReportView<'_>>(of, "GET /api/v1/report", REPORT_SAYS),
+        answer::<WhoAnswer<'_>>(of, "GET /api/v1/who", WHO_SAYS),
     ]
 }
 
@@ -78,17 +83,17 @@ impl Room for Stall {
         };
         let (snapshot, report, who) = (kept.clone(), kept.clone(), kept);
         vec![
-            Route::new("/api/v1/snapshot", move |shared, viewer, uri| {
+            Route::new("/api/v1/snapshot", SNAPSHOT_SAYS, move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
                 Ok(json_text(&SnapshotView::of(&frame, &snapshot().seen_by(viewer), &filter)))
             }),
-            Route::new("/api/v1/report", move |shared, viewer, uri| {
+            Route::new("/api/v1/report", REPORT_SAYS, move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);
                 let filter = Filter::of(uri, frame.watched())?;
                 Ok(json_text(&ReportView::of(&frame, &report().seen_by(viewer), &filter)))
             }),
-            Route::new("/api/v1/who", move |shared, viewer, uri| {
+            Route::new("/api/v1/who", WHO_SAYS, move |shared, viewer, uri| {
                 let frame = Frame::of(shared, viewer);
                 let filter = Filter::of_interrupts(uri, frame.watched())?;
                 Ok(json_text(&WhoAnswer::of(&frame, &who(), &filter, viewer)))

@@ -251,7 +251,7 @@ pub(crate) fn rate(ns_per_s: u64) -> String {
 pub(crate) fn length(duration_ns: u64) -> String {
     let (value, unit) = match duration_ns {
         0..1_000 => return format!("{duration_ns} ns"),
-        1_000..999_500 => (duration_ns as f64 / 1e3, "µs"),
+        1_000..999_500 => (duration_ns as f64 / 1e3, "us"),
         999_500..999_500_000 => (duration_ns as f64 / 1e6, "ms"),
         _ => (duration_ns as f64 / 1e9, "s"),
     };
@@ -275,7 +275,7 @@ mod tests {
             [0, 999, 1_000, 9_949, 9_950, 999_499, 999_500, 31_000_000, 999_500_000, 61_000_000_000].map(length).into();
         assert_eq!(
             lengths,
-            ["0 ns", "999 ns", "1.0 µs", "9.9 µs", "10 µs", "999 µs", "1.0 ms", "31 ms", "1.0 s", "61 s"]
+            ["0 ns", "999 ns", "1.0 us", "9.9 us", "10 us", "999 us", "1.0 ms", "31 ms", "1.0 s", "61 s"]
         );
         let shares: Vec<String> = [0, 1, 499, 500, 31_000, 99_499, 99_500, 1_000_000].map(percent).into();
         assert_eq!(shares, ["0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "3.1 %", "9.9 %", "10 %", "100 %"]);

@@ -32,7 +32,7 @@ pub struct CoreSummary {
     pub judged_ns: u64,
     /// The rest.
     pub unexplained_ns: u64,
-    /// The part of the sum in gaps over 20 µs, and of that what is named or judged.
+    /// The part of the sum in gaps over 20 us, and of that what is named or judged.
     pub over_20us: (u64, u64),
     /// Lengths at 50, 90, 99, 99.9 and 100 %, nanoseconds.
     pub percentiles_ns: [u64; 5],

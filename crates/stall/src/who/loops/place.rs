@@ -152,7 +152,7 @@ mod tests {
         Turn { at_ns, cause: if depth > 0 { 3 } else { 1 }, depth, left: 0, pid }
     }
 
-    /// Where thread 7 was from 10 to 20 µs, by the tapes of the cores 0, 1, and so on.
+    /// Where thread 7 was from 10 to 20 us, by the tapes of the cores 0, 1, and so on.
     fn placed(tapes: &[&[Turn]], home: Home) -> Place {
         let seen = tapes.iter().enumerate().map(|(cpu, turns)| Seen::of(CpuId(cpu as u32), turns, 10_000, 20_000));
         decide(&seen.collect::<Vec<_>>(), 7, || home)
