@@ -57,7 +57,10 @@ pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::
 
 /// Where a watch runs from this directory, if one says so.
 pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
-    Some(address(directory, Privilege::read(root).effective_uid)?.0)
+    let own = Privilege::read(root).effective_uid;
+    let (address, _) = address(directory, own)?;
+    let listens = || listener(&root.read(root.proc("net/tcp")).ok()?, address);
+    (socket(directory, own).is_some() || listens().is_some()).then_some(address)
 }
 
 /// The address that this user or root wrote down, and the cores whose raisers are followed.
@@ -99,15 +102,16 @@ fn ask(
     root: &Root,
 ) -> anyhow::Result<Found> {
     let missing: Vec<String> = cpus.iter().filter(|cpu| !followed.contains(cpu)).map(CpuId::to_string).collect();
+    // First, whether there is a watch at all: what a dead one wrote down follows nothing.
+    let connected = socket(directory, own);
+    if connected.is_none() {
+        let owner = listener(&root.read(root.proc("net/tcp"))?, address).context("nobody listens there any more")?;
+        anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
+    }
     anyhow::ensure!(missing.is_empty(), "it does not follow the raisers of core {}", missing.join(", "));
-    let answer = match socket(directory, own) {
+    let answer = match connected {
         Some((stream, _)) => get(stream, "/api/v1/who")?,
-        None => {
-            let table = root.read(root.proc("net/tcp"))?;
-            let owner = listener(&table, address).context("nobody listens there any more")?;
-            anyhow::ensure!(is_trusted(owner, own), "user {owner} listens there, who is neither you nor root");
-            get(TcpStream::connect_timeout(&address.into(), PATIENCE)?, "/api/v1/who")?
-        }
+        None => get(TcpStream::connect_timeout(&address.into(), PATIENCE)?, "/api/v1/who")?,
     };
     let answer: serde_json::Value = serde_json::from_slice(&answer).context("what it answers is no JSON")?;
     let who = answer.get("who").filter(|who| !who.is_null()).context("it has no report of raisers yet")?;
@@ -259,6 +263,7 @@ mod tests {
         let refused = raisers(home.path(), &[CpuId(0)], &Root::host()).unwrap().err().unwrap();
         assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
         let refused = raisers(home.path(), &[CpuId(1)], &Root::host()).unwrap().err().unwrap();
-        assert!(format!("{refused:#}").contains("raisers of core 1"), "{refused:#}");
+        assert!(format!("{refused:#}").contains("nobody listens"), "{refused:#}");
+        assert_eq!(of(home.path(), &Root::host()), None);
     }
 }

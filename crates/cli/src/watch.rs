@@ -17,7 +17,7 @@ use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stdout::stdout;
-use surefoot_hostfs::{Root, memory, signals, terminal};
+use surefoot_hostfs::{Root, memory, peer, signals, terminal};
 use surefoot_model::{Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window};
 
 /// Windows that the terminal's verdict and tables look back on.
@@ -52,6 +52,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
+    check_group(options.page_group.as_deref(), &root)?;
     let places = Places::of(options, true, &root);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
@@ -89,6 +90,16 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     }
     server.stop();
     Ok(Outcome::Done)
+}
+
+/// Refuses a group that nobody can be in: its members would see less than was meant, without a word.
+fn check_group(group: Option<&str>, root: &Root) -> anyhow::Result<()> {
+    match group {
+        Some(name) if !peer::is_group(root, name) => {
+            anyhow::bail!("--page-group: /etc/group has no group '{name}'; members from elsewhere (LDAP) are not seen")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Shows a recording: the report in the terminal, the page for as long as it is looked at.

@@ -131,6 +131,12 @@ fn address(text: &str) -> Option<SocketAddrV4> {
     Some(SocketAddrV4::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
+/// Whether /etc/group has a group of this name.
+pub fn is_group(root: &Root, group: &str) -> bool {
+    let groups = root.read(root.path("etc/group")).unwrap_or_default();
+    groups.lines().any(|line| line.split(':').next() == Some(group))
+}
+
 /// The users in a group, as /etc/group and /etc/passwd say: its members, and those whose own group it is.
 pub fn users_of_group(root: &Root, group: &str) -> Vec<u32> {
     let groups = root.read(root.path("etc/group")).unwrap_or_default();
@@ -217,6 +223,7 @@ mod tests {
         std::fs::write(home.path().join("etc/passwd"), users).unwrap();
         let root = Root::at(home.path());
         assert_eq!(users_of_group(&root, "ops"), [10, 11, 12]);
+        assert!(is_group(&root, "ops") && !is_group(&root, "none") && !is_group(&root, ""));
         assert!(users_of_group(&root, "none").is_empty() && users_of_group(&root, "adm").is_empty());
     }
 }
