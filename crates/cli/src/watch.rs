@@ -312,10 +312,10 @@ impl Screen {
         }
         let cores = sum.cores();
         text += "\n";
-        text += &table::cores(&cores);
+        text += &table::cores(&cores, self.host.as_ref());
         text += "\n";
         let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
-        text += &table::causes(&causes, &cores, |_| true);
+        text += &table::causes(&causes, &cores, self.host.as_ref(), |_| true);
         let mut longest: Vec<Gap> = self.gaps.iter().cloned().collect();
         longest.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
         longest.truncate(5);

@@ -1,6 +1,6 @@
 //! The words of a finding: subjects, causes, lengths, shares.
 
-use super::findings::{CoreSum, STEP_NS, is_almost_idle, rate_ns_per_s, share_ppm, sum};
+use super::findings::{CoreSum, STEP_NS, Sight, is_almost_idle, rate_ns_per_s, share_ppm, sum};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
 /// A gap or interruption of this length is told with its core: 1 ms.
@@ -55,11 +55,15 @@ impl Longest<'_> {
 }
 
 /// The sentence about a host on which no core lost much.
-pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
     let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
     let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
     let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
     let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
+    let busy = how_busy(cores);
+    if lost_ns == 0 && sight == Sight::Counters {
+        return format!("{busy}{}.", at_longest(cores, longest, sight));
+    }
     let amount = match lost_ns {
         0 => "nothing".to_owned(),
         _ if cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps()) => {
@@ -74,14 +78,21 @@ pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String 
         ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of it unexplained)", percent(ppm)),
         _ => String::new(),
     };
-    format!("{} and lost {amount}{unexplained}{}.", how_busy(cores), at_longest(cores, longest))
+    let least = if sight == Sight::Counters { "at least " } else { "" };
+    format!("{busy} and lost {least}{amount}{unexplained}{}.", at_longest(cores, longest, sight))
 }
 
 /// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
-pub(crate) fn loud(worst: &CoreSum, loud_count: usize, cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+pub(crate) fn loud(
+    worst: &CoreSum,
+    loud_count: usize,
+    cores: &[CoreSum],
+    longest: Option<&Longest<'_>>,
+    sight: Sight,
+) -> String {
     let (share, rate, cpu) = (percent(worst.share_ppm()), rate(worst.rate_ns_per_s()), worst.cpu);
     let busy = how_busy(cores);
-    let (to, at_longest) = (to_what(worst), at_longest(cores, longest));
+    let (to, at_longest) = (to_what(worst), at_longest(cores, longest, sight));
     match (loud_count, cores.len()) {
         (_, 1) => format!("{busy} and lost {rate}, {share} of that, {to}{at_longest}."),
         (1, _) => format!("{busy}. Core {cpu} lost {rate}, {share} of its busy time, {to}{at_longest}."),
@@ -115,21 +126,30 @@ fn how_busy(cores: &[CoreSum]) -> String {
     }
 }
 
-/// The longest gap or interruption, as the end of a sentence.
-fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+/// The longest gap or interruption and what is not seen, as the end of a sentence.
+fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
     let all_known = cores.iter().all(|core| core.lengths_known);
-    match longest {
+    let unseen = match sight {
+        Sight::Traced => "",
+        Sight::Counters if cores.iter().any(|core| core.lost_ns > 0) => {
+            "; what else was lost is not seen without eBPF: reduced"
+        }
+        Sight::Counters => "; what was lost is not seen without eBPF: reduced",
+    };
+    let told = match longest {
         Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
             let (what, length, why) = (longest.what(), length(longest.duration_ns()), longest.why());
             let place = if cores.len() == 1 { String::new() } else { format!(" on core {}", longest.cpu()) };
             format!("; the longest {what} took {length}{place} ({why})")
         }
+        _ if sight == Sight::Counters => String::new(),
         _ if !all_known => "; how long single interruptions were is not visible here".to_owned(),
         Some(longest) => {
             format!("; no {} longer than {} ({})", longest.what(), length(longest.duration_ns()), longest.why())
         }
         None => String::new(),
-    }
+    };
+    told + unseen
 }
 
 /// What a core lost its time to.
