@@ -1,6 +1,7 @@
 //! The words of a finding: subjects, causes, lengths, shares.
 
 use super::findings::{CoreSum, STEP_NS, Sight, is_almost_idle, rate_ns_per_s, share_ppm, sum};
+use super::public::{MESSAGES, TASK};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
 /// A gap or interruption of this length is told with its core: 1 ms.
@@ -182,7 +183,7 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
     let total_ns = sum(names.values().copied());
     let name = names
         .iter()
-        .find(|&(name, &name_ns)| !name.is_empty() && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)
+        .find(|&(name, &name_ns)| says_more(name) && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)
         .map(|(name, _)| clipped(name));
     let named = |plural: &str, of: &str| match &name {
         Some(name) => format!("{plural}{of}{name}"),
@@ -208,9 +209,14 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
     }
 }
 
+/// Whether a name says more than its kind: what stands for many names, or for one that is not shown, does not.
+fn says_more(name: &str) -> bool {
+    !matches!(name, "" | "not told apart" | TASK | MESSAGES)
+}
+
 /// A single occurrence of a cause.
 fn one(cause: &Cause) -> String {
-    let with_name = !cause.name.is_empty()
+    let with_name = says_more(&cause.name)
         && matches!(
             cause.kind,
             CauseKind::Nmi
@@ -222,6 +228,7 @@ fn one(cause: &Cause) -> String {
                 | CauseKind::OtherInterrupt
         );
     match cause.kind {
+        CauseKind::Preemption if cause.name == TASK => TASK.to_owned(),
         CauseKind::Preemption if !cause.name.is_empty() => format!("task {}", clipped(&cause.name)),
         kind if with_name => format!("{} {}", kind.label(), clipped(&cause.name)),
         kind => kind.label().to_owned(),
@@ -288,6 +295,7 @@ fn clipped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::{CoreLedger, Lost, SelfCost, Window};
 
     #[test]
     fn lengths_and_shares_round_without_leaving_their_unit() {
@@ -299,6 +307,43 @@ mod tests {
         );
         let shares: Vec<String> = [0, 1, 499, 500, 31_000, 99_499, 99_500, 1_000_000].map(percent).into();
         assert_eq!(shares, ["0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "3.1 %", "9.9 %", "10 %", "100 %"]);
+    }
+
+    #[test]
+    fn what_stands_for_a_name_is_not_told_as_one() {
+        let most = |kind, name: &str| {
+            let lost = Lost::new(Cause::new(kind, name), 1, 600_000_000, 600_000_000);
+            let core = CoreLedger {
+                wall_ns: 1_000_000_000,
+                user_ns: 400_000_000,
+                lost: vec![lost],
+                ..CoreLedger::empty(CpuId(0))
+            };
+            let window = Window {
+                start_ns: 0,
+                end_ns: 1_000_000_000,
+                cores: vec![core],
+                untimed: Vec::new(),
+                completeness: Vec::new(),
+                cost: SelfCost::default(),
+            };
+            super::super::findings::of(&[window], &[]).sentence
+        };
+        for (kind, name, words) in [
+            (CauseKind::Console, MESSAGES, "printing to the console"),
+            (CauseKind::Preemption, TASK, "other tasks"),
+            (CauseKind::Softirq, "not told apart", "softirqs"),
+            (CauseKind::Softirq, "NET_RX", "softirqs, above all NET_RX"),
+        ] {
+            let said = most(kind, name);
+            assert!(
+                said.contains(&format!("most of it to {words};")) || said.contains(&format!("most of it to {words}.")),
+                "{said}"
+            );
+        }
+        assert_eq!(one(&Cause::new(CauseKind::Preemption, TASK)), "another task");
+        assert_eq!(one(&Cause::new(CauseKind::Preemption, "rustc")), "task rustc");
+        assert_eq!(one(&Cause::new(CauseKind::Softirq, "not told apart")), CauseKind::Softirq.label());
     }
 
     #[test]
