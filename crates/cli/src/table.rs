@@ -1,7 +1,7 @@
 //! Reports as text for people.
 
 use crate::output::RunningWatch;
-use crate::units::{bytes, duration, percent};
+use crate::units::{bytes, counted, duration, percent};
 use surefoot_model::{
     Capability, CapabilityState, CoreLedger, Gap, GapSource, HostDescription, Lost, ProbeCost, Report, SelfCost,
     Untimed, Waiting,
@@ -54,6 +54,23 @@ impl Table {
         }
         text
     }
+}
+
+/// Words in lines of so many columns, the first from a column on, the others indented.
+pub fn paragraph(text: &str, mut column: usize, indent: usize, columns: usize) -> String {
+    let mut lines = String::new();
+    for (place, word) in text.split(' ').enumerate() {
+        let width = word.chars().count() + 1;
+        if place > 0 && column + width > columns {
+            lines += &format!("\n{:indent$}", "");
+            column = indent;
+        } else if place > 0 {
+            lines.push(' ');
+        }
+        lines += word;
+        column += width;
+    }
+    lines + "\n"
 }
 
 /// A whole report; of its causes those that `wanted` picks.
@@ -150,16 +167,19 @@ fn apart_from_waiting(cores: &[CoreLedger]) -> String {
     cores.iter().filter_map(|core| core.waiting.as_ref()).for_each(|waiting| all.add(waiting));
     let mut text = String::new();
     if all.throttled_count > 0 {
-        let (took, count) = (duration(all.throttled_ns), all.throttled_count);
-        text += &format!(
-            "Tasks were throttled by their cgroup's quota for {took}, {count} times; not in what they waited.\n"
-        );
+        let (took, times) = (duration(all.throttled_ns), counted(all.throttled_count, "time", "times"));
+        text +=
+            &format!("Tasks were throttled by their cgroup's quota for {took}, {times}; not in what they waited.\n");
     }
     if all.moved_away > 0 {
-        text += &format!("{} tasks were moved to another core while they waited, untimed.\n", all.moved_away);
+        text += &match all.moved_away {
+            1 => "1 task was moved to another core while it waited, untimed.\n".to_owned(),
+            count => format!("{count} tasks were moved to another core while they waited, untimed.\n"),
+        };
     }
     if all.not_followed > 0 {
-        text += &format!("Of {} waits it is not known in full who took the time.\n", all.not_followed);
+        let waits = counted(all.not_followed, "wait", "waits");
+        text += &format!("Of {waits} it is not known in full who took the time.\n");
     }
     text
 }
@@ -370,6 +390,22 @@ mod tests {
         table.row(vec!["µ".into(), "5".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
         assert_eq!(table.text(), "name       ns\nµ           5\nlonger  12345\n");
+    }
+
+    #[test]
+    fn one_of_a_kind_is_told_as_one() {
+        let waited = |count| {
+            let waiting =
+                Waiting { throttled_count: count, moved_away: count, not_followed: count, ..Waiting::default() };
+            apart_from_waiting(&[CoreLedger { waiting: Some(waiting), ..CoreLedger::empty(CpuId(0)) }])
+        };
+        let (one, two) = (waited(1), waited(2));
+        for words in ["1 time;", "1 task was moved", "Of 1 wait it"] {
+            assert!(one.contains(words), "{one}");
+        }
+        for words in ["2 times;", "2 tasks were moved", "Of 2 waits it"] {
+            assert!(two.contains(words), "{two}");
+        }
     }
 
     #[test]
