@@ -1,9 +1,10 @@
 //! Reports as text for people.
 
 use crate::output::RunningWatch;
-use crate::units::{bytes, duration, percent};
+use crate::units::{bytes, counted, duration, percent};
 use surefoot_model::{
-    Capability, CapabilityState, CoreLedger, Gap, GapSource, Lost, ProbeCost, Report, SelfCost, Untimed, Waiting,
+    Capability, CapabilityState, CoreLedger, Gap, GapSource, HostDescription, Lost, ProbeCost, Report, SelfCost,
+    Untimed, Waiting,
 };
 
 /// Rows of the tables of causes and gaps.
@@ -55,6 +56,23 @@ impl Table {
     }
 }
 
+/// Words in lines of so many columns, the first from a column on, the others indented.
+pub fn paragraph(text: &str, mut column: usize, indent: usize, columns: usize) -> String {
+    let mut lines = String::new();
+    for (place, word) in text.split(' ').enumerate() {
+        let width = word.chars().count() + 1;
+        if place > 0 && column + width > columns {
+            lines += &format!("\n{:indent$}", "");
+            column = indent;
+        } else if place > 0 {
+            lines.push(' ');
+        }
+        lines += word;
+        column += width;
+    }
+    lines + "\n"
+}
+
 /// A whole report; of its causes those that `wanted` picks.
 pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     let mut text = String::new();
@@ -63,9 +81,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
         text += &format!("{}: Linux {} on {}, {below}\n", host.hostname, host.kernel, host.processor);
         text += &format!("{} in {} windows, from {}", duration(report.duration_ns()), report.windows, host.source);
         text += &match host.workload.as_str() {
-            "" if host.source.starts_with("eBPF") => {
-                "; no workload named: tasks that preempt each other lose nothing\n".to_owned()
-            }
+            "" if host.is_traced() => "; no workload named: tasks that preempt each other lose nothing\n".to_owned(),
             "" => "\n".to_owned(),
             workload => format!("; workload: {workload}\n"),
         };
@@ -77,9 +93,10 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
         return text + "No window was completed, so there is nothing to report.\n";
     }
     text += "\n";
-    text += &cores(&report.cores());
+    let host = report.host.as_ref();
+    text += &cores(&report.cores(), host);
     text += "\n";
-    text += &causes(&report.causes(), &report.cores(), wanted);
+    text += &causes(&report.causes(), &report.cores(), host, wanted);
     text += "\n";
     text += &gaps(report);
     text += &completeness(report);
@@ -93,8 +110,22 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     text
 }
 
+/// Whether single interruptions were seen: what is not seen is no 0.
+pub fn is_traced(host: Option<&HostDescription>) -> bool {
+    host.is_none_or(HostDescription::is_traced)
+}
+
+/// What stands in the place of a table of causes that has no row.
+pub fn no_cause(host: Option<&HostDescription>) -> &'static str {
+    if is_traced(host) {
+        "No time was lost to a named cause.\n"
+    } else {
+        "What was lost, and to what, is not seen without eBPF.\n"
+    }
+}
+
 /// The ledger of each core. The shares add up to its wall time.
-pub fn cores(cores: &[CoreLedger]) -> String {
+pub fn cores(cores: &[CoreLedger], host: Option<&HostDescription>) -> String {
     let mut table = Table::new(
         &[
             "core",
@@ -112,6 +143,7 @@ pub fn cores(cores: &[CoreLedger]) -> String {
     );
     for core in cores {
         let share = |ns| percent(ns, core.wall_ns);
+        let if_seen = |ns| if ns > 0 || is_traced(host) { share(ns) } else { "-".to_owned() };
         let most = core.lost.iter().max_by_key(|lost| lost.while_busy_ns()).filter(|lost| lost.while_busy_ns() > 0);
         table.row(vec![
             core.cpu.to_string(),
@@ -119,9 +151,9 @@ pub fn cores(cores: &[CoreLedger]) -> String {
             share(core.idle_ns),
             share(core.user_ns),
             share(core.kernel_ns),
-            share(core.lost_ns()),
-            share(core.while_idle_ns()),
-            share(core.unexplained_ns),
+            if_seen(core.lost_ns()),
+            if_seen(core.while_idle_ns()),
+            if_seen(core.unexplained_ns),
             core.waiting.map_or("-".to_owned(), |waiting| duration(waiting.total_ns)),
             most.map_or("-".to_owned(), |lost| format!("{} ({})", lost.cause, duration(lost.while_busy_ns()))),
         ]);
@@ -135,26 +167,34 @@ fn apart_from_waiting(cores: &[CoreLedger]) -> String {
     cores.iter().filter_map(|core| core.waiting.as_ref()).for_each(|waiting| all.add(waiting));
     let mut text = String::new();
     if all.throttled_count > 0 {
-        let (took, count) = (duration(all.throttled_ns), all.throttled_count);
-        text += &format!(
-            "Tasks were throttled by their cgroup's quota for {took}, {count} times; not in what they waited.\n"
-        );
+        let (took, times) = (duration(all.throttled_ns), counted(all.throttled_count, "time", "times"));
+        text +=
+            &format!("Tasks were throttled by their cgroup's quota for {took}, {times}; not in what they waited.\n");
     }
     if all.moved_away > 0 {
-        text += &format!("{} tasks were moved to another core while they waited, untimed.\n", all.moved_away);
+        text += &match all.moved_away {
+            1 => "1 task was moved to another core while it waited, untimed.\n".to_owned(),
+            count => format!("{count} tasks were moved to another core while they waited, untimed.\n"),
+        };
     }
     if all.not_followed > 0 {
-        text += &format!("Of {} waits it is not known in full who took the time.\n", all.not_followed);
+        let waits = counted(all.not_followed, "wait", "waits");
+        text += &format!("Of {waits} it is not known in full who took the time.\n");
     }
     text
 }
 
 /// The largest causes over all cores: by what they took from tasks, then by what delayed nobody.
-pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> bool) -> String {
+pub fn causes(
+    causes: &[Lost],
+    cores: &[CoreLedger],
+    host: Option<&HostDescription>,
+    wanted: impl Fn(&Lost) -> bool,
+) -> String {
     let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
     let mut chosen: Vec<&Lost> = causes.iter().filter(|lost| wanted(lost)).collect();
     if chosen.is_empty() {
-        return "No time was lost to a named cause.\n".to_owned();
+        return no_cause(host).to_owned();
     }
     chosen.sort_by_key(|lost| std::cmp::Reverse((lost.while_busy_ns(), lost.total_ns)));
     let mut table = Table::new(&["cause", "count", "lost", "share", "while idle", "p50", "p99", "max"], &[0]);
@@ -169,7 +209,7 @@ pub fn causes(causes: &[Lost], cores: &[CoreLedger], wanted: impl Fn(&Lost) -> b
             if lost.count > 0 { lost.count.to_string() } else { "-".to_owned() },
             duration(lost.while_busy_ns()),
             percent(lost.while_busy_ns(), wall_ns),
-            duration(lost.while_idle_ns),
+            if lost.while_idle_ns > 0 || is_traced(host) { duration(lost.while_idle_ns) } else { "-".to_owned() },
             quantile(0.5),
             quantile(0.99),
             if is_counted { duration(lost.max_ns) } else { "-".to_owned() },
@@ -342,6 +382,7 @@ pub fn running_watch(watch: Option<&RunningWatch>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::CpuId;
 
     #[test]
     fn columns_line_up_and_lines_have_no_blanks_at_the_end() {
@@ -349,6 +390,47 @@ mod tests {
         table.row(vec!["µ".into(), "5".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
         assert_eq!(table.text(), "name       ns\nµ           5\nlonger  12345\n");
+    }
+
+    #[test]
+    fn one_of_a_kind_is_told_as_one() {
+        let waited = |count| {
+            let waiting =
+                Waiting { throttled_count: count, moved_away: count, not_followed: count, ..Waiting::default() };
+            apart_from_waiting(&[CoreLedger { waiting: Some(waiting), ..CoreLedger::empty(CpuId(0)) }])
+        };
+        let (one, two) = (waited(1), waited(2));
+        for words in ["1 time;", "1 task was moved", "Of 1 wait it"] {
+            assert!(one.contains(words), "{one}");
+        }
+        for words in ["2 times;", "2 tasks were moved", "Of 2 waits it"] {
+            assert!(two.contains(words), "{two}");
+        }
+    }
+
+    #[test]
+    fn what_the_source_does_not_see_is_no_zero() {
+        let host = |source: &str| -> HostDescription {
+            serde_json::from_value(serde_json::json!({
+                "hostname": "h", "kernel": "6", "processor": "p", "vendor": "amd", "hypervisor": null, "cpus": [0],
+                "workload": "", "source": source, "missing": "", "realtime_offset_ns": 0
+            }))
+            .unwrap()
+        };
+        let core = CoreLedger { wall_ns: 1_000, user_ns: 1_000, ..CoreLedger::empty(CpuId(0)) };
+        let cells = |host: &HostDescription, core: &CoreLedger| -> Vec<String> {
+            let text = cores(std::slice::from_ref(core), Some(host));
+            let row = text.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+            row.skip(5).take(3).map(str::to_owned).collect()
+        };
+        let (traced, counted) = (host("eBPF (BTF)"), host("kernel counters"));
+        assert_eq!(cells(&traced, &core), [percent(0, 1), percent(0, 1), percent(0, 1)]);
+        assert_eq!(cells(&counted, &core), ["-", "-", "-"]);
+        let half = CoreLedger { user_ns: 500, unexplained_ns: 500, ..core.clone() };
+        assert_eq!(cells(&counted, &half), ["-", "-", &percent(1, 2)], "what is seen is told");
+        let causes = |host| causes(&[], &[], Some(host), |_| true);
+        assert_eq!(causes(&traced), "No time was lost to a named cause.\n");
+        assert_eq!(causes(&counted), "What was lost, and to what, is not seen without eBPF.\n");
     }
 
     #[test]

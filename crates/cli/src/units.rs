@@ -4,6 +4,11 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// A number and what it counts.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Reads `10s`, `1.5ms`, `20us`, `100ns`, `5m`, `2h`, `7d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write a number and a unit, such as 10s, 1.5ms, 20us, 100ns, 5m, 2h or 7d";

@@ -32,6 +32,9 @@ const SETTLE: Duration = Duration::from_secs(30);
 /// Findings beside the headline in the live table.
 const FINDINGS_SHOWN: usize = 5;
 
+/// By how much the lines of a sentence after the first are indented.
+const INDENT: usize = 2;
+
 /// Rows of causes in the live table.
 const LIVE_CAUSES: usize = 12;
 
@@ -297,7 +300,7 @@ impl Screen {
         let width = terminal::columns().unwrap_or(120);
         // Home, then each line cleared as it is written, then everything below.
         let mut text = String::from("\x1b[H");
-        for line in people::clean(&self.text(&headline, &findings)).lines() {
+        for line in people::clean(&self.text(&headline, &findings, width)).lines() {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }
@@ -306,27 +309,31 @@ impl Screen {
         out.flush()
     }
 
-    fn text(&self, headline: &Headline, findings: &[Finding]) -> String {
+    /// Sentences go on in the next line where the terminal ends; tables are cut there.
+    fn text(&self, headline: &Headline, findings: &[Finding], width: usize) -> String {
+        let wrapped = |text: &str| -> String {
+            text.lines().map(|line| table::paragraph(line, 0, INDENT, width.saturating_add(1))).collect()
+        };
         let mut sum = Report::default();
         self.windows.iter().for_each(|window| sum.add_window(window));
-        let mut text = format!("{}\n", headline.sentence);
+        let mut text = wrapped(&headline.sentence);
         // The headline is the first of them.
         let others = findings.iter().filter(|finding| finding.severity > Severity::Ok).skip(1).take(FINDINGS_SHOWN);
-        others.for_each(|finding| text += &format!("{}: {}\n", finding.severity, finding.sentence));
+        others.for_each(|finding| text += &wrapped(&format!("{}: {}", finding.severity, finding.sentence)));
         if let Some(host) = &self.host {
-            text += &format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source);
-            text += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
-            text += " · Ctrl-C ends\n";
+            let mut about = format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source);
+            about += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
+            text += &wrapped(&(about + " · Ctrl-C ends"));
             if !host.missing.is_empty() {
-                text += &format!("Reduced: {}\n", host.missing);
+                text += &wrapped(&format!("Reduced: {}", host.missing));
             }
         }
         let cores = sum.cores();
         text += "\n";
-        text += &table::cores(&cores);
+        text += &table::cores(&cores, self.host.as_ref());
         text += "\n";
         let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
-        text += &table::causes(&causes, &cores, |_| true);
+        text += &table::causes(&causes, &cores, self.host.as_ref(), |_| true);
         let mut longest: Vec<Gap> = self.gaps.iter().cloned().collect();
         longest.sort_by_key(|gap| std::cmp::Reverse(gap.duration_ns));
         longest.truncate(5);
@@ -337,10 +344,42 @@ impl Screen {
             text += &self.who;
         }
         text += "\n";
-        text += &table::cost(&sum.cost, sum.duration_ns());
+        text += &wrapped(&table::cost(&sum.cost, sum.duration_ns()));
         for notice in &self.notices {
-            text += &format!("Notice: {notice}\n");
+            text += &wrapped(&format!("Notice: {notice}"));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_go_on_in_the_next_line_where_the_terminal_ends() {
+        let mut screen = Screen {
+            json: false,
+            is_terminal: true,
+            address: None,
+            host: None,
+            windows: VecDeque::new(),
+            gaps: VecDeque::new(),
+            notices: VecDeque::new(),
+            who: String::new(),
+        };
+        let sentence = |word: &str| vec![word; 40].join(" ");
+        screen.notice(&sentence("noticed")).unwrap();
+        let headline = Headline { severity: Severity::Notice, sentence: sentence("headline") };
+        for width in [40, 80, 100] {
+            let text = screen.text(&headline, &[], width);
+            for word in ["headline", "noticed"] {
+                let lines: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
+                assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
+                assert_eq!(lines.iter().map(|line| line.matches(word).count()).sum::<usize>(), 40, "none is cut");
+            }
+            let cost = &text[text.find("Own cost").unwrap()..];
+            assert!(cost.lines().all(|line| line.chars().count() <= width), "{width}: {cost}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::args::{STACKS_PER_S, WhoOptions};
 use crate::destination::Destination;
 use crate::exit::Outcome;
 use crate::table::{self, Table};
-use crate::units::{duration, percent};
+use crate::units::{counted, duration, percent};
 use crate::{output, people, record, report, running, settle, trace};
 use std::collections::HashMap;
 use std::io::Write;
@@ -337,7 +337,10 @@ pub fn text(found: &WhoReport) -> String {
         }
         if let Some(rest) = raisers.get(RAISERS_SHOWN..).filter(|rest| !rest.is_empty()) {
             let count: u64 = rest.iter().map(|(count, _)| count).sum();
-            text += &format!("  and {} more raisers, {count} times together\n", rest.len());
+            text += &match rest.len() {
+                1 => format!("  and 1 more raiser, {}\n", counted(count, "time", "times")),
+                more => format!("  and {more} more raisers, {count} times together\n"),
+            };
         }
         if interrupt.unknown_raisers > 0 {
             text += &format!("  {} arrivals have no known raiser\n", interrupt.unknown_raisers);

@@ -54,3 +54,11 @@ pub struct HostDescription {
     /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` when watching began, nanoseconds.
     pub realtime_offset_ns: i64,
 }
+
+impl HostDescription {
+    /// Whether single interruptions are seen. The kernel's counters have sums in steps of a tick alone: a zero of theirs
+    /// says nothing.
+    pub fn is_traced(&self) -> bool {
+        self.source.starts_with("eBPF")
+    }
+}

@@ -5,6 +5,7 @@ use super::progress::Bar;
 use super::words::{size, utc};
 use crate::exit::Outcome;
 use crate::output;
+use crate::units::counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -160,14 +161,15 @@ fn text(state: &str, findings: &Findings, path: &Path) -> String {
         found.push(format!("{} bytes longer than protected", now - then));
     }
     for (count, what) in [
-        (findings.file_pages_bad, "pages of the file bad"),
-        (findings.pages_refused, "pages that the kernel refused to read"),
-        (findings.parity_pages_bad, "pages of parity bad"),
-        (findings.tables_bad, "of 2 tables of checksums bad"),
-        (findings.labels_bad, "of 2 labels of the sidecar bad"),
+        (findings.file_pages_bad, ["page of the file bad", "pages of the file bad"]),
+        (findings.pages_refused, ["page that the kernel refused to read", "pages that the kernel refused to read"]),
+        (findings.parity_pages_bad, ["page of parity bad", "pages of parity bad"]),
+        (findings.tables_bad, ["of 2 tables of checksums bad"; 2]),
+        (findings.labels_bad, ["of 2 labels of the sidecar bad"; 2]),
     ] {
         if count > 0 {
-            found.push(format!("{count} {what}"));
+            let [one, many] = what;
+            found.push(counted(count, one, many));
         }
     }
     if findings.is_sidecar_cut {

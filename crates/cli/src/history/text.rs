@@ -26,7 +26,7 @@ pub fn of(past: &Past, question: &Question) -> String {
     let mut text = headline(past, question);
     if question.asks_for(Room::Stall) && past.sum.windows > 0 {
         let cores: Vec<CoreLedger> = past.sum.cores().into_iter().map(named_plainly).collect();
-        text += &format!("\n{}\n{}", table::cores(&cores), causes(past, &cores));
+        text += &format!("\n{}\n{}", table::cores(&cores, past.host.as_ref()), causes(past, &cores));
     }
     if question.asks_for(Room::Stall) && question.gap_count > 0 {
         text += &gaps(past);
@@ -67,6 +67,11 @@ fn headline(past: &Past, question: &Question) -> String {
     let cores = past.sum.cores();
     let sum = |of: fn(&CoreLedger) -> u64| cores.iter().fold(0u64, |sum, core| sum.saturating_add(of(core)));
     let (wall_ns, busy_ns, lost_ns) = (sum(|core| core.wall_ns), sum(CoreLedger::busy_ns), sum(CoreLedger::lost_ns));
+    if lost_ns == 0 && !table::is_traced(past.host.as_ref()) {
+        let (count, busy) = (cores.len(), percent(busy_ns, wall_ns));
+        text += &format!("{count} cores were busy {busy} of the time; what they lost is not seen without eBPF.\n");
+        return text + &coverage(past);
+    }
     text += &format!(
         "{} cores were busy {} of the time and lost {} of their busy time ({}){}\n",
         cores.len(),
@@ -128,7 +133,7 @@ fn causes(past: &Past, cores: &[CoreLedger]) -> String {
     let wall_ns = cores.iter().fold(0u64, |sum, core| sum.saturating_add(core.wall_ns));
     let causes = past.sum.causes();
     if causes.is_empty() {
-        return "No time was lost to a named cause.\n".to_owned();
+        return table::no_cause(past.host.as_ref()).to_owned();
     }
     let mut table = Table::new(
         &["cause", "count", "total", "share", "while idle", "max so far", "worst minute", "lost in it"],

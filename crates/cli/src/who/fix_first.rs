@@ -1,5 +1,6 @@
 //! What to fix first, as text; and what entry and exit cost.
 
+use crate::table::paragraph;
 use crate::units::{duration, percent};
 use surefoot_model::{Advice, CauseKind, CpuId, EntryExit, EntryExitBasis, Fix, Intruder, WhoReport};
 
@@ -49,24 +50,7 @@ fn remedy(fix: &Fix) -> String {
 
 /// A paragraph beside its label, in lines that a terminal holds.
 fn wrapped(label: &str, text: &str) -> String {
-    format!("     {label:<9}") + &paragraph(text, LABEL_COLUMNS, LABEL_COLUMNS)
-}
-
-/// Words in lines of [`COLUMNS`], the first from a column on, the others indented.
-fn paragraph(text: &str, mut column: usize, indent: usize) -> String {
-    let mut lines = String::new();
-    for (place, word) in text.split(' ').enumerate() {
-        let width = word.chars().count() + 1;
-        if place > 0 && column + width > COLUMNS {
-            lines += &format!("\n{:indent$}", "");
-            column = indent;
-        } else if place > 0 {
-            lines.push(' ');
-        }
-        lines += word;
-        column += width;
-    }
-    lines + "\n"
+    format!("     {label:<9}") + &paragraph(text, LABEL_COLUMNS, LABEL_COLUMNS, COLUMNS)
 }
 
 fn cores(cpus: &[CpuId]) -> String {
@@ -89,7 +73,7 @@ pub fn entry_exit(found: &WhoReport) -> String {
     }
     let told: Vec<String> = found.entry_exit.iter().map(entry_exit_of).collect();
     let text = format!("\"with entry\" adds entry and exit, estimated: {}.", told.join("; "));
-    paragraph(&text, 0, 0)
+    paragraph(&text, 0, 0, COLUMNS)
 }
 
 fn entry_exit_of(cost: &EntryExit) -> String {

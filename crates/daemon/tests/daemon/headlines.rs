@@ -1,4 +1,4 @@
-//! What is said of ten hosts, for people to read: `tests/golden/headlines.txt`.
+//! What is said of twelve hosts, for people to read: `tests/golden/headlines.txt`.
 
 use crate::data::{SECOND_NS, core, gap, lost, untraced_gap, window};
 use std::path::Path;
@@ -12,10 +12,16 @@ struct Host {
     what: &'static str,
     cores: Vec<CoreLedger>,
     gaps: Vec<Gap>,
+    is_traced: bool,
 }
 
 fn host(what: &'static str, cores: Vec<CoreLedger>) -> Host {
-    Host { what, cores, gaps: Vec::new() }
+    Host { what, cores, gaps: Vec::new(), is_traced: true }
+}
+
+/// Without privilege: the kernel's own counters.
+fn counted_host(what: &'static str, cores: Vec<CoreLedger>) -> Host {
+    Host { is_traced: false, ..host(what, cores) }
 }
 
 fn timer() -> Lost {
@@ -55,20 +61,30 @@ fn hosts() -> Vec<Host> {
             ],
         ),
         host("a guest whose hypervisor gives its time to others", vec![steal(0, 30), steal(1, 80)]),
-        host(
+        counted_host(
             "without privilege, in steps of 10 ms",
             vec![core(0, 900 * MS, vec![counted(CauseKind::Softirq, "not told apart", 10 * MS)], 0)],
+        ),
+        counted_host(
+            "without privilege, where the counters rose by no step",
+            vec![core(0, 470 * MS, vec![], 0), core(1, 470 * MS, vec![], 0)],
+        ),
+        counted_host(
+            "without privilege, under a network load",
+            vec![core(0, 200 * MS, vec![counted(CauseKind::Softirq, "not told apart", 80 * MS)], 0)],
         ),
         Host {
             what: "an isolated core that polls",
             cores: vec![core(3, 0, vec![lost(CauseKind::Timer, "local_timer", 4, 2 * US)], 0)],
             gaps: vec![gap(3, 9 * SECOND_NS, 85 * US)],
+            is_traced: true,
         },
         host("a storm of shootdowns", vec![storm(0, 60), storm(1, 140), storm(2, 90), storm(3, 2)]),
         Host {
             what: "a stop that nothing explains",
             cores: vec![core(0, 700 * MS, vec![timer()], 0), core(1, 700 * MS, vec![timer()], 12 * MS)],
             gaps: vec![stopped],
+            is_traced: true,
         },
         host(
             "one of 128 cores",
@@ -84,10 +100,11 @@ fn hosts() -> Vec<Host> {
 }
 
 #[test]
-fn ten_hosts_in_one_sentence_each() {
+fn twelve_hosts_in_one_sentence_each() {
     let mut text = String::new();
     for host in hosts() {
-        let finding = findings::of(&[window(10 * SECOND_NS, host.cores)], &host.gaps);
+        let of = if host.is_traced { findings::of } else { findings::of_counters };
+        let finding = of(&[window(10 * SECOND_NS, host.cores)], &host.gaps);
         let severity = serde_json::to_value(finding.severity).unwrap();
         text += &format!("# {}\n{}: {}\n", host.what, severity.as_str().unwrap(), finding.sentence);
         finding.evidence.iter().for_each(|line| text += &format!("    {line}\n"));

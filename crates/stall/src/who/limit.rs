@@ -80,7 +80,7 @@ pub(super) fn other(certainty: Certainty, count: u64) -> Raiser {
 }
 
 /// Whether a row is the sum of others already.
-fn is_sum(raiser: &Raiser) -> bool {
+pub(super) fn is_sum(raiser: &Raiser) -> bool {
     raiser.comm == "(other)" && raiser.tid == 0
 }
 

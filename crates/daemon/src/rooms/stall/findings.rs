@@ -49,10 +49,14 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
     if windows.is_empty() || is_stale {
         return Vec::new();
     }
-    let finding = of_refs(&windows, &gaps);
+    let sight = match &moment.host {
+        Some(host) if !host.is_traced() => Sight::Counters,
+        _ => Sight::Traced,
+    };
+    let finding = of_refs(&windows, &gaps, sight);
     let public = kept.public();
     let (windows, gaps) = public.last_minute();
-    vec![finding.with_public(&of_refs(&windows, &gaps))]
+    vec![finding.with_public(&of_refs(&windows, &gaps, sight))]
 }
 
 /// The finding about these windows and the gaps of the same time; a minute of both is a good measure.
@@ -65,11 +69,25 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
 /// assert_eq!(finding.sentence, "There are no data yet.");
 /// ```
 pub fn of(windows: &[Window], gaps: &[Gap]) -> Finding {
-    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>())
+    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>(), Sight::Traced)
+}
+
+/// As [`of`], where the data come from the kernel's counters: it praises nothing that these do not see.
+pub fn of_counters(windows: &[Window], gaps: &[Gap]) -> Finding {
+    of_refs(&windows.iter().collect::<Vec<_>>(), &gaps.iter().collect::<Vec<_>>(), Sight::Counters)
+}
+
+/// What the source of the data sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Single interruptions.
+    Traced,
+    /// Sums of some kinds of them, in steps of [`STEP_NS`].
+    Counters,
 }
 
 /// As [`of`], for those who hold references.
-pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> Finding {
+fn of_refs(windows: &[&Window], gaps: &[&Gap], sight: Sight) -> Finding {
     let say = |severity, sentence| Finding::new(Room::Stall, "lost-time", Subject::host(), severity, sentence);
     let cores = CoreSum::of(windows);
     if cores.is_empty() {
@@ -86,12 +104,14 @@ pub(crate) fn of_refs(windows: &[&Window], gaps: &[&Gap]) -> Finding {
     let serious = longest_ns >= SERIOUS_GAP_NS || loud.iter().any(|core| core.is_serious());
     let severity = match (serious, loud.is_empty() && longest_ns < GAP_NS) {
         (true, _) => Severity::Warning,
-        (false, true) => Severity::Ok,
+        // That nothing was seen is no praise where little can be.
+        (false, true) if sight == Sight::Traced => Severity::Ok,
+        (false, true) => Severity::Notice,
         (false, false) => Severity::Notice,
     };
     let sentence = match loud.first() {
-        Some(worst) => phrase::loud(worst, loud.len(), &cores, longest.as_ref()),
-        None => phrase::quiet(&cores, longest.as_ref()),
+        Some(worst) => phrase::loud(worst, loud.len(), &cores, longest.as_ref(), sight),
+        None => phrase::quiet(&cores, longest.as_ref(), sight),
     };
     let of_core = |core: &&CoreSum| {
         let (share, rate) = (phrase::percent(core.share_ppm()), phrase::rate(core.rate_ns_per_s()));

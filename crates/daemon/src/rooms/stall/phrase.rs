@@ -1,6 +1,7 @@
 //! The words of a finding: subjects, causes, lengths, shares.
 
-use super::findings::{CoreSum, STEP_NS, is_almost_idle, rate_ns_per_s, share_ppm, sum};
+use super::findings::{CoreSum, STEP_NS, Sight, is_almost_idle, rate_ns_per_s, share_ppm, sum};
+use super::public::{MESSAGES, TASK};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Gap, Verdict};
 
 /// A gap or interruption of this length is told with its core: 1 ms.
@@ -55,11 +56,15 @@ impl Longest<'_> {
 }
 
 /// The sentence about a host on which no core lost much.
-pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
     let lost_ns = sum(cores.iter().map(|core| core.lost_ns));
     let unexplained_ns = sum(cores.iter().map(|core| core.unexplained_ns));
     let wall_ns = sum(cores.iter().map(|core| core.wall_ns));
     let busy_ns = sum(cores.iter().map(|core| core.busy_ns));
+    let busy = how_busy(cores);
+    if lost_ns == 0 && sight == Sight::Counters {
+        return format!("{busy}{}.", at_longest(cores, longest, sight));
+    }
     let amount = match lost_ns {
         0 => "nothing".to_owned(),
         _ if cores.iter().all(|core| core.lost_ns == 0 || core.is_few_steps()) => {
@@ -74,14 +79,21 @@ pub(crate) fn quiet(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String 
         ppm if ppm > UNEXPLAINED_SHARE_PPM => format!(" ({} of it unexplained)", percent(ppm)),
         _ => String::new(),
     };
-    format!("{} and lost {amount}{unexplained}{}.", how_busy(cores), at_longest(cores, longest))
+    let least = if sight == Sight::Counters { "at least " } else { "" };
+    format!("{busy} and lost {least}{amount}{unexplained}{}.", at_longest(cores, longest, sight))
 }
 
 /// The sentence about a host on which `loud_count` cores lost much, `worst` the most.
-pub(crate) fn loud(worst: &CoreSum, loud_count: usize, cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+pub(crate) fn loud(
+    worst: &CoreSum,
+    loud_count: usize,
+    cores: &[CoreSum],
+    longest: Option<&Longest<'_>>,
+    sight: Sight,
+) -> String {
     let (share, rate, cpu) = (percent(worst.share_ppm()), rate(worst.rate_ns_per_s()), worst.cpu);
     let busy = how_busy(cores);
-    let (to, at_longest) = (to_what(worst), at_longest(cores, longest));
+    let (to, at_longest) = (to_what(worst), at_longest(cores, longest, sight));
     match (loud_count, cores.len()) {
         (_, 1) => format!("{busy} and lost {rate}, {share} of that, {to}{at_longest}."),
         (1, _) => format!("{busy}. Core {cpu} lost {rate}, {share} of its busy time, {to}{at_longest}."),
@@ -115,21 +127,30 @@ fn how_busy(cores: &[CoreSum]) -> String {
     }
 }
 
-/// The longest gap or interruption, as the end of a sentence.
-fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>) -> String {
+/// The longest gap or interruption and what is not seen, as the end of a sentence.
+fn at_longest(cores: &[CoreSum], longest: Option<&Longest<'_>>, sight: Sight) -> String {
     let all_known = cores.iter().all(|core| core.lengths_known);
-    match longest {
+    let unseen = match sight {
+        Sight::Traced => "",
+        Sight::Counters if cores.iter().any(|core| core.lost_ns > 0) => {
+            "; what else was lost is not seen without eBPF: reduced"
+        }
+        Sight::Counters => "; what was lost is not seen without eBPF: reduced",
+    };
+    let told = match longest {
         Some(longest) if longest.duration_ns() >= LONG_GAP_NS => {
             let (what, length, why) = (longest.what(), length(longest.duration_ns()), longest.why());
             let place = if cores.len() == 1 { String::new() } else { format!(" on core {}", longest.cpu()) };
             format!("; the longest {what} took {length}{place} ({why})")
         }
+        _ if sight == Sight::Counters => String::new(),
         _ if !all_known => "; how long single interruptions were is not visible here".to_owned(),
         Some(longest) => {
             format!("; no {} longer than {} ({})", longest.what(), length(longest.duration_ns()), longest.why())
         }
         None => String::new(),
-    }
+    };
+    told + unseen
 }
 
 /// What a core lost its time to.
@@ -162,7 +183,7 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
     let total_ns = sum(names.values().copied());
     let name = names
         .iter()
-        .find(|&(name, &name_ns)| !name.is_empty() && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)
+        .find(|&(name, &name_ns)| says_more(name) && share_ppm(name_ns, total_ns) >= NAME_SHARE_PPM)
         .map(|(name, _)| clipped(name));
     let named = |plural: &str, of: &str| match &name {
         Some(name) => format!("{plural}{of}{name}"),
@@ -188,9 +209,14 @@ fn many(core: &CoreSum, kind: CauseKind) -> String {
     }
 }
 
+/// Whether a name says more than its kind: what stands for many names, or for one that is not shown, does not.
+fn says_more(name: &str) -> bool {
+    !matches!(name, "" | "not told apart" | TASK | MESSAGES)
+}
+
 /// A single occurrence of a cause.
 fn one(cause: &Cause) -> String {
-    let with_name = !cause.name.is_empty()
+    let with_name = says_more(&cause.name)
         && matches!(
             cause.kind,
             CauseKind::Nmi
@@ -202,6 +228,7 @@ fn one(cause: &Cause) -> String {
                 | CauseKind::OtherInterrupt
         );
     match cause.kind {
+        CauseKind::Preemption if cause.name == TASK => TASK.to_owned(),
         CauseKind::Preemption if !cause.name.is_empty() => format!("task {}", clipped(&cause.name)),
         kind if with_name => format!("{} {}", kind.label(), clipped(&cause.name)),
         kind => kind.label().to_owned(),
@@ -268,6 +295,7 @@ fn clipped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::{CoreLedger, Lost, SelfCost, Window};
 
     #[test]
     fn lengths_and_shares_round_without_leaving_their_unit() {
@@ -279,6 +307,43 @@ mod tests {
         );
         let shares: Vec<String> = [0, 1, 499, 500, 31_000, 99_499, 99_500, 1_000_000].map(percent).into();
         assert_eq!(shares, ["0 %", "less than 0.1 %", "less than 0.1 %", "0.1 %", "3.1 %", "9.9 %", "10 %", "100 %"]);
+    }
+
+    #[test]
+    fn what_stands_for_a_name_is_not_told_as_one() {
+        let most = |kind, name: &str| {
+            let lost = Lost::new(Cause::new(kind, name), 1, 600_000_000, 600_000_000);
+            let core = CoreLedger {
+                wall_ns: 1_000_000_000,
+                user_ns: 400_000_000,
+                lost: vec![lost],
+                ..CoreLedger::empty(CpuId(0))
+            };
+            let window = Window {
+                start_ns: 0,
+                end_ns: 1_000_000_000,
+                cores: vec![core],
+                untimed: Vec::new(),
+                completeness: Vec::new(),
+                cost: SelfCost::default(),
+            };
+            super::super::findings::of(&[window], &[]).sentence
+        };
+        for (kind, name, words) in [
+            (CauseKind::Console, MESSAGES, "printing to the console"),
+            (CauseKind::Preemption, TASK, "other tasks"),
+            (CauseKind::Softirq, "not told apart", "softirqs"),
+            (CauseKind::Softirq, "NET_RX", "softirqs, above all NET_RX"),
+        ] {
+            let said = most(kind, name);
+            assert!(
+                said.contains(&format!("most of it to {words};")) || said.contains(&format!("most of it to {words}.")),
+                "{said}"
+            );
+        }
+        assert_eq!(one(&Cause::new(CauseKind::Preemption, TASK)), "another task");
+        assert_eq!(one(&Cause::new(CauseKind::Preemption, "rustc")), "task rustc");
+        assert_eq!(one(&Cause::new(CauseKind::Softirq, "not told apart")), CauseKind::Softirq.label());
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use surefoot_model::{Cause, CauseKind, Event, Gap, GapCorrection, Interrupt, Lost, Window};
 
 /// What a task is called whose name is not shown.
-const TASK: &str = "another task";
+pub(super) const TASK: &str = "another task";
 /// And messages whose writer is not.
-const MESSAGES: &str = "messages";
+pub(super) const MESSAGES: &str = "messages";
 /// Names of the kinds that may name a program, which name none.
 const NOBODY: [&str; 6] = ["idle", "others", "other", "entry and exit", MESSAGES, "messages of an interrupt"];
 

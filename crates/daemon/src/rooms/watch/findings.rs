@@ -33,25 +33,32 @@ pub(super) fn of(state: &State, moment: &Moment) -> Vec<Finding> {
         findings.extend(age(moment.age_ns, moment.stale_ns));
     }
     if findings.is_empty() && moment.age_ns.is_some() {
-        let sentence = format!("Every source works, and no event was dropped{}.", beside(state));
-        findings.push(say("sources", Subject::host(), Severity::Ok, sentence));
+        // What was lost stays lost: it is praised no more.
+        let (severity, sentence) = match lost(state) {
+            lost if lost.is_empty() => (Severity::Ok, "Every source works, and nothing was lost.".to_owned()),
+            lost => (Severity::Notice, format!("Every source works; since the start {lost}.")),
+        };
+        findings.push(say("sources", Subject::host(), severity, sentence));
     }
     findings
 }
 
-/// What was missed since the start without an event that was dropped, in words to go on with; nothing where nothing was.
-fn beside(state: &State) -> String {
+/// What was lost since the start, in words; nothing where nothing was.
+fn lost(state: &State) -> String {
     let totals = state.totals();
     let missed = totals.probes.values().fold(0u64, |sum, probe| sum.saturating_add(probe.missed));
     let counts = [
-        (state.raisers_lost, "records of raisers lost"),
-        (missed, "runs of programs skipped by the kernel"),
-        (totals.untraced_interrupts, "interrupts not traced"),
-        (totals.unreported, "ends of contexts not reported"),
+        (state.events_dropped(), ["event", "events"], "dropped"),
+        (state.raisers_lost, ["record", "records"], "of raisers lost"),
+        (missed, ["run", "runs"], "of programs skipped by the kernel"),
+        (totals.untraced_interrupts, ["interrupt", "interrupts"], "not traced"),
+        (totals.unreported, ["end", "ends"], "of contexts not reported"),
     ];
-    let told: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    if told.is_empty() { String::new() } else { format!("; since the start {}", told.join(", ")) }
+    let told = counts.iter().filter(|(count, ..)| *count > 0).map(|(count, [one, many], what)| {
+        let things = if *count == 1 { one } else { many };
+        format!("{count} {things} {what}")
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Whether it says no more than that the watch has just begun, as it does each time: that is nothing to keep for later.
@@ -120,6 +127,9 @@ mod tests {
         moment.now_ns += 1;
         moment.age_ns = Some(0);
         assert_eq!(keys(&state, &moment), ["watch/sources/host"]);
+        let later = &of(&state, &moment)[0];
+        assert_eq!(later.severity, Severity::Notice, "what was lost stays lost");
+        assert_eq!(later.sentence, "Every source works; since the start 2 events dropped.");
     }
 
     #[test]
@@ -128,7 +138,8 @@ mod tests {
         moment.age_ns = Some(0);
         let mut state = State::default();
         let sentence = |state: &State, moment: &Moment| of(state, moment)[0].sentence.clone();
-        assert_eq!(sentence(&state, &moment), "Every source works, and no event was dropped.");
+        assert_eq!(sentence(&state, &moment), "Every source works, and nothing was lost.");
+        assert_eq!(of(&state, &moment)[0].severity, Severity::Ok);
         let report = |start_ns, end_ns, records_dropped, marks_lost| {
             let who = WhoReport { start_ns, end_ns, records_dropped, marks_lost, ..WhoReport::default() };
             Arc::new(Event::Who(Box::new(who)))
@@ -150,9 +161,9 @@ mod tests {
         })));
         assert_eq!(
             sentence(&state, &moment),
-            "Every source works, and no event was dropped; since the start 4 records of raisers lost, 7 interrupts not \
-             traced."
+            "Every source works; since the start 4 records of raisers lost, 7 interrupts not traced."
         );
+        assert_eq!(of(&state, &moment)[0].severity, Severity::Notice, "beside a loss nothing is praised");
     }
 
     #[test]

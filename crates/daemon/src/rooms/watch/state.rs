@@ -74,6 +74,11 @@ impl State {
         self.before = now.clone();
     }
 
+    /// Events that were dropped since the start: before anybody saw them, or on their way to the history.
+    pub(super) fn events_dropped(&self) -> u64 {
+        self.before.unseen().saturating_add(self.before.history)
+    }
+
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }

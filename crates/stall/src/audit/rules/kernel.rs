@@ -138,6 +138,10 @@ fn not_watched(facts: &Facts<'_>, switch: &str) -> Known<Judgement> {
     fix(value, facts.to_housekeeping(|list, _| format!("sysctl -w kernel.watchdog_cpumask={list}")))
 }
 
+/// The warning stands behind a `#`, so that the line may be pasted whole.
+const UNTHROTTLE: &str =
+    "sysctl -w kernel.sched_rt_runtime_us=-1 # a real-time task that never sleeps then starves its core for good";
+
 fn rt_throttling(facts: &Facts<'_>) -> Known<Judgement> {
     let runtime_us = facts.settings.sysctl("kernel.sched_rt_runtime_us")?;
     // A period that cannot be read leaves the usual second.
@@ -146,7 +150,7 @@ fn rt_throttling(facts: &Facts<'_>) -> Known<Judgement> {
         return fine("-1");
     }
     let value = format!("{runtime_us} of {period_us} us");
-    if runtime_us >= period_us { fine(value) } else { fix(value, "sysctl -w kernel.sched_rt_runtime_us=-1") }
+    if runtime_us >= period_us { fine(value) } else { fix(value, UNTHROTTLE) }
 }
 
 fn fair_server(facts: &Facts<'_>) -> Known<Judgement> {
@@ -246,7 +250,10 @@ mod tests {
         let found = try_it.fix(&good().file("proc/sys/kernel/sched_rt_runtime_us", "950000\n"));
         assert_eq!(
             (found.actual.as_str(), found.fix.as_str()),
-            ("950000 of 1000000 us", "sysctl -w kernel.sched_rt_runtime_us=-1")
+            (
+                "950000 of 1000000 us",
+                "sysctl -w kernel.sched_rt_runtime_us=-1 # a real-time task that never sleeps then starves its core for good"
+            )
         );
         try_it.ok(&good().file("proc/sys/kernel/sched_rt_runtime_us", "1000000\n"));
     }

@@ -1,5 +1,6 @@
 //! Who raised, in words, for the reason that stands below a remedy.
 
+use super::super::limit::is_sum;
 use std::collections::HashMap;
 use surefoot_model::{Interrupt, Raiser};
 
@@ -12,9 +13,11 @@ pub(super) fn raised_by(interrupt: &Interrupt, raisers: &[&Raiser]) -> String {
         *groups.entry((&raiser.comm, place(raiser))).or_default() += raiser.count;
     }
     let of_group = |raiser: &Raiser| groups.get(&(raiser.comm.as_str(), place(raiser))).copied().unwrap_or(0);
-    // Raisers come most frequent first, and the first of the largest group speaks for it.
-    let Some(first) = raisers.iter().copied().rev().max_by_key(|raiser| of_group(raiser)) else {
-        return format!("it came {} times", interrupt.count);
+    // Raisers come most frequent first, and the first of the largest group speaks for it; those that are not told apart
+    // speak only where nobody else can.
+    let speaks = |raiser: &&Raiser| (!is_sum(raiser), of_group(raiser));
+    let Some(first) = raisers.iter().copied().rev().max_by_key(speaks) else {
+        return format!("it came {}", times(interrupt.count));
     };
     let mut text = format!("{count} of {}", interrupt.count.max(count));
     if of_group(first) < count {
@@ -23,8 +26,16 @@ pub(super) fn raised_by(interrupt: &Interrupt, raisers: &[&Raiser]) -> String {
     text + " " + &from(first)
 }
 
+/// How often, in words.
+pub(super) fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 /// Where a raise came from: `from stats in munmap, called by close_counter`. No part is named that is not known.
 pub(super) fn from(raiser: &Raiser) -> String {
+    if is_sum(raiser) {
+        return "from raisers that are not told apart".to_owned();
+    }
     let comm = if raiser.comm.is_empty() { "a thread without a name" } else { &raiser.comm };
     let mut text = match comm {
         "(interrupt)" => "from an interrupt".to_owned(),

@@ -1,6 +1,7 @@
 //! What takes the core whole: kernel threads, other tasks, and messages to the console.
 
-use super::evidence::{from, has_kernel};
+use super::super::limit::is_sum;
+use super::evidence::{from, has_kernel, times};
 use super::host::HostFacts;
 use super::{RestsOn, Rule, is};
 use surefoot_model::{CauseKind, Interrupt, Raiser};
@@ -20,19 +21,26 @@ fn is_thread(interrupt: &Interrupt, names: &[&str]) -> bool {
     is(interrupt, CauseKind::KernelThread) && names.iter().any(|name| interrupt.cause.name.starts_with(name))
 }
 
+/// What a raiser that started a task did.
+const NEW_TASK: &str = "new task";
+
+/// Whether a raiser brought a task here, and is told apart from others.
+fn is_known(raiser: &Raiser) -> bool {
+    raiser.comm != super::super::intruders::NO_WAKEUP && !is_sum(raiser)
+}
+
 /// How often it ran, and who brought it most.
 fn ran(interrupt: &Interrupt) -> String {
     let name = if interrupt.cause.name.is_empty() { "it" } else { &interrupt.cause.name };
-    let mut text = format!("{name} ran {} times", interrupt.count);
-    let known = |raiser: &&Raiser| raiser.comm != super::super::intruders::NO_WAKEUP;
-    if let Some(raiser) = interrupt.raisers.iter().find(known) {
+    let mut text = format!("{name} ran {}", times(interrupt.count));
+    if let Some(raiser) = interrupt.raisers.iter().find(|raiser| is_known(raiser)) {
         let by = from(raiser);
         let by = by.strip_prefix("from ").unwrap_or(&by);
         text += &match raiser.function.as_str() {
-            moved if raiser.comm == super::super::intruders::SCHEDULER => format!(", {} times {moved}", raiser.count),
-            function if function.starts_with("moved ") => format!(", {} times moved here by {by}", raiser.count),
-            "new task" => format!(", {} times started by {by}", raiser.count),
-            _ => format!(", {} times woken by {by}", raiser.count),
+            moved if raiser.comm == super::super::intruders::SCHEDULER => format!(", {} {moved}", times(raiser.count)),
+            function if function.starts_with("moved ") => format!(", {} moved here by {by}", times(raiser.count)),
+            NEW_TASK => format!(", {} started by {by}", times(raiser.count)),
+            _ => format!(", {} woken by {by}", times(raiser.count)),
         };
     }
     text
@@ -44,12 +52,28 @@ fn move_away(interrupt: &Interrupt, host: &HostFacts) -> String {
     if movable().next().is_none() && !interrupt.intruders.is_empty() {
         return "the kernel binds it to this core, so only its work can go elsewhere".into();
     }
-    let mut tids: Vec<String> = movable().take(4).map(|intruder| intruder.tid.to_string()).collect();
+    // One that could not be asked where it may run had ended: it is there no more to be moved.
+    let alive = || movable().filter(|intruder| !intruder.allowed.is_empty());
+    if alive().next().is_none() && !interrupt.intruders.is_empty() {
+        return ended(interrupt);
+    }
+    let mut tids: Vec<String> = alive().take(4).map(|intruder| intruder.tid.to_string()).collect();
     if tids.is_empty() {
         tids.push("TID".into());
     }
     let commands: Vec<String> = tids.iter().map(|tid| format!("taskset -pc {} {tid}", host.others())).collect();
     commands.join("; ")
+}
+
+/// What is to be done about tasks that are short-lived: nobody can move them, but somebody starts them.
+fn ended(interrupt: &Interrupt) -> String {
+    match interrupt.raisers.iter().find(|raiser| is_known(raiser) && raiser.function == NEW_TASK) {
+        Some(starter) => {
+            let by = from(starter);
+            format!("they ended, so stop what starts them: {}", by.strip_prefix("from ").unwrap_or(&by))
+        }
+        None => "they ended before they could be asked, and who starts them was not seen".into(),
+    }
 }
 
 /// Runs `text` before the command that moves the thread.
@@ -68,7 +92,7 @@ fn keep_tasks_off(interrupt: &Interrupt, host: &HostFacts) -> String {
     } else {
         format!("boot with isolcpus={watched}")
     };
-    format!("keep other tasks off this core. These now: {}. All and for good: {whole}", move_away(interrupt, host))
+    format!("keep other tasks off this core. Those seen: {}. All and for good: {whole}", move_away(interrupt, host))
 }
 
 fn softirq(interrupt: &Interrupt, host: &HostFacts) -> String {
@@ -127,11 +151,11 @@ pub(super) const RULES: [Rule; 12] = [
         rests_on: RestsOn::Cause(
             |interrupt| is(interrupt, CauseKind::Softirq),
             |interrupt| {
-                let raised = interrupt.raisers.first().map(|raiser| {
+                let raised = interrupt.raisers.iter().find(|raiser| !is_sum(raiser)).map(|raiser| {
                     let what = if raiser.function.is_empty() { "a task" } else { &raiser.function };
-                    format!(", {} times raised {what}", raiser.count)
+                    format!(", {} raised {what}", times(raiser.count))
                 });
-                format!("{} ran {} times{}", interrupt.cause.name, interrupt.count, raised.unwrap_or_default())
+                format!("{} ran {}{}", interrupt.cause.name, times(interrupt.count), raised.unwrap_or_default())
             },
         ),
         remedy: softirq,

@@ -219,10 +219,47 @@ fn nothing_is_advised_that_this_host_has_not() {
 #[test]
 fn a_thread_is_moved_by_its_number_and_one_that_is_bound_is_not() {
     let mut thread = interrupt(CauseKind::KernelThread, "kdamond.0");
-    thread.intruders = vec![Intruder { tid: 71, ..Intruder::default() }];
+    thread.intruders = vec![Intruder { tid: 71, allowed: "0-1".into(), ..Intruder::default() }];
     assert!(advise(&thread, &host())[0].remedy.ends_with("taskset -pc 0 71"));
     thread.intruders[0].is_bound = true;
     assert!(advise(&thread, &host())[0].remedy.ends_with("so only its work can go elsewhere"));
+}
+
+#[test]
+fn who_has_ended_is_not_to_be_moved() {
+    let mut tasks = by(interrupt(CauseKind::Preemption, "grep"), "clone", "new task", &[]);
+    tasks = named(tasks, "bash");
+    let task = |tid, allowed: &str| Intruder { tid, allowed: allowed.into(), ..Intruder::default() };
+    let remedy = |tasks: &Interrupt| advise(tasks, &host())[0].remedy.clone();
+    tasks.intruders = vec![task(70, ""), task(71, "0-1")];
+    assert!(remedy(&tasks).contains("taskset -pc 0 71") && !remedy(&tasks).contains("70"), "{}", remedy(&tasks));
+    tasks.intruders.truncate(1);
+    let said = remedy(&tasks);
+    assert!(said.contains("stop what starts them: bash in clone.") && !said.contains("taskset"), "{said}");
+    last(&mut tasks).function = "wake-up".into();
+    assert!(remedy(&tasks).contains("who starts them was not seen"), "{}", remedy(&tasks));
+}
+
+#[test]
+fn raisers_that_are_summed_up_do_not_speak_for_the_others() {
+    use super::super::limit::other;
+    let evidence = |interrupt: &Interrupt| advise(interrupt, &host())[0].evidence.clone();
+    let sum = |count| other(Certainty::Certain, count);
+    for (kind, name) in [(CauseKind::Softirq, "NET_RX"), (CauseKind::Preemption, "rustc")] {
+        let mut raised = interrupt(kind, name);
+        raised.raisers = vec![sum(32_501)];
+        assert_eq!(evidence(&raised), format!("{name} ran 10 times"));
+        raised = by(raised, "", "by stats", &[]);
+        assert!(evidence(&raised).starts_with(&format!("{name} ran 10 times, 9 times ")), "{}", evidence(&raised));
+        raised.count = 1;
+        last(&mut raised).count = 1;
+        assert!(evidence(&raised).starts_with(&format!("{name} ran once, once ")), "{}", evidence(&raised));
+    }
+    let mut shootdown = interrupt(CauseKind::TlbShootdown, "f");
+    shootdown = by(shootdown, "munmap", "f", &[]);
+    let among = [&shootdown.raisers[0], &sum(90)];
+    assert_eq!(evidence::raised_by(&shootdown, &among), "99 of 99, 9 of them from stats in munmap");
+    assert_eq!(evidence::raised_by(&shootdown, &[&sum(90)]), "90 of 90 from raisers that are not told apart");
 }
 
 #[test]
