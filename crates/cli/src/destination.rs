@@ -3,10 +3,10 @@
 
 use anyhow::Context;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use surefoot_store::output::Opened;
 
@@ -31,9 +31,7 @@ struct Place {
 
 impl Place {
     fn of(path: &Path) -> io::Result<Self> {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let flags = libc::O_PATH | libc::O_DIRECTORY;
-        let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory)?;
+        let directory = surefoot_store::output::directory(path)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         Ok(Place { directory, name })
     }

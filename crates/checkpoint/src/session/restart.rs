@@ -103,7 +103,16 @@ impl Checkpointer {
             }
         }
         match (refused.is_empty(), seen) {
-            (true, 0) => self.expect_nothing_unreadable().map(|()| None),
+            (true, 0) => {
+                self.expect_nothing_unreadable()?;
+                if self.was_any_complete()? {
+                    let why = "a checkpoint was completed here, and no rank finds a part of it any more: look with \
+                               `surefoot checkpoint list`, and remove what is left of it to begin anew"
+                        .to_owned();
+                    return Err(Error::NothingIntact { why });
+                }
+                Ok(None)
+            }
             (true, _) if !self.was_any_complete()? => self.expect_nothing_unreadable().map(|()| {
                 self.begin_anew();
                 None

@@ -262,6 +262,35 @@ fn nothing_is_durable_that_cannot_be_read_back() {
     }
 }
 
+/// What is marked as complete was there once: that nothing of it is found is no leave to begin anew, and to remove the rest.
+#[test]
+fn a_complete_checkpoint_of_which_no_part_is_found_is_no_beginning() {
+    for (policy, place) in [(Fixed::Durable, "ssd"), (Fixed::Memory, "memory")] {
+        let tiers = Tiers::new();
+        let config = tiers.config(Policy::Fixed(policy));
+        job(1, &config, |mut rank| {
+            rank.save(1);
+            rank.job.finish().unwrap();
+        });
+        let gone = match place {
+            "ssd" => tiers.durable_files("manifest"),
+            // The second one says that all ranks had theirs; what it says of the image is damaged.
+            _ => tiers.memory_files(0, "manifest"),
+        };
+        gone.iter().for_each(|path| fs::remove_file(path).unwrap());
+        if place == "memory" {
+            tiers.memory_files(0, "copy").iter().for_each(|path| fs::write(path, "").unwrap());
+        }
+        let (step, restored) = restarted(1, &config, 1).remove(0);
+        let error = restored.unwrap_err();
+        assert!(step.is_none() && error.contains("no checkpoint can be restored"), "{place}: {error}");
+        if place == "ssd" {
+            assert!(error.contains("no rank finds a part of it"), "{error}");
+            assert_eq!(tiers.durable_files("image").len(), 1, "what is left stays");
+        }
+    }
+}
+
 /// A memory tier of the size that containers have, and no drive: that nothing was saved is no success.
 #[test]
 fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {

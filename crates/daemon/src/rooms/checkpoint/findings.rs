@@ -84,7 +84,9 @@ fn problems(look: &CheckpointLook) -> Vec<Finding> {
             ANYBODY => "problems-left-out".to_owned(),
             uid => format!("problems-{uid}"),
         };
-        let finding = say(&rule, Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect());
+        // Root's are the host's, and so everybody is told of them; where they lie and whose job they are is root's to see.
+        let bare = say(&rule, Subject::host(), Severity::Notice, sentence);
+        let finding = bare.clone().with_evidence(lines.collect()).with_public(&bare);
         finding.of_user((uid != 0).then_some(uid))
     };
     of_users.into_iter().map(of_user).collect()
