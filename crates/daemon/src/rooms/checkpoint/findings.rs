@@ -24,7 +24,8 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
     if state.jobs.is_empty() && look.jobs_left_out == 0 && !look.is_cut {
         let directories: Vec<String> = look.directories.iter().map(|directory| directory.path.clone()).collect();
         let sentence = "No job keeps checkpoints in the directories that are looked at.".to_owned();
-        findings.push(say("jobs", Subject::host(), Severity::Ok, sentence).with_evidence(directories));
+        let bare = say("jobs", Subject::host(), Severity::Ok, sentence);
+        findings.push(bare.clone().with_evidence(directories).with_public(&bare));
     }
     let unreadable =
         look.directories.iter().filter_map(|directory| Some((&directory.path, directory.problem.as_ref()?)));
@@ -36,7 +37,13 @@ pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
             ),
             count => format!("{count} checkpoint directories cannot be looked at."),
         };
-        findings.push(say("directory", Subject::host(), Severity::Warning, sentence).with_evidence(evidence));
+        let public = match evidence.len() {
+            1 => "A checkpoint directory cannot be looked at.".to_owned(),
+            count => format!("{count} checkpoint directories cannot be looked at."),
+        };
+        let public = say("directory", Subject::host(), Severity::Warning, public);
+        let finding = say("directory", Subject::host(), Severity::Warning, sentence).with_evidence(evidence);
+        findings.push(finding.with_public(&public));
     }
     findings.extend(problems(look));
     let left_out = look.jobs_left_out.saturating_add(state.jobs_dropped);
