@@ -50,7 +50,7 @@ struct thread_info {
 	u32 cpu;
 };
 
-/* Only its size is used: the mask of the cores that it runs on follows it. */
+/* Its size is used, too: the mask of the cores that it runs on follows it. */
 struct mm_struct {
 	unsigned long start_stack;
 };
@@ -79,6 +79,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	int prio;
 	struct mm_struct *mm;
+	struct mm_struct *active_mm;
 	int pid;
 	int tgid;
 	unsigned int flags;

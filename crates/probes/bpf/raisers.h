@@ -51,6 +51,7 @@ enum {
 	STACK_FRAMES = 48,
 	SHORT_STACK_FRAMES = 4, /* fewer from a walk along frame pointers are not believed to be all */
 	COPY_BYTES = 8192,
+	IMAGE_CHANGES = 1, /* for where no stack begins: in execve, with the memory of the new program and the registers of the old one */
 	PAGE_BYTES = 4096,
 	STACK_BYTES_MAX = 32768, /* of a task's kernel stack */
 	MARKS = 8192,
@@ -100,12 +101,13 @@ struct raised {
 	u32 user_frames;
 	u64 user_top; /* the word on top of the user stack: where a system call's wrapper returns to */
 	u64 known_id; /* of the remembered kernel stack that it has; 0 for none */
+	u64 image;    /* the program that the user stack is of, as its mm->start_stack tells; 0 without one */
 	u64 user_stack[STACK_FRAMES];
 	u64 kernel_stack[STACK_FRAMES];
 };
 
 enum {
-	BARE_RAISED = __builtin_offsetof(struct raised, user_stack),
+	BARE_RAISED = __builtin_offsetof(struct raised, image),
 	RECALLED_RAISED = __builtin_offsetof(struct raised, kernel_stack),
 };
 

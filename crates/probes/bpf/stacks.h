@@ -71,14 +71,28 @@ static __noinline int walk_user_stack(struct pt_regs *regs, u64 *frames)
 	return depth;
 }
 
+/*
+ * What tells the current program from those before and after it in the same process: where its stack begins, which each
+ * execve draws anew. A thread that ends has given up its `mm` before some of what it raises, and borrows it still.
+ */
+static __always_inline u64 current_image(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	u64 begins = bpf_core_field_exists(task->active_mm) ? task->active_mm->start_stack : task->mm->start_stack;
+
+	return begins ? begins : IMAGE_CHANGES;
+}
+
 /* In an interrupt, and in a kernel thread, the user stack is a bystander's or none. */
 static __always_inline void take_user_stack(void *ctx, struct raised *raised, u64 now)
 {
 	struct pt_regs *regs;
 	long bytes;
 
+	raised->image = 0;
 	if (!raiser_config.user_stacks || raised->system_call == -1)
 		return;
+	raised->image = current_image();
 	regs = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 	if (regs->cs == USER32_CS) {
 		/* The frames of a 32-bit program are left to the kernel. */

@@ -125,6 +125,9 @@ pub struct Raised {
     /// The word on top of the user stack; 0 outside a system call. The C library's wrappers have no frame of their own,
     /// so it is where the wrapper returns to, and a walk along frame pointers misses just that function.
     pub user_top: u64,
+    /// The program that the user stack is of: where its stack begins, as field 28 of /proc/PID/stat has it, or a number
+    /// that no program has while one takes another's place; 0 without a user stack.
+    pub image: u64,
     /// The bytes of the user stack, where they were asked for or frame pointers gave too little.
     pub user_copy: Option<Arc<UserCopy>>,
 }
@@ -167,6 +170,7 @@ pub(crate) struct RawRaised {
     user_frames: u32,
     user_top: u64,
     known_id: u64,
+    image: u64,
     user_stack: [u64; STACK_FRAMES],
     kernel_stack: [u64; STACK_FRAMES],
 }
@@ -174,7 +178,7 @@ pub(crate) struct RawRaised {
 same_layout!(
     RawRaised,
     raised: at_ns, key, function, comm, wakee, pid, tgid, system_call, cpu, from, kind, in_interrupt, as_before, reserved,
-    kernel_frames, user_frames, user_top, known_id, user_stack, kernel_stack
+    kernel_frames, user_frames, user_top, known_id, image, user_stack, kernel_stack
 );
 
 pub(crate) const BARE_BYTES: usize = shared::BARE_RAISED;
@@ -262,6 +266,7 @@ impl RawRaised {
             kernel_stack: frames(&raw.kernel_stack, raw.kernel_frames),
             user_stack: frames(&raw.user_stack, raw.user_frames),
             user_top: raw.user_top,
+            image: raw.image,
             user_copy: None,
         };
         let laid = Laid::parse(bytes);
@@ -347,17 +352,19 @@ mod tests {
         put(&mut bytes, raised::kernel_frames, 2);
         put(&mut bytes, raised::user_frames, 9999);
         put(&mut bytes, raised::known_id, 5);
+        put(&mut bytes, raised::image, 0x7FFC_0000);
         let first_frame = Field { bytes: 8, ..raised::kernel_stack };
         put(&mut bytes, first_frame, 0xABC);
         let Parsed { raised: record, as_before, known_id, laid } = RawRaised::parse(&bytes).unwrap();
         assert_eq!((record.at_ns, record.tid, record.pid, record.system_call), (7, 11, 10, Some(11)));
         assert_eq!((record.kind, record.kernel_stack.as_slice()), (RaisedKind::Function, &[0xABC, 0][..]));
         assert_eq!((record.from, record.in_interrupt, as_before), (CpuId(3), false, true));
-        assert_eq!((known_id, laid), (5, None));
+        assert_eq!((known_id, record.image, laid), (5, 0x7FFC_0000, None));
         assert_eq!(record.user_stack.len(), STACK_FRAMES, "a count beyond the array is cut");
         put(&mut bytes, raised::kernel_frames, 0);
         put(&mut bytes, raised::user_frames, 0);
-        assert!(RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised.kernel_stack.is_empty());
+        let bare = RawRaised::parse(&bytes[..BARE_BYTES]).unwrap().raised;
+        assert!(bare.kernel_stack.is_empty() && bare.image == 0);
         assert!(RawRaised::parse(&bytes[..BARE_BYTES - 1]).is_none());
         put(&mut bytes, raised::kind, 99);
         assert!(RawRaised::parse(&bytes).is_none(), "a kind that nobody knows");

@@ -4,6 +4,7 @@
 mod suite {
     mod advice_live;
     mod audit_live;
+    mod becomes_live;
     mod console_live;
     mod ledger_live;
     mod names;

@@ -20,6 +20,8 @@ pub struct TaskStat {
     pub flags: u64,
     /// When it was started, clock ticks since boot; tells it from a later one with the same number.
     pub start_ticks: u64,
+    /// Where the stack of its program begins, which each execve draws anew; 0 without a program, and for who may not know.
+    pub start_stack: u64,
     /// The core on which it runs or ran last.
     pub processor: CpuId,
 }
@@ -40,8 +42,9 @@ impl TaskStat {
         let state = fields.next()?.chars().next()?;
         let flags = fields.nth(9 - 4)?.parse().ok()?;
         let start_ticks = fields.nth(22 - 10)?.parse().ok()?;
-        let processor = fields.nth(39 - 23)?.parse().ok().map(CpuId)?;
-        Some(TaskStat { name, state, flags, start_ticks, processor })
+        let start_stack = fields.nth(28 - 23)?.parse().ok()?;
+        let processor = fields.nth(39 - 29)?.parse().ok().map(CpuId)?;
+        Some(TaskStat { name, state, flags, start_ticks, start_stack, processor })
     }
 
     /// Whether it is a thread of the kernel.
@@ -77,6 +80,7 @@ mod tests {
     fn each_field_is_taken_from_its_place() {
         let stat = TaskStat::parse(&line("x", 'S', 0)).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.start_ticks, stat.processor), ("x", 'S', 22, CpuId(39)));
+        assert_eq!(stat.start_stack, 28);
     }
 
     #[test]

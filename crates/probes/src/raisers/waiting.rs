@@ -61,6 +61,7 @@ impl Waiting {
             if let Some(last) = self.last.get(&raised.from).filter(|last| last.tid == raised.tid) {
                 raised.kernel_stack.clone_from(&last.kernel_stack);
                 raised.user_stack.clone_from(&last.user_stack);
+                raised.image = last.image;
                 raised.user_copy.clone_from(&last.user_copy);
             }
         } else if has_stacks && !raised.in_interrupt {

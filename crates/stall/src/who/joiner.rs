@@ -330,6 +330,7 @@ pub(crate) mod tests {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
             user_top: 0,
+            image: 0,
             user_copy: None,
             from: CpuId(0),
         }

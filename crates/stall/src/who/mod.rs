@@ -11,6 +11,7 @@ pub mod calls;
 pub mod compare;
 mod entry_exit;
 pub mod fix_first;
+mod image;
 mod interned;
 mod intruders;
 pub mod joiner;

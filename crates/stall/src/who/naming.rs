@@ -1,6 +1,7 @@
 //! Names user stacks on a thread of their own: reading the symbols of a large program takes longer than the rings hold
 //! records, and who reads the rings must not wait for it. Users take turns, because some have files that are long to read.
 
+use super::image::Of;
 use super::names::{Deaths, IDLE};
 use super::stacks::UserStacks;
 use super::turns::Turns;
@@ -21,7 +22,7 @@ const UNKNOWN_USER: u32 = u32::MAX;
 struct Request {
     row: u32,
     user: u32,
-    pid: u32,
+    of: Of,
     addresses: Vec<u64>,
     top: u64,
 }
@@ -56,7 +57,7 @@ impl Namer {
             let mut turns = Turns::default();
             while let Some((user, request)) = next(&asked, &mut turns, &mut stacks) {
                 let begun = Instant::now();
-                let names = stacks.frames(request.pid, &request.addresses, request.top);
+                let names = stacks.frames(request.of, &request.addresses, request.top);
                 turns.took(user, begun.elapsed());
                 if answer.send((user, (request.row, names))).is_err() {
                     return;
@@ -80,18 +81,18 @@ impl Namer {
     }
 
     /// Asks for the names of a stack, to be put into a row. Returns why it has none until they are there.
-    pub(crate) fn ask(&mut self, row: u32, pid: u32, addresses: &[u64], top: u64) -> &'static str {
+    pub(crate) fn ask(&mut self, row: u32, of: Of, addresses: &[u64], top: u64) -> &'static str {
         if addresses.is_empty() {
             return "";
         }
-        let user = images::user_of(&self.root, pid).unwrap_or(UNKNOWN_USER);
+        let user = images::user_of(&self.root, of.0).unwrap_or(UNKNOWN_USER);
         let own = self.of_users.get(&user).copied().unwrap_or(0);
         if self.outstanding >= WAITING || own >= waiting_max(user) {
             return "not named: too many stacks at once";
         }
         self.outstanding += 1;
         self.of_users.insert(user, own + 1);
-        self.unsent.push(Request { row, user, pid, addresses: addresses.to_vec(), top });
+        self.unsent.push(Request { row, user, of, addresses: addresses.to_vec(), top });
         "not named yet"
     }
 
@@ -169,9 +170,9 @@ mod tests {
         use_this_program();
         let mut namer = Namer::start(&Root::host()).unwrap();
         let own = a_function_that_the_namer_knows as *const () as u64;
-        assert_eq!(namer.ask(3, std::process::id(), &[own], 0), "not named yet");
-        assert_eq!(namer.ask(4, std::process::id(), &[], 0), "", "nothing to name");
-        namer.ask(5, u32::MAX - 7, &[0x10], 0);
+        assert_eq!(namer.ask(3, (std::process::id(), 0), &[own], 0), "not named yet");
+        assert_eq!(namer.ask(4, (std::process::id(), 0), &[], 0), "", "nothing to name");
+        namer.ask(5, (u32::MAX - 7, 0), &[0x10], 0);
         let named = namer.take(Duration::from_secs(60));
         assert_eq!(named.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [3, 5]);
         assert!(named[0].1[0].contains("a_function_that_the_namer_knows"), "{named:?}");
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn a_user_whose_files_take_long_does_not_keep_others_waiting() {
         let (asks, asked) = sync_channel(WAITING);
-        let ask = |user, row| asks.send(vec![Request { row, user, pid: 1, addresses: vec![1], top: 0 }]).unwrap();
+        let ask = |user, row| asks.send(vec![Request { row, user, of: (1, 0), addresses: vec![1], top: 0 }]).unwrap();
         let mut stacks = UserStacks::new(&Root::host(), Deaths::default());
         let mut turns = Turns::default();
         (0..100).for_each(|row| ask(7, row));
@@ -207,7 +208,8 @@ mod tests {
     fn what_nobody_takes_is_limited() {
         use_this_program();
         let mut namer = Namer::start(&Root::host()).unwrap();
-        let shown: Vec<&str> = (0..WAITING as u32 + 5).map(|row| namer.ask(row, u32::MAX - 7, &[0x10], 0)).collect();
+        let shown: Vec<&str> =
+            (0..WAITING as u32 + 5).map(|row| namer.ask(row, (u32::MAX - 7, 0), &[0x10], 0)).collect();
         assert_eq!(shown[0], "not named yet");
         assert_eq!(shown[WAITING + 4], "not named: too many stacks at once");
         assert_eq!(namer.take(Duration::from_secs(60)).len(), WAITING);

@@ -25,6 +25,8 @@ struct Key {
     system_call: Option<u32>,
     kernel_stack: Number,
     user_stack: Box<[u64]>,
+    /// The program that the user stack is of: another one may have the same addresses.
+    image: u64,
 }
 
 /// What is shown of a raiser beside its key.
@@ -96,7 +98,8 @@ impl RaiserTable {
         // In an interrupt the current thread is a bystander: it must not tell raisers apart, nor be shown.
         let (tid, pid) = if raised.in_interrupt { (0, 0) } else { (raised.tid, raised.pid) };
         let kernel_stack = self.kernel_stack(stacks, &raised.kernel_stack);
-        let key = self.key(&place, &function, tid, raised.system_call, kernel_stack, &raised.user_stack)?;
+        let key =
+            self.key(&place, &function, tid, raised.system_call, kernel_stack, (raised.image, &raised.user_stack))?;
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
@@ -108,7 +111,9 @@ impl RaiserTable {
             return None;
         };
         let user_stack = UserFrames::Unnamed(match &mut self.namer {
-            Some(namer) => namer.ask(self.rows.len() as u32, raised.pid, &raised.user_stack, raised.user_top),
+            Some(namer) => {
+                namer.ask(self.rows.len() as u32, (raised.pid, raised.image), &raised.user_stack, raised.user_top)
+            }
             None => "not named",
         });
         Some(self.add(key, Row { certainty, comm, wakee, pid, count: 1, user_stack }))
@@ -121,14 +126,23 @@ impl RaiserTable {
         tid: u32,
         system_call: Option<u32>,
         kernel_stack: Number,
-        user_stack: &[u64],
+        (image, user_stack): (u64, &[u64]),
     ) -> Option<Key> {
         let Some(function) = self.texts.number(function) else {
             *self.others.entry(place.clone()).or_default() += 1;
             return None;
         };
         let cause = self.causes.number(&place.1);
-        Some(Key { cpu: place.0, cause, function, tid, system_call, kernel_stack, user_stack: user_stack.into() })
+        Some(Key {
+            cpu: place.0,
+            cause,
+            function,
+            tid,
+            system_call,
+            kernel_stack,
+            user_stack: user_stack.into(),
+            image,
+        })
     }
 
     /// The number of a kernel stack, which is named when it is seen first.
@@ -165,7 +179,7 @@ impl RaiserTable {
         if kernel_stack as usize == self.kernel_frames.len() {
             self.kernel_frames.push(Box::default());
         }
-        let key = self.key(&place, &context, tid, None, kernel_stack, &[])?;
+        let key = self.key(&place, &context, tid, None, kernel_stack, (0, &[]))?;
         if let Some(&row) = self.known.get(&key) {
             self.rows[row as usize].count += 1;
             return Some(row);
@@ -264,9 +278,22 @@ mod tests {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
             user_top: 0,
+            image: 0,
             user_copy: None,
             from: CpuId(0),
         }
+    }
+
+    #[test]
+    fn the_same_addresses_in_two_programs_are_two_raisers() {
+        let stacks = KernelStacks(KernelNames::load(&Root::at(HostTree::new().path())));
+        let mut table = RaiserTable::default();
+        let mut count = |image| {
+            let place = (CpuId(1), Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"));
+            let raised = Raised { user_stack: vec![0x40_1000], image, ..raised(1, false) };
+            table.count(&stacks, place, Certainty::Certain, String::new(), &raised)
+        };
+        assert_eq!([count(5), count(6), count(5)], [Some(0), Some(1), Some(0)]);
     }
 
     #[test]

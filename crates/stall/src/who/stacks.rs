@@ -1,5 +1,6 @@
 //! Addresses to names: the kernel's from /proc/kallsyms, a process's from its files while it lives.
 
+use super::image::{self, Of};
 use super::names::{Asker, Deaths, Kind, Name};
 use crate::kernel_names::KernelNames;
 use std::collections::HashMap;
@@ -33,7 +34,15 @@ impl KernelStacks {
 pub(crate) struct UserStacks {
     root: Root,
     asker: Asker,
-    processes: HashMap<u32, (Instant, Vec<Mapping>)>,
+    processes: HashMap<u32, Known>,
+}
+
+/// What was mapped in a process.
+struct Known {
+    read_at: Instant,
+    /// The program that ran; 0 where that is not known.
+    image: u64,
+    mappings: Vec<Mapping>,
 }
 
 /// The functions at an address, or what to say in their place.
@@ -51,8 +60,9 @@ impl UserStacks {
     }
 
     /// The frames of a process's stack, innermost first, inlined ones included. What has no name is shown by its place in
-    /// its file, or its address, and the reason: a stripped or deleted file, code made at run time, a process gone.
-    pub(crate) fn frames(&mut self, pid: u32, addresses: &[u64], top: u64) -> Vec<String> {
+    /// its file, or its address, and the reason: a stripped or deleted file, code made at run time, a process gone, or one
+    /// that runs another program by now.
+    pub(crate) fn frames(&mut self, of: Of, addresses: &[u64], top: u64) -> Vec<String> {
         if addresses.is_empty() {
             return Vec::new();
         }
@@ -64,8 +74,9 @@ impl UserStacks {
         // believed when it is code with a name and the walk does not have it already.
         let has_caller = top != 0 && !addresses.contains(&top);
         calls.extend(has_caller.then_some(top));
-        let Some(mut named) = self.names(pid, &calls) else {
-            return addresses.iter().map(|address| format!("{address:#x} (the process is gone)")).collect();
+        let Some(mut named) = self.names(of, &calls) else {
+            let why = image::why_not(&self.root, of);
+            return addresses.iter().map(|address| format!("{address:#x} ({why})")).collect();
         };
         let caller = if has_caller { named.pop().and_then(Result::ok) } else { None };
         let mut frames: Vec<Vec<String>> = named.into_iter().map(texts).collect();
@@ -75,10 +86,11 @@ impl UserStacks {
         frames.into_iter().flatten().collect()
     }
 
-    /// What is at these addresses of a process; `None` when it is gone and was not known.
-    fn names(&mut self, pid: u32, addresses: &[u64]) -> Option<Vec<Named>> {
-        self.look_at(pid, addresses);
-        let (_, mappings) = self.processes.get(&pid)?;
+    /// What is at these addresses of a process; `None` when it is gone, or runs another program, and was not known.
+    fn names(&mut self, of: Of, addresses: &[u64]) -> Option<Vec<Named>> {
+        self.look_at(of, addresses);
+        let (pid, image) = of;
+        let Known { mappings, .. } = self.processes.get(&pid).filter(|known| image::is_of(image, known.image))?;
         let user = images::user_of(&self.root, pid).unwrap_or(u32::MAX);
         let mut named: Vec<Named> = Vec::new();
         let mut of_mapping: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -97,27 +109,31 @@ impl UserStacks {
                 named[number] = found;
             }
         }
-        Some(named)
+        // While files were looked for another program may have come, with a file of its own in the same place.
+        let is_as_it_was = named.iter().all(Result::is_err) || image::runs(&self.root, of);
+        is_as_it_was.then_some(named)
     }
 
     /// Reads a process's mappings unless they are fresh and have these addresses: it may have become another program. Those
     /// of one that has ended stay for what is still to be named.
-    fn look_at(&mut self, pid: u32, addresses: &[u64]) {
+    fn look_at(&mut self, of: Of, addresses: &[u64]) {
+        let (pid, image) = of;
         let has = |mappings: &[Mapping], address: u64| {
             mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address))
         };
-        if let Some((read_at, mappings)) = self.processes.get(&pid)
+        if let Some(Known { read_at, image: read_of, mappings }) = self.processes.get(&pid)
+            && image::is_of(image, *read_of)
             && read_at.elapsed() < BELIEVED
             && addresses.iter().all(|address| has(mappings, *address))
         {
             return;
         }
-        let Ok(mut mappings) = images::mappings(&self.root, pid) else { return };
+        let Some(mut mappings) = image::mappings(&self.root, of) else { return };
         mappings.sort_by_key(|mapping| mapping.start);
         if self.processes.len() >= PROCESSES_MAX {
             self.processes.clear();
         }
-        self.processes.insert(pid, (Instant::now(), mappings));
+        self.processes.insert(pid, Known { read_at: Instant::now(), image, mappings });
     }
 }
 
@@ -195,7 +211,9 @@ fn is_of_the_probe(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::who::image::tests::stat;
     use crate::who::names;
+    use surefoot_hostfs::tasks::TaskStat;
     use surefoot_testkit::HostTree;
 
     #[test]
@@ -217,14 +235,14 @@ mod tests {
         names::tests::use_this_program();
         let mut stacks = UserStacks::new(&Root::host(), Deaths::default());
         let own = frames_of_the_probe_test_marker as *const () as u64;
-        let frames = stacks.frames(std::process::id(), &[own, 0x10], 0);
+        let frames = stacks.frames((std::process::id(), 0), &[own, 0x10], 0);
         assert!(frames[0].contains("frames_of_the_probe_test_marker"), "{frames:?}");
         assert_eq!(frames[1], "0xf (no code is mapped there)");
-        let with_caller = stacks.frames(std::process::id(), &[0x10, 0x20], own);
+        let with_caller = stacks.frames((std::process::id(), 0), &[0x10, 0x20], own);
         assert!(with_caller[1].contains("frames_of_the_probe_test_marker"), "{with_caller:?}");
-        assert_eq!(stacks.frames(std::process::id(), &[0x10], 0x30).len(), 1, "what is no code is not believed");
-        assert_eq!(stacks.frames(u32::MAX - 7, &[0x10], 0), ["0x10 (the process is gone)"]);
-        assert!(stacks.frames(1, &[], 0x10).is_empty());
+        assert_eq!(stacks.frames((std::process::id(), 0), &[0x10], 0x30).len(), 1, "what is no code is not believed");
+        assert_eq!(stacks.frames((u32::MAX - 7, 0), &[0x10], 0), ["0x10 (the process is gone)"]);
+        assert!(stacks.frames((1, 0), &[], 0x10).is_empty());
     }
 
     #[test]
@@ -232,12 +250,50 @@ mod tests {
         let line = |start: u64| format!("{start:x}-{:x} r-xp 00000000 00:00 0 [vdso]\n", start + 0x1000);
         let tree = HostTree::new().file("proc/7/maps", line(0x1000));
         let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
-        assert_eq!(stacks.frames(7, &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        assert_eq!(stacks.frames((7, 0), &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
         tree.write("proc/7/maps", line(0x5000));
-        assert_eq!(stacks.frames(7, &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        assert_eq!(stacks.frames((7, 0), &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
         // Gone, it is remembered as it was.
         std::fs::remove_file(tree.path().join("proc/7/maps")).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(stacks.frames(7, &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        assert_eq!(stacks.frames((7, 0), &[0x5008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+    }
+
+    #[test]
+    fn stacks_of_the_program_before_are_not_told_by_the_one_that_runs() {
+        let another = "(the process runs another program since)";
+        let line = "1000-2000 r-xp 00000000 00:00 0 [vdso]\n";
+        let tree = HostTree::new().file("proc/7/maps", line).file("proc/7/stat", stat(7, 5));
+        let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
+        assert_eq!(stacks.frames((7, 6), &[0x1008], 0x1010), [format!("0x1008 {another}")]);
+        tree.write("proc/7/stat", stat(7, 6));
+        // What is kept of a program is not for the one before it either.
+        assert_eq!(stacks.frames((7, 6), &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        assert_eq!(stacks.frames((7, 5), &[0x1008], 0), [format!("0x1008 {another}")]);
+        tree.write("proc/7/stat", stat(7, 7));
+        assert_eq!(stacks.frames((7, 7), &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        // It ends; what was known of its last program stays.
+        tree.write("proc/7/stat", stat(7, 0));
+        tree.write("proc/7/maps", "");
+        assert_eq!(stacks.frames((7, 7), &[0x1008], 0), ["[vdso]+0x8 (the kernel's own code)"]);
+        assert_eq!(stacks.frames((7, 6), &[0x1008], 0), ["0x1008 (the process is gone)"]);
+    }
+
+    /// A name is not believed when the program changed while its file was read.
+    #[test]
+    fn names_of_this_process_are_believed_of_this_program_alone() {
+        names::tests::use_this_program();
+        let root = Root::host();
+        let (pid, own) = (std::process::id(), frames_of_the_probe_test_marker as *const () as u64);
+        let image = TaskStat::of_process(&root, pid).unwrap().start_stack;
+        let mut stacks = UserStacks::new(&root, Deaths::default());
+        assert!(stacks.frames((pid, image), &[own], 0)[0].contains("frames_of_the_probe_test_marker"));
+        // As if execve came right after the mappings were read.
+        let known = stacks.processes.get_mut(&pid).unwrap();
+        known.image = image + 16;
+        assert_eq!(
+            stacks.frames((pid, image + 16), &[own], own),
+            [format!("{own:#x} (the process runs another program since)")]
+        );
     }
 
     /// Where code lies tells where everything else does: a place in memory without a name is shown from its beginning.
@@ -249,7 +305,7 @@ mod tests {
         let tree = tree.file("proc/7/root/tmp/none", "");
         let mut stacks = UserStacks::new(&Root::at(tree.path()), Deaths::default());
         let why = "(code made at run time, without a list of its symbols)";
-        let frames = stacks.frames(7, &[0x7f12_3456_0040, 0x7f12_3457_0041], 0);
+        let frames = stacks.frames((7, 0), &[0x7f12_3456_0040, 0x7f12_3457_0041], 0);
         assert_eq!(frames, [format!("[jit]+0x40 {why}"), format!("[anon:v8]+0x40 {why}")]);
     }
 

@@ -11,6 +11,7 @@
 mod elf;
 mod walk;
 
+use super::image::{self, Of};
 use elf::{Fault, Image};
 use gimli::UnwindContext;
 use std::collections::HashMap;
@@ -42,6 +43,8 @@ const ALLOWED_NS: u64 = 500_000_000;
 
 struct Process {
     mappings: Vec<Mapping>,
+    /// The program that they are of; 0 where that is not known.
+    image: u64,
     read_at: Instant,
     /// Of [`ALLOWED_NS`], since then.
     spent_ns: u64,
@@ -95,9 +98,12 @@ impl Unwinder {
         }
     }
 
-    /// Walks a copied stack.
-    pub(crate) fn unwind(&mut self, pid: u32, copy: &UserCopy) -> Unwound {
-        self.look_at(pid, copy.ip);
+    /// Walks a copied stack of a process while it ran the program `image` (0: not known). Of a program whose place another
+    /// one has taken since nothing is known but where it was.
+    pub(crate) fn unwind(&mut self, of: Of, copy: &UserCopy) -> Unwound {
+        self.look_at(of, copy.ip);
+        let (pid, _) = of;
+        let is_known = self.process(of).is_some();
         let start_ns = thread::thread_cpu_ns();
         if let Some(process) = self.processes.get_mut(&pid)
             && process.since.elapsed() >= BELIEVED
@@ -110,7 +116,7 @@ impl Unwinder {
         let mut is_exact = true;
         while let Some(address) = registers.address().filter(|address| *address != 0) {
             found.frames.push(address);
-            if found.frames.len() == FRAMES_MAX || !self.processes.contains_key(&pid) {
+            if found.frames.len() == FRAMES_MAX || !is_known {
                 break;
             }
             found.was_cut = spent_ns + (thread::thread_cpu_ns() - start_ns) > ALLOWED_NS;
@@ -119,10 +125,10 @@ impl Unwinder {
             }
             // A return address may lie behind its function's end, where a call that never returns is the last thing.
             let within = if is_exact { address } else { address - 1 };
-            let caller = match self.image(pid, within) {
-                Some((image, bias)) => {
+            let caller = match self.image(of, within) {
+                Some((tables, bias)) => {
                     let file_address = within.wrapping_sub(bias);
-                    walk::by_description(&image, &mut self.context, copy, &registers, file_address)
+                    walk::by_description(&tables, &mut self.context, copy, &registers, file_address)
                 }
                 None => walk::by_frame_pointer(copy, &registers),
             };
@@ -137,16 +143,17 @@ impl Unwinder {
 
     /// Reads a process's mappings unless they are fresh, or not quite fresh and without this address: it may have become
     /// another program. Those of one that has ended stay for what is still to be walked.
-    fn look_at(&mut self, pid: u32, address: u64) {
+    fn look_at(&mut self, of: Of, address: u64) {
+        let (pid, image) = of;
         let is_good = |process: &Process| {
             let has_it = process.mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address));
             process.read_at.elapsed() < if has_it { BELIEVED } else { BELIEVED / 20 }
         };
-        if self.processes.get(&pid).is_some_and(is_good) {
+        if self.process(of).is_some_and(is_good) {
             return;
         }
-        let Ok(mut mappings) = images::mappings(&self.root, pid) else {
-            if let Some(process) = self.processes.get_mut(&pid) {
+        let Some(mut mappings) = image::mappings(&self.root, of) else {
+            if let Some(process) = self.processes.get_mut(&pid).filter(|process| image::is_of(image, process.image)) {
                 process.read_at = Instant::now();
             }
             return;
@@ -158,21 +165,31 @@ impl Unwinder {
         let now = Instant::now();
         let process = self.processes.entry(pid).or_insert(Process {
             mappings: Vec::new(),
+            image,
             read_at: now,
             spent_ns: 0,
             since: now,
         });
-        (process.mappings, process.read_at) = (mappings, now);
+        (process.mappings, process.image, process.read_at) = (mappings, image, now);
+    }
+
+    /// What is known of the process while it ran this program.
+    fn process(&self, (pid, image): Of) -> Option<&Process> {
+        self.processes.get(&pid).filter(|process| image::is_of(image, process.image))
     }
 
     /// The file that an address lies in, and what to subtract from the address.
-    fn image(&mut self, pid: u32, address: u64) -> Option<(Arc<Image>, u64)> {
-        let mappings = &self.processes.get(&pid)?.mappings;
+    fn image(&mut self, of: Of, address: u64) -> Option<(Arc<Image>, u64)> {
+        let mappings = &self.process(of)?.mappings;
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.clone();
         let number = (mapping.device.clone(), mapping.inode);
         self.uses += 1;
         if !self.files.contains_key(&number) {
-            let image = self.read(pid, &mapping).map(Arc::new);
+            let image = self.read(of.0, &mapping).map(Arc::new);
+            // Another program may have another file mapped in the same place.
+            if !image::runs(&self.root, of) {
+                return None;
+            }
             // What cannot be opened now may be opened later: too many files may have been open.
             if image.as_ref().is_err_and(|fault| *fault == Fault::Unreadable) {
                 return None;

@@ -1,6 +1,7 @@
 //! Unwinds copied stacks on a thread of its own: the first stack of a program has its files read, which takes longer than
 //! the rings hold records. What has arrived waits here until its raiser's stack is there, and is counted then.
 
+use super::image::Of;
 use super::unwind::{Unwinder, Unwound};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const REMEMBERED: usize = 1024;
 struct Request {
     number: u64,
     record: (u64, CpuId),
-    pid: u32,
+    of: Of,
     copy: Arc<UserCopy>,
 }
 
@@ -49,11 +50,11 @@ impl<T> Unwinding<T> {
         let root = root.clone();
         let run = move || {
             let (mut unwinder, mut known) = (Unwinder::new(&root), HashMap::new());
-            for Request { number, record, pid, copy } in asked.into_iter().flatten() {
+            for Request { number, record, of, copy } in asked.into_iter().flatten() {
                 if known.len() >= REMEMBERED {
                     known.clear();
                 }
-                let found: &mut Unwound = known.entry(record).or_insert_with(|| unwinder.unwind(pid, &copy));
+                let found: &mut Unwound = known.entry(record).or_insert_with(|| unwinder.unwind(of, &copy));
                 if answer.send((number, found.clone())).is_err() {
                     return;
                 }
@@ -70,7 +71,8 @@ impl<T> Unwinding<T> {
     pub(crate) fn keep(&mut self, mut raised: Raised, arrival: T) -> Option<(Raised, T)> {
         let Some(copy) = raised.user_copy.take() else { return Some((raised, arrival)) };
         let number = self.next_number;
-        let request = Request { number, record: (raised.at_ns, raised.from), pid: raised.pid, copy };
+        let of = (raised.pid, raised.image);
+        let request = Request { number, record: (raised.at_ns, raised.from), of, copy };
         if self.waiting.len() >= WAITING || self.requests.is_none() {
             self.not_unwound += 1;
             return Some((raised, arrival));

@@ -124,6 +124,7 @@ mod tests {
             kernel_stack: Vec::new(),
             user_stack: Vec::new(),
             user_top: 0,
+            image: 0,
             from: CpuId(0),
             user_copy: None,
         }

@@ -61,10 +61,10 @@ fn code_that_no_file_describes_is_walked_by_frame_pointers_within_the_copied_byt
     let tree = HostTree::new().file("proc/7/maps", "");
     let mut unwinder = Unwinder::new(&Root::at(tree.path()));
     // The second frame pointer leads back down, which ends the walk.
-    assert_eq!(unwinder.unwind(7, &copy).frames, [0x1000, 0xAAAA, 0xBBBB]);
+    assert_eq!(unwinder.unwind((7, 0), &copy).frames, [0x1000, 0xAAAA, 0xBBBB]);
     let outside = UserCopy { bp: 0x9000, ..copy.clone() };
-    assert_eq!(unwinder.unwind(7, &outside).frames, [0x1000]);
-    assert_eq!(unwinder.unwind(8, &copy).frames, [0x1000], "of a process that is gone nothing more is known");
+    assert_eq!(unwinder.unwind((7, 0), &outside).frames, [0x1000]);
+    assert_eq!(unwinder.unwind((8, 0), &copy).frames, [0x1000], "of a process that is gone nothing more is known");
 }
 
 #[test]
@@ -72,16 +72,16 @@ fn a_process_that_has_taken_its_share_of_the_time_waits_for_the_next_while_other
     let copy = UserCopy { ip: 0x1000, sp: 0x7000, bp: 0x7000, stack: vec![0x70; 64], ..UserCopy::default() };
     let tree = HostTree::new().file("proc/7/maps", "").file("proc/9/maps", "");
     let mut unwinder = Unwinder::new(&Root::at(tree.path()));
-    let whole = unwinder.unwind(7, &copy);
+    let whole = unwinder.unwind((7, 0), &copy);
     assert!(whole.frames.len() > 1 && !whole.was_cut, "{whole:?}");
     let spend = |unwinder: &mut Unwinder, spent_ns| unwinder.processes.get_mut(&7).unwrap().spent_ns = spent_ns;
     spend(&mut unwinder, ALLOWED_NS);
-    assert_eq!(unwinder.unwind(7, &copy), Unwound { frames: vec![0x1000], was_cut: true });
-    assert_eq!(unwinder.unwind(9, &copy), whole);
+    assert_eq!(unwinder.unwind((7, 0), &copy), Unwound { frames: vec![0x1000], was_cut: true });
+    assert_eq!(unwinder.unwind((9, 0), &copy), whole);
     // Its mappings are read anew after a while, and the time with them; also when it has ended meanwhile.
     std::fs::remove_file(tree.path().join("proc/7/maps")).unwrap();
     unwinder.processes.get_mut(&7).unwrap().since -= BELIEVED;
-    assert_eq!(unwinder.unwind(7, &copy), whole);
+    assert_eq!(unwinder.unwind((7, 0), &copy), whole);
 }
 
 /// A file that costs its user nothing, and whose tables would be as long as it is.
