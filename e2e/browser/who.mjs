@@ -164,10 +164,16 @@ const CHECKS = {
     }
     for (const width of [1200, 1400, 500]) {
       await page.setViewportSize({ width, height: 1000 });
-      const wide = await page.evaluate((/** @type {number} */ inner) => {
+      const tooWide = (/** @type {number} */ inner) => {
         const within = [document.documentElement, ...(inner >= 1200 ? document.querySelectorAll("[data-testid=who] .table-scroll, .icicle-scroll") : [])];
         return within.filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.className} ${one.scrollWidth} > ${one.clientWidth}`);
-      }, width);
+      };
+      // Frames are laid out anew once the page has its new width, a moment later.
+      let wide = await page.evaluate(tooWide, width);
+      for (let look = 0; look < 50 && wide.length > 0; look++) {
+        await page.waitForTimeout(100);
+        wide = await page.evaluate(tooWide, width);
+      }
       assert.deepEqual(wide, [], `${width} px`);
     }
     await page.setViewportSize({ width: 1400, height: 1000 });
