@@ -402,6 +402,10 @@ fn every_address_is_listed_by_the_server_and_in_the_guide() {
     for listed in addresses {
         let (path, about) = (listed["path"].as_str().unwrap(), listed["about"].as_str().unwrap());
         assert!(guide.contains(&format!("| `{path}` | {about} |")), "{path}: {about}");
+        // A stream has no end.
+        if path == "/api/v1/events" {
+            continue;
+        }
         let answer = get(address(&server), path).text().to_owned();
         assert!(!answer.contains("nothing is at"), "{path}: {answer}");
     }
