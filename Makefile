@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint ui bench soak fuzz
+.PHONY: help setup run test test-guest lint ui bench soak fuzz install install-library uninstall
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -19,7 +19,7 @@ SUDO ?= sudo
 export SUDO
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what running and testing need and this machine lacks
 	@sh xtask/setup.sh test
@@ -32,6 +32,10 @@ run: ## build surefoot and watch this host, in the terminal and on a web page
 test: ## set up, then run every check and every test
 	@sh xtask/setup.sh test
 	@cargo xtask test
+
+test-guest: ## the tests that boot another kernel in QEMU, alone: machine checks, lost pages, drives, an older verifier
+	@sh xtask/setup.sh test
+	@cargo xtask guest
 
 lint: ## the checks alone: format, clippy, layers, licences, house rules, links, shell
 	@sh xtask/setup.sh test
@@ -56,3 +60,15 @@ fuzz: ## look for bytes that harm whoever reads them: every target for SECONDS=6
 bench: ## measure side by side with other tools and print ratios
 	@sh xtask/setup.sh bench
 	@cargo xtask bench
+
+# `make install PREFIX=/usr DESTDIR=/tmp/package`; xtask/install.sh explains these, LIBDIR, PROFILE and BUILT.
+install: ## build and install the command, its systemd units and the C libraries below PREFIX (/usr/local)
+	@$(if $(BUILT),,sh xtask/setup.sh run)
+	@sh xtask/install.sh all
+
+install-library: ## the C libraries alone: headers, pkg-config and CMake files, Fortran modules
+	@$(if $(BUILT),,sh xtask/setup.sh library)
+	@sh xtask/install.sh library
+
+uninstall: ## remove what was installed below PREFIX, and nothing else
+	@sh xtask/install.sh uninstall

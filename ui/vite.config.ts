@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-// The daemon embeds three files by name, so the names are fixed and nothing is split off.
+// The daemon embeds the files by name, so the names are fixed: the page's own script, and one for each room's view.
 // Everything is relative: the page also works behind a path of a reverse proxy.
 export default defineConfig({
   base: "./",
@@ -13,8 +13,14 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        codeSplitting: false,
         entryFileNames: "app.js",
+        // What views share is a file of its own, so that a room's file needs nothing of another's.
+        codeSplitting: { groups: [{ name: "parts", test: /\/src\/(components\/)?[\w-]+\.tsx?$|\/node_modules\//, minShareCount: 2 }] },
+        chunkFileNames: ({ name, facadeModuleId }) => {
+          const room = /rooms\/(\w+)\/view\.tsx$/.exec(facadeModuleId ?? "")?.[1];
+          if (room === undefined && name !== "parts") throw new Error(`${name} is shared by views: name its modules under "parts"`);
+          return `${room ?? name}.js`;
+        },
         assetFileNames: "app.[ext]",
       },
     },

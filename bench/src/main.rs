@@ -12,6 +12,7 @@
 
 mod child;
 mod cost;
+mod dimms;
 mod in_kernel;
 mod inject;
 mod inloop;
@@ -66,6 +67,8 @@ enum Name {
     Cost,
     /// Resident memory of watch
     Memory,
+    /// Reading the counts of 32 memory modules, beside node_exporter and ras-mc-ctl
+    Dimms,
     /// Raisers: joined and named rightly, what naming them costs them, and what a turn of the in-loop library costs
     Who,
 }
@@ -81,6 +84,9 @@ enum Part {
     /// Unmap memory in one thread while another spins, and print what the latter lost
     #[command(hide = true)]
     Storm(storm::Options),
+    /// Read memory modules where a made-up tree lies at /sys, and print how long it took
+    #[command(hide = true)]
+    ReadDimms(dimms::Options),
 }
 
 fn main() -> ExitCode {
@@ -89,6 +95,7 @@ fn main() -> ExitCode {
         Some(Part::Inject(options)) => inject::run(&options).map(|()| true),
         Some(Part::Work(options)) => work::run(&options).map(|()| true),
         Some(Part::Storm(options)) => storm::run(&options).map(|()| true),
+        Some(Part::ReadDimms(options)) => dimms::inside(&options).map(|()| true),
         None => run::all(&arguments.names, arguments.quick, arguments.json.as_deref(), arguments.surefoot),
     };
     match result {

@@ -3,7 +3,7 @@
  * Checkpoints that survive: memory at memory speed, the SSD as often as its endurance allows, restarts that heal.
  *
  * Made from the sources of the library by `cargo xtask header`; change those. docs/guide/checkpoint-c.md shows a whole
- * program. C99 and later, C++; link with -lsurefoot.
+ * program. C99 and later, C++98 and later; link with -lsurefoot.
  *
  * Functions that return an int return a surefoot_status: 0 is good, 1 is nothing to restart from, failures are
  * negative. A function that is called collective is called by all ranks of the job, in the same order.
@@ -14,9 +14,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of this header; surefoot_version() is that of the library. SUREFOOT_VERSION_NUMBER grows with it. */
+#define SUREFOOT_VERSION "0.1.0"
+#define SUREFOOT_VERSION_MAJOR 0
+#define SUREFOOT_VERSION_MINOR 1
+#define SUREFOOT_VERSION_PATCH 0
+#define SUREFOOT_VERSION_NUMBER 1000
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The version of the library that runs, such as "0.1.0"; SUREFOOT_VERSION is that of the header. Libraries whose
+ * versions differ only in the last number have the same interface, and one SONAME.
+ */
+const char *surefoot_version(void);
 
 /* What a function returns. Failures are negative; surefoot_error_text says more about each. */
 enum surefoot_status {
@@ -47,7 +59,7 @@ enum surefoot_status {
 	/* The newest checkpoint was saved by another number of ranks: surefoot_checkpoint_restart_resized goes on from it.
 	 * Nothing was touched.
 	 */
-	SUREFOOT_STATUS_OTHER_RANKS = -11,
+	SUREFOOT_STATUS_OTHER_RANKS = -11
 };
 
 /* How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
@@ -67,12 +79,44 @@ struct surefoot_group {
 	int (*broadcast)(void *context, void *data, size_t bytes, uint32_t root);
 	/* Gives every rank what each passes, one after the other in the order of the ranks; all pass the same length. */
 	int (*all_gather)(void *context, const void *own, void *all, size_t bytes_each);
-	/* Sends to one rank while it receives from another; every rank sends once and receives once. */
+	/* Sends to one rank while it receives from another; every rank sends once and receives once. A length of 0 needs no
+	 * message: a rank with nothing to say and to hear is given its own number.
+	 */
 	int (*exchange)(void *context, uint32_t to, const void *send, size_t send_bytes, uint32_t from, void *receive, size_t receive_bytes);
 };
 
 /* The settings of a job. Belongs to who made it; several threads may each use their own. */
 typedef struct surefoot_config surefoot_config;
+
+/* Makes the settings of a job: memory in /dev/shm and no durable tier, unless the host's file of settings or variables
+ * (SUREFOOT_CHECKPOINT_DURABLE and the like) say otherwise. All ranks make the same.
+ *
+ * Returns NULL when the name cannot be one (letters, digits and ._-:/[] are allowed), or when the file or a variable says
+ * what cannot be. Free it with surefoot_config_free.
+ *
+ * Rules:
+ * job is a text that ends in a NUL, or NULL, which is refused. No other thread changes the environment meanwhile.
+ */
+surefoot_config *surefoot_config_new(const char *job);
+
+/* Changes one setting, such as "durable" to "/ssd/checkpoints"; stronger than the file and the variables. The guide lists
+ * all of them, and so does surefoot checkpoint settings. When it fails nothing is changed. The order does not matter: what
+ * belongs to a tier that the job does not have is refused by surefoot_checkpoint_open.
+ *
+ * Both texts are copied.
+ *
+ * Rules:
+ * name and value are texts that end in a NUL, or NULL, which is refused.
+ */
+int surefoot_config_set(surefoot_config *config, const char *name, const char *value);
+
+/* The settings that are in force: a line name = value (where it was said) each. NULL for a handle that is not open. The
+ * text stays until the next call of this with the same handle, or surefoot_config_free.
+ */
+const char *surefoot_config_text(surefoot_config *config);
+
+/* Frees settings. Jobs that were opened with them keep their own copy. NULL is left alone. */
+int surefoot_config_free(surefoot_config *config);
 
 /* The checkpoints of one rank of a job. Belongs to who opened it. Any thread may use it, one at a time. */
 typedef struct surefoot_checkpoint surefoot_checkpoint;
@@ -89,7 +133,7 @@ enum surefoot_place {
 	 */
 	SUREFOOT_PLACE_BOTH = 2,
 	/* To the durable tier: it survives the loss of power. */
-	SUREFOOT_PLACE_DURABLE = 3,
+	SUREFOOT_PLACE_DURABLE = 3
 };
 
 /* A checkpoint that was taken. */
@@ -131,29 +175,6 @@ struct surefoot_placer {
 	 */
 	int (*place)(void *context, uint64_t generation, struct surefoot_part *parts, size_t count);
 };
-
-/* Makes the settings of a job: memory in /dev/shm, no durable tier. All ranks make the same.
- *
- * Returns NULL when the name cannot be one: letters, digits and ._-:/[] are allowed. Free it with
- * surefoot_config_free.
- *
- * Rules:
- * job is a text that ends in a NUL, or NULL, which is refused.
- */
-surefoot_config *surefoot_config_new(const char *job);
-
-/* Changes one setting, such as "durable" to "/ssd/checkpoints". The guide lists all of them, and so does the text of
- * the error that an unknown name gives.
- *
- * Both texts are copied.
- *
- * Rules:
- * name and value are texts that end in a NUL, or NULL, which is refused.
- */
-int surefoot_config_set(surefoot_config *config, const char *name, const char *value);
-
-/* Frees settings. Jobs that were opened with them keep their own copy. NULL is left alone. */
-int surefoot_config_free(surefoot_config *config);
 
 /* Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
  *
@@ -214,6 +235,15 @@ int surefoot_checkpoint_need(surefoot_checkpoint *handle, int *is_needed);
  */
 int surefoot_checkpoint_save(surefoot_checkpoint *handle, struct surefoot_saved *out);
 
+/* As surefoot_checkpoint_save, to a place that the program names, whatever the policy says: SUREFOOT_PLACE_MEMORY;
+ * SUREFOOT_PLACE_BOTH; or SUREFOOT_PLACE_DURABLE, which is durable when this returns 0. SUREFOOT_PLACE_SKIPPED leaves it
+ * to the policy. Collective; all ranks name the same. Where there is no such tier it is SUREFOOT_STATUS_OPTION.
+ *
+ * Rules:
+ * out is NULL or has room for a surefoot_saved.
+ */
+int surefoot_checkpoint_save_to(surefoot_checkpoint *handle, int place, struct surefoot_saved *out);
+
 /* Fills the regions and files from the newest checkpoint that all ranks can prove intact: from memory first, repaired
  * where it is bad, else from the durable tier, else from an older one. Collective.
  *
@@ -240,14 +270,37 @@ int surefoot_checkpoint_restart_into(surefoot_checkpoint *handle, const struct s
  */
 int surefoot_checkpoint_scrub(surefoot_checkpoint *handle);
 
-/* Waits until the newest durable checkpoint is written and marked as complete. Collective; call it before the program
- * ends. That it could not be written is a notice and no failure of this call.
+/* Makes the newest checkpoint durable, whatever the policy says, and waits until it is marked as complete. Collective; call
+ * it before the program ends, and whenever memory may be lost. The job can go on afterwards.
+ *
+ * surefoot_checkpoint_report says where the newest is then. Without a durable tier that is memory only, and no failure.
+ * When the durable tier does not take it, the status says why, and it stays in memory.
  */
 int surefoot_checkpoint_finish(surefoot_checkpoint *handle);
 
+/* As surefoot_checkpoint_finish, and marks the job as completed: its next run begins anew instead of going on from its
+ * end, unless it sets after_completion to continue. Collective. The checkpoints stay until those of that run take their
+ * place.
+ */
+int surefoot_checkpoint_complete(surefoot_checkpoint *handle);
+
+/* Removes all checkpoints of the job, of all ranks in all tiers, and closes the handle, also when it fails: for a job whose
+ * result is elsewhere. Collective. What another program put into the job's directories stays.
+ */
+int surefoot_checkpoint_discard(surefoot_checkpoint *handle);
+
+/* Whether a rank of the job was told to end by SIGTERM, as of the last surefoot_checkpoint_need or _save: 1 or 0 in
+ * is_told, the same on all ranks. Always 0 unless the setting sigterm is checkpoint; then SIGTERM does not end the
+ * program, the next _need asks for a checkpoint, and that one is durable when its _save returns. Not collective.
+ *
+ * Rules:
+ * is_told is the address of an int, or NULL, which is refused.
+ */
+int surefoot_checkpoint_told_to_end(surefoot_checkpoint *handle, int *is_told);
+
 /* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
  * may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
- * must not be counted on. NULL is left alone.
+ * must not be counted on. NULL is left alone. See also surefoot_checkpoint_discard.
  */
 int surefoot_checkpoint_close(surefoot_checkpoint *handle);
 
@@ -256,8 +309,9 @@ int surefoot_checkpoint_close(surefoot_checkpoint *handle);
  */
 const char *surefoot_checkpoint_reasons(surefoot_checkpoint *handle);
 
-/* What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused. Empty when there was
- * nothing. The text is the handle's, and stays until the next _restart, _scrub or _close.
+/* What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused; after _finish or _complete
+ * where the newest checkpoint is. Empty when there was nothing. The text is the handle's, and stays until the next of
+ * these, or _close.
  */
 const char *surefoot_checkpoint_report(surefoot_checkpoint *handle);
 

@@ -13,12 +13,16 @@ program checkpoint
   type(surefoot_restored) :: restored
   character(len=1000) :: directory, steps_text
   integer(c_int64_t) :: steps
-  integer(c_int) :: status
-  integer :: i
+  integer(c_int) :: status, is_told = 0
+  integer :: i, unread
 
   call get_command_argument(1, directory)
   call get_command_argument(2, steps_text)
-  read (steps_text, *) steps
+  read (steps_text, *, iostat=unread) steps
+  if (unread /= 0) then
+    print '(a)', 'usage: checkpoint DIRECTORY STEPS'
+    stop 2
+  end if
 
   config = surefoot_config_new('fortran'//c_null_char)
   call must(surefoot_config_set(config, 'memory'//c_null_char, trim(directory)//c_null_char))
@@ -32,7 +36,8 @@ program checkpoint
   call must(status)
   if (status == surefoot_status_ok) print '(a)', surefoot_text(surefoot_checkpoint_report(job))
 
-  do while (step < steps)
+  ! With the setting sigterm=checkpoint SIGTERM does not end it: the next save is durable, and says so.
+  do while (step < steps .and. is_told == 0)
     do i = 1, size(cells)
       cells(i) = cos(cells(i) + i)
     end do
@@ -42,6 +47,8 @@ program checkpoint
       if (surefoot_checkpoint_save(job, saved) /= surefoot_status_ok) then
         print '(a)', surefoot_text(surefoot_error_text(job))
       end if
+      call say_notices()
+      call must(surefoot_checkpoint_told_to_end(job, is_told))
     end if
   end do
   print '(a, i0, a, z16.16)', 'after ', step, ' steps the sum is ', transfer(sum(cells), 0_c_int64_t)
@@ -50,6 +57,17 @@ program checkpoint
   call must(surefoot_checkpoint_close(job))
 
 contains
+
+  ! What happened in the background, such as a checkpoint that became durable.
+  subroutine say_notices()
+    type(c_ptr) :: notice
+
+    do
+      notice = surefoot_checkpoint_notice(job)
+      if (.not. c_associated(notice)) exit
+      print '(a)', surefoot_text(notice)
+    end do
+  end subroutine
 
   subroutine must(status)
     integer(c_int), intent(in) :: status

@@ -87,10 +87,13 @@ const CHECKS = {
     if (stays) assert.ok(await line.evaluate((/** @type {Element} */ one) => one.isConnected), "the line was made anew");
     await until(async () => (await newest(stage)) > before + 1, "newer decisions");
     await until(async () => (await part("decisions").innerText()).includes("It is durable"), "a durable copy");
+    // Each look says how old the copies are then; on a busy machine the page shows another look than the one asked for here.
+    const ageless = (/** @type {string} */ sentence) => sentence.replace(/[\d.]+ (ms|s)\b/g, "a while");
     await until(async () => {
       const [said] = (await jobOf(stage, "cfd/wing")).findings;
       const row = part("job-verdict").first();
-      return said.severity === "ok" && (await row.getAttribute("data-severity")) === "ok" && (await row.innerText()).endsWith(said.sentence);
+      const isWell = said.severity === "ok" && (await row.getAttribute("data-severity")) === "ok";
+      return isWell && ageless(await row.innerText()).endsWith(ageless(said.sentence));
     }, "what the server found of the job, and that all is well");
     assert.ok((await part("job").innerText()).includes("running"));
   },
@@ -99,7 +102,7 @@ const CHECKS = {
     assert.ok((await strip.locator("path.mark-complete").first().getAttribute("d"))?.startsWith("M"));
     const ages = await part("ages").getAttribute("d");
     assert.ok(ages && ages.split("L").length >= 3 && !ages.includes("NaN"), ages ?? "no line");
-    assert.match(await strip.innerText(), /bound (5\.0|15) s/);
+    assert.match(await strip.innerText(), /bound (10|15) s/);
     const box = await strip.locator("svg[role=img]").boundingBox();
     assert.ok(box);
     // From the right edge on leftward the newest checkpoint in memory is soon met.

@@ -64,7 +64,7 @@ export async function theatre(address, folder) {
     });
     const page = await context.newPage();
     page.on("console", (/** @type {any} */ message) => {
-      if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()}`);
+      if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()} at ${message.location().url ?? ""}`);
     });
     page.on("pageerror", (/** @type {Error} */ error) => void faults.push(`exception: ${error}`));
     page.on("websocket", (/** @type {any} */ socket) => void faults.push(`socket to ${socket.url()}`));

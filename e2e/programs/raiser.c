@@ -107,6 +107,32 @@ static __attribute__((noinline)) int wake_the_poller(void)
 	return syscall(SYS_futex, &poller_wakes, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) < 0;
 }
 
+static void *fill(void *unused)
+{
+	struct sched_param none = { 0 };
+
+	(void)unused;
+	prctl(PR_SET_NAME, "filler");
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
+		fail("sched_setscheduler");
+	pin(poll_core);
+	for (;;)
+		asm volatile("");
+	return NULL;
+}
+
+/*
+ * An idle core may watch for work by itself, and is woken without an interrupt then. This thread has the polling core
+ * while nobody else wants it, so that waking the poller takes one.
+ */
+static void start_filler(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, fill, NULL))
+		fail("pthread_create");
+}
+
 static __attribute__((noinline)) int arm_a_timer(void)
 {
 	struct itimerspec once = { .it_value = { .tv_nsec = TIMER_NS } };
@@ -221,6 +247,8 @@ int main(int count, char **words)
 		fail("mmap");
 	if (act != live_and_leave)
 		start_poller(poll_core);
+	if (poller_sleeps)
+		start_filler();
 	prctl(PR_SET_NAME, name);
 	/* Who shares the core with the poller has to go before it. */
 	if (raise_core == poll_core)

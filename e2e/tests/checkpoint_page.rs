@@ -111,7 +111,8 @@ fn the_page_shows_a_running_job_s_checkpoints_in_a_browser() {
     tiers.with_damage();
     let program = match &picture {
         Some(_) => Program::start(&tiers, 2 << 20, 15.0, Duration::from_millis(1_500)),
-        None => Program::start(&tiers, 2 << 20, 5.0, Duration::from_millis(700)),
+        // A busy machine keeps a job from writing for seconds.
+        None => Program::start(&tiers, 2 << 20, 10.0, Duration::from_millis(700)),
     };
     if picture.is_some() {
         std::thread::sleep(PICTURE_TIME);

@@ -325,7 +325,12 @@ fn connects_that_are_cut_leave_nothing_behind() {
         perl.env("cut", cut).env("address", &address).env("socket", run.path().join("http.sock"));
         assert!(perl.env("count", count.to_string()).output().unwrap().status.success());
     };
-    let before = descriptors();
+    // Sources open their files with their first looks, and keep some of them.
+    let before = wait_for("the sources to have looked", || {
+        let first = descriptors();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        (descriptors() == first).then_some(first)
+    });
     let quiet = || wait_for("the places to be free", || (descriptors() <= before + 4).then_some(()));
     connect(300);
     quiet();

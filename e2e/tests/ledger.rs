@@ -4,7 +4,7 @@ use serde_json::Value;
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::machine::{Need, interrupts, rise, softirqs, turn};
 use surefoot_e2e::report::{core_line_sums_up, gap_line_sums_up, has_fields, number, of_type};
-use surefoot_e2e::watched::watch;
+use surefoot_e2e::watched::{Seen, watch};
 use surefoot_e2e::{actor, machine};
 use surefoot_model::CauseKind;
 use surefoot_testkit::not_run::not_run;
@@ -99,9 +99,16 @@ fn times(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|time| time.as_u64().unwrap()).collect()
 }
 
-/// A storm of 2,000 operations from core 0 against core 1, and what the kernel's own row says about it. Returns the
-/// count of core 1 and the readings right around the storm and around all.
-fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> (u64, u64, u64) {
+/// What a storm of 2,000 operations from core 0 did to core 1, by what was watched and by the kernel's own row.
+struct Storm {
+    seen: Seen,
+    count: u64,
+    /// The row's rise right around the storm, and around all.
+    inner: u64,
+    outer: u64,
+}
+
+fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> Storm {
     actor::prepare();
     let outer = interrupts();
     let watch = watch(&format!("--source {source}"));
@@ -116,14 +123,15 @@ fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> (
     // Who raises an interrupt does work of its own and has lost nothing, even where it runs the same function.
     let raiser = seen.lost(0, cause, name).count;
     lies_between(&format!("{kind} on the core that raises it"), raiser, 0, rise(&outer, &last, row, 0));
-    (lost.count, inner, rise(&outer, &last, row, 1))
+    Storm { count: lost.count, inner, outer: rise(&outer, &last, row, 1), seen }
 }
 
 #[test]
 fn tlb_shootdowns_are_those_of_the_kernels_own_row() {
     let Some(_turn) = turn("tlb_shootdowns_are_those_of_the_kernels_own_row", Need::Ebpf) else { return };
     for source in ["ebpf", "plain"] {
-        let (count, inner, outer) = storm("munmap", "TLB", source, CauseKind::TlbShootdown, "flush_tlb_func");
+        let Storm { count, inner, outer, .. } =
+            storm("munmap", "TLB", source, CauseKind::TlbShootdown, "flush_tlb_func");
         assert!(inner >= 1_000, "the kernel raised {inner} shootdowns for 2,000 munmaps");
         lies_between("TLB shootdowns", count, inner, outer);
     }
@@ -132,15 +140,20 @@ fn tlb_shootdowns_are_those_of_the_kernels_own_row() {
 #[test]
 fn membarriers_are_functions_called_from_another_core() {
     let Some(_turn) = turn("membarriers_are_functions_called_from_another_core", Need::Ebpf) else { return };
-    let (count, inner, outer) = storm("membarrier", "CAL", "best", CauseKind::CallFunction, "ipi_mb");
-    assert!(inner >= 1_900, "the kernel raised {inner} calls for 2,000 membarriers");
-    assert!((1_900..=2_000 + outer - inner + SLACK).contains(&count), "2,000 membarriers, {count} counted");
+    let Storm { seen, count, inner, .. } = storm("membarrier", "CAL", "best", CauseKind::CallFunction, "ipi_mb");
+    // A core that does not run the thread at that moment is not called: on a busy machine there are fewer than 2,000.
+    assert!(inner >= 1_000, "the kernel raised {inner} calls for 2,000 membarriers");
+    assert!((1_000..=2_000 + SLACK).contains(&count), "2,000 membarriers, {count} counted");
+    // Whatever else was called there has a name of its own, and one interrupt may bring several.
+    let others = seen.core(1).lost.into_iter().filter(|lost| lost.cause.kind == CauseKind::CallFunction);
+    let all: u64 = others.map(|lost| lost.count).sum();
+    assert!(all + all / 50 + SLACK >= inner, "{all} functions counted, the kernel counted {inner} interrupts for them");
 }
 
 #[test]
 fn wake_ups_raise_reschedule_interrupts() {
     let Some(_turn) = turn("wake_ups_raise_reschedule_interrupts", Need::Ebpf) else { return };
-    let (count, inner, outer) = storm("wake", "RES", "best", CauseKind::Reschedule, "reschedule");
+    let Storm { count, inner, outer, .. } = storm("wake", "RES", "best", CauseKind::Reschedule, "reschedule");
     assert!(inner >= 1_000, "the kernel raised {inner} reschedules for 2,000 wake-ups");
     lies_between("reschedules", count, inner, outer);
 }

@@ -6,14 +6,17 @@ use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::report::number;
 use surefoot_e2e::watched::watch;
 use surefoot_model::CauseKind;
+use surefoot_testkit::not_run::not_run;
 
 /// Processor time that the intruder uses.
 const INTRUDER_MS: u64 = 400;
 
 /// What the ledger says of the intruder, against the processor time that it says itself: equal within 15 %.
 ///
-/// The rest of the machine may run on the core, too; it has rows of its own.
-fn is_preempted_by_the_intruder(options: &str, spinner: &actor::Actor) {
+/// The rest of the machine may run on the core, too; it has rows of its own. Without a named workload one of its tasks may
+/// even be the first that was preempted there, to whom the core then belongs: the spinner has a row of its own in that case,
+/// and `false` comes back.
+fn is_preempted_by_the_intruder(options: &str, spinner: &actor::Actor) -> bool {
     let options = options.replace("PID", &spinner.pid().to_string());
     let watch = watch(&options);
     let truth = actor::run("intruder", &format!("burn 1 {INTRUDER_MS}"));
@@ -21,9 +24,15 @@ fn is_preempted_by_the_intruder(options: &str, spinner: &actor::Actor) {
     let used_ns = number(&truth, "cpu_ns") as f64;
     let lost = seen.lost(1, CauseKind::Preemption, "intruder");
     let ratio = lost.total_ns as f64 / used_ns;
+    if seen.lost(1, CauseKind::Preemption, "spinner").total_ns > 0 {
+        assert!(!options.contains("spinner") && !options.contains("--pid"), "{options}: the workload preempts nobody");
+        assert!(ratio <= 1.15, "{options}: {ratio:.3} of {used_ns} ns: {lost:?}");
+        return false;
+    }
     assert!((0.85..=1.15).contains(&ratio), "{options}: {ratio:.3} of {used_ns} ns: {lost:?}");
     assert!(lost.count > 0 && lost.max_ns <= lost.total_ns, "{options}: {lost:?}");
     assert_eq!(lost.while_idle_ns, 0, "{options}: a spinning core is not idle");
+    true
 }
 
 #[test]
@@ -32,7 +41,7 @@ fn an_intruder_is_named_with_what_it_took() {
     actor::prepare();
     let spinner = actor::start("spinner", "spin 1 60000");
     for workload in ["--pid PID", "--comm spinner", "--pid PID --source plain"] {
-        is_preempted_by_the_intruder(workload, &spinner);
+        assert!(is_preempted_by_the_intruder(workload, &spinner));
     }
 }
 
@@ -40,11 +49,14 @@ fn an_intruder_is_named_with_what_it_took() {
 /// are more than two of them, as on a busy machine.
 #[test]
 fn an_intruder_on_a_named_core_is_named_with_what_it_took() {
-    let Some(_turn) = turn("an_intruder_on_a_named_core_is_named_with_what_it_took", Need::Ebpf) else { return };
+    const NAME: &str = "an_intruder_on_a_named_core_is_named_with_what_it_took";
+    let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
     actor::prepare();
     let spinner = actor::start("spinner", "spin 1 60000");
     let _third = actor::start("third", "nap 1 60000");
-    is_preempted_by_the_intruder("--cpu 1", &spinner);
+    if !is_preempted_by_the_intruder("--cpu 1", &spinner) {
+        not_run(NAME, "the machine is busy: the core belonged to another task first");
+    }
 }
 
 /// What counts as lost on named cores is told where it is, and may be left out.

@@ -52,6 +52,8 @@ fn times_that_are_none_are_refused() {
         ("stall probe --cpu 0 --duration 1s --threshold 1000d", &["threshold", "100 ns to 60 s"]),
         ("stall report --duration 1s --min-gap 1ns", &["min-gap", "100 ns to 60 s"]),
         ("watch --no-page --duration 1s --interval 1ms", &["interval", "100 ms to 1 h"]),
+        ("watch --no-page --duration 1s --port 7000", &["--no-page", "--port"]),
+        ("watch --no-page --duration 1s --page-group root", &["--no-page", "--page-group"]),
         ("watch --no-page --duration 1s --interval 2h", &["interval", "100 ms to 1 h"]),
         ("stall probe --cpu 0 --duration 1s --fifo 0", &["--fifo"]),
         ("stall probe --cpu 0 --duration 1s --fifo 100", &["--fifo"]),

@@ -1,5 +1,6 @@
-//! Two rooms in one stream: lost time and checkpoints are recorded, replayed and kept alike.
+//! Rooms in one stream: lost time, memory errors and checkpoints are recorded, replayed and kept alike.
 
+use crate::memory::recorded;
 use serde_json::Value;
 use std::path::Path;
 use surefoot_checkpoint::controller::Fixed;
@@ -98,6 +99,51 @@ fn a_recording_of_two_rooms_replays_both_to_the_byte() {
     assert_eq!(first, answer());
     assert_eq!(without_texts(&first["jobs"]), line["jobs"]);
     assert_eq!(first["why"], Value::Null);
+}
+
+/// The reports of the trace, the looks and what the doctor says are in the recording, and fold to the same.
+#[test]
+fn a_recording_of_memory_errors_replays_to_the_byte() {
+    let Some(_turn) = turn("a_recording_of_memory_errors_replays_to_the_byte", Need::Nothing) else { return };
+    let (tree, folder) = (recorded::host(), tempfile::tempdir().unwrap());
+    let record = |name: &str, options: &str| {
+        let file = folder.path().join(name);
+        let command = surefoot("stall record --source counters --duration 2s --output").arg(&file).words(options);
+        let live = command.arg("--host-root").arg(tree.path()).run();
+        live.expect_code(0);
+        let replayed = surefoot("stall replay").arg(&file).words(options).run();
+        replayed.expect_code(0);
+        assert_eq!(replayed.stdout, live.stdout);
+        (file, live)
+    };
+    let (_, text) = record("text", "");
+    for word in ["DIMM_C1", "48211", "row", "13 more modules without errors", "1 uncorrected error"] {
+        assert!(text.stdout.contains(word), "{word} in {}", text.stdout);
+    }
+    let (file, json) = record("json", "--json");
+    let line = json.json().into_iter().find(|line| line["type"] == "memory").unwrap();
+    assert_eq!(line["reports_count"], 9, "{line:#}");
+    assert_eq!(line["reports"][0]["location"]["row"], recorded::ROW);
+    assert_eq!((&line["lost"][0]["kind"], &line["lost"][0]["count"]), (&"not_understood".into(), &1.into()));
+    // Long after the tree is gone, the page of the recording says the same.
+    drop(tree);
+    let mut page = surefoot("watch --port 0 --replay").arg(&file).start();
+    let said = page.line_where(|line| line.contains("http://"));
+    let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let answer = || -> Value { serde_json::from_str(&http::get(&address, "/api/v1/memory").body).unwrap() };
+    let answer = (0..300).map(|_| answer()).find(|answer| {
+        let is_there = !answer["looked_realtime_ns"].is_null();
+        if !is_there {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        is_there
+    });
+    let answer = answer.expect("the recording holds a look at the memory");
+    for part in ["dimms", "controllers", "checks", "reports", "lost"] {
+        assert_eq!(without_texts(&answer[part]), line[part], "{part}");
+    }
+    page.signal("TERM");
+    page.finish().expect_code(0);
 }
 
 #[test]

@@ -187,6 +187,12 @@ fn a_core_is_interrupted_as_often_with_a_command_as_without() {
                     "{name}, {command}: {found}; without {} ({most} in three of four)",
                     quarters(&without[row], 2)
                 );
+                // What one window had without a command, too, is none of the command's; a machine with such windows says little.
+                let ever = without[row].iter().copied().max().unwrap_or(0);
+                if found > most + more + own && found <= ever {
+                    too_busy.push(format!("{name} at up to {ever} in {WINDOW:?} without a command"));
+                    continue;
+                }
                 assert!(
                     found <= most + more + own,
                     "{name} in {WINDOW:?} with {command} (core 1 {core:?}): {:?}, {own} by its own cost; \
@@ -198,7 +204,7 @@ fn a_core_is_interrupted_as_often_with_a_command_as_without() {
         }
     }
     if !too_busy.is_empty() {
-        not_run(NAME, &format!("the machine is too busy to tell of RCU: {}", too_busy.join("; ")));
+        not_run(NAME, &format!("the machine is too busy to tell all: {}", too_busy.join("; ")));
     }
 }
 

@@ -13,7 +13,7 @@
 mod scratch;
 mod targets;
 
-use targets::{checkpoint, http, inloop, names, people, recording, settings};
+use targets::{checkpoint, http, inloop, memory, names, nic, people, recording, settings};
 
 /// Something that reads bytes.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,15 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http_head", run: http::head, bytes_max: 4 << 10 },
     Target { name: "settings", run: settings::settings, bytes_max: 1 << 10 },
     Target { name: "proc_text", run: settings::proc_text, bytes_max: 2 << 10 },
+    Target { name: "kernel_log", run: memory::kernel_log, bytes_max: 4 << 10 },
+    Target { name: "mcelog", run: memory::mcelog, bytes_max: 2 << 10 },
+    Target { name: "sel", run: memory::sel, bytes_max: 2 << 10 },
+    Target { name: "driver_detail", run: memory::driver_detail, bytes_max: 2 << 10 },
+    Target { name: "nic_packets", run: nic::packets, bytes_max: 12 << 10 },
+    Target { name: "smbios", run: memory::smbios, bytes_max: 2 << 10 },
+    Target { name: "hest", run: memory::hest, bytes_max: 1 << 10 },
+    Target { name: "memory_state", run: memory::state, bytes_max: 4 << 10 },
+    Target { name: "trace_pipe", run: memory::trace_pipe, bytes_max: 4 << 10 },
     Target { name: "people", run: people::people, bytes_max: 1 << 10 },
 ];
 

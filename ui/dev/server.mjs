@@ -14,11 +14,12 @@ const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const FILES = /** @type {Record<string, [string, string]>} */ ({
-  "/": ["index.html", "text/html; charset=utf-8"],
-  "/app.js": ["app.js", "text/javascript; charset=utf-8"],
-  "/app.css": ["app.css", "text/css; charset=utf-8"],
-});
+/** The built page: its scripts are named as their files are. */
+function fileAt(/** @type {string} */ path) {
+  if (path === "/") return ["index.html", "text/html; charset=utf-8"];
+  if (path === "/app.css") return ["app.css", "text/css; charset=utf-8"];
+  return /^\/\w+\.js$/.test(path) ? [path.slice(1), "text/javascript; charset=utf-8"] : null;
+}
 
 /**
  * Starts a server; `port` 0 takes a free one.
@@ -39,7 +40,7 @@ export async function startServer(scenario, { port = 0, seconds = 900 } = {}) {
     response.setHeader("Content-Security-Policy", CSP);
     response.setHeader("X-Content-Type-Options", "nosniff");
     response.setHeader("Cache-Control", "no-store");
-    const file = FILES[url.pathname];
+    const file = fileAt(url.pathname);
     if (file) {
       response.setHeader("Content-Type", file[1]);
       response.end(await readFile(new URL(`../dist/${file[0]}`, import.meta.url)));

@@ -15,11 +15,21 @@ import "./styles/controls.css";
 import "./styles/tables.css";
 import "./styles/findings.css";
 import { theme } from "./theme.ts";
-import { listenerOf, questionsOf, shownView, viewProblems, views } from "./view.ts";
+import { listenerOf, questionsOf, shownComponent, startLoading, viewProblems, views } from "./view.ts";
 import { VIEWS } from "./views.ts";
 
+function Shown() {
+  const Component = shownComponent.value;
+  if (Component instanceof Error)
+    return (
+      <p class="boot" role="alert">
+        The script of this view did not come ({Component.message}). <a href={location.href}>Load the page again.</a>
+      </p>
+    );
+  return Component && <Component />;
+}
+
 function App() {
-  const Shown = shownView.value?.component;
   return (
     <>
       <a class="skip" href="#main">
@@ -29,7 +39,7 @@ function App() {
       <main id="main" tabIndex={-1}>
         <ConnectionError />
         <AddressProblems />
-        {overview.value && Shown ? <Shown /> : connection.value.phase === "loading" && <p class="boot">Asking what is known of this host.</p>}
+        {overview.value ? <Shown /> : connection.value.phase === "loading" && <p class="boot">Asking what is known of this host.</p>}
       </main>
       <footer class="muted">
         <span class="untrusted">Surefoot {overview.value?.version ?? ""}</span>
@@ -54,6 +64,7 @@ if (root) {
   views.value = VIEWS;
   const names = ["view", ...PAST_NAMES, "finding", ...VIEWS.flatMap(({ parameters }) => parameters ?? [])];
   openAddress(names, [viewProblems, pastProblems, ...VIEWS.flatMap(({ problems }) => problems ?? [])]);
+  startLoading();
   root.replaceChildren();
   render(<App />, root);
   startPolling([...overviewFeed.questions, ...VIEWS.flatMap(questionsOf)], [overviewFeed.listener, ...VIEWS.map(listenerOf)]);

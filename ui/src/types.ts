@@ -29,6 +29,10 @@ export type CauseKind =
  */
 export type Certainty = "certain" | "probable" | "cannot_tell_apart_here";
 /**
+ * What became of a check of the accounting.
+ */
+export type CheckResult = "passed" | "not_checked" | "found";
+/**
  * Where a copy of a checkpoint lies.
  */
 export type CheckpointTier = "memory" | "durable" | "shared";
@@ -145,13 +149,53 @@ export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interfac
  */
 export type GenerationState = "complete" | "partial" | "unfinished" | "damaged";
 /**
+ * Where a cost comes from.
+ */
+export type CostBasis = "measured" | "literature";
+/**
  * A logical processor, by the kernel's number.
  */
 export type CpuId = number;
 /**
+ * What to do with a module.
+ */
+export type MemoryAction = "watch" | "offline_pages" | "post_package_repair" | "replace";
+/**
+ * The part of a module that fails.
+ */
+export type FaultMode = "none" | "cell" | "row" | "column" | "bank" | "banks" | "rank" | "undetermined";
+/**
+ * Whether a fault stays.
+ */
+export type Persistence = "transient" | "permanent" | "undetermined";
+/**
+ * How much of what happened a count holds.
+ */
+export type Fidelity = "exact" | "lower_bound" | "sampled";
+/**
+ * Where a count or a report came from.
+ */
+export type MemorySource =
+  | "edac"
+  | "threshold_block"
+  | "mc_event"
+  | "mce_record"
+  | "extlog"
+  | "memory_failure"
+  | "cxl_event"
+  | "event_log"
+  | "redfish"
+  | "kernel_log"
+  | "rasdaemon"
+  | "mcelog";
+/**
  * Where the cost of entry and exit is known from.
  */
 export type EntryExitBasis = "polling_loop" | "own_loop" | "other_kind";
+/**
+ * What became of the bits of an error.
+ */
+export type ErrorSeverity = "corrected" | "deferred" | "uncorrected";
 /**
  * How a gap was found.
  */
@@ -170,9 +214,21 @@ export type Verdict =
   | "hardware_this_core"
   | "undetermined";
 /**
+ * What a devlink health reporter says of the part of the device that it watches.
+ */
+export type ReporterState = "healthy" | "error" | "unknown";
+/**
  * Who made the processor, as far as the verdict depends on it.
  */
 export type Vendor = "intel" | "amd" | "other";
+/**
+ * How a peer is probed.
+ */
+export type ProbeKind = "packet" | "arp" | "icmp";
+/**
+ * How an interface does its work. The order is from well to bad, but for [`InterfaceState::Unknown`], which comes first.
+ */
+export type InterfaceState = "unknown" | "ok" | "slow" | "losing" | "hung";
 /**
  * What a live client is sent. Its type is also the name of the server-sent event.
  */
@@ -215,9 +271,25 @@ export type LiveMessage =
       type: "lagged";
     };
 /**
+ * Why reports are not among those that are listed.
+ */
+export type LossKind = "not_listed" | "not_read" | "not_understood";
+/**
  * Whether this machine is looked at now, or a recording is shown.
  */
 export type Mode = "live" | "replay";
+/**
+ * Where something happens.
+ */
+export type Part = "application" | "library" | "interface" | "daemon" | "host" | "run";
+/**
+ * What can be done for an interface, from what disturbs least to what disturbs most.
+ */
+export type RecoveryKind = "reporter_recover" | "link_cycle" | "function_reset";
+/**
+ * How far a step of a recovery has come.
+ */
+export type RecoveryOutcome = "planned" | "withheld" | "begun" | "done" | "failed";
 /**
  * The length of the windows of a range.
  */
@@ -290,6 +362,103 @@ export interface Answered {
    * Seconds since the session began.
    */
   session_s: number;
+}
+/**
+ * A fault of a list.
+ */
+export interface CampaignFault {
+  /**
+   * When, in instructions of the faulted interface.
+   */
+  at_instruction: number;
+  bit: number;
+  detected_by: string | null;
+  /**
+   * From the fault to its detection, virtual time.
+   */
+  detection_ns: number | null;
+  /**
+   * What the self-test found.
+   */
+  finding: string | null;
+  /**
+   * The function of a bit in code.
+   */
+  function: string | null;
+  /**
+   * The daemon found that reloading does not help.
+   */
+  given_up: boolean;
+  /**
+   * From which it is replayed.
+   */
+  id: string;
+  outcome: string;
+  /**
+   * The location as people call it.
+   */
+  place: string;
+  /**
+   * Nobody executes the word after the fault, so it was not run.
+   */
+  pruned: boolean;
+  /**
+   * From detection until all ports were back, virtual time.
+   */
+  recovery_ns: number | null;
+  /**
+   * code, data, register or stuck.
+   */
+  space: string;
+  standard: string;
+}
+/**
+ * Some faults of one table.
+ */
+export interface CampaignFaults {
+  faults: CampaignFault[];
+  /**
+   * Those before the first one here.
+   */
+  offset: number;
+  /**
+   * Only of this outcome; `null` for all.
+   */
+  outcome: string | null;
+  /**
+   * The table: `EXPERIMENT:BUILD:SEED`.
+   */
+  table: string;
+  /**
+   * Faults of that outcome.
+   */
+  total_count: number;
+}
+/**
+ * A file of a campaign, and how its reading went.
+ */
+export interface CampaignFile {
+  /**
+   * Lines that say again what another one has said.
+   */
+  again_count: number;
+  /**
+   * Lines that are of no campaign, or say otherwise of a fault than another line.
+   */
+  bad_count: number;
+  /**
+   * Faults that were taken from it.
+   */
+  fault_count: number;
+  /**
+   * Faults for which there was no room: 200,000 faults are kept, and 64 tables.
+   */
+  left_out_count: number;
+  path: string;
+  /**
+   * What is wrong: the first bad line, or why it is not read on.
+   */
+  problem: string | null;
 }
 /**
  * What works on this host.
@@ -862,6 +1031,248 @@ export interface Completeness {
   row: string;
 }
 /**
+ * One who detected.
+ */
+export interface DetectorRow {
+  /**
+   * How many it detected.
+   */
+  count: number;
+  /**
+   * As in the lines of faults.
+   */
+  detected_by: string;
+}
+/**
+ * A memory module and everything that was reported of it.
+ */
+export interface Dimm {
+  /**
+   * The controller that it hangs on, as [`MemoryController::id`]; empty where it is not known.
+   */
+  controller: string;
+  /**
+   * Corrected errors, all that were ever seen of this module: resets, wraps, reboots and moves do not lower it.
+   */
+  corrected_count: number;
+  /**
+   * The same with its evidence; `None` where no error was seen.
+   */
+  fault: DimmFault | null;
+  fault_mode: FaultMode;
+  fidelity: Fidelity;
+  /**
+   * What it is known by: its serial number where the host tells it, otherwise its place.
+   */
+  id: string;
+  /**
+   * Whether the leaky bucket of its rate is over its threshold.
+   */
+  is_over_rate: boolean;
+  /**
+   * The slot label, as firmware or the driver gives it.
+   */
+  label: string;
+  /**
+   * The slot where it was before, where it was moved.
+   */
+  moved_from: string | null;
+  /**
+   * Where the errors are, in words, where nobody can tell of which module they are: then this is a place, and no module. `None`
+   * for a module.
+   */
+  only_place: string | null;
+  /**
+   * Part number; `None` where the host does not tell it.
+   */
+  part: string | null;
+  /**
+   * Corrected errors per second between the two newest readings.
+   */
+  rate_per_s: number;
+  /**
+   * The seconds between these readings, from 1 to 3600; 0 where there are no two readings within an hour, so that the rate
+   * is not known.
+   */
+  rate_window_s: number;
+  /**
+   * Serial number; `None` where the host does not tell it.
+   */
+  serial: string | null;
+  /**
+   * How sure it is that the serial number is that of this place; `None` where none is known. It is the
+   * [`Dimm::id`] only where it is certain.
+   */
+  serial_certainty: Certainty | null;
+  /**
+   * Size; 0 where it is not known.
+   */
+  size_bytes: number;
+  /**
+   * Where the counts come from, the one that is counted first.
+   */
+  sources: MemorySource[];
+  spread: Spread;
+  /**
+   * Uncorrected errors, in the same way.
+   */
+  uncorrected_count: number;
+  /**
+   * The highest rate of any window that was seen.
+   */
+  worst_rate_per_s: number;
+  /**
+   * How long that window was, seconds; 0 where there was none.
+   */
+  worst_window_s: number;
+}
+/**
+ * The fault that the errors of a module point to.
+ */
+export interface DimmFault {
+  action: MemoryAction;
+  /**
+   * The same for a person, in a sentence or two.
+   */
+  advice: string;
+  /**
+   * The cells with the most errors.
+   */
+  cells: ErrorCell[];
+  /**
+   * Cells beyond those.
+   */
+  cells_left_out: number;
+  certainty: Certainty;
+  /**
+   * Why, in one sentence.
+   */
+  evidence: string;
+  mode: FaultMode;
+  persistence: Persistence;
+  urgency: Severity;
+}
+/**
+ * Errors at one cell of the map that is the evidence for a fault.
+ */
+export interface ErrorCell {
+  /**
+   * Bank, with its group: `bank_group * 4 + bank` where there are groups.
+   */
+  bank: number;
+  /**
+   * Column.
+   */
+  column: number;
+  /**
+   * Errors there.
+   */
+  count: number;
+  /**
+   * Rank.
+   */
+  rank: number;
+  /**
+   * Row.
+   */
+  row: number;
+}
+/**
+ * How many different places errors were seen at.
+ */
+export interface Spread {
+  /**
+   * Banks of a rank.
+   */
+  banks: number;
+  /**
+   * Cells: a row and a column of a bank.
+   */
+  cells: number;
+  /**
+   * Columns of a bank.
+   */
+  columns: number;
+  /**
+   * Errors with a place.
+   */
+  located_count: number;
+  /**
+   * Ranks.
+   */
+  ranks: number;
+  /**
+   * Rows of a bank.
+   */
+  rows: number;
+}
+/**
+ * What reporting the errors of a module costs.
+ */
+export interface DimmCost {
+  /**
+   * Corrected errors since the watch began.
+   */
+  corrected_count: number;
+  /**
+   * [`Dimm::id`].
+   */
+  id: string;
+  /**
+   * Nanoseconds of cores per day, by its share of these errors.
+   */
+  per_day_ns: number | null;
+}
+/**
+ * The place of an error in DRAM, as far as the reporter tells it.
+ */
+export interface DramLocation {
+  /**
+   * Physical address of the host.
+   */
+  address: number | null;
+  /**
+   * Bank, in its group where there is one.
+   */
+  bank: number | null;
+  /**
+   * Bank group.
+   */
+  bank_group: number | null;
+  /**
+   * Channel of the controller.
+   */
+  channel: number | null;
+  /**
+   * Column.
+   */
+  column: number | null;
+  /**
+   * Memory controller, by the kernel's number.
+   */
+  controller: number | null;
+  /**
+   * How many low bits of the address mean nothing.
+   */
+  grain_bits: number | null;
+  /**
+   * Physical rank, or chip select.
+   */
+  rank: number | null;
+  /**
+   * Row.
+   */
+  row: number | null;
+  /**
+   * Slot on the channel.
+   */
+  slot: number | null;
+  /**
+   * Processor socket.
+   */
+  socket: number | null;
+}
+/**
  * [`Drops`] with those of the sources, at one moment.
  */
 export interface Dropped {
@@ -911,6 +1322,39 @@ export interface ErrorAnswer {
    * Why, and what can be done; one sentence.
    */
   error: string;
+}
+/**
+ * What hardware, firmware or the kernel said of one memory error, or of several with one place.
+ */
+export interface ErrorReport {
+  /**
+   * When, `CLOCK_MONOTONIC`; `None` for what was recorded before.
+   */
+  at_ns: number | null;
+  /**
+   * When, `CLOCK_REALTIME`; 0 where the reporter does not tell.
+   */
+  at_realtime_ns: number;
+  /**
+   * How many errors it stands for, 1 or more.
+   */
+  count: number;
+  /**
+   * The reporter's own words, one line, cut where it is long.
+   */
+  detail: string;
+  /**
+   * The module, as [`Dimm::id`]; `None` where it cannot be told.
+   */
+  dimm: string | null;
+  fidelity: Fidelity;
+  /**
+   * The slot label as the reporter gives it; empty where it gives none.
+   */
+  label: string;
+  location: DramLocation;
+  severity: ErrorSeverity;
+  source: MemorySource;
 }
 /**
  * What to fix, ranked by what it would bring.
@@ -1071,6 +1515,48 @@ export interface RoomHealth {
   severity: Severity;
 }
 /**
+ * A devlink health reporter.
+ */
+export interface HealthReporter {
+  /**
+   * Whether the kernel recovers by itself; `None` where this reporter cannot recover.
+   */
+  auto_recover: boolean | null;
+  /**
+   * The device as devlink names it: bus and device, such as `pci/0000:3b:00.0`.
+   */
+  device: string;
+  /**
+   * When that dump was made, `CLOCK_REALTIME`; `None` where the kernel does not say.
+   */
+  dump_realtime_ns: number | null;
+  /**
+   * Errors since the driver loaded.
+   */
+  error_count: number;
+  /**
+   * The least time between two recoveries of the kernel's own, ms; `None` where this reporter cannot recover.
+   */
+  grace_period_ms: number | null;
+  /**
+   * Whether the driver keeps a dump of the error.
+   */
+  has_dump: boolean;
+  /**
+   * Its name, such as `tx` or `fw_fatal`.
+   */
+  name: string;
+  /**
+   * The port of the device; `None` where it watches the whole device.
+   */
+  port: number | null;
+  /**
+   * Recoveries that succeeded since the driver loaded.
+   */
+  recover_count: number;
+  state: ReporterState;
+}
+/**
  * What stays true about a host while it is watched; opens every recording.
  */
 export interface HostDescription {
@@ -1135,6 +1621,243 @@ export interface Listed {
    */
   about: string;
   path: string;
+}
+/**
+ * A network interface.
+ */
+export interface Interface {
+  /**
+   * Times that the link came or went.
+   */
+  carrier_change_count: number;
+  /**
+   * Why work hangs on it: it carries a default route, or an SSH session. Empty where nothing says so.
+   */
+  carries: string[];
+  /**
+   * How sure that is; `None` where the state is not known.
+   */
+  certainty: Certainty | null;
+  counters: InterfaceCounters;
+  /**
+   * Bus and device below it, such as `pci/0000:00:03.0`; `None` for one that is made of software.
+   */
+  device: string | null;
+  /**
+   * The driver; `None` where nothing names it.
+   */
+  driver: string | null;
+  /**
+   * What the state rests on, a line each.
+   */
+  evidence: string[];
+  /**
+   * Whether it has a link; `None` where the kernel does not say, as of one that is switched off.
+   */
+  has_carrier: boolean | null;
+  /**
+   * Whether it is switched on.
+   */
+  is_up: boolean;
+  /**
+   * The kernel's name.
+   */
+  name: string;
+  /**
+   * What probing came to; `None` where nobody asked for it.
+   */
+  probe: InterfaceProbe | null;
+  /**
+   * Its health reporters.
+   */
+  reporters: HealthReporter[];
+  /**
+   * Its self-test; `None` where nobody asked for it.
+   */
+  self_test: SelfTest | null;
+  /**
+   * Speed of the link, Mbit/s; `None` where the driver does not say.
+   */
+  speed_mbit_per_s: number | null;
+  state: InterfaceState;
+  /**
+   * Times that the kernel found a send queue stuck, all queues, since the driver loaded; `None` where it has no such counter.
+   */
+  tx_timeout_count: number | null;
+}
+/**
+ * Counters of an interface since its driver loaded.
+ */
+export interface InterfaceCounters {
+  /**
+   * Bytes received.
+   */
+  rx_bytes: number;
+  /**
+   * Of those, with a wrong checksum.
+   */
+  rx_crc_errors: number;
+  /**
+   * Packets that the kernel dropped after they arrived.
+   */
+  rx_dropped: number;
+  /**
+   * Packets that arrived damaged.
+   */
+  rx_errors: number;
+  /**
+   * Packets that the device dropped, because nobody fetched them in time.
+   */
+  rx_missed_errors: number;
+  /**
+   * Packets received.
+   */
+  rx_packets: number;
+  /**
+   * Bytes sent.
+   */
+  tx_bytes: number;
+  /**
+   * Packets that the kernel dropped before they were sent.
+   */
+  tx_dropped: number;
+  /**
+   * Packets that could not be sent.
+   */
+  tx_errors: number;
+  /**
+   * Packets sent.
+   */
+  tx_packets: number;
+}
+/**
+ * What probing a peer came to.
+ */
+export interface InterfaceProbe {
+  /**
+   * Probes answered in time.
+   */
+  answered_count: number;
+  /**
+   * What they usually are; `None` where that is not known yet.
+   */
+  baseline: RoundTrips | null;
+  /**
+   * Whether this peer has ever answered.
+   */
+  has_answered: boolean;
+  kind: ProbeKind;
+  /**
+   * The peer, as it was named.
+   */
+  peer: string;
+  /**
+   * Probes that the interface did not take.
+   */
+  refused_count: number;
+  /**
+   * The round trips of the answered; `None` without any.
+   */
+  round_trips: RoundTrips | null;
+  /**
+   * Probes sent.
+   */
+  sent_count: number;
+  /**
+   * How long a probe was waited for.
+   */
+  wait_ns: number;
+}
+/**
+ * Percentiles of round trips.
+ */
+export interface RoundTrips {
+  /**
+   * Of so many.
+   */
+  count: number;
+  /**
+   * The longest.
+   */
+  max_ns: number;
+  /**
+   * Half took no longer than this.
+   */
+  p50_ns: number;
+  /**
+   * 99 of 100 took no longer than this.
+   */
+  p99_ns: number;
+}
+/**
+ * A self-test of the driver.
+ */
+export interface SelfTest {
+  /**
+   * Whether the driver says that all passed.
+   */
+  has_passed: boolean;
+  /**
+   * Whether the parts that interrupt traffic were run, too.
+   */
+  is_offline: boolean;
+  /**
+   * Each part.
+   */
+  parts: SelfTestPart[];
+  /**
+   * Why there was none; `None` where it ran.
+   */
+  why_not: string | null;
+}
+/**
+ * What a part of a self-test says: 0 where it passed.
+ */
+export interface SelfTestPart {
+  /**
+   * The driver's name of it.
+   */
+  name: string;
+  /**
+   * The driver's value; what other values than 0 mean is the driver's own.
+   */
+  value: number;
+}
+/**
+ * An interface came into another state.
+ */
+export interface InterfaceChange {
+  /**
+   * When that was seen, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * When that was seen, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What it rests on.
+   */
+  evidence: string[];
+  from: InterfaceState;
+  /**
+   * Which.
+   */
+  interface: string;
+  to: InterfaceState;
+}
+/**
+ * What could not be read.
+ */
+export interface InterfaceProblem {
+  /**
+   * The file, or the part of the kernel that was asked.
+   */
+  path: string;
+  /**
+   * Why not, and what helps.
+   */
+  why: string;
 }
 /**
  * One kind of interrupt on one core: what it cost and who raised it.
@@ -1282,6 +2005,27 @@ export interface Raiser {
    * The thread that was being woken, where that is the reason; empty otherwise.
    */
   wakee: string;
+}
+/**
+ * One interval.
+ */
+export interface IntervalPoint {
+  /**
+   * Between polls.
+   */
+  interval_s: number;
+  /**
+   * The share of errors that would be lost.
+   */
+  missed_share: number;
+  /**
+   * The longest unbroken stall.
+   */
+  stall_longest_ns: number;
+  /**
+   * Stall of a core per day.
+   */
+  stall_ns_per_day: number;
 }
 /**
  * The ledger of a core.
@@ -1588,6 +2332,651 @@ export interface LoopSummary {
    * Their time together; nanoseconds.
    */
   total_ns: number;
+}
+/**
+ * Reports of one source that are not listed.
+ */
+export interface LostReports {
+  /**
+   * How many, since the watch began.
+   */
+  count: number;
+  kind: LossKind;
+  source: MemorySource;
+  /**
+   * Why.
+   */
+  why: string;
+}
+/**
+ * Everything about memory errors at one moment.
+ */
+export interface Memory {
+  /**
+   * What the doctor says of the accounting.
+   */
+  checks: MemoryCheck[];
+  /**
+   * The controllers, by number.
+   */
+  controllers: MemoryController[];
+  /**
+   * What all of that comes to per day, nanoseconds of cores; `null` where nothing of it is counted here.
+   */
+  cost_per_day_ns: number | null;
+  /**
+   * What reporting costs.
+   */
+  costs: ReportingCost[];
+  /**
+   * Each module's part of it, of those with errors since the watch began.
+   */
+  dimm_costs: DimmCost[];
+  /**
+   * The modules, by controller and place.
+   */
+  dimms: Dimm[];
+  /**
+   * Modules beyond those.
+   */
+  dimms_left_out: number;
+  /**
+   * How long it took.
+   */
+  look_ns: number;
+  /**
+   * When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
+   */
+  looked_realtime_ns: number | null;
+  /**
+   * Reports that are not listed.
+   */
+  lost: LostReports[];
+  /**
+   * What could not be read.
+   */
+  problems: MemoryProblem[];
+  /**
+   * Problems beyond those.
+   */
+  problems_left_out: number;
+  /**
+   * The newest reports, oldest first.
+   */
+  reports: ErrorReport[];
+  /**
+   * Reports that were told since the start.
+   */
+  reports_count: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see, and what to do; absent where memory errors are watched.
+   */
+  why?: string;
+}
+/**
+ * What the doctor says of one part of the accounting.
+ */
+export interface MemoryCheck {
+  certainty: Certainty;
+  /**
+   * What follows from it.
+   */
+  consequence: string;
+  /**
+   * What was found, with the file that says so.
+   */
+  evidence: string;
+  /**
+   * What to do; empty where nothing has to be done.
+   */
+  remedy: string;
+  /**
+   * Whether it passed, found something, or could not be made.
+   */
+  result: CheckResult & string;
+  /**
+   * Stable name, such as `cec-swallows-errors`.
+   */
+  rule: string;
+  severity: Severity;
+}
+/**
+ * A memory controller.
+ */
+export interface MemoryController {
+  /**
+   * Whether its total is that of its modules and of those without one; `None` where the driver gives too little to check it.
+   */
+  adds_up: boolean | null;
+  /**
+   * Corrected errors of all its modules, with those of no known module.
+   */
+  corrected_count: number;
+  /**
+   * The kernel's name, such as `mc0`.
+   */
+  id: string;
+  /**
+   * The driver's name of it.
+   */
+  name: string;
+  /**
+   * Corrected errors whose module is not known.
+   */
+  no_information_count: number;
+  /**
+   * Seconds since its counters were reset, as the kernel says.
+   */
+  reset_s: number | null;
+  /**
+   * Uncorrected errors in the same way.
+   */
+  uncorrected_count: number;
+}
+/**
+ * What one way of reporting errors costs this host.
+ */
+export interface ReportingCost {
+  basis: CostBasis;
+  /**
+   * How often it happened; `None` where that is not counted here.
+   */
+  count: number | null;
+  /**
+   * Time of one core for one.
+   */
+  each_ns: number;
+  /**
+   * In this time, nanoseconds.
+   */
+  over_ns: number;
+  /**
+   * What it comes to per day, nanoseconds; `None` where it is not counted here.
+   */
+  per_day_ns: number | null;
+  /**
+   * Who measured it, where and how.
+   */
+  source: string;
+  /**
+   * What is done for a report: `corrected_error_interrupt`, `poll`, `scanned_core`, `handled_record`, `logged_line` or `smi`.
+   */
+  what: string;
+}
+/**
+ * A file or service that could not be read, or says what cannot be.
+ */
+export interface MemoryProblem {
+  /**
+   * The file, or the address of the service.
+   */
+  path: string;
+  source: MemorySource;
+  /**
+   * What is wrong with it, and what to do.
+   */
+  why: string;
+}
+/**
+ * What each polling interval would cost and lose.
+ */
+export interface MemoryInterval {
+  /**
+   * What is assumed of each piece of work, and whose word that is.
+   */
+  assumptions: string[];
+  /**
+   * What keeps it from being longer.
+   */
+  binding_constraint: string;
+  /**
+   * The interval with the least stall among those that lose nothing; `null` where every one loses some.
+   */
+  chosen_interval_s: number | null;
+  /**
+   * Cores that each poll scans.
+   */
+  cores: number;
+  /**
+   * Bits of the counter that is polled.
+   */
+  counter_bits: number;
+  /**
+   * The intervals, the shortest first.
+   */
+  points: IntervalPoint[];
+  /**
+   * Errors per second that have to be counted: the highest of any module here, 10 at least.
+   */
+  rate_per_s: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+}
+/**
+ * Something that happened. Times are virtual.
+ */
+export interface MovieScene {
+  /**
+   * Since the begin of the run.
+   */
+  at_ns: number;
+  /**
+   * The host on which it happened: of a delivery the one that receives.
+   */
+  host: number | null;
+  /**
+   * And with it.
+   */
+  instead: string | null;
+  part: Part;
+  /**
+   * In a word: struck, diverged, `not_diverged`, halted, crashed, daemon, delivered, refused or ended.
+   */
+  scene: string;
+  /**
+   * Since the fault; of what was before, 0.
+   */
+  since_ns: number;
+  /**
+   * Of a daemon: suspected, dismissed, detected, reloaded, passed, recovered, `reload_failed` or `given_up`. Of a
+   * delivery: late, again or wrong.
+   */
+  step: string | null;
+  /**
+   * In a sentence.
+   */
+  text: string;
+  /**
+   * The instruction without the fault, and what it does.
+   */
+  usually: string | null;
+}
+/**
+ * Everything about network interfaces at one moment.
+ */
+export interface Nic {
+  /**
+   * The newest changes of state, oldest first.
+   */
+  changes: InterfaceChange[];
+  /**
+   * The interfaces, by name.
+   */
+  interfaces: Interface[];
+  /**
+   * Interfaces beyond those.
+   */
+  interfaces_left_out: number;
+  /**
+   * How long it took.
+   */
+  look_ns: number;
+  /**
+   * When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
+   */
+  looked_realtime_ns: number | null;
+  /**
+   * What could not be read.
+   */
+  problems: InterfaceProblem[];
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The newest steps of recovery, oldest first.
+   */
+  steps: RecoveryStep[];
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see, and what to do; absent where interfaces are watched.
+   */
+  why?: string;
+}
+/**
+ * A step of a recovery, done or not.
+ */
+export interface RecoveryStep {
+  /**
+   * When, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What came of it, or why it was not done.
+   */
+  detail: string;
+  /**
+   * Of which interface.
+   */
+  interface: string;
+  kind: RecoveryKind;
+  outcome: RecoveryOutcome;
+  /**
+   * Why it is done.
+   */
+  reason: string;
+  /**
+   * Of what: a reporter, a file.
+   */
+  target: string;
+}
+/**
+ * What the files of campaigns come to.
+ */
+export interface NicCampaign {
+  /**
+   * The files, in the order in which they were named.
+   */
+  files: CampaignFile[];
+  /**
+   * The faults of the table that was asked for.
+   */
+  list: CampaignFaults | null;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * A table for each experiment, build and seed, as `surefoot nic campaign report` has them.
+   */
+  tables: Table[];
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there are no tables, and what to do; absent where there are files.
+   */
+  why?: string;
+}
+/**
+ * What the faults of one experiment come to.
+ */
+export interface Table {
+  /**
+   * Faults that lost, doubled, reordered or corrupted a message.
+   */
+  broken_count: number;
+  /**
+   * The control program, as in the lines of faults.
+   */
+  build: string;
+  coverage: ShareRow;
+  /**
+   * Who detected how many.
+   */
+  detected_by: DetectorRow[];
+  /**
+   * From fault to detection, virtual time.
+   */
+  detection_ns: TimesRow | null;
+  /**
+   * The experiment's name.
+   */
+  experiment: string;
+  failures: ShareRow;
+  /**
+   * All faults.
+   */
+  fault_count: number;
+  /**
+   * Every outcome, those that did not occur too.
+   */
+  outcomes: OutcomeRow[];
+  /**
+   * The paper's coverage, where it made the experiment.
+   */
+  paper_coverage: number | null;
+  /**
+   * Masked by construction: their word is not executed after the fault.
+   */
+  pruned_count: number;
+  /**
+   * Faults after which the interface was recovered.
+   */
+  recovered_count: number;
+  /**
+   * From detection until all ports were back, virtual time.
+   */
+  recovery_ns: TimesRow | null;
+  /**
+   * The campaign's seed.
+   */
+  seed: number;
+  /**
+   * Every class of the standard words.
+   */
+  standard: StandardRow[];
+  type: "table";
+}
+/**
+ * A count as a share of another one, with its interval of Wilson at 95 %.
+ */
+export interface ShareRow {
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * The upper end.
+   */
+  high: number;
+  /**
+   * The lower end of its interval.
+   */
+  low: number;
+  /**
+   * Of how many.
+   */
+  of: number;
+  /**
+   * The share, 0 to 1.
+   */
+  share: number;
+}
+/**
+ * Median and maximum of times.
+ */
+export interface TimesRow {
+  /**
+   * The longest.
+   */
+  max: number;
+  /**
+   * The upper of the two middle ones where there are two.
+   */
+  median: number;
+}
+/**
+ * One outcome of the table.
+ */
+export interface OutcomeRow {
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * Those of them that were detected.
+   */
+  detected_count: number;
+  /**
+   * The upper end.
+   */
+  high: number;
+  /**
+   * The lower end of its interval.
+   */
+  low: number;
+  /**
+   * Of how many.
+   */
+  of: number;
+  /**
+   * In the paper's words.
+   */
+  outcome: string;
+  /**
+   * The paper's share, where it made the experiment.
+   */
+  paper_share: number | null;
+  /**
+   * The share, 0 to 1.
+   */
+  share: number;
+}
+/**
+ * One class of the standard words.
+ */
+export interface StandardRow {
+  /**
+   * In the standard words.
+   */
+  class: string;
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * The upper end.
+   */
+  high: number;
+  /**
+   * The lower end of its interval.
+   */
+  low: number;
+  /**
+   * Of how many.
+   */
+  of: number;
+  /**
+   * The share, 0 to 1.
+   */
+  share: number;
+}
+/**
+ * One fault, step by step.
+ */
+export interface NicMovie {
+  fault: Fault;
+  /**
+   * Scenes that are not here.
+   */
+  missed_count: number;
+  /**
+   * What happened, in order.
+   */
+  scenes: MovieScene[];
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+}
+/**
+ * One fault, and what it did.
+ */
+export interface Fault {
+  /**
+   * When, in instructions of the faulted interface.
+   */
+  at_instruction: number;
+  /**
+   * The bit of the word.
+   */
+  bit: number;
+  /**
+   * The control program: plain, detecting or tolerant; with `+iommu` and `+trap` where the experiment has them.
+   */
+  build: string;
+  /**
+   * watchdog, interface, self_test, library or silence.
+   */
+  detected_by: string | null;
+  /**
+   * The host whose daemon detected it.
+   */
+  detected_on: number | null;
+  /**
+   * From the fault to its detection, virtual time.
+   */
+  detection_ns: number | null;
+  /**
+   * The experiment's name.
+   */
+  experiment: string;
+  /**
+   * What the self-test found: missing, content, count, refused or slow.
+   */
+  finding: string | null;
+  /**
+   * The function of a bit in code.
+   */
+  function: string | null;
+  /**
+   * The daemon found that reloading does not help.
+   */
+  given_up: boolean;
+  /**
+   * From which `surefoot nic inject` replays it.
+   */
+  id: string;
+  /**
+   * An address, the number of a register of the processor (32: program counter), the offset of a special register.
+   */
+  location: number;
+  /**
+   * In the paper's words: hang, send_receive, dma, corrupted_control, corrupted_message, latency, host_crash, no_effect.
+   */
+  outcome: string;
+  /**
+   * The location as people call it.
+   */
+  place: string;
+  /**
+   * Nobody executes the word after the fault, so it is masked by construction and was not run.
+   */
+  pruned: boolean;
+  /**
+   * Recoveries, on both hosts.
+   */
+  recovery_count: number;
+  /**
+   * From detection until all ports were back, virtual time.
+   */
+  recovery_ns: number | null;
+  /**
+   * code, data, register or stuck.
+   */
+  space: string;
+  /**
+   * In the standard words: masked, latent, detected, silent_corruption, loss, duplicate, reorder, degraded, host_crash.
+   */
+  standard: string;
+  /**
+   * When it struck, virtual time.
+   */
+  struck_ns: number | null;
+  /**
+   * What a stuck bit always is: 0 or 1.
+   */
+  stuck_at: number | null;
+  type: "fault";
 }
 /**
  * What all rooms find, a card for each.

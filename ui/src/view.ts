@@ -1,6 +1,6 @@
 // What a view is, and which one the address shows. The list of them is in views.ts.
 
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { clip, given, type Change } from "./address.ts";
 import type { Listener, Question } from "./poller.ts";
@@ -10,7 +10,8 @@ export interface View {
   /** Its name in the address. */
   key: string;
   title: string;
-  component: ComponentType;
+  /** Its component, which may be in a script of its own. */
+  load: () => Promise<ComponentType>;
   /** The rooms of the API whose findings and cards lead here. */
   rooms: readonly string[];
   /** Its documents below api/v1, for whoever wants the numbers themselves. */
@@ -33,6 +34,30 @@ export const views = signal<readonly View[]>([]);
 
 /** The view of the address; what it does not know is the first. */
 export const shownView = computed<View | null>(() => views.value.find((view) => view.key === given.value.view) ?? views.value[0] ?? null);
+
+/** What has come of the views that were shown so far. */
+const loaded = signal<ReadonlyMap<View, ComponentType | Error>>(new Map());
+
+/** The component of the view that is shown: null while its script is on the way, an error where it did not come. */
+export const shownComponent = computed(() => (shownView.value && loaded.value.get(shownView.value)) ?? null);
+
+function load(view: View) {
+  const keep = (come: ComponentType | Error) => {
+    loaded.value = new Map(loaded.peek()).set(view, come);
+  };
+  view.load().then(keep, (why: unknown) => keep(why instanceof Error ? why : new Error(String(why))));
+}
+
+/** Fetches each view's script when it is first shown. */
+export function startLoading() {
+  const asked = new Set<View>();
+  effect(() => {
+    const view = shownView.value;
+    if (!view || asked.has(view)) return;
+    asked.add(view);
+    load(view);
+  });
+}
 
 export function viewProblems(): string[] {
   const { view } = given.value;

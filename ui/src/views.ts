@@ -1,20 +1,22 @@
 // The views of the page, in the order of the header. The only place that a new room's view is registered in.
+// The first is part of the page's first script; each other comes in one of its own when it is first shown.
 
 import { Overview } from "./overview/overview.tsx";
 import * as checkpointFeed from "./rooms/checkpoint/feed.ts";
-import { Checkpoints } from "./rooms/checkpoint/view.tsx";
+import * as memoryFeed from "./rooms/memory/feed.ts";
+import * as nicFeed from "./rooms/nic/feed.ts";
+import * as nic from "./rooms/nic/state.ts";
 import { lostChart } from "./rooms/stall/chart.ts";
 import * as stallFeed from "./rooms/stall/feed.ts";
 import * as stall from "./rooms/stall/state.ts";
-import { LostTime } from "./rooms/stall/view.tsx";
 import type { View } from "./view.ts";
 
 export const VIEWS: readonly View[] = [
-  { key: "overview", title: "Overview", component: Overview, rooms: [], documents: ["overview"] },
+  { key: "overview", title: "Overview", load: async () => Overview, rooms: [], documents: ["overview"] },
   {
     key: "lost-time",
     title: "Lost time",
-    component: LostTime,
+    load: async () => (await import("./rooms/stall/view.tsx")).LostTime,
     // What watching costs and what works here stand there, too.
     rooms: ["stall", "watch"],
     documents: ["snapshot", "report", "who"],
@@ -25,14 +27,37 @@ export const VIEWS: readonly View[] = [
     pastChart: lostChart,
   },
   {
+    key: "memory",
+    title: "Memory",
+    load: async () => (await import("./rooms/memory/view.tsx")).MemoryErrors,
+    rooms: ["memory"],
+    documents: ["memory"],
+    parameters: ["dimm"],
+    questions: memoryFeed.questions,
+    // A module's findings lead to the module.
+    changeFor: ({ subject }) => (subject.kind === "dimm" ? { dimm: subject.name } : {}),
+  },
+  {
     key: "checkpoints",
     title: "Checkpoints",
-    component: Checkpoints,
+    load: async () => (await import("./rooms/checkpoint/view.tsx")).Checkpoints,
     rooms: ["checkpoint"],
     documents: ["checkpoints"],
     parameters: ["job"],
     questions: checkpointFeed.questions,
     // What was found of a job stands at the job.
     changeFor: ({ subject }) => (subject.kind === "job" ? { job: subject.name, finding: null } : {}),
+  },
+  {
+    key: "interfaces",
+    title: "Interfaces",
+    load: async () => (await import("./rooms/nic/view.tsx")).Interfaces,
+    rooms: ["nic"],
+    documents: ["nic", "nic/campaign"],
+    parameters: ["interface", "campaign", "outcome", "faults_from", "fault"],
+    problems: nic.findProblems,
+    questions: nicFeed.questions,
+    // An interface's findings lead to the interface.
+    changeFor: ({ subject }) => (subject.kind === "interface" ? { interface: subject.name } : {}),
   },
 ];

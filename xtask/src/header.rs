@@ -12,8 +12,10 @@ const HEADER: &str = "bindings/c/surefoot_checkpoint.h";
 
 /// What it is made from, in this order.
 const SOURCES: &[&str] = &[
+    "bindings/c/src/version.rs",
     "bindings/c/src/status.rs",
     "bindings/c/src/group.rs",
+    "bindings/c/src/config.rs",
     "bindings/c/src/checkpoint.rs",
     "bindings/c/src/resized.rs",
 ];
@@ -24,7 +26,7 @@ const BEGIN: &str = "\
  * Checkpoints that survive: memory at memory speed, the SSD as often as its endurance allows, restarts that heal.
  *
  * Made from the sources of the library by `cargo xtask header`; change those. docs/guide/checkpoint-c.md shows a whole
- * program. C99 and later, C++; link with -lsurefoot.
+ * program. C99 and later, C++98 and later; link with -lsurefoot.
  *
  * Functions that return an int return a surefoot_status: 0 is good, 1 is nothing to restart from, failures are
  * negative. A function that is called collective is called by all ranks of the job, in the same order.
@@ -34,7 +36,9 @@ const BEGIN: &str = "\
 
 #include <stddef.h>
 #include <stdint.h>
+";
 
+const OPEN: &str = "
 #ifdef __cplusplus
 extern \"C\" {
 #endif
@@ -73,12 +77,32 @@ pub fn check(workspace: &Workspace) -> Result<Checked, String> {
 }
 
 fn made(workspace: &Workspace) -> Result<String, String> {
-    let mut header = BEGIN.to_owned();
+    let manifest = workspace.text(Path::new("Cargo.toml")).ok_or("Cargo.toml cannot be read")?;
+    let mut header = BEGIN.to_owned() + &version_macros(&manifest)? + OPEN;
     for source in SOURCES {
         let text = workspace.text(Path::new(source)).ok_or_else(|| format!("{source} cannot be read"))?;
         header += &declarations(&text).map_err(|why| format!("{source}: {why}"))?;
     }
     Ok(header + END)
+}
+
+/// The workspace's version as macros.
+fn version_macros(manifest: &str) -> Result<String, String> {
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    let version = version.ok_or("Cargo.toml has no version of the workspace")?;
+    let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
+    let [major, minor, patch] = numbers[..] else { return Err(format!("{version:?} is not three numbers")) };
+    Ok(format!(
+        "
+/* The version of this header; surefoot_version() is that of the library. SUREFOOT_VERSION_NUMBER grows with it. */
+#define SUREFOOT_VERSION \"{version}\"
+#define SUREFOOT_VERSION_MAJOR {major}
+#define SUREFOOT_VERSION_MINOR {minor}
+#define SUREFOOT_VERSION_PATCH {patch}
+#define SUREFOOT_VERSION_NUMBER {}
+",
+        (major * 1000 + minor) * 1000 + patch
+    ))
 }
 
 /// What a source declares for C.
@@ -133,7 +157,8 @@ fn enumeration<'a>(
         text += &format!("{}\t{prefix}_{} = {number},\n", comment(&above, "\t"), snake(variant).to_uppercase());
         above.clear();
     }
-    Ok(text + "};\n")
+    // C++98 has no comma after the last.
+    Ok(text.trim_end_matches(",\n").to_owned() + "\n};\n")
 }
 
 fn structure<'a>(
@@ -359,7 +384,7 @@ pub extern \"C\" fn surefoot_text() -> *const c_char {
 enum surefoot_state {
 \t/* All is well. */
 \tSUREFOOT_STATE_ALL_GOOD = 0,
-\tSUREFOOT_STATE_BAD = -1,
+\tSUREFOOT_STATE_BAD = -1
 };
 
 /* Somebody's. */
@@ -381,6 +406,14 @@ int surefoot_make(const struct surefoot_pair *pair, surefoot_config **out);
 const char *surefoot_text(void);
 ";
         assert_eq!(declarations(source).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_version_becomes_numbers_that_grow() {
+        let macros = version_macros("[workspace.package]\nversion = \"1.20.3\"\n").unwrap();
+        assert!(macros.contains("#define SUREFOOT_VERSION \"1.20.3\"\n"), "{macros}");
+        assert!(macros.contains("#define SUREFOOT_VERSION_NUMBER 1020003\n"), "{macros}");
+        assert!(version_macros("version = \"1.2\"").is_err() && version_macros("").is_err());
     }
 
     #[test]

@@ -71,6 +71,10 @@ const BY_NAME: Words = Words {
     why: "it follows links that another user may have put there; create anew, open with O_NOFOLLOW, change by descriptor",
 };
 
+/// For what is told the time by its caller.
+const CLOCK: Words =
+    Words { any_of: &["Instant::now", "SystemTime::now", "clock_gettime"], why: "this crate is told the time" };
+
 const LIBRARY: Externals = Externals::AllBut(&[ASYNC, COMMAND, DATABASE]);
 const QUIET: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME];
 const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
@@ -96,9 +100,25 @@ const LAYERS: &[Layer] = &[
         silent_on: QUIET,
     },
     Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/interfaces", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/checkpoint", uses: &["ecc", "model"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/nic", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    // Bytes and their files. Which tier they are in, and when they were written, is for others to know.
+    Layer {
+        folder: "crates/heal",
+        uses: &["ecc"],
+        externals: LIBRARY,
+        silent_on: &[PRINTING, ASYNC_CODE, BY_NAME, CLOCK],
+    },
+    // Decisions alone: whoever calls it brings what it knows.
+    Layer { folder: "crates/placement", uses: &["model"], externals: Externals::Only(&[]), silent_on: PURE },
+    Layer {
+        folder: "crates/checkpoint",
+        uses: &["ecc", "heal", "model", "placement"],
+        externals: LIBRARY,
+        silent_on: QUIET,
+    },
+    // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
+    Layer { folder: "crates/nic", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/remedy", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
     Layer {
         folder: "crates/store",
@@ -114,6 +134,7 @@ const LAYERS: &[Layer] = &[
             "probes",
             "stall",
             "memory",
+            "interfaces",
             "disturb",
             "ecc",
             "checkpoint",
@@ -132,8 +153,10 @@ const LAYERS: &[Layer] = &[
             "probes",
             "stall",
             "memory",
+            "interfaces",
             "disturb",
             "ecc",
+            "heal",
             "checkpoint",
             "nic",
             "remedy",
@@ -145,6 +168,7 @@ const LAYERS: &[Layer] = &[
     },
     // What other languages link: it hands on the libraries, and holds no MPI, whose binary interface is not ours.
     Layer { folder: "bindings/c", uses: &["checkpoint"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "bindings/nic-c", uses: &["nic", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/testkit", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: &[] },
     Layer { folder: "e2e", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
     Layer { folder: "bench", uses: TOOLS, externals: Externals::AllBut(&[ASYNC]), silent_on: &[] },
@@ -160,8 +184,10 @@ const TOOLS: &[&str] = &[
     "inloop",
     "stall",
     "memory",
+    "interfaces",
     "disturb",
     "ecc",
+    "heal",
     "checkpoint",
     "nic",
     "remedy",
@@ -317,7 +343,7 @@ mod tests {
             assert_eq!(said("crates/cli/src/ecc/tests.rs", text), 0);
             assert_eq!(said("crates/cli/src/drive_tests.rs", text), 0);
         }
-        assert_eq!(said("crates/checkpoint/src/sidecar/dress.rs", "unix::fs::fchown(new, owner, group);"), 0);
+        assert_eq!(said("crates/heal/src/sidecar/dress.rs", "unix::fs::fchown(new, owner, group);"), 0);
     }
 
     #[test]
@@ -334,6 +360,10 @@ mod tests {
         assert!(found[0].starts_with("crates/stall/src/lib.rs:3: "), "{found:?}");
         assert!(faults_in_source(Path::new("crates/cli/src/main.rs"), source).is_empty());
         assert_eq!(faults_in_source(Path::new("crates/model/src/a.rs"), "let now = Instant::now();").len(), 1);
+        assert_eq!(
+            faults_in_source(Path::new("crates/heal/src/a.rs"), "stamp.unwrap_or_else(SystemTime::now)").len(),
+            1
+        );
         assert!(faults_in_source(Path::new("crates/model/build.rs"), "println!()").is_empty());
     }
 }

@@ -5,6 +5,7 @@
 
 mod counts;
 mod fuzz;
+mod fuzz_lock;
 mod header;
 mod layers;
 mod licences;
@@ -32,6 +33,7 @@ cargo xtask COMMAND
   rooms     which files a new room touches outside its own folders
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
+  guest     the tests that boot another kernel in QEMU, alone
   soak      10,000 seeded runs of checkpoints that are killed and go bad
   fuzz      what strangers write, with coverage: [--sanitize] [--keep] [SECONDS] [TARGET...], a table of executions
   oracle    the ledger against time lines rebuilt from the kernel's own trace, a table per load; as root, some 3 minutes
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         "rooms" => suite::one(&workspace, "rooms", rooms::check),
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
+        "guest" => suite::guest(&workspace),
         "soak" => suite::soak(&workspace),
         "fuzz" => fuzz::run(&workspace, &arguments[1..]),
         "oracle" => suite::oracle(&workspace),

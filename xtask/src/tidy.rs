@@ -1,7 +1,7 @@
 //! The house rules that a text search can check, each a row of a list here.
 
-use crate::rust_text;
 use crate::workspace::{Checked, Workspace};
+use crate::{fuzz_lock, rust_text};
 use std::path::Path;
 
 /// Texts that no file of the repository may contain, and why.
@@ -40,8 +40,16 @@ const FORBIDDEN_WORDS: &[(&str, &str)] = &[
 ];
 
 /// The folders whose code may be `unsafe`; every other library crate forbids it to itself.
-const UNSAFE_FOLDERS: &[&str] =
-    &["bindings", "crates/checkpoint", "crates/ecc", "crates/hostfs", "crates/inloop", "crates/nic", "crates/probes"];
+const UNSAFE_FOLDERS: &[&str] = &[
+    "bindings",
+    "crates/checkpoint",
+    "crates/ecc",
+    "crates/heal",
+    "crates/hostfs",
+    "crates/inloop",
+    "crates/nic",
+    "crates/probes",
+];
 
 /// Names of modules that say nothing about what is in them.
 const EMPTY_NAMES: &[&str] = &["common", "helpers", "misc", "util", "utils"];
@@ -66,6 +74,7 @@ pub fn check(workspace: &Workspace) -> Result<Checked, String> {
             faults.extend(faults_in(file, &text));
         }
     }
+    faults.extend(fuzz_lock::faults(workspace, &files));
     Ok(Checked::from_faults(faults, format!("{} files keep the house rules", files.len())))
 }
 

@@ -31,17 +31,27 @@ const COMPLETE: &[&str] = &[
     "verilator",
     "yosys",
     "qemu-system-x86_64",
+    "qemu-system-riscv32",
+    "ld.lld",
     "busybox",
     "smartctl",
+    "curl",
+    "ipmitool",
+    "ipmi_sim",
     "dmsetup",
+    "ip",
+    "ethtool",
     "python3",
     "mpicc",
     "mpirun",
     "gfortran",
+    "cmake",
     "cargo-deny",
     "npm",
     "bpftrace",
     "perf",
+    "prometheus-node-exporter",
+    "ras-mc-ctl",
 ];
 
 struct Machine {
@@ -67,6 +77,10 @@ impl Machine {
         if !missing.contains(&"kernel") {
             fs::create_dir_all(machine.path("target/guest/kernel")).unwrap();
         }
+        if !missing.contains(&"netdevsim") {
+            fs::create_dir_all(machine.path("target/guest/netdevsim")).unwrap();
+            fs::write(machine.path("target/guest/netdevsim/netdevsim.ko"), "").unwrap();
+        }
         if !missing.contains(&"node") {
             machine.program("node", "echo v20.19.2");
         }
@@ -79,7 +93,11 @@ impl Machine {
             r#"[ "$1" = update ] && exit 0
                for package in "$@"; do case $package in
                    chromium) [ -e "$MACHINE/no-chromium" ] && exit 100; ln -s sh "$MACHINE/bin/chromium" ;;
+                   rasdaemon) ln -s sh "$MACHINE/bin/ras-mc-ctl" ;;
+                   prometheus-node-exporter) ln -s sh "$MACHINE/bin/$package" ;;
                    clang | git | rustup) ln -s "$MACHINE/$package" "$MACHINE/bin/$package" ;;
+                   lld) ln -s sh "$MACHINE/bin/ld.lld" ;;
+                   qemu-system-misc | qemu-system-riscv) ln -s sh "$MACHINE/bin/qemu-system-riscv32" ;;
                esac; done"#,
         );
         machine.program("apt-cache", r#"if [ -e "$MACHINE/has-$2" ]; then sed -n p "$MACHINE/has-$2"; fi"#);
@@ -162,6 +180,38 @@ fn what_is_missing_is_installed_once_and_nothing_else() {
     let (code, said) = machine.setup("test");
     assert_eq!((code, said.as_str()), (0, "setup: installing chromium with apt-get\n"));
     assert_eq!(machine.setup("test"), (0, String::new()));
+}
+
+#[test]
+fn what_benchmarks_compare_with_is_installed_for_them_alone() {
+    let machine = Machine::without(DEBIAN, &["prometheus-node-exporter", "ras-mc-ctl"]);
+    assert_eq!(machine.setup("test"), (0, String::new()));
+    let (code, said) = machine.setup("bench");
+    let expected =
+        "setup: installing prometheus-node-exporter with apt-get\nsetup: installing rasdaemon with apt-get\n";
+    assert_eq!((code, said.as_str()), (0, expected));
+    assert_eq!(machine.setup("bench"), (0, String::new()));
+}
+
+#[test]
+fn the_library_needs_neither_clang_nor_what_only_the_command_needs() {
+    let machine = Machine::without(DEBIAN, &["clang", "chromium", "gfortran"]);
+    assert_eq!(machine.setup("library"), (0, String::new()));
+    assert_eq!(machine.log(), Vec::<String>::new());
+    let machine = Machine::without(FEDORA, &["clang", "cc"]);
+    let (code, said) = machine.setup("library");
+    assert!(code == 3 && said.lines().any(|line| line.ends_with("your package manager: gcc")), "{said}");
+}
+
+#[test]
+fn the_emulator_of_the_interfaces_processor_comes_from_the_package_that_the_release_has() {
+    for (candidate, package) in [("", "qemu-system-misc"), ("  Candidate: 1:10.0.2+ds-2\n", "qemu-system-riscv")] {
+        let machine = Machine::without(DEBIAN, &["qemu-system-riscv32", "ld.lld"]);
+        fs::write(machine.path("has-qemu-system-riscv"), candidate).unwrap();
+        let expected = format!("setup: installing {package} with apt-get\nsetup: installing lld with apt-get\n");
+        assert_eq!(machine.setup("test"), (0, expected));
+        assert_eq!(machine.setup("test"), (0, String::new()));
+    }
 }
 
 #[test]
@@ -363,6 +413,17 @@ fn the_kernel_of_guests_is_unpacked_once_and_not_installed() {
 }
 
 #[test]
+fn a_device_that_cannot_be_built_for_guests_is_told_and_not_tried_again() {
+    let machine = Machine::without(DEBIAN, &["netdevsim"]);
+    machine.logged("apt-get", "exit 100");
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("guest-netdevsim could not be installed"), "{said}");
+    assert!(!machine.path("target/guest/netdevsim").exists() && !machine.path("target/guest/new").exists());
+    let calls = machine.log().len();
+    assert!(machine.setup("test").1.contains("netdevsim could not be built before") && machine.log().len() == calls);
+}
+
+#[test]
 fn a_failed_installation_of_what_is_needed_ends_it() {
     let machine = Machine::without(DEBIAN, &["clang"]);
     machine.logged("apt-get", "[ \"$1\" = update ]");
@@ -377,7 +438,7 @@ fn setup_names_its_levels_when_asked_for_another() {
     for level in ["", "all"] {
         let (code, said) = machine.setup(level);
         assert_eq!(code, 2);
-        assert!(said.contains("setup.sh run|test|bench"), "{said}");
+        assert!(said.contains("setup.sh library|run|test|bench"), "{said}");
     }
 }
 

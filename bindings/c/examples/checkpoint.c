@@ -2,7 +2,7 @@
  *
  * A program that goes on where it was when it is started again.
  *
- *     cc -O2 -I.. -o checkpoint checkpoint.c -L../../../target/release -lsurefoot
+ *     cc -O2 -o checkpoint checkpoint.c $(pkg-config --cflags --libs surefoot) -lm
  *     ./checkpoint 1000                             kill it, and start it again
  *     ./checkpoint 1000 memory=/dev/shm policy=every:10 durable=/ssd
  */
@@ -93,6 +93,23 @@ static void save(surefoot_checkpoint *job)
 		printf("step %ld: checkpoint %llu is %s\n", step, (unsigned long long)saved.generation, places[saved.place]);
 }
 
+/* What happened in the background, such as a checkpoint that became durable. */
+static void say_notices(surefoot_checkpoint *job)
+{
+	const char *notice;
+
+	while ((notice = surefoot_checkpoint_notice(job)))
+		printf("%s\n", notice);
+}
+
+/* Whether SIGTERM came before the last need or save, with sigterm=checkpoint; that save is durable then. */
+static int is_told_to_end(surefoot_checkpoint *job)
+{
+	int is_told = 0;
+
+	return surefoot_checkpoint_told_to_end(job, &is_told) == SUREFOOT_STATUS_OK && is_told;
+}
+
 /* A file of the program's own that comes and goes with its checkpoints. */
 static void write_log(surefoot_checkpoint *job)
 {
@@ -114,7 +131,6 @@ int main(int argc, char **argv)
 {
 	long steps = argc > 1 ? atol(argv[1]) : 0;
 	surefoot_checkpoint *job;
-	const char *notice;
 	double sum = 0;
 	int i;
 
@@ -125,23 +141,26 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job = open_job(argc, argv);
 	restart(job);
-	while (step < steps) {
+	while (step < steps && !is_told_to_end(job)) {
 		compute();
 		step++;
 		if (step % 10 == 0) {
 			write_log(job);
 			save(job);
+			say_notices(job);
 		}
 	}
 	for (i = 0; i < CELLS; i++)
 		sum += cells[i];
-	printf("after %ld steps the sum is %a\n", step, sum);
+	if (step < steps)
+		printf("told to end at step %ld\n", step);
+	else
+		printf("after %ld steps the sum is %a\n", step, sum);
 
 	/* What is still on its way to the SSD counts only when this has returned. */
 	if (surefoot_checkpoint_finish(job))
 		fprintf(stderr, "%s\n", surefoot_error_text(job));
-	while ((notice = surefoot_checkpoint_notice(job)))
-		printf("%s\n", notice);
+	say_notices(job);
 	surefoot_checkpoint_close(job);
 	return 0;
 }

@@ -2,7 +2,7 @@
  *
  * An MPI program that goes on with however many ranks it is started with: heat in a rod, each rank with its stretch.
  *
- *     mpicc -O2 -I.. -o checkpoint_resized checkpoint_resized.c -L../../../target/release -lsurefoot
+ *     mpicc -O2 -o checkpoint_resized checkpoint_resized.c $(pkg-config --cflags --libs surefoot)
  *     mpirun -np 4 ./checkpoint_resized 1000 policy=memory
  *     mpirun -np 3 ./checkpoint_resized 1000 policy=memory
  */
@@ -17,16 +17,31 @@
 static double *heat, *next;
 static long first, count, step;
 
-static void set(surefoot_config *config, char *setting)
+/* A setting that is refused is refused on every rank: the first one says why, once for all. */
+static void agree_on_settings(const char *refused)
+{
+	int rank, size, own, teller;
+
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	own = refused ? rank : size;
+	MPI_Allreduce(&own, &teller, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	if (teller == size)
+		return;
+	if (rank == teller)
+		fprintf(stderr, "%s\n", refused);
+	MPI_Finalize();
+	exit(2);
+}
+
+/* Why the setting is refused; NULL where it is taken. */
+static const char *set(surefoot_config *config, char *setting)
 {
 	char *value = strchr(setting, '=');
 
 	if (value)
 		*value++ = '\0';
-	if (surefoot_config_set(config, setting, value)) {
-		fprintf(stderr, "%s\n", surefoot_error_text(NULL));
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
+	return surefoot_config_set(config, setting, value) ? surefoot_error_text(NULL) : NULL;
 }
 
 /* This rank's stretch of the rod, with a cell of each neighbour's at its ends. */
@@ -103,12 +118,14 @@ int main(int argc, char **argv)
 	struct surefoot_group group;
 	surefoot_checkpoint *job;
 	long steps = argc > 1 ? atol(argv[1]) : 100;
+	const char *refused = NULL;
 	unsigned long long sum;
 	int i, status;
 
 	MPI_Init(&argc, &argv);
-	for (i = 2; i < argc; i++)
-		set(config, argv[i]);
+	for (i = 2; i < argc && !refused; i++)
+		refused = set(config, argv[i]);
+	agree_on_settings(refused);
 	if (surefoot_mpi_group_open(MPI_COMM_WORLD, &group) || surefoot_checkpoint_open(config, &group, &job)) {
 		fprintf(stderr, "%s\n", surefoot_error_text(NULL));
 		MPI_Abort(MPI_COMM_WORLD, 2);

@@ -3,7 +3,7 @@
  * A conjugate-gradient solver for the Poisson equation on a square, its rows shared out among MPI ranks. It can be
  * killed at any moment and started again, and then computes the same bits as if nothing had happened.
  *
- *     mpicc -O2 -I.. -o conjugate_gradient conjugate_gradient.c -L../../../target/release -lsurefoot -lm
+ *     mpicc -O2 -o conjugate_gradient conjugate_gradient.c $(pkg-config --cflags --libs surefoot) -lm
  *     mpirun -np 4 ./conjugate_gradient 1000 500 policy=memory
  *
  * The first number is the width of the grid, the second the iterations; then come settings of the checkpoints.
@@ -47,20 +47,39 @@ static void protect(const char *name, void *start, size_t bytes)
 		give_up(surefoot_error_text(job));
 }
 
+/* A setting that is refused is refused on every rank: the first one says why, once for all. */
+static void agree_on_settings(const char *refused)
+{
+	int rank, size, own, teller;
+
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	own = refused ? rank : size;
+	MPI_Allreduce(&own, &teller, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	if (teller == size)
+		return;
+	if (rank == teller)
+		fprintf(stderr, "%s\n", refused);
+	MPI_Finalize();
+	exit(2);
+}
+
 static void open_job(int settings, char **setting)
 {
 	surefoot_config *config = surefoot_config_new("conjugate-gradient");
 	size_t bytes = (size_t)width * (size_t)(rows + 2) * sizeof(double);
+	const char *refused = NULL;
 	int i;
 
-	for (i = 0; i < settings; i++) {
+	for (i = 0; i < settings && !refused; i++) {
 		char *value = strchr(setting[i], '=');
 
 		if (value)
 			*value++ = '\0';
 		if (surefoot_config_set(config, setting[i], value))
-			give_up(surefoot_error_text(NULL));
+			refused = surefoot_error_text(NULL);
 	}
+	agree_on_settings(refused);
 	if (surefoot_checkpoint_open(config, &group, &job))
 		give_up(surefoot_error_text(NULL));
 	surefoot_config_free(config);
@@ -99,6 +118,14 @@ static void save(void)
 		give_up(surefoot_error_text(job));
 	if (status < 0)
 		fprintf(stderr, "iteration %ld: no checkpoint: %s\n", progress.iteration, surefoot_error_text(job));
+}
+
+/* Whether SIGTERM came before the last save on any rank, with sigterm=checkpoint; that save is durable then. */
+static int is_told_to_end(void)
+{
+	int is_told = 0;
+
+	return surefoot_checkpoint_told_to_end(job, &is_told) == SUREFOOT_STATUS_OK && is_told;
 }
 
 /* The solver */
@@ -232,10 +259,14 @@ int main(int argc, char **argv)
 	open_job(argc - 3, argv + 3);
 	if (!restarted())
 		begin();
-	while (progress.iteration < iterations) {
+	while (progress.iteration < iterations && !is_told_to_end()) {
+		const char *notice;
+
 		iterate();
 		if (progress.iteration % ASK_EVERY == 0)
 			save();
+		while ((notice = surefoot_checkpoint_notice(job)))
+			printf("rank %u: %s\n", group.rank, notice);
 	}
 	bits = digest();
 	if (group.rank == 0)
@@ -247,5 +278,6 @@ int main(int argc, char **argv)
 	surefoot_checkpoint_close(job);
 	surefoot_mpi_group_close(&group);
 	MPI_Finalize();
-	return 0;
+	/* EX_TEMPFAIL: started again, it goes on. */
+	return progress.iteration < iterations ? 75 : 0;
 }

@@ -4,7 +4,7 @@
  * shared out among MPI ranks. It can be killed at any moment and started again, and then computes the same bits as if
  * nothing had happened.
  *
- *     mpicc -O2 -I.. -o stencil stencil.c -L../../../target/release -lsurefoot -lm
+ *     mpicc -O2 -o stencil stencil.c $(pkg-config --cflags --libs surefoot) -lm
  *     mpirun -np 4 ./stencil 1000 500 durable=/ssd staleness_max_s=600
  *
  * The first number is the width of the grid, the second the steps; then come settings of the checkpoints.
@@ -62,19 +62,38 @@ static void protect_fields(void)
 			give_up(surefoot_error_text(job));
 }
 
+/* A setting that is refused is refused on every rank: the first one says why, once for all. */
+static void agree_on_settings(const char *refused)
+{
+	int rank, size, own, teller;
+
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	own = refused ? rank : size;
+	MPI_Allreduce(&own, &teller, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	if (teller == size)
+		return;
+	if (rank == teller)
+		fprintf(stderr, "%s\n", refused);
+	MPI_Finalize();
+	exit(2);
+}
+
 static void open_job(int settings, char **setting)
 {
 	surefoot_config *config = surefoot_config_new("stencil");
+	const char *refused = NULL;
 	int i;
 
-	for (i = 0; i < settings; i++) {
+	for (i = 0; i < settings && !refused; i++) {
 		char *value = strchr(setting[i], '=');
 
 		if (value)
 			*value++ = '\0';
 		if (surefoot_config_set(config, setting[i], value))
-			give_up(surefoot_error_text(NULL));
+			refused = surefoot_error_text(NULL);
 	}
+	agree_on_settings(refused);
 	if (surefoot_checkpoint_open(config, &group, &job))
 		give_up(surefoot_error_text(NULL));
 	surefoot_config_free(config);

@@ -1,5 +1,6 @@
 //! The functions that C programs call. `surefoot_checkpoint.h` is made from them.
 
+use crate::config::{self, SurefootConfig};
 use crate::group::{SurefootGroup, group};
 use crate::handle::Table;
 use crate::resized::Opened;
@@ -7,14 +8,8 @@ use crate::status::{Failure, SurefootStatus, border, last_text, to_c};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use surefoot_checkpoint::generation::{RegionEntry, check_name};
-use surefoot_checkpoint::{Checkpointer, Config, Decision, Error, Manifest, Place, Restored};
-
-/// The settings of a job. Belongs to who made it; several threads may each use their own.
-#[repr(C)]
-pub struct SurefootConfig {
-    _opaque: [u8; 0],
-}
+use surefoot_checkpoint::generation::RegionEntry;
+use surefoot_checkpoint::{Checkpointer, Decision, Manifest, Place, Restored, Saved};
 
 /// The checkpoints of one rank of a job. Belongs to who opened it. Any thread may use it, one at a time.
 #[repr(C)]
@@ -101,11 +96,7 @@ pub(crate) struct Job {
     error: CString,
 }
 
-static CONFIGS: Table<Config> = Table::new("surefoot_config");
 static JOBS: Table<Job> = Table::new("surefoot_checkpoint");
-
-/// Memory of a job of which nothing else is said.
-const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// Runs a call on an open job, and keeps its failure's text there as well.
 pub(crate) fn on_job(
@@ -184,58 +175,6 @@ fn place_of(place: Place) -> SurefootPlace {
     }
 }
 
-/// Makes the settings of a job: memory in /dev/shm, no durable tier. All ranks make the same.
-///
-/// Returns NULL when the name cannot be one: letters, digits and ._-:/[] are allowed. Free it with
-/// surefoot_config_free.
-///
-/// # Safety
-/// `job` is a text that ends in a NUL, or NULL, which is refused.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn surefoot_config_new(job: *const c_char) -> *mut SurefootConfig {
-    let mut config = ptr::null_mut();
-    border(|| {
-        // SAFETY: by the caller's promise.
-        let job = unsafe { text_at(job, "job") }?;
-        check_name(job).map_err(|why| Error::Option { option: "job", why })?;
-        config = ptr::without_provenance_mut(CONFIGS.add(Config::new(job, MEMORY_DIRECTORY, None))?);
-        Ok(SurefootStatus::Ok)
-    });
-    config
-}
-
-/// Changes one setting, such as "durable" to "/ssd/checkpoints". The guide lists all of them, and so does the text of
-/// the error that an unknown name gives.
-///
-/// Both texts are copied.
-///
-/// # Safety
-/// `name` and `value` are texts that end in a NUL, or NULL, which is refused.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn surefoot_config_set(
-    config: *mut SurefootConfig,
-    name: *const c_char,
-    value: *const c_char,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the caller's promise.
-        let (name, value) = unsafe { (text_at(name, "name")?, text_at(value, "value")?) };
-        CONFIGS.with(config.addr(), |config| Ok(config.set(name, value)?))?;
-        Ok(SurefootStatus::Ok)
-    })
-}
-
-/// Frees settings. Jobs that were opened with them keep their own copy. NULL is left alone.
-#[unsafe(no_mangle)]
-pub extern "C" fn surefoot_config_free(config: *mut SurefootConfig) -> c_int {
-    border(|| {
-        if !config.is_null() {
-            drop(CONFIGS.remove(config.addr())?);
-        }
-        Ok(SurefootStatus::Ok)
-    })
-}
-
 /// Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
 ///
 /// `config` and `group` are copied; what the group's context points to must live until the handle is closed. `group` is
@@ -257,11 +196,13 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
         }
         // SAFETY: it is the address of a pointer, by the caller's promise.
         unsafe { put(out, ptr::null_mut()) };
-        let config = CONFIGS.with(config.addr(), |config| Ok(config.clone()))?;
+        let settings = config::with(config, |wished| Ok(wished.settings.clone()))?;
         // SAFETY: it is NULL or a group, by the caller's promise.
         let described = unsafe { group.as_ref() }.copied();
+        let mut checkpointer = Checkpointer::open(settings.to_open()?.clone(), self::group(described)?)?;
+        checkpointer.publish_settings(settings.told());
         let job = Job {
-            checkpointer: Checkpointer::open(config, self::group(described)?)?,
+            checkpointer,
             reasons: CString::default(),
             report: CString::default(),
             resized: None,
@@ -386,15 +327,47 @@ pub unsafe extern "C" fn surefoot_checkpoint_need(handle: *mut SurefootCheckpoin
 pub unsafe extern "C" fn surefoot_checkpoint_save(handle: *mut SurefootCheckpoint, out: *mut SurefootSaved) -> c_int {
     on_job(handle, |job| {
         let saved = job.checkpointer.checkpoint()?;
-        job.reasons = reasons_of(&saved.decision);
-        let told = SurefootSaved {
-            generation: saved.generation.map_or(0, |generation| generation.number),
-            payload_bytes: saved.payload_bytes,
-            visible_s: saved.visible_s,
-            place: place_of(saved.decision.place) as c_int,
-        };
         // SAFETY: by the caller's promise.
-        unsafe { put(out, told) };
+        unsafe { tell_saved(job, &saved, out) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Keeps the reasons of a save, and tells where it went.
+///
+/// # Safety
+/// As [`put`].
+unsafe fn tell_saved(job: &mut Job, saved: &Saved, out: *mut SurefootSaved) {
+    job.reasons = reasons_of(&saved.decision);
+    let told = SurefootSaved {
+        generation: saved.generation.map_or(0, |generation| generation.number),
+        payload_bytes: saved.payload_bytes,
+        visible_s: saved.visible_s,
+        place: place_of(saved.decision.place) as c_int,
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { put(out, told) };
+}
+
+/// As surefoot_checkpoint_save, to a place that the program names, whatever the policy says: SUREFOOT_PLACE_MEMORY;
+/// SUREFOOT_PLACE_BOTH; or SUREFOOT_PLACE_DURABLE, which is durable when this returns 0. SUREFOOT_PLACE_SKIPPED leaves it
+/// to the policy. Collective; all ranks name the same. Where there is no such tier it is SUREFOOT_STATUS_OPTION.
+///
+/// # Safety
+/// `out` is NULL or has room for a surefoot_saved.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_save_to(
+    handle: *mut SurefootCheckpoint,
+    place: c_int,
+    out: *mut SurefootSaved,
+) -> c_int {
+    const PLACES: [Place; 4] = [Place::Skip, Place::Memory, Place::Both, Place::Durable];
+    on_job(handle, |job| {
+        let wanted = PLACES.into_iter().find(|known| place_of(*known) as c_int == place);
+        let wanted = wanted.ok_or_else(|| Failure::argument(format!("{place} is no surefoot_place")))?;
+        let saved = job.checkpointer.checkpoint_to(wanted)?;
+        // SAFETY: by the caller's promise.
+        unsafe { tell_saved(job, &saved, out) };
         Ok(SurefootStatus::Ok)
     })
 }
@@ -476,19 +449,68 @@ pub extern "C" fn surefoot_checkpoint_scrub(handle: *mut SurefootCheckpoint) -> 
     })
 }
 
-/// Waits until the newest durable checkpoint is written and marked as complete. Collective; call it before the program
-/// ends. That it could not be written is a notice and no failure of this call.
+/// Makes the newest checkpoint durable, whatever the policy says, and waits until it is marked as complete. Collective; call
+/// it before the program ends, and whenever memory may be lost. The job can go on afterwards.
+///
+/// surefoot_checkpoint_report says where the newest is then. Without a durable tier that is memory only, and no failure.
+/// When the durable tier does not take it, the status says why, and it stays in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn surefoot_checkpoint_finish(handle: *mut SurefootCheckpoint) -> c_int {
     on_job(handle, |job| {
-        job.checkpointer.finish()?;
+        job.report = CString::default();
+        job.report = to_c(&job.checkpointer.finish()?.said);
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// As surefoot_checkpoint_finish, and marks the job as completed: its next run begins anew instead of going on from its
+/// end, unless it sets after_completion to continue. Collective. The checkpoints stay until those of that run take their
+/// place.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_complete(handle: *mut SurefootCheckpoint) -> c_int {
+    on_job(handle, |job| {
+        job.report = CString::default();
+        job.report = to_c(&job.checkpointer.complete()?.said);
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Removes all checkpoints of the job, of all ranks in all tiers, and closes the handle, also when it fails: for a job whose
+/// result is elsewhere. Collective. What another program put into the job's directories stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn surefoot_checkpoint_discard(handle: *mut SurefootCheckpoint) -> c_int {
+    border(|| {
+        let job = JOBS.remove(handle.addr())?;
+        let mut job = job.try_lock().map_err(|_| Failure::Busy)?;
+        job.checkpointer.discard()?;
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Whether a rank of the job was told to end by SIGTERM, as of the last surefoot_checkpoint_need or _save: 1 or 0 in
+/// `is_told`, the same on all ranks. Always 0 unless the setting sigterm is checkpoint; then SIGTERM does not end the
+/// program, the next _need asks for a checkpoint, and that one is durable when its _save returns. Not collective.
+///
+/// # Safety
+/// `is_told` is the address of an int, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_told_to_end(
+    handle: *mut SurefootCheckpoint,
+    is_told: *mut c_int,
+) -> c_int {
+    on_job(handle, |job| {
+        if is_told.is_null() {
+            return Err(Failure::argument("the address for the answer is NULL"));
+        }
+        // SAFETY: it is the address of an int, by the caller's promise.
+        unsafe { put(is_told, c_int::from(job.checkpointer.is_told_to_end())) };
         Ok(SurefootStatus::Ok)
     })
 }
 
 /// Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
 /// may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
-/// must not be counted on. NULL is left alone.
+/// must not be counted on. NULL is left alone. See also surefoot_checkpoint_discard.
 #[unsafe(no_mangle)]
 pub extern "C" fn surefoot_checkpoint_close(handle: *mut SurefootCheckpoint) -> c_int {
     border(|| {
@@ -506,8 +528,9 @@ pub extern "C" fn surefoot_checkpoint_reasons(handle: *mut SurefootCheckpoint) -
     text_of(handle, |job| job.reasons.as_ptr())
 }
 
-/// What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused. Empty when there was
-/// nothing. The text is the handle's, and stays until the next _restart, _scrub or _close.
+/// What the last surefoot_checkpoint_restart or _scrub met: what was read, repaired or refused; after _finish or _complete
+/// where the newest checkpoint is. Empty when there was nothing. The text is the handle's, and stays until the next of
+/// these, or _close.
 #[unsafe(no_mangle)]
 pub extern "C" fn surefoot_checkpoint_report(handle: *mut SurefootCheckpoint) -> *const c_char {
     text_of(handle, |job| job.report.as_ptr())

@@ -4,8 +4,8 @@ use crate::status::Failure;
 use std::ffi::{c_int, c_void};
 use surefoot_checkpoint::{Alone, Error, Group};
 
-/// The most bytes that all ranks together tell each other in one go; what they say of a checkpoint is below a kilobyte
-/// for each, its content never goes this way.
+/// The most bytes that all ranks together tell each other in one go, which they do when they open and restart: some
+/// hundred bytes for each; content never goes this way.
 const TOLD_BYTES_MAX: u64 = 1 << 30;
 
 /// How the ranks of a job talk. surefoot_checkpoint_mpi.h fills it in for MPI; other layers fill it in themselves.
@@ -29,7 +29,8 @@ pub struct SurefootGroup {
     pub all_gather: Option<
         unsafe extern "C" fn(context: *mut c_void, own: *const c_void, all: *mut c_void, bytes_each: usize) -> c_int,
     >,
-    /// Sends to one rank while it receives from another; every rank sends once and receives once.
+    /// Sends to one rank while it receives from another; every rank sends once and receives once. A length of 0 needs no
+    /// message: a rank with nothing to say and to hear is given its own number.
     pub exchange: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

@@ -21,12 +21,16 @@
 //! ```
 
 mod checkpoint;
+mod config;
 mod group;
 mod handle;
 mod resized;
 mod status;
+mod version;
 
 pub use checkpoint::*;
+pub use config::*;
 pub use group::SurefootGroup;
 pub use resized::*;
 pub use status::SurefootStatus;
+pub use version::surefoot_version;

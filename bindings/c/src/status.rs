@@ -69,7 +69,7 @@ impl Failure {
             Failure::Internal(_) => SurefootStatus::Internal,
             Failure::Library(error) => match error {
                 Error::Storage { .. } => SurefootStatus::Storage,
-                Error::Option { .. } => SurefootStatus::Option,
+                Error::Option { .. } | Error::Setting { .. } => SurefootStatus::Option,
                 Error::Damaged { .. } => SurefootStatus::Damaged,
                 Error::Group { .. } => SurefootStatus::Group,
                 Error::OtherRank { .. } => SurefootStatus::OtherRank,
@@ -143,6 +143,7 @@ mod tests {
         let path = PathBuf::from("/a");
         let errors = [
             (Error::Option { option: "memory", why: "why".into() }, -2),
+            (Error::Setting { place: "/etc/file, line 3".into(), why: "why".into() }, -2),
             (Error::storage("open", &path)(std::io::Error::from_raw_os_error(5)), -3),
             (Error::Damaged { path: path.clone(), why: "why".into() }, -4),
             (Error::Group { why: "why".into() }, -5),

@@ -44,15 +44,17 @@ def main(steps, settings):
         random = numpy.random.default_rng()
         random.bit_generator.state = state["random"]
 
-        while state["step"] < steps:
+        while state["step"] < steps and not job.told_to_end:
             loss = train(state, random)
             if state["step"] % 10 == 0 and job.need():
                 state["random"] = random.bit_generator.state
                 saved = job.save()
                 if saved:
                     print(f"step {state['step']}: loss {loss:.4f}, checkpoint {saved.generation}", flush=True)
-        for notice in job.notices():
-            print(notice)
+                for notice in job.notices():
+                    print(notice, flush=True)
+    if state["step"] < steps:
+        sys.exit(f"told to end at step {state['step']}: started again, it goes on there")
     print(f"after {state['step']} steps the weights add up to {float(state['weights']['in'].sum()).hex()}")
 
 

@@ -23,7 +23,7 @@ with surefoot.Checkpoint("training-torch", **dict(setting.split("=", 1) for sett
         step = state["step"]
         print(f"restarted at step {step}: {job.report[0]}", flush=True)
 
-    while step < steps:
+    while step < steps and not job.told_to_end:
         features = torch.randn(16, 32)
         loss = (model(features) - features.sum(1, keepdim=True)).square().mean()
         optimizer.zero_grad()
@@ -34,5 +34,9 @@ with surefoot.Checkpoint("training-torch", **dict(setting.split("=", 1) for sett
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             job.save_state({**state, "random": torch.get_rng_state()})
             print(f"step {step}: loss {loss.item():.4f}", flush=True)
+            for notice in job.notices():
+                print(notice, flush=True)
 
-print(f"after {step} steps the weights add up to {sum(float(p.sum()) for p in model.parameters()).hex()}")
+if step < steps:
+    sys.exit(f"told to end at step {step}: started again, it goes on there")
+print(f"after {step} steps the weights add up to {sum(p.detach().sum().item() for p in model.parameters()).hex()}")

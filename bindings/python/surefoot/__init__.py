@@ -35,12 +35,15 @@ from ._errors import (
 )
 from ._groups import Group
 from ._resized import Resized
+from ._tensors import DTensorPart
 from ._told import Restored, Saved
+from ._version import VERSION as __version__
 
 __all__ = [
     "ArgumentError",
     "BusyError",
     "Checkpoint",
+    "DTensorPart",
     "DamagedError",
     "Group",
     "GroupError",
@@ -59,4 +62,5 @@ __all__ = [
     "StorageError",
     "SurefootError",
     "UnsupportedError",
+    "__version__",
 ]

@@ -2,7 +2,8 @@
 """Memory of arrays and tensors: where it is, what it means, and how to make it anew.
 
 NumPy and PyTorch are never imported here: an array of a library that the program has not imported cannot be there, and
-one that is loaded needs the library anyway.
+one that is loaded needs the library anyway. Their arrays are the work of `_ndarrays` and `_tensors`; what is here is what
+all have in common, and everything else with the buffer protocol.
 """
 
 from __future__ import annotations
@@ -10,69 +11,166 @@ from __future__ import annotations
 import array
 import ctypes
 import importlib
-import json
+import math
 import mmap
 import sys
-import warnings
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Hashable, NamedTuple, Optional, Sequence
 
 from ._errors import LibraryError, UnsupportedError
 
 # Plain letters of the struct module, which a memoryview can be cast to.
 _CASTABLE = frozenset("?bBhHiIlLqQnNfd")
 
+_BUFFERS = (bytearray, memoryview, array.array, mmap.mmap, ctypes.Array)
 
-@dataclass(frozen=True)
-class Layout:
+
+class Layout(NamedTuple):
     """What the bytes of an array mean. `dtype` is a text: the library's own name of the type of its elements."""
 
     kind: str
     dtype: str
     shape: tuple[int, ...]
     order: str = "C"
+    """How the elements follow each other: C, F, or the dimensions from the outermost to the innermost: 0,2,3,1."""
+    part: str = ""
+    """Of a distributed tensor: which part of it this is."""
 
     def __str__(self) -> str:
         order = "" if self.order == "C" else f" in order {self.order}"
         kind = self.kind if self.dtype in ("", "B") else f"{self.kind} of {self.dtype}"
-        return f"{kind} {list(self.shape)}{order}"
+        return f"{kind} {list(self.shape)}{order}{', ' if self.part else ''}{self.part}"
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """All but the order, which a copy can change."""
+        return (self.kind, self.dtype, self.shape, self.part)
 
 
 class Memory:
-    """The memory of one array, which it keeps alive: the array, and what `keeps` holds beside it."""
+    """The memory of one array, which it keeps alive.
 
-    __slots__ = ("_keeps", "address", "layout", "nbytes", "owner")
+    Where the elements lie one after the other, `address` is that of the array. Where they do not, as in a slice, `copied`
+    is true: a save needs a copy of them, in a room of this memory's own (`staged`) or in one that it shares with others.
+    """
 
-    def __init__(self, owner: Any, address: int, nbytes: int, layout: Layout, keeps: Any = None) -> None:
+    __slots__ = ("_keeps", "_room", "address", "array", "copied", "fillable", "layout", "nbytes", "owner", "same")
+
+    def __init__(
+        self,
+        owner: Any,
+        address: int,
+        nbytes: int,
+        layout: Layout,
+        same: Hashable,
+        keeps: Any = None,
+        copied: bool = False,
+        fillable: bool = True,
+        array: Any = None,
+    ) -> None:
         self.owner = owner
+        # What is copied from and to: the owner itself, but for a distributed tensor.
+        self.array = owner if array is None else array
         self.address = address
         self.nbytes = nbytes
         self.layout = layout
+        # With the layout, what tells this memory from others.
+        self.same = same
+        self.copied = copied
+        # Whether a restart may write into the array.
+        self.fillable = fillable
         self._keeps = keeps
+        self._room: Optional[bytearray] = None
+
+    def staged(self) -> Memory:
+        """Itself, with a room of its own where its elements have to be copied."""
+        if self.copied and self._room is None:
+            self._room = bytearray(self.nbytes)
+            self.address = address_of(self._room)
+        return self
+
+    def kept(self) -> Memory:
+        """Itself; from now on the memory stays even where the array is given another one."""
+        if self._keeps is None and self.layout.kind == "torch":
+            from . import _tensors
+
+            self._keeps = _tensors.storage_of(self.array)
+        return self
 
     def renewed(self, where: str) -> Memory:
         """Itself, or where the memory is now: `tensor.data = other` gives the same tensor another memory."""
         if self.layout.kind not in ("numpy", "torch"):
             # A buffer that was handed out can be neither resized nor closed.
             return self
-        now = hold(self.owner, where)
+        now = hold_in_place(self.owner, where)
         # The former keeps what it keeps alive; the same address means the same memory.
-        return self if (now.address, now.nbytes, now.layout) == (self.address, self.nbytes, self.layout) else now
+        return self if (now.same, now.layout) == (self.same, self.layout) else now
+
+    def gather(self) -> None:
+        """Copies what is in the array to the room, where there is one."""
+        if self._room is not None:
+            self.copy_to(self._room, 0)
+
+    def scatter(self) -> None:
+        """Copies what is in the room to the array, where there is one."""
+        if self._room is not None:
+            self.fill_from(self._room, 0, self.layout)
+
+    def copy_to(self, room: bytearray, offset: int) -> None:
+        """Copies the elements into a room, in the order of the layout."""
+        if not self.nbytes:
+            return
+        if not self.copied:
+            ctypes.memmove(address_of(room) + offset, self.address, self.nbytes)
+        elif self.layout.kind == "buffer":
+            room[offset : offset + self.nbytes] = memoryview(self.array).tobytes()
+        else:
+            _assign(lent(room, offset, self.layout), self.array)
+
+    def fill_from(self, room: bytearray, offset: int, layout: Layout) -> None:
+        """Fills the array with what lies in a room, in the order of `layout`."""
+        if not self.nbytes:
+            return
+        if not self.copied and layout.order == self.layout.order:
+            ctypes.memmove(self.address, address_of(room) + offset, self.nbytes)
+        elif self.layout.kind == "buffer":
+            view = memoryview(self.array)
+            view[:] = memoryview(room)[offset : offset + self.nbytes].cast(view.format)  # type: ignore[call-overload]
+        else:
+            _assign(self.array, lent(room, offset, layout))
+
+
+def _assign(target: Any, source: Any) -> None:
+    if hasattr(target, "copy_"):
+        target.detach().copy_(source.detach())
+    else:
+        target[...] = source
 
 
 def is_array(thing: Any) -> bool:
-    """Whether a thing in a state is saved as memory. Bytes are not: nobody may write to them."""
-    known = (bytearray, memoryview, array.array, mmap.mmap, ctypes.Array)
-    return isinstance(thing, known + _types("numpy", "ndarray") + _types("torch", "Tensor"))
+    """Whether a thing in a state is saved as memory. Bytes are not: they go along with the other values."""
+    return isinstance(thing, _BUFFERS + types_of("numpy", "ndarray") + types_of("torch", "Tensor"))
 
 
 def hold(thing: Any, where: str) -> Memory:
-    """The memory of an array that may be saved and written to in place; `where` is how an error calls it."""
-    if isinstance(thing, _types("torch", "Tensor")):
-        return _hold_tensor(thing, where)
-    if isinstance(thing, _types("numpy", "ndarray")):
-        return _hold_ndarray(thing, where)
+    """The memory of an array that may be saved; `where` is how an error calls it."""
+    if isinstance(thing, types_of("torch", "Tensor")):
+        from . import _tensors
+
+        return _tensors.hold(thing, where)
+    if isinstance(thing, types_of("numpy", "ndarray")):
+        from . import _ndarrays
+
+        return _ndarrays.hold(thing, where)
     return _hold_buffer(thing, where)
+
+
+def hold_in_place(thing: Any, where: str) -> Memory:
+    """The memory of an array that a restart can fill where it is."""
+    memory = hold(thing, where)
+    if not memory.fillable:
+        why = "is read-only, or shows an element more than once"
+        raise refuse(where, why, "a restart could not fill it; give a copy, and use that")
+    return memory.staged().kept()
 
 
 def new_memory(nbytes: int) -> Memory:
@@ -80,53 +178,125 @@ def new_memory(nbytes: int) -> Memory:
     return _hold_buffer(bytearray(nbytes), "new memory")
 
 
-def made(room: Memory, layout: Layout) -> Any:
-    """The array of a layout in a room that is filled already. Raises ValueError where the two do not fit."""
-    raw, shape = room.owner, layout.shape
+def address_of(room: bytearray) -> int:
+    """Where the bytes of a bytearray are, as long as somebody holds its buffer, or does not resize it."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(room)) if room else 0
+
+
+def lent(room: bytearray, offset: int, layout: Layout) -> Any:
+    """The array of a layout in a part of a room, whose memory it uses."""
     if layout.kind == "torch":
-        return _made_tensor(raw, layout)
+        from . import _tensors
+
+        return _tensors.lent(room, offset, layout)
     if layout.kind == "numpy":
-        return _made_ndarray(raw, layout)
+        from . import _ndarrays
+
+        return _ndarrays.lent(room, offset, layout)
+    raise ValueError(f"a {layout.kind} is not known here")
+
+
+def made(room: bytearray, layout: Layout) -> Any:
+    """The array of a layout in a room that is filled already. Raises ValueError where the two do not fit."""
+    shape = layout.shape
+    if layout.kind in ("torch", "numpy"):
+        check_length(layout, len(room))
+        return lent(room, 0, layout)
     if layout.kind == "array":
         new = array.array(layout.dtype)
-        new.frombytes(raw)
+        new.frombytes(room)
         if shape != (len(new),):
-            raise ValueError(f"{len(raw)} bytes are not {layout}")
+            raise ValueError(f"{len(room)} bytes are not {layout}")
         return new
     if layout.kind == "bytearray":
-        if shape != (len(raw),):
-            raise ValueError(f"{len(raw)} bytes are not {layout}")
-        return raw
+        if shape != (len(room),):
+            raise ValueError(f"{len(room)} bytes are not {layout}")
+        return room
     if layout.kind != "buffer":
         raise ValueError(f"a {layout.kind} is not known here")
     letter = layout.dtype.lstrip("@")
-    if letter in ("", "B") or letter not in _CASTABLE or not raw:
-        return memoryview(raw)
+    if letter in ("", "B") or letter not in _CASTABLE or not room:
+        return memoryview(room)
     try:
-        return memoryview(raw).cast(letter, list(shape))  # type: ignore[call-overload]
+        return memoryview(room).cast(letter, list(shape))  # type: ignore[call-overload]
     except TypeError as error:
-        raise ValueError(f"{len(raw)} bytes are not {layout}: {error}") from None
+        raise ValueError(f"{len(room)} bytes are not {layout}: {error}") from None
 
 
-def _types(module: str, name: str) -> tuple[type, ...]:
+def check_length(layout: Layout, nbytes: int) -> None:
+    """Raises ValueError where an array of a layout has not so many bytes."""
+    if layout.kind == "torch":
+        from . import _tensors
+
+        itemsize = _tensors.dtype_of(layout.dtype).itemsize
+    else:
+        from . import _ndarrays
+
+        itemsize = _ndarrays.dtype_of(layout.dtype).itemsize
+    if math.prod(layout.shape) * itemsize != nbytes:
+        raise ValueError(f"{nbytes} bytes are not {layout}")
+
+
+def check_bytes(memory: Memory, nbytes: int) -> None:
+    """Raises ValueError where an array cannot be filled with so many bytes."""
+    if memory.nbytes != nbytes:
+        raise ValueError(f"{nbytes} bytes are not {memory.layout}")
+
+
+def dense_order(shape: Sequence[int], strides: Sequence[int]) -> Optional[str]:
+    """In which order dimensions lie whose elements fill their memory without a gap; None where they do not. Strides are in
+    elements."""
+    outward = sorted(range(len(shape)), key=lambda at: (-strides[at], at))
+    expected = 1
+    for at in reversed(outward):
+        if shape[at] != 1 and strides[at] != expected:
+            return None
+        expected *= shape[at]
+    return ",".join(map(str, outward))
+
+
+def outward_of(layout: Layout) -> list[int]:
+    """The dimensions of a layout from the outermost to the innermost. Raises ValueError where its order is not one."""
+    count = len(layout.shape)
+    if layout.order == "C":
+        return list(range(count))
+    if layout.order == "F":
+        return list(reversed(range(count)))
+    outward = [int(word) for word in layout.order.split(",")]
+    if sorted(outward) != list(range(count)):
+        raise ValueError(f"{layout} has an order of other dimensions")
+    return outward
+
+
+def stored_of(layout: Layout) -> tuple[list[int], int, list[int]]:
+    """How a layout lies in memory: its lengths from the outermost dimension to the innermost, the number of its elements, and where
+    each of its dimensions is among those lengths. Raises ValueError where its order is not one."""
+    outward = outward_of(layout)
+    places = [0] * len(outward)
+    count = 1
+    for place, at in enumerate(outward):
+        places[at] = place
+        count *= layout.shape[at]
+    return [layout.shape[at] for at in outward], count, places
+
+
+def types_of(module: str, name: str) -> tuple[type, ...]:
     """A type of a library, where that is imported."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
 
 
-def _imported(module: str) -> Any:
-    """A library that what was saved needs."""
+def imported(module: str) -> Any:
+    """A library that what was saved needs: one of the few that this package names."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise LibraryError(f"the checkpoint has arrays of {module}, which is not installed here") from None
+        raise LibraryError(f"the checkpoint has arrays or types of {module}, which is not installed here") from None
 
 
-def _refuse(where: str, why: str, remedy: str) -> UnsupportedError:
+def refuse(where: str, why: str, remedy: str) -> UnsupportedError:
+    """The error for what cannot be saved."""
     return UnsupportedError(f"{where} {why}; {remedy}")
-
-
-# Anything with the buffer protocol
 
 
 def _hold_buffer(thing: Any, where: str) -> Memory:
@@ -134,130 +304,21 @@ def _hold_buffer(thing: Any, where: str) -> Memory:
         view = memoryview(thing)
     except TypeError:
         name = type(thing).__name__
-        raise _refuse(where, f"is a {name}, which has no buffer", "give an array, a tensor or a bytearray") from None
+        raise refuse(where, f"is a {name}, which has no buffer", "give an array, a tensor or a bytearray") from None
     except (ValueError, BufferError) as error:
-        raise _refuse(where, f"does not give its buffer: {error}", "is it closed?") from None
-    if view.readonly:
-        raise _refuse(where, "is read-only", "a restart could not fill it; give one that may be written to")
-    if not view.c_contiguous:
-        raise _refuse(where, "is not contiguous", "give a contiguous copy, and use that")
+        raise refuse(where, f"does not give its buffer: {error}", "is it closed?") from None
     if any(letter in view.format for letter in "OP&"):
-        raise _refuse(where, f"holds addresses (format {view.format})", "they would mean nothing after a restart")
+        raise refuse(where, f"holds addresses (format {view.format})", "they would mean nothing after a restart")
     kind = "array" if type(thing) is array.array else "bytearray" if type(thing) is bytearray else "buffer"
     dtype = thing.typecode if kind == "array" else view.format
     layout = Layout(kind, dtype, tuple(view.shape or ()))
     if view.nbytes == 0:
-        return Memory(thing, 0, 0, layout, view)
+        return Memory(thing, 0, 0, layout, id(thing), view, fillable=not view.readonly)
+    if view.readonly or not view.c_contiguous:
+        # Other views than those of one dimension cannot be assigned to.
+        fillable = not view.readonly and view.ndim == 1 and view.format in _CASTABLE
+        return Memory(thing, 0, view.nbytes, layout, id(thing), view, copied=True, fillable=fillable)
     # The export in here keeps a bytearray from being resized, and a map from being closed.
     export = (ctypes.c_char * view.nbytes).from_buffer(view)
-    return Memory(thing, ctypes.addressof(export), view.nbytes, layout, export)
-
-
-# NumPy
-
-
-def _hold_ndarray(thing: Any, where: str) -> Memory:
-    if isinstance(thing, _types("numpy.ma", "MaskedArray")):
-        raise _refuse(where, "is a masked array", "save its data and its mask")
-    if thing.dtype.hasobject:
-        raise _refuse(where, f"holds Python objects (dtype {thing.dtype})", "they would mean nothing after a restart")
-    if not thing.flags.writeable:
-        raise _refuse(where, "is read-only", "a restart could not fill it; give a copy, and use that")
-    if thing.flags.c_contiguous:
-        order = "C"
-    elif thing.flags.f_contiguous:
-        order = "F"
-    else:
-        raise _refuse(where, "is not contiguous", "give numpy.ascontiguousarray(it), and use that")
-    layout = Layout("numpy", _dtype_text(thing.dtype), tuple(thing.shape), order)
-    return Memory(thing, thing.ctypes.data if thing.nbytes else 0, thing.nbytes, layout)
-
-
-def _dtype_text(dtype: Any) -> str:
-    """A NumPy type as a text from which it can be made again."""
-    if dtype.names is None:
-        return str(dtype.str)
-    return json.dumps(dtype.descr)
-
-
-def _dtype_of(text: str) -> Any:
-    numpy = _imported("numpy")
-
-    def field(entry: Any) -> Any:
-        name, kind, *shape = entry
-        name = tuple(name) if isinstance(name, list) else name
-        return (name, [field(inner) for inner in kind] if isinstance(kind, list) else kind, *map(tuple, shape))
-
-    try:
-        named = numpy.dtype([field(entry) for entry in json.loads(text)] if text.startswith("[") else text)
-    except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(f"{text!r} is not a NumPy type: {error}") from None
-    if named.hasobject:
-        raise ValueError(f"{text!r} holds Python objects")
-    return named
-
-
-def check_comes_back(memory: Memory, where: str) -> None:
-    """Refuses an array whose type has no words that another process would understand."""
-    if memory.layout.kind == "numpy" and _dtype_of(memory.layout.dtype) != memory.owner.dtype:
-        raise _refuse(where, f"is of {memory.owner.dtype}, whose name says too little", "view it as unsigned integers")
-
-
-def _made_ndarray(raw: bytearray, layout: Layout) -> Any:
-    numpy, dtype = _imported("numpy"), _dtype_of(layout.dtype)
-    if _count(layout.shape) * dtype.itemsize != len(raw):
-        raise ValueError(f"{len(raw)} bytes are not {layout}")
-    if not raw:
-        return numpy.empty(layout.shape, dtype, order=layout.order)
-    return numpy.frombuffer(raw, dtype).reshape(layout.shape, order=layout.order)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
-
-
-# PyTorch
-
-
-def _hold_tensor(thing: Any, where: str) -> Memory:
-    torch = sys.modules["torch"]
-    if type(thing) not in (torch.Tensor, torch.nn.Parameter):
-        raise _refuse(
-            where, f"is a {type(thing).__name__}", "give the plain tensor in it, such as to_local() of a DTensor"
-        )
-    if thing.device.type != "cpu":
-        raise _refuse(where, f"is on device {thing.device}", "give it as .cpu(), and copy it back after a restart")
-    if thing.layout != torch.strided or thing.is_quantized:
-        raise _refuse(where, f"is not a dense tensor ({thing.layout}, {thing.dtype})", "give its parts")
-    if not thing.is_contiguous():
-        raise _refuse(where, "is not contiguous", "give it as .contiguous(), and use that")
-    if thing.is_conj() or thing.is_neg():
-        raise _refuse(
-            where, "is a view that is conjugated or negated when read", "give it as .resolve_conj().resolve_neg()"
-        )
-    nbytes = thing.numel() * thing.element_size()
-    layout = Layout("torch", str(thing.dtype).replace("torch.", "", 1), tuple(thing.shape))
-    # The tensor may be given another storage; this one must live until that is noticed.
-    return Memory(thing, thing.data_ptr() if nbytes else 0, nbytes, layout, _storage_of(thing))
-
-
-def _storage_of(tensor: Any) -> Any:
-    # PyTorch before 2.0 has it with a type, and warns of that.
-    if hasattr(tensor, "untyped_storage"):
-        return tensor.untyped_storage()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return tensor.storage()
-
-
-def _made_tensor(raw: bytearray, layout: Layout) -> Any:
-    torch = _imported("torch")
-    dtype: Optional[Any] = getattr(torch, layout.dtype, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"{layout.dtype!r} is not a PyTorch type")
-    if _count(layout.shape) * torch.empty((), dtype=dtype).element_size() != len(raw):
-        raise ValueError(f"{len(raw)} bytes are not {layout}")
-    return torch.frombuffer(raw, dtype=dtype).reshape(layout.shape) if raw else torch.empty(layout.shape, dtype=dtype)
+    address = ctypes.addressof(export)
+    return Memory(thing, address, view.nbytes, layout, address, export)

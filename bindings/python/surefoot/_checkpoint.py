@@ -26,8 +26,9 @@ from ._errors import (
     SurefootError,
     UnsupportedError,
 )
-from ._groups import Calls, Group, group_of
+from ._groups import Calls, Group, first_failed, group_of
 from ._index import PREFIX, Contents, Found
+from ._pack import Pack
 from ._resized import Resized
 from ._settings import PathText, Value, encoded, words_of
 from ._state import Flat, adopt
@@ -44,7 +45,9 @@ def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> Non
 class Checkpoint:
     """The checkpoints of one rank of a job. Any thread may use it; calls wait for each other.
 
-    `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories, or None for no such tier.
+    `job` names it: letters, digits and `._-:/[]`. `memory` and `durable` are directories. `memory=None` is no such tier; without
+    either, and for all other settings, variables and the host's file of settings count, then memory in the user's own
+    directory, /dev/shm/surefoot-UID.
     `policy` and the `settings` are those of the library, with `_` for a point: `durable_keep=3`. `group` is how ranks
     talk: an mpi4py communicator, `torch.distributed`, a process group of it, or a `surefoot.Group`; then `need`,
     `save`, `restart`, `save_state`, `load_state`, `finish` and opening are called by all ranks in the same order.
@@ -57,7 +60,7 @@ class Checkpoint:
     def __init__(
         self,
         job: str,
-        memory: Optional[PathText] = "/dev/shm",
+        memory: Optional[PathText] = "",
         durable: Optional[PathText] = None,
         policy: Optional[str] = None,
         *,
@@ -83,6 +86,7 @@ class Checkpoint:
         self._has_state = False
         # What the library knows, by name; the memory stays alive as long as it is here.
         self._registered: dict[str, Memory] = {}
+        self._pack = Pack()
         self._report: tuple[str, ...] = ()
         words = words_of(memory, durable, policy, settings)
         handle = self._open(job, words)
@@ -91,12 +95,15 @@ class Checkpoint:
         self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, kept)
 
     def _open(self, job: str, words: dict[str, str]) -> int:
-        config = self._library.surefoot_config_new(encoded(job, "job"))
-        if not config:
-            raise _library.last_error(self._library, OptionError.status or 0)
+        config: Optional[int] = None
+        error: Optional[SurefootError] = None
         try:
-            for name, value in words.items():
-                self._check(self._library.surefoot_config_set(config, encoded(name, "setting"), encoded(value, name)))
+            try:
+                config = self._configured(job, words)
+            except SurefootError as caught:
+                error = caught
+            # All ranks are given the same settings: what is wrong with them is said once.
+            self._together(error, said_once=True)
             handle = ctypes.c_void_p()
             described = ctypes.byref(self._calls.described) if self._calls else None
             self._check(self._library.surefoot_checkpoint_open(config, described, ctypes.byref(handle)))
@@ -104,19 +111,32 @@ class Checkpoint:
         finally:
             self._library.surefoot_config_free(config)
 
+    def _configured(self, job: str, words: dict[str, str]) -> int:
+        config = self._library.surefoot_config_new(encoded(job, "job"))
+        if not config:
+            raise _library.last_error(self._library, OptionError.status or 0)
+        try:
+            for name, value in words.items():
+                self._check(self._library.surefoot_config_set(config, encoded(name, "setting"), encoded(value, name)))
+        except SurefootError:
+            self._library.surefoot_config_free(config)
+            raise
+        return int(config)
+
     # What belongs to a checkpoint
 
     def protect(self, name: str, array: Any) -> None:
         """Saves an array with every checkpoint, and fills it in place at every restart. The same name again moves it.
 
-        Anything with a buffer that is contiguous and may be written to: NumPy arrays, PyTorch tensors on the CPU,
-        bytearray, memoryview, array.array, mmap. It is kept alive until `release` or `close`. Write into the array, as
-        `a[:] = b` or `a += b` do; `a = b` makes another array that nobody protects. No other thread writes to it during
-        a save, or touches it during a restart.
+        Anything with a buffer that may be written to: NumPy arrays, PyTorch tensors on the CPU, bytearray, memoryview,
+        array.array, mmap. One whose elements do not fill their memory, such as a slice, is copied at each save and
+        restart. It is kept alive until `release` or `close`. Write into the array, as `a[:] = b` or `a += b` do; `a = b`
+        makes another array that nobody protects. No other thread writes to it during a save, or touches it during a
+        restart.
         """
         if name.startswith(PREFIX):
             raise OptionError(f"region: a name that begins with {PREFIX} is this package's own: {name}")
-        memory = _buffers.hold(array, f"the array {name!r}")
+        memory = _buffers.hold_in_place(array, f"the array {name!r}")
         with self._lock:
             handle = self._opened()
             self._register(handle, name, memory)
@@ -134,14 +154,15 @@ class Checkpoint:
     def state_dict(self, state: Any) -> None:
         """Saves a nested state with every checkpoint, as it is then, and fills it in place at every `restart`.
 
-        Dicts, lists, tuples, numbers, texts, None, bytes, arrays and tensors. Arrays are not copied before they are
-        saved, and follow the rules of `protect`; all else goes along as JSON. There is one state; the next call
-        replaces it, and None takes it away.
+        Dicts, lists, tuples, sets, numbers, texts, None, bytes, times, enumerations, arrays and tensors, any number of
+        them. Long arrays are saved from where they are; short ones, and those whose elements do not fill their memory,
+        are copied together first; all else goes along as JSON. In place of an array that is read-only there is a new one
+        after a restart. There is one state; the next call replaces it, and None takes it away.
         """
         with self._lock:
             self._opened()
             flat = None if state is None else Flat(state)
-            self._announce(Contents(self._renewed(), flat))
+            self._announce(Contents(self._renewed(), flat, self._pack))
             self._state, self._has_state = state, state is not None
 
     def route_file(self, name: str) -> Path:
@@ -161,47 +182,44 @@ class Checkpoint:
             self._call("surefoot_checkpoint_need", ctypes.byref(answer))
             return bool(answer.value)
 
-    def save(self, strict: Optional[bool] = None) -> Saved:
-        """Takes a checkpoint, where the policy says.
+    def save(self, strict: Optional[bool] = None, to: Optional[str] = None) -> Saved:
+        """Takes a checkpoint, where the policy says; or where `to` does: "memory", "both" (in memory, and on its way to the
+        durable tier), or "durable", which is durable when this returns.
 
         Where the file system, the room or another rank refuses it, the result is false and has the error, a
         `SaveFailed` warning is given, and the former checkpoints are as they were; with `strict` it raises instead. A
         state with something that cannot be saved, or a group that cannot talk, always raises.
         """
-        return self._save(strict, 3)
+        return self._save(strict, self._state, self._has_state, to)
 
-    def _save(self, strict: Optional[bool], level: int) -> Saved:
+    def _save(self, strict: Optional[bool], state: Any, has_state: bool, to: Optional[str]) -> Saved:
+        if to is not None and to not in PLACES[1:]:
+            raise ArgumentError(f"to={to!r} is no place: there are {', '.join(PLACES[1:])}")
         with self._lock:
             self._opened()
             error: Optional[Exception] = None
             try:
-                # The index is referred to until the end of the call.
-                contents = Contents(self._renewed(), Flat(self._state) if self._has_state else None)
+                contents = Contents(self._renewed(), self._pack.flat(state) if has_state else None, self._pack)
+                contents.gather()
                 self._announce(contents)
+                self._state, self._has_state = state, has_state
             except (SurefootError, MemoryError) as caught:
                 error = caught
             self._together(error)
             told = _library.CSaved()
             try:
-                self._call("surefoot_checkpoint_save", ctypes.byref(told))
+                self._call("surefoot_checkpoint_save_to", PLACES.index(to or PLACES[0]), ctypes.byref(told))
             except PASSING as caught:
                 if self._strict if strict is None else strict:
                     raise
-                warnings.warn(SaveFailed(f"no checkpoint: {caught}"), stacklevel=level)
+                warnings.warn(SaveFailed(f"no checkpoint: {caught}"), stacklevel=3)
                 return Saved(None, "nowhere", 0, 0.0, (), caught)
             place = PLACES[told.place] if 0 <= told.place < len(PLACES) else str(told.place)
             return Saved(told.generation or None, place, told.payload_bytes, told.visible_s, self._reasons())
 
-    def save_state(self, state: Any, strict: Optional[bool] = None) -> Saved:
+    def save_state(self, state: Any, strict: Optional[bool] = None, to: Optional[str] = None) -> Saved:
         """`state_dict` and `save` in one. The state stays what later saves take."""
-        with self._lock:
-            error: Optional[Exception] = None
-            try:
-                self.state_dict(state)
-            except (SurefootError, MemoryError) as caught:
-                error = caught
-            self._together(error)
-            return self._save(strict, 3)
+        return self._save(strict, state, state is not None, to)
 
     def restart(self) -> Optional[Restored]:
         """Brings back the newest checkpoint that all ranks can prove intact: from memory first, repaired where it is
@@ -234,7 +252,7 @@ class Checkpoint:
         error: Optional[Exception] = None
         found: Optional[Found] = None
         try:
-            found = Found(Contents(self._renewed(), Flat(into) if has_target else None))
+            found = Found(Contents(self._renewed(), Flat(into) if has_target else None, self._pack))
         except (SurefootError, MemoryError) as caught:
             error = caught
         self._together(error)
@@ -273,7 +291,7 @@ class Checkpoint:
             error: Optional[Exception] = None
             try:
                 # Lengths and places, as they are now.
-                self._announce(Contents(self._renewed(), None))
+                self._announce(Contents(self._renewed(), None, self._pack))
             except (SurefootError, MemoryError) as caught:
                 error = caught
             self._together(error)
@@ -285,6 +303,8 @@ class Checkpoint:
             told = _library.CRestored()
             self._report = ()
             self._call("surefoot_checkpoint_restart_resized", PREFIX.encode(), ctypes.byref(told))
+            for memory in self._protected.values():
+                memory.scatter()
             self._report = self._lines("surefoot_checkpoint_report")
             return Restored(told.generation, told.taken_realtime_ns, self._report)
 
@@ -353,20 +373,47 @@ class Checkpoint:
 
     # Its end
 
-    def finish(self) -> None:
-        """Waits until the newest durable checkpoint is written and marked as complete. That it could not be
-        written is a notice."""
-        with self._lock:
-            self._call("surefoot_checkpoint_finish")
+    def finish(self) -> tuple[str, ...]:
+        """Makes the newest checkpoint durable, whatever the policy says; returns where it is then. Without a durable tier
+        that is memory only. Raises where the durable tier does not take it; it stays in memory."""
+        return self._ended("surefoot_checkpoint_finish")
 
-    def close(self) -> None:
-        """Closes it. The checkpoints stay; a write to the durable tier that `finish` did not wait for does not
-        count."""
+    def complete(self) -> tuple[str, ...]:
+        """`finish`, and the job is completed: its next run begins anew instead of going on from its end, unless it is
+        opened with `after_completion="continue"`."""
+        return self._ended("surefoot_checkpoint_complete")
+
+    def _ended(self, name: str) -> tuple[str, ...]:
         with self._lock:
-            self._finalizer()
-            self._registered.clear()
-            self._protected.clear()
-            self._state, self._has_state = None, False
+            self._report = ()
+            self._call(name)
+            self._report = self._lines("surefoot_checkpoint_report")
+            return self._report
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether a rank was told to end by SIGTERM, as of the last `need` or `save`; with `sigterm="checkpoint"` only. The
+        next `need` then asks for a checkpoint, and that one is durable when its `save` returns."""
+        with self._lock:
+            answer = ctypes.c_int()
+            self._call("surefoot_checkpoint_told_to_end", ctypes.byref(answer))
+            return bool(answer.value)
+
+    def close(self, discard: bool = False) -> None:
+        """Closes it. The checkpoints stay; a write to the durable tier that `finish` did not wait for does not count.
+        With `discard` all checkpoints of the job, of all ranks in all tiers, are removed; then all ranks call it."""
+        with self._lock:
+            try:
+                if discard and not self.closed:
+                    handle = self._opened()
+                    self._finalizer.detach()
+                    self._check(self._library.surefoot_checkpoint_discard(handle))
+            finally:
+                self._finalizer()
+                self._registered.clear()
+                self._protected.clear()
+                self._pack = Pack()
+                self._state, self._has_state = None, False
 
     @property
     def closed(self) -> bool:
@@ -386,6 +433,12 @@ class Checkpoint:
         try:
             if not self.closed and (error is None or self._calls is None):
                 self.finish()
+        except PASSING as caught:
+            # The checkpoint in memory is there, and what the program still has to do is not lost with the drive.
+            if error is None and self._strict:
+                raise
+            if error is None:
+                warnings.warn(SaveFailed(f"the newest checkpoint is not durable: {caught}"), stacklevel=2)
         except SurefootError:
             # The program's own exception says more.
             if error is None:
@@ -426,17 +479,16 @@ class Checkpoint:
     def _reasons(self) -> tuple[str, ...]:
         return self._lines("surefoot_checkpoint_reasons")
 
-    def _together(self, error: Optional[Exception]) -> None:
-        """Raises on all ranks where one has an error of its own, before they call the library, or after."""
+    def _together(self, error: Optional[Exception], said_once: bool = False) -> None:
+        """Raises on all ranks where one has an error of its own, before they call the library, or after. With `said_once`
+        the first rank alone raises what others would raise as well."""
         if self._calls is not None and self._group is not None:
-            own, everything = bytearray([error is not None]), bytearray(self._group.size)
             try:
-                self._group.all_gather(memoryview(own), memoryview(everything))
+                first, is_same = first_failed(self._group, error)
             except Exception as caught:
                 raise GroupError(f"the ranks cannot talk: {caught}") from caught
-            if error is None and any(everything):
-                rank = next(rank for rank, failed in enumerate(everything) if failed)
-                raise OtherRankError(f"rank {rank} raised an exception; its own output says which")
+            if first is not None and (error is None or (said_once and is_same and first != self._group.rank)):
+                raise OtherRankError(f"rank {first} raised an exception; its own output says which") from None
         if error is not None:
             raise error
 

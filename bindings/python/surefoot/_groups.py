@@ -2,14 +2,20 @@
 """How the ranks of a job talk: by a communicator of mpi4py, by torch.distributed, or by functions of the program's own.
 
 Neither library is needed, nor imported before the program gives something of it. What the ranks tell each other of a
-checkpoint is below a kilobyte for each; its content goes this way only with the setting `partner`, in pieces of 16 MiB.
+checkpoint is a few messages of 1,776 bytes for each; its content goes this way only with the settings `partner` and
+`parity`, in pieces of 256 KiB, and in a restart on other nodes.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
+import struct
 import sys
+import time
+import weakref
+import zlib
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Optional
 
@@ -20,6 +26,9 @@ from ._errors import ArgumentError
 _MESSAGE_BYTES_MAX = (1 << 31) - 1
 
 _TAG = 21_326
+
+# A rank, and the checksum of what went wrong there.
+_FAILURE = struct.Struct("<II")
 
 # A view of memory that is no object's; one of a ctypes array has a format that other libraries do not know.
 _from_memory = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -83,8 +92,30 @@ class MpiGroup(Group):
         self._communicator.Sendrecv(send, dest=to, sendtag=_TAG, recvbuf=receive, source=source, recvtag=_TAG)
 
 
+# Backends of torch.distributed that move memory of the CPU.
+_CPU_BACKENDS = ("gloo", "mpi", "ucc")
+
+# The gloo groups that were made here, by the group whose ranks they have; every checkpoint of a group uses the same.
+_gloo_groups: dict[Any, Any] = {}
+
+# The views that tensors were made of, as long as the tensors live. A thread of gloo may let go of one after the call that
+# it was for has returned, and then needs the interpreter's lock: where the program has come to its end meanwhile, asking
+# for that aborts the process. So the end waits for them.
+_lent: dict[int, Any] = {}
+_END_PATIENCE_S = 10
+
+
+@atexit.register
+def _wait_for_lent() -> None:
+    until = time.monotonic() + _END_PATIENCE_S
+    while _lent and time.monotonic() < until:
+        # Which hands the lock over.
+        time.sleep(0.001)
+
+
 class TorchGroup(Group):
-    """A process group of torch.distributed whose backend moves memory of the CPU, such as gloo."""
+    """A process group of torch.distributed. Where its backend moves no memory of the CPU, as NCCL, the same ranks make a
+    gloo group of their own, which is used instead."""
 
     def __init__(self, group: Any = None) -> None:
         self._torch = importlib.import_module("torch")
@@ -92,10 +123,34 @@ class TorchGroup(Group):
         if not self._distributed.is_initialized():
             raise ArgumentError("torch.distributed is not initialized; call init_process_group() before")
         self._group = group
-        backend = str(self._distributed.get_backend(group))
-        if "nccl" in backend and "gloo" not in backend:
-            why = "moves no memory of the CPU; give torch.distributed.new_group(backend='gloo')"
-            raise ArgumentError(f"the backend {backend} {why}")
+        if not self._moves_cpu_memory():
+            whole = self._distributed.group.WORLD if group is None else group
+            if whole not in _gloo_groups:
+                _gloo_groups[whole] = self._gloo()
+            self._group = _gloo_groups[whole]
+
+    def _moves_cpu_memory(self) -> bool:
+        backend = str(self._distributed.get_backend(self._group))
+        # Since PyTorch 2.0 a group may have a backend for each kind of device: "cpu:gloo,cuda:nccl".
+        if hasattr(self._distributed, "get_backend_config"):
+            said = str(self._distributed.get_backend_config(self._group))
+            by_device = dict(part.split(":", 1) for part in said.split(",") if ":" in part)
+            backend = by_device.get("cpu", "none") if by_device else backend
+        return backend in _CPU_BACKENDS
+
+    def _gloo(self) -> Any:
+        """A gloo group of the same ranks. All of them come here, because all open the checkpoint."""
+        options: dict[str, Any] = {}
+        ranks = None
+        if self._group is not None and self._group is not self._distributed.group.WORLD:
+            ranks = self._distributed.get_process_group_ranks(self._group)
+            # Otherwise the ranks that are not in the group would have to call it, too.
+            options["use_local_synchronization"] = True
+        try:
+            return self._distributed.new_group(ranks, backend="gloo", **options)
+        except (TypeError, AttributeError, RuntimeError, ValueError) as error:
+            remedy = "call torch.distributed.new_group(backend='gloo') on all ranks and give that"
+            raise ArgumentError(f"no gloo group could be made for the ranks of this one: {error}; {remedy}") from None
 
     @property
     def rank(self) -> int:
@@ -106,7 +161,9 @@ class TorchGroup(Group):
         return int(self._distributed.get_world_size(self._group))
 
     def _tensor(self, view: memoryview) -> Any:
-        return self._torch.frombuffer(view, dtype=self._torch.uint8)
+        own = memoryview(view)
+        _lent[id(own)] = weakref.ref(own, lambda _, key=id(own): _lent.pop(key, None))
+        return self._torch.frombuffer(own, dtype=self._torch.uint8)
 
     def _global(self, rank: int) -> int:
         return rank if self._group is None else int(self._distributed.get_global_rank(self._group, rank))
@@ -149,6 +206,25 @@ def group_of(given: Any) -> Optional[Group]:
         f"a {type(given).__name__} is not a group; give an mpi4py communicator, torch.distributed, a process group of "
         "it, or a surefoot.Group"
     )
+
+
+def first_failed(group: Group, own: Optional[BaseException]) -> tuple[Optional[int], bool]:
+    """The first rank that has an error, None where none has, and whether this one's says the same. All ranks call it.
+
+    In each round a rank tells one other which is the first of those that it knows of, in 8 bytes, and twice as many
+    know it after each: however many ranks there are, it takes the logarithm of their number.
+    """
+    rank, size = group.rank, group.size
+    text = 0 if own is None else zlib.crc32(f"{type(own).__name__} {own}".encode("utf-8", "replace"))
+    first = (size if own is None else rank, text)
+    distance = 1
+    while distance < size:
+        to, source = (rank + distance) % size, (rank - distance) % size
+        said, told = bytearray(_FAILURE.pack(*first)), bytearray(_FAILURE.size)
+        group.exchange(to, memoryview(said), source, memoryview(told))
+        first = min(first, _FAILURE.unpack(told))
+        distance *= 2
+    return (None, False) if first[0] == size else (first[0], own is not None and first[1] == text)
 
 
 class Calls:

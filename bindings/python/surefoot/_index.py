@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a checkpoint of this package consists of, and how it is found again.
 
-A checkpoint has a region for each protected array, under its name; one for each array of the state,
-`python:state:NUMBER`; and the index, a JSON text of what they mean and of the state's tree:
+A checkpoint has a region for each protected array, under its name; one for each long array of the state,
+`python:state:NUMBER`; one for all short ones, `python:pack`; and the index, a JSON text of what they mean and of the
+state's tree:
 
-    {"format": 1, "protected": [[NAME, KIND, DTYPE, SHAPE, ORDER], ...], "arrays": [[PATH, ...], ...], "state": TREE}
+    {"format": 2, "protected": [[NAME, KIND, DTYPE, SHAPE, ORDER, PART], ...],
+     "arrays": [[PATH, KIND, DTYPE, SHAPE, ORDER, PART, BYTES, PLACE], ...], "state": TREE}
+
+PLACE is where in the pack the array begins, and null where it has a region of its own. In format 1, which is still read,
+all had, and there was no PART.
 
 The index's name ends in a digest of all that but the tree. So a program that has the same arrays sees it before
 anything is read, and lets them be filled in place; where the digest is another, everything goes into new memory, so
@@ -13,20 +18,16 @@ that an array is never filled with what does not belong to it.
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import json
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _buffers
 from ._buffers import Layout, Memory
 from ._errors import DamagedError, ShapeError, SurefootError
+from ._pack import INDEX, PACK, PREFIX, STATE, Pack, gather
 from ._state import Flat, built
 
-# The names that begin with this are not the program's.
-PREFIX = "python:"
-_INDEX = PREFIX + "index:"
-_STATE = PREFIX + "state:"
+__all__ = ["INDEX_BYTES_MAX", "PREFIX", "Contents", "Found", "index_of", "state_of"]
 
 # No state's tree comes near; it is read into memory as a whole.
 INDEX_BYTES_MAX = 256 << 20
@@ -37,29 +38,34 @@ _DIFFERENCES_MAX = 5
 class Contents:
     """What belongs to a checkpoint: protected arrays, and a state, where there is one."""
 
-    def __init__(self, protected: dict[str, Memory], flat: Optional[Flat]) -> None:
+    def __init__(self, protected: dict[str, Memory], flat: Optional[Flat], pack: Pack) -> None:
         self.protected = protected
         self.flat = flat
-        arrays = [] if flat is None else list(zip(flat.paths, flat.arrays))
-        self._said = {
-            "format": 1,
-            "protected": [_row(name, memory.layout) for name, memory in protected.items()],
-            "arrays": [_row(path, memory.layout) for path, memory in arrays],
-        }
-        digest = hashlib.blake2b(_json(self._said), digest_size=12).hexdigest()
-        self.index_name = _INDEX + digest
+        self.plan = pack.plan([(name, memory.layout) for name, memory in protected.items()], flat)
+        self.index_name = self.plan.index_name
+        self._pack = pack.region(self.plan.pack_bytes) if self.plan.pack_bytes else None
+
+    def gather(self) -> None:
+        """Copies what is not saved from where it is."""
+        for memory in self.protected.values():
+            memory.gather()
+        if self._pack is not None and self.flat is not None:
+            gather(self.plan.places, self.flat.arrays, self._pack)
 
     def arrays(self) -> dict[str, Memory]:
-        """The arrays, by the names of their regions."""
+        """All regions but the index, by their names."""
         named = dict(self.protected)
         if self.flat is not None:
-            named.update((f"{_STATE}{number}", memory) for number, memory in enumerate(self.flat.arrays))
+            for number, (memory, place) in enumerate(zip(self.flat.arrays, self.plan.places)):
+                if place is None:
+                    named[f"{STATE}{number}"] = memory.kept()
+        if self._pack is not None:
+            named[PACK] = self._pack
         return named
 
     def regions(self) -> dict[str, Memory]:
         """All regions, the index first."""
-        said = dict(self._said) if self.flat is None else dict(self._said, state=self.flat.tree)
-        text = _json(said)
+        text = self.plan.index(self.flat)
         if len(text) > INDEX_BYTES_MAX:
             raise SurefootError(f"the state has {len(text)} bytes beside its arrays; {INDEX_BYTES_MAX} are possible")
         return {self.index_name: _buffers.hold(bytearray(text), "the index"), **self.arrays()}
@@ -89,7 +95,7 @@ class Found:
             return 1
 
     def _places(self, lengths: dict[str, int]) -> dict[str, Memory]:
-        indexes = [name for name in lengths if name.startswith(_INDEX)]
+        indexes = [name for name in lengths if name.startswith(INDEX)]
         arrays = self._wanted_arrays
         fits = {name: memory.nbytes for name, memory in arrays.items()} == {
             name: length for name, length in lengths.items() if name not in indexes
@@ -104,55 +110,75 @@ class Found:
             raise DamagedError("its index is not right")
         self._in_place = fits and indexes[0] == self._wanted.index_name
         return {
-            name: arrays[name] if self._in_place and name in arrays else _buffers.new_memory(length)
+            name: arrays[name]
+            if self._in_place and name in arrays and arrays[name].fillable
+            else _buffers.new_memory(length)
             for name, length in lengths.items()
         }
 
     def taken(self) -> Any:
         """The state, after all parts were filled; arrays that had to go elsewhere get what belongs to them."""
-        indexes = [name for name in self._placed if name.startswith(_INDEX)]
-        if not indexes:
-            return None
-        index = _Index(bytes(self._placed[indexes[0]].owner))
-        flat, wanted = self._wanted.flat, self._wanted
-        try:
-            if flat is not None and not index.has_state:
-                raise ShapeError("the checkpoint has no state; the program asks for one")
-            if self._in_place:
-                arrays = [] if flat is None else [memory.owner for memory in flat.arrays]
-                return built(index.tree, arrays) if index.has_state else None
-            _same(index.protected, {name: memory.layout for name, memory in wanted.protected.items()}, "the array ")
-            if flat is None:
-                state = self._made_anew(index)
-            else:
-                _same(dict(index.arrays), dict(zip(flat.paths, (memory.layout for memory in flat.arrays))), "")
-                state = self._filled(index, flat)
-        except (ValueError, KeyError, RecursionError) as error:
-            if isinstance(error, SurefootError):
-                raise
-            raise DamagedError(f"the checkpoint's state cannot be understood: {error}") from None
-        for name, memory in wanted.protected.items():
-            _copy(self._placed[name], memory)
+        names = [name for name in self._placed if name.startswith(INDEX)]
+        if names:
+            return _understood(lambda: self._taken(_Index(bytes(self._placed[names[0]].owner))))
+        for memory in self._wanted.protected.values():
+            memory.scatter()
+        return None
+
+    def _taken(self, index: _Index) -> Any:
+        flat, protected = self._wanted.flat, self._wanted.protected
+        if flat is not None and not index.has_state:
+            raise ShapeError("the checkpoint has no state; the program asks for one")
+        if self._in_place:
+            arrays = [] if flat is None else [self._in_owner(at, memory, index) for at, memory in enumerate(flat.arrays)]
+            state = built(index.tree, arrays) if index.has_state else None
+            for memory in protected.values():
+                memory.scatter()
+            return state
+        _same(index.protected, {name: memory.layout for name, memory in protected.items()}, "the array ")
+        if flat is None:
+            state = built(index.tree, index.made(self._placed)) if index.has_state else None
+        else:
+            _same(
+                {saved.path: saved.layout for saved in index.arrays},
+                {path: memory.layout for path, memory in zip(flat.paths, flat.arrays)},
+                "",
+            )
+            state = self._filled(index, flat)
+        for name, memory in protected.items():
+            room = self._placed[name].owner
+            _buffers.check_bytes(memory, len(room))
+            memory.fill_from(room, 0, index.protected[name])
         return state
 
-    def _made_anew(self, index: _Index) -> Any:
-        if not index.has_state:
-            return None
-        arrays = [_buffers.made(self._placed[f"{_STATE}{at}"], layout) for at, (_, layout) in enumerate(index.arrays)]
-        return built(index.tree, arrays)
+    def _in_owner(self, at: int, memory: Memory, index: _Index) -> Any:
+        """The array of the program's state, after its memory was filled; a new one where nobody may write to it."""
+        place = self._wanted.plan.places[at]
+        if not memory.fillable:
+            return index.made_one(at, self._placed)
+        if place is not None:
+            memory.fill_from(self._placed[PACK].owner, place, memory.layout)
+        return memory.owner
 
     def _filled(self, index: _Index, flat: Flat) -> Any:
         by_path = dict(zip(flat.paths, flat.arrays))
-        owners = [by_path[path].owner for path, _ in index.arrays]
+        wanted = [by_path[saved.path] for saved in index.arrays]
+        rooms = [index.room(at, self._placed) for at in range(len(wanted))]
+        for memory, (_, _, nbytes) in zip(wanted, rooms):
+            _buffers.check_bytes(memory, nbytes)
+        owners = [
+            memory.owner if memory.fillable else index.made_one(at, self._placed) for at, memory in enumerate(wanted)
+        ]
         state = built(index.tree, owners)
-        for at, (path, _) in enumerate(index.arrays):
-            _copy(self._placed[f"{_STATE}{at}"], by_path[path])
+        for memory, (room, offset, _), saved in zip(wanted, rooms, index.arrays):
+            if memory.fillable:
+                memory.fill_from(room, offset, saved.layout)
         return state
 
 
 def index_of(names: list[str]) -> Optional[str]:
     """The name of the index among those of a rank's regions."""
-    return next((name for name in names if name.startswith(_INDEX)), None)
+    return next((name for name in names if name.startswith(INDEX)), None)
 
 
 def state_of(text: bytes, lengths: dict[str, int], read: Callable[[dict[str, Memory]], None]) -> Any:
@@ -162,18 +188,31 @@ def state_of(text: bytes, lengths: dict[str, int], read: Callable[[dict[str, Mem
     if not index.has_state:
         read({})
         return None
-    names = [f"{_STATE}{at}" for at in range(len(index.arrays))]
+    names = index.regions()
     if not all(name in lengths for name in names):
         raise DamagedError("the checkpoint's index names arrays that are not there")
     memories = {name: _buffers.new_memory(lengths[name]) for name in names}
     read(memories)
+    return _understood(lambda: built(index.tree, index.made(memories)))
+
+
+def _understood(work: Callable[[], Any]) -> Any:
+    """Does something with what a file said. What Python raises meanwhile is the file's fault."""
     try:
-        arrays = [_buffers.made(memories[name], layout) for name, (_, layout) in zip(names, index.arrays)]
-        return built(index.tree, arrays)
-    except (ValueError, KeyError, RecursionError) as error:
-        if isinstance(error, SurefootError):
-            raise
-        raise DamagedError(f"the checkpoint's state cannot be understood: {error}") from None
+        return work()
+    except (SurefootError, MemoryError):
+        raise
+    except Exception as error:
+        raise DamagedError(f"the checkpoint's state cannot be understood: {error or type(error).__name__}") from None
+
+
+class _Saved(NamedTuple):
+    """An array of a state, as the index says it."""
+
+    path: str
+    layout: Layout
+    nbytes: Optional[int]
+    place: Optional[int]
 
 
 class _Index:
@@ -182,47 +221,83 @@ class _Index:
     def __init__(self, text: bytes) -> None:
         try:
             said = json.loads(text)
-            if said["format"] != 1:
-                raise ValueError(f"it has the format {said['format']!r}; this package knows 1")
-            self.protected = {name: _layout(rest) for name, *rest in said["protected"]}
-            self.arrays = [(str(path), _layout(rest)) for path, *rest in said["arrays"]]
+            if said["format"] not in (1, 2):
+                raise ValueError(f"it has the format {said['format']!r}; this package knows 1 and 2")
+            self.protected = {name: _layout(*rest) for name, *rest in said["protected"]}
+            self.arrays = [_saved(*row) for row in said["arrays"]]
+            if len({saved.path for saved in self.arrays}) != len(self.arrays):
+                raise ValueError("two arrays have the same place in the state")
             self.has_state = "state" in said
             self.tree = said.get("state")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DamagedError(f"the checkpoint's index cannot be understood: {error}") from None
 
+    def regions(self) -> list[str]:
+        """The names of the regions of the state's arrays."""
+        names = [f"{STATE}{at}" for at, saved in enumerate(self.arrays) if saved.place is None]
+        return names + [PACK] * (len(names) < len(self.arrays))
 
-def _json(said: Any) -> bytes:
-    return json.dumps(said, separators=(",", ":"), allow_nan=False).encode("ascii")
+    def room(self, at: int, placed: dict[str, Memory]) -> tuple[bytearray, int, int]:
+        """Where an array is: a room, where it begins in that, and how many bytes it has."""
+        saved = self.arrays[at]
+        if saved.place is None:
+            room = placed[f"{STATE}{at}"].owner
+            return room, 0, len(room)
+        pack, nbytes = placed[PACK], saved.nbytes or 0
+        if saved.place + nbytes > pack.nbytes:
+            raise ValueError(f"{saved.path} is beyond the end of the short arrays")
+        return pack.owner, saved.place, nbytes
+
+    def made_one(self, at: int, placed: dict[str, Memory]) -> Any:
+        """An array, made anew: with memory of its own, so that it lives no longer than it is needed."""
+        room, offset, nbytes = self.room(at, placed)
+        if self.arrays[at].place is not None:
+            room = bytearray(memoryview(room)[offset : offset + nbytes])
+        return _buffers.made(room, self.arrays[at].layout)
+
+    def made(self, placed: dict[str, Memory]) -> list[Any]:
+        """All arrays, made anew. What they take is bounded by the lengths of the regions that there are: those of the
+        pack do not overlap."""
+        end = 0
+        for at, saved in enumerate(self.arrays):
+            if saved.place is not None:
+                _, offset, nbytes = self.room(at, placed)
+                if offset < end:
+                    raise ValueError(f"{saved.path} overlaps another of the short arrays")
+                end = offset + nbytes
+        return [self.made_one(at, placed) for at in range(len(self.arrays))]
 
 
-def _row(name: str, layout: Layout) -> list[Any]:
-    return [name, layout.kind, layout.dtype, list(layout.shape), layout.order]
+def _saved(path: Any, *rest: Any) -> _Saved:
+    layout, (nbytes, place) = _layout(*rest[:5]), rest[5:] or (None, None)
+    if place is not None and not (type(place) is int and type(nbytes) is int and place >= 0 and nbytes >= 0):
+        raise ValueError(f"{path} has {nbytes!r} bytes from {place!r} on")
+    return _Saved(str(path), layout, nbytes, place)
 
 
-def _layout(row: list[Any]) -> Layout:
-    kind, dtype, shape, order = row
+def _layout(kind: Any, dtype: Any, shape: Any, order: Any, part: Any = "") -> Layout:
     shape = tuple(shape)
-    if not all(type(length) is int and length >= 0 for length in shape) or order not in ("C", "F"):
-        raise ValueError(f"a shape is {shape!r}, in order {order!r}")
-    return Layout(str(kind), str(dtype), shape, order)
-
-
-def _copy(source: Memory, target: Memory) -> None:
-    if target.nbytes:
-        ctypes.memmove(target.address, source.address, target.nbytes)
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"a shape is {shape!r}")
+    layout = Layout(str(kind), str(dtype), shape, str(order), str(part))
+    _buffers.outward_of(layout)
+    return layout
 
 
 def _same(there: dict[str, Layout], here: dict[str, Layout], what: str) -> None:
-    """Raises with the differences."""
+    """Raises with the differences. The order of the elements may be another: they are copied one by one then."""
     differences = [
         f"{what}{name} is {there.get(name, 'not')} there and {here.get(name, 'not')} here"
         for name in [*here, *(name for name in there if name not in here)]
-        if there.get(name) != here.get(name)
+        if _content(there.get(name)) != _content(here.get(name))
     ]
     if differences:
         more = f"; {len(differences) - _DIFFERENCES_MAX} more" if len(differences) > _DIFFERENCES_MAX else ""
         raise ShapeError(f"the checkpoint has other arrays: {'; '.join(differences[:_DIFFERENCES_MAX])}{more}")
+
+
+def _content(layout: Optional[Layout]) -> Optional[tuple[Any, ...]]:
+    return None if layout is None else layout.content
 
 
 def _lengths(arrays: dict[str, Memory]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uin
 from typing import Any, Optional
 
 from ._errors import LibraryError, SurefootError, error_of
+from ._version import VERSION
 
 FILE_NAME = "libsurefoot.so"
 
@@ -93,6 +94,7 @@ class CPiece(ctypes.Structure):
 
 # Result and arguments of each function. A handle is a number that is never an address, so void * holds it.
 _FUNCTIONS = {
+    "surefoot_version": (c_char_p, []),
     "surefoot_config_new": (c_void_p, [c_char_p]),
     "surefoot_config_set": (c_int, [c_void_p, c_char_p, c_char_p]),
     "surefoot_config_free": (c_int, [c_void_p]),
@@ -102,6 +104,8 @@ _FUNCTIONS = {
     "surefoot_checkpoint_route_file": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
     "surefoot_checkpoint_need": (c_int, [c_void_p, POINTER(c_int)]),
     "surefoot_checkpoint_save": (c_int, [c_void_p, POINTER(CSaved)]),
+    "surefoot_checkpoint_save_to": (c_int, [c_void_p, c_int, POINTER(CSaved)]),
+    "surefoot_checkpoint_told_to_end": (c_int, [c_void_p, POINTER(c_int)]),
     "surefoot_checkpoint_restart_into": (c_int, [c_void_p, POINTER(CPlacer), POINTER(CRestored)]),
     "surefoot_checkpoint_restart_resized": (c_int, [c_void_p, c_char_p, POINTER(CRestored)]),
     "surefoot_checkpoint_open_resized": (c_int, [c_void_p, POINTER(CResized)]),
@@ -109,6 +113,8 @@ _FUNCTIONS = {
     "surefoot_checkpoint_read_resized": (c_int, [c_void_p, POINTER(CPiece), c_size_t]),
     "surefoot_checkpoint_scrub": (c_int, [c_void_p]),
     "surefoot_checkpoint_finish": (c_int, [c_void_p]),
+    "surefoot_checkpoint_complete": (c_int, [c_void_p]),
+    "surefoot_checkpoint_discard": (c_int, [c_void_p]),
     "surefoot_checkpoint_close": (c_int, [c_void_p]),
     "surefoot_checkpoint_reasons": (c_char_p, [c_void_p]),
     "surefoot_checkpoint_report": (c_char_p, [c_void_p]),
@@ -149,7 +155,16 @@ def _load() -> ctypes.CDLL:
             ) from None
         function.restype = result
         function.argtypes = arguments
+    version = text_of(found.surefoot_version())
+    if _interface(version) != _interface(VERSION):
+        raise LibraryError(f"{path} has version {version}, and this package {VERSION}: install the two together")
     return found
+
+
+def _interface(version: str) -> list[str]:
+    """What versions of one interface share: the first number, or the first two while the first is 0."""
+    numbers = version.split(".")
+    return numbers[: 2 if numbers[0] == "0" else 1]
 
 
 def text_of(answer: Optional[bytes]) -> str:

@@ -16,6 +16,7 @@ SETTINGS = {
     "memory_slots": "memory.slots",
     "memory_protection": "memory.protection",
     "memory_threads": "memory.threads",
+    "memory_ahead_bytes": "memory.ahead_bytes",
     "durable_keep": "durable.keep",
     "durable_queue_depth": "durable.queue_depth",
     "durable_protection": "durable.protection",
@@ -37,7 +38,12 @@ def words_of(
     memory: Optional[PathText], durable: Optional[PathText], policy: Optional[str], settings: Mapping[str, Value]
 ) -> dict[str, str]:
     """What is said to the library, in the order in which it wants to hear it."""
-    words = {"memory": "none" if memory is None else os.path.abspath(memory)}
+    words = {}
+    # What is not said here may be said by a variable or by the host's file of settings.
+    if memory is None or memory == "none":
+        words["memory"] = "none"
+    elif os.fspath(memory):
+        words["memory"] = os.path.abspath(memory)
     if durable is not None:
         words["durable"] = os.path.abspath(durable)
     if policy is not None:

@@ -51,7 +51,6 @@ class Buffers(Tiers):
         hostile = [
             (b"constant", "read-only"),
             (memoryview(b"constant"), "read-only"),
-            (memoryview(bytearray(10))[::2], "not contiguous"),
             ((ctypes.py_object * 2)(), "holds addresses"),
             ((1, 2), "is a tuple, which has no buffer"),
             ("text", "is a str"),

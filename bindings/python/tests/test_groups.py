@@ -12,6 +12,7 @@ import unittest
 from typing import Any, Callable, Optional
 
 import surefoot
+from surefoot._groups import first_failed
 
 from .tiers import PATIENCE_S, ROOT, Tiers, has
 
@@ -35,6 +36,7 @@ class Table:
 class Threads(surefoot.Group):
     def __init__(self, table: Table, rank: int) -> None:
         self.table, self._rank = table, rank
+        self.received_bytes = 0
         self.fails: Optional[BaseException] = None
 
     @property
@@ -48,14 +50,19 @@ class Threads(surefoot.Group):
     def broadcast(self, data: memoryview, root: int) -> None:
         if self.fails:
             raise self.fails
+        self.received_bytes += len(data)
         data[:] = self.table.meet(self._rank, bytes(data))[root]
 
     def all_gather(self, own: memoryview, everything: memoryview) -> None:
         if self.fails:
             raise self.fails
+        self.received_bytes += len(everything)
         everything[:] = b"".join(self.table.meet(self._rank, bytes(own)))
 
     def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
+        if self.fails:
+            raise self.fails
+        self.received_bytes += len(receive)
         receive[:] = self.table.meet(self._rank, bytes(send))[source]
 
 
@@ -91,10 +98,10 @@ class Ranks(Tiers):
                 return job.load_state()
 
         self.assertEqual(self.together(first), [5, 5, 5])
-        # Rank 1 loses its node's memory: all go back to what is durable.
+        # Rank 1 loses its node's memory: the end of the block made the newest durable, and all go back to that.
         shutil.rmtree(next(self.memory.glob("job/rank-00001")))
         for rank, state in enumerate(self.together(second)):
-            self.assertEqual(state, {"step": 3, "own": bytearray([rank, 3] * (1000 + rank))})
+            self.assertEqual(state, {"step": 4, "own": bytearray([rank, 4] * (1000 + rank))})
 
     def test_what_one_rank_cannot_save_no_rank_saves(self) -> None:
         def work(rank: int, group: Threads) -> Any:
@@ -125,6 +132,41 @@ class Ranks(Tiers):
         self.assertIsInstance(zero, surefoot.OtherRankError)
         self.assertIsInstance(one, surefoot.OtherRankError)
 
+    def test_the_first_rank_that_fails_is_known_to_all_by_few_bytes(self) -> None:
+        for size in (2, 3, 5, 8, 13, 16):
+            for failed in ([], [size - 1], [1, size - 1], list(range(size))):
+
+                def work(rank: int, group: Threads) -> Any:
+                    # Two of them fail alike.
+                    error = ValueError("one" if rank == 0 else "other") if rank in failed else None
+                    return first_failed(group, error), group.received_bytes
+
+                results = self.together(work, size)
+                first = min(failed, default=None)
+                rounds = (size - 1).bit_length()
+                for rank, (known, received_bytes) in enumerate(results):
+                    same = rank in failed and (rank == first or first != 0)
+                    self.assertEqual((known, received_bytes), ((first, same), 8 * rounds), (size, failed, rank))
+
+    def test_a_misspelt_setting_is_said_by_the_first_rank_alone(self) -> None:
+        zero, one, two = self.together(lambda rank, group: self.open(group=group, durable_kep=3))
+        self.assertIsInstance(zero, surefoot.OptionError)
+        self.assertIn("durable_kep", str(zero))
+        for other in (one, two):
+            self.assertIsInstance(other, surefoot.OtherRankError)
+            self.assertNotIn("durable_kep", str(other))
+            self.assertIn("rank 0", str(other))
+
+    def test_a_setting_that_is_misspelt_on_one_rank_keeps_no_other_waiting(self) -> None:
+        def work(rank: int, group: Threads) -> Any:
+            misspelt = {1: {"durable_kep": 3}, 2: {"durable_keeep": 3}}
+            return self.open(group=group, **misspelt.get(rank, {}))
+
+        zero, one, two = self.together(work)
+        self.assertIsInstance(zero, surefoot.OtherRankError)
+        self.assertIsInstance(one, surefoot.OptionError)
+        self.assertIsInstance(two, surefoot.OptionError)
+
     def test_a_group_that_fails_is_an_error_with_its_cause(self) -> None:
         def work(rank: int, group: Threads) -> Any:
             job = self.open(group=group)
@@ -149,16 +191,16 @@ class Ranks(Tiers):
             job = self.open(group=group)
             job.protect("a", bytearray(10))
             busy: list[BaseException] = []
-            gather = group.all_gather
+            broadcast = group.broadcast
 
-            def again(own: memoryview, everything: memoryview) -> None:
+            def again(data: memoryview, root: int) -> None:
                 try:
                     job.scrub()
                 except surefoot.BusyError as error:
                     busy.append(error)
-                gather(own, everything)
+                broadcast(data, root)
 
-            group.all_gather = again  # type: ignore[method-assign]
+            group.broadcast = again  # type: ignore[method-assign]
             job.need()
             return len(busy) > 0
 

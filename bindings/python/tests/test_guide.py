@@ -2,11 +2,14 @@
 """The guide's code is that of the examples, and the examples do what the guide says."""
 
 import inspect
+import os
 import re
 import signal
+import socket
 import sys
 import subprocess
 import unittest
+import unittest.mock
 
 import surefoot
 
@@ -30,6 +33,24 @@ class Examples(Tiers):
         out, error = child.communicate(timeout=PATIENCE_S)
         self.assertEqual((child.returncode, error), (0, ""))
         return out.splitlines()
+
+    def is_told_to_end_and_goes_on(self, name: str, steps: int) -> None:
+        expected = self.finished(self.example(name, steps))[-1]
+        self.forget_everything()
+        told = self.example(name, steps, "sigterm=checkpoint", f"durable={self.ssd}")
+        assert told.stdout is not None
+        lines = [told.stdout.readline() for _ in range(3)]
+        told.send_signal(signal.SIGTERM)
+        _, error = told.communicate(timeout=PATIENCE_S)
+        self.assertEqual(told.returncode, 1, (lines, error))
+        self.assertRegex(error, r"^told to end at step \d+: started again, it goes on there$")
+        # The node is another one: what was saved at the signal is on the SSD.
+        for path in sorted(self.memory.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        lines = self.finished(self.example(name, steps, f"durable={self.ssd}"))
+        step = error.split(":")[0].split()[-1]
+        self.assertRegex(lines[0], rf"restarted at step {step}: rank 0: generation \d+ from the SSD")
+        self.assertEqual(lines[-1], expected)
 
     def is_killed_and_goes_on(self, name: str, steps: int) -> None:
         expected = self.finished(self.example(name, steps))[-1]
@@ -93,8 +114,46 @@ class GuideNumpy(Examples):
     def test_training_with_numpy_goes_on_with_the_same_bits(self) -> None:
         self.is_killed_and_goes_on("training.py", 2000)
 
+    def test_training_with_numpy_that_is_told_to_end_goes_on_with_the_same_bits(self) -> None:
+        self.is_told_to_end_and_goes_on("training.py", 2000)
+
 
 @unittest.skipUnless(has("torch"), "PyTorch is not installed")
 class GuideTorch(Examples):
     def test_training_with_pytorch_goes_on_with_the_same_bits(self) -> None:
         self.is_killed_and_goes_on("training_torch.py", 200)
+
+    def test_training_with_pytorch_that_is_told_to_end_goes_on_with_the_same_bits(self) -> None:
+        self.is_told_to_end_and_goes_on("training_torch.py", 200)
+
+    def test_data_parallel_training_goes_on_with_the_same_bits(self) -> None:
+        expected = self.ended(self.ranks(60))[0].splitlines()[-1]
+        self.assertRegex(expected, "after 60 steps the weights add up to ")
+        self.forget_everything()
+        killed = self.ranks(60)
+        assert killed[0].stdout is not None
+        while not killed[0].stdout.readline().startswith("step 30:"):
+            pass
+        for child in killed:
+            child.kill()
+            child.communicate()
+        said = self.ended(self.ranks(60))
+        for rank in range(2):
+            self.assertRegex(said[rank], rf"restarted at step [3-6]0: rank {rank}: generation \d from memory")
+        self.assertEqual(said[0].splitlines()[-1], expected)
+
+    def ranks(self, steps: int) -> "list[subprocess.Popen[str]]":
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo"}
+        started = []
+        for rank in range(2):
+            with unittest.mock.patch.dict(os.environ, {**common, "RANK": str(rank), "OMP_NUM_THREADS": "1"}):
+                started.append(self.example("training_ddp.py", steps))
+        return started
+
+    def ended(self, ranks: "list[subprocess.Popen[str]]") -> list[str]:
+        told = [child.communicate(timeout=PATIENCE_S) for child in ranks]
+        self.assertEqual([child.returncode for child in ranks], [0, 0], told)
+        return [out for out, _ in told]

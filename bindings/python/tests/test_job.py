@@ -2,10 +2,12 @@
 """Opening, settings, failures and their exceptions, the library itself."""
 
 import copy
+import json
 import os
 import pickle
 import re
 import shutil
+import signal
 import warnings
 
 import surefoot
@@ -19,15 +21,18 @@ class Jobs(Tiers):
         with self.assertRaises(surefoot.OptionError) as caught:
             self.open(colour="red")
         self.assertEqual(caught.exception.status, -2)
-        said = str(caught.exception)
-        self.assertIn('"colour"', said)
-        names = re.split(", ", said.split("there are ")[1])
+        self.assertIn('"colour"', str(caught.exception))
+        # Rank 0 leaves every setting that its tiers and its policy have beside its job's checkpoints.
+        self.open(durable=self.ssd, shared=self.home, policy="surefoot").close()
+        published = next(self.memory.rglob("settings.json")).read_text()
+        names = [told["name"] for told in json.loads(published)["settings"]]
         self.assertIn("durable.keep", names)
         values = {
             "memory": self.memory,
             "memory.slots": 4,
             "memory.protection": "checked",
             "memory.threads": 2,
+            "memory.ahead_bytes": 0,
             "durable": self.ssd,
             "durable.keep": 3,
             "durable.queue_depth": 8,
@@ -76,7 +81,7 @@ class Jobs(Tiers):
 
     def test_the_same_job_twice_is_refused(self) -> None:
         self.open()
-        with self.assertRaisesRegex(surefoot.StorageError, "same job running"):
+        with self.assertRaisesRegex(surefoot.StorageError, "same job is running"):
             self.open()
 
     def test_what_was_decided_and_what_happened_is_said(self) -> None:
@@ -142,6 +147,31 @@ class Jobs(Tiers):
         assert restored is not None
         self.assertEqual((restored.generation, bytes(buffer)), (1, b"1" * 100_000))
 
+    def test_a_with_block_whose_end_makes_nothing_durable_warns_and_the_program_goes_on(self) -> None:
+        def saves_and_loses_its_drive(**settings: object) -> None:
+            with self.open(durable=self.ssd, **settings) as job:
+                job.save_state({"a": bytearray(b"1" * 100_000)})
+                shutil.rmtree(self.ssd)
+
+        words = "the newest checkpoint is not durable: .*ssd"
+        with self.assertWarnsRegex(surefoot.SaveFailed, words) as warned:
+            saves_and_loses_its_drive()
+        self.assertEqual(warned.filename, __file__)
+        self.ssd.mkdir()
+        with self.assertRaisesRegex(surefoot.StorageError, "ssd"):
+            saves_and_loses_its_drive(strict=True)
+        self.ssd.mkdir()
+        with self.open() as job:
+            self.assertEqual(job.load_state(), {"a": bytearray(b"1" * 100_000)})
+        # A block that an exception leaves says that one, and no other.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(ZeroDivisionError):
+                with self.open(durable=self.ssd) as job:
+                    job.save_state({"a": 1})
+                    shutil.rmtree(self.ssd)
+                    raise ZeroDivisionError
+
     def test_files_come_and_go_with_the_checkpoints(self) -> None:
         job = self.open()
         path = job.route_file("log.txt")
@@ -181,6 +211,36 @@ class Jobs(Tiers):
             with self.assertRaises(surefoot.NothingIntactError) as caught:
                 job.restart()
             self.assertEqual(caught.exception.status, -7)
+
+    def test_a_job_ends_durable_completed_or_without_a_trace(self) -> None:
+        buffer = bytearray(b"k" * 100_000)
+        with self.open() as job:
+            job.protect("a", buffer)
+            job.save()
+            self.assertRegex(job.finish()[0], "in memory only")
+            with self.assertRaisesRegex(surefoot.ArgumentError, "memory, both, durable"):
+                job.save(to="elsewhere")
+            with self.assertRaisesRegex(surefoot.OptionError, "no durable tier"):
+                job.save(to="durable")
+        with self.open(durable=self.ssd, sigterm="checkpoint") as job:
+            job.protect("a", buffer)
+            self.assertEqual((job.save(to="durable").place, job.save().place), ("durable", "memory"))
+            self.assertFalse(job.told_to_end)
+            os.kill(os.getpid(), signal.SIGTERM)
+            self.assertTrue(job.need())
+            self.assertTrue(job.told_to_end)
+            self.assertEqual(job.save().place, "both")
+            self.assertRegex(job.notices()[-1], "is durable")
+            self.assertRegex(job.complete()[0], "is on the SSD")
+        with self.open(durable=self.ssd) as job:
+            job.protect("a", buffer)
+            self.assertIsNone(job.restart())
+        with self.open(durable=self.ssd, after_completion="continue") as job:
+            job.protect("a", buffer)
+            self.assertEqual(job.restart().generation, 4)
+            job.close(discard=True)
+            self.assertTrue(job.closed)
+        self.assertEqual((list(self.ssd.iterdir()), list(self.memory.iterdir())), ([], []))
 
     def test_a_closed_job_says_so(self) -> None:
         job = self.open()
@@ -238,4 +298,19 @@ class Jobs(Tiers):
             said = self.run_program(f"import os; os.environ['SUREFOOT_LIBRARY'] = {path!r}\n" + program)
             self.assertIn(why, said)
             self.assertIn(path, said)
+        other = "from surefoot import _library\n_library.VERSION = '9.1.0'\n"
+        self.assertIn("and this package 9.1.0: install the two together", self.run_program(other + program))
         self.assertNotIn("numpy", self.run_program("import sys, surefoot; print(*sys.modules)").split())
+
+    def test_what_the_program_does_not_say_a_variable_says(self) -> None:
+        variable = f"import os\nos.environ['SUREFOOT_CHECKPOINT_MEMORY'] = {str(self.memory)!r}\n"
+        program = variable + (
+            "import sys, surefoot\nwith surefoot.Checkpoint('job', policy='memory', **eval(sys.argv[1])) as job:\n"
+            "    job.protect('state', bytearray(100))\n    print(job.save().place)"
+        )
+        self.assertEqual(self.run_program(program, "{}").split(), ["memory"])
+        self.assertTrue((self.memory / "job").is_dir())
+        other = self.home / "other"
+        other.mkdir()
+        self.run_program(program, {"memory": str(other)})
+        self.assertTrue((other / "job").is_dir())

@@ -21,7 +21,11 @@ PATIENCE_S = 300
 
 
 def has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        # Of what it is a part of.
+        return False
 
 
 class Tiers(unittest.TestCase):

@@ -194,6 +194,7 @@ impl Ours {
             protection: Protection::Shard,
             table_crc32c: 0,
             regions: vec![RegionEntry { name: "state".into(), bytes: bytes as u64 }],
+            epoch: 0,
         };
         let (durable, with_parity) = (durable.expect("the durable tier"), with_parity.expect("the durable tier"));
         Ours { bytes, memory, durable, with_parity, manifest, state }
@@ -222,7 +223,7 @@ impl Ours {
 
     /// Marks it as complete, and makes room for the next when the clock has stopped. Returns bytes per second.
     fn commit(&self, durable: &Durable, begun: Instant) -> f64 {
-        durable.commit(Commit { generation: self.manifest.generation, ranks: 1 }).expect("a commit");
+        durable.commit(Commit { generation: self.manifest.generation, ranks: 1, epoch: 0 }).expect("a commit");
         let speed = self.bytes as f64 / begun.elapsed().as_secs_f64();
         durable.prune().expect("room again");
         speed

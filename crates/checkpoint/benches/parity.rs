@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p surefoot-checkpoint --bench parity -- [MEGABYTES] [ROUNDS]`: megabytes per rank; the ranks are four threads of this
 //! process, which share what cores there are. A directory on a memory file system is taken from SUREFOOT_BENCH_MEMORY,
-//! /dev/shm by default. Rounds take turns; printed are medians over the rounds of the time until the last rank is done.
+//! /dev/shm by default. Rounds take turns; printed are medians over the rounds of the time until the last rank is done, and of
+//! the processor time of all ranks together, which says the same on a machine that others use, too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -34,7 +35,7 @@ fn main() {
         ranks.iter_mut().zip(group).for_each(|(rank, member)| rank.push(member));
     }
     let together = Barrier::new(RANKS as usize);
-    let seconds: Vec<Vec<[f64; WAYS.len()]>> = std::thread::scope(|scope| {
+    let seconds: Vec<Vec<[Cost; WAYS.len()]>> = std::thread::scope(|scope| {
         let (together, home) = (&together, home.path());
         let run = |members| scope.spawn(move || rank(members, home, megabytes << 20, rounds, together));
         let threads: Vec<_> = ranks.into_iter().map(run).collect();
@@ -42,19 +43,35 @@ fn main() {
     });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{RANKS} ranks of {megabytes} MiB, medians of {rounds} rounds, {cores} cores allowed");
-    let medians: Vec<f64> = (0..WAYS.len()).map(|way| median(&seconds, rounds, way)).collect();
-    for ((name, _), median) in WAYS.iter().zip(&medians) {
-        let speed = (RANKS as usize * (megabytes << 20)) as f64 / median / 1e9;
-        println!("{name:>16} {:8.1} ms {speed:6.2} GB/s  {:.2}", median * 1e3, median / medians[0]);
+    let medians: Vec<Cost> = (0..WAYS.len()).map(|way| [0, 1].map(|of| median(&seconds, rounds, way, of))).collect();
+    for ((name, _), [passed_s, worked_s]) in WAYS.iter().zip(&medians) {
+        let speed = (RANKS as usize * (megabytes << 20)) as f64 / passed_s / 1e9;
+        let [passed, worked] = [passed_s / medians[0][0], worked_s / medians[0][1]];
+        println!(
+            "{name:>16} {:8.1} ms {speed:6.2} GB/s  {passed:.2}   processors {:8.1} ms  {worked:.2}",
+            passed_s * 1e3,
+            worked_s * 1e3
+        );
     }
 }
 
-/// The median over the rounds of the slowest rank's time.
-fn median(seconds: &[Vec<[f64; WAYS.len()]>], rounds: usize, way: usize) -> f64 {
-    let slowest = |round: usize| seconds.iter().map(|of_rank| of_rank[round][way]).fold(0.0, f64::max);
+/// Seconds that passed for a rank, and seconds in which a processor worked for all of them.
+type Cost = [f64; 2];
+
+/// The median over the rounds of the slowest rank's time, or of the processors'.
+fn median(seconds: &[Vec<[Cost; WAYS.len()]>], rounds: usize, way: usize, of: usize) -> f64 {
+    let slowest = |round: usize| seconds.iter().map(|of_rank| of_rank[round][way][of]).fold(0.0, f64::max);
     let mut sorted: Vec<f64> = (0..rounds).map(slowest).collect();
     sorted.sort_by(f64::total_cmp);
     sorted[rounds / 2]
+}
+
+/// Seconds of processor time of this process so far.
+fn processor_s() -> f64 {
+    let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is whole, and the kernel fills it.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut clock) };
+    clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
 }
 
 /// Seconds of a checkpoint each way, by round; the first round, which touches everything for the first time, is left out.
@@ -64,7 +81,7 @@ fn rank(
     bytes: usize,
     rounds: usize,
     together: &Barrier,
-) -> Vec<[f64; WAYS.len()]> {
+) -> Vec<[Cost; WAYS.len()]> {
     let number = members.first().map_or(0, Group::rank) as usize;
     let mut state: Box<[u8]> = (0..bytes).map(|at| ((at * 31 + number) >> 7) as u8).collect();
     let mut jobs: Vec<Checkpointer> = Vec::new();
@@ -81,12 +98,15 @@ fn rank(
     }
     let mut measured = Vec::new();
     for round in 0..rounds + 1 {
-        let mut seconds = [0.0; WAYS.len()];
+        let mut seconds = [[0.0; 2]; WAYS.len()];
         for (job, seconds) in jobs.iter_mut().zip(&mut seconds) {
             together.wait();
-            let begun = Instant::now();
+            let (begun, worked_s) = (Instant::now(), processor_s());
+            together.wait();
             job.checkpoint().expect("a checkpoint");
-            *seconds = begun.elapsed().as_secs_f64();
+            let passed_s = begun.elapsed().as_secs_f64();
+            together.wait();
+            *seconds = [passed_s, processor_s() - worked_s];
         }
         if round > 0 {
             measured.push(seconds);

@@ -1,9 +1,9 @@
 //! What a job wants of its checkpoints, and how it is said in words: `memory=/dev/shm`.
 
-use crate::Error;
 use crate::controller::{Endurance, Fixed, Paper, PaperRules, Policy, Priority, Shared, Surefoot, YEAR_S};
 use crate::image::Protection;
 use crate::tier::DurableOptions;
+use crate::{Disk, Error, Storage};
 use std::path::PathBuf;
 use surefoot_model::DriveReport;
 
@@ -20,6 +20,45 @@ pub struct MemoryConfig {
     /// Threads of a rank that copy, 1 to 16; `None` for its share of the cores on which it may run, up to 4. All ranks
     /// are in the call then, so nobody else needs these cores.
     pub threads: Option<usize>,
+    /// The most bytes of a rank's slots that are made before a save needs them, 0 for none; `None` for as many as leave
+    /// at least as much memory as they take. That much is always left.
+    pub ahead_bytes_max: Option<u64>,
+}
+
+impl MemoryConfig {
+    /// Makes the directory where nobody said which one; any other must exist.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when it cannot be made, or another user has made it.
+    pub(crate) fn make_default(&self) -> Result<(), Error> {
+        let path = memory_default();
+        if self.directory != path {
+            return Ok(());
+        }
+        match Disk.create_directory(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(Error::storage("create", &path)(error))
+            }
+            _ => Disk.expect_own_directory(&path).map_err(Error::storage("use (set memory to another)", &path)),
+        }
+    }
+}
+
+/// The memory of jobs of which nothing else is said: a directory for each user, so that jobs of one name do not meet.
+pub fn memory_default() -> PathBuf {
+    // SAFETY: it only reads a number.
+    let user = unsafe { libc::geteuid() };
+    PathBuf::from(format!("/dev/shm/surefoot-{user}"))
+}
+
+/// What a job does that was marked as completed, see [`crate::Checkpointer::complete`], and is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AfterCompletion {
+    /// It begins anew.
+    #[default]
+    Anew,
+    /// It goes on from its last checkpoint, and the mark is taken away.
+    Continue,
 }
 
 /// The durable tier.
@@ -70,6 +109,11 @@ pub struct Config {
     pub parity: Option<ParityConfig>,
     /// What decides where a checkpoint goes.
     pub policy: Policy,
+    /// What it does when it was completed before.
+    pub after_completion: AfterCompletion,
+    /// Whether SIGTERM asks for a last checkpoint instead of ending the process; see
+    /// [`crate::Checkpointer::is_told_to_end`].
+    pub sigterm: bool,
     /// The host's health, as the daemon publishes it; no file says nothing.
     pub health_file: PathBuf,
     /// How worn the host's drives are, as `surefoot checkpoint drive --write` publishes it; `None` reads nothing.
@@ -86,6 +130,7 @@ impl Config {
                 slots: if durable.is_some() { 3 } else { 2 },
                 protection: Protection::Shard,
                 threads: None,
+                ahead_bytes_max: None,
             }),
             durable: durable.map(|directory| DurableConfig {
                 directory,
@@ -96,6 +141,8 @@ impl Config {
             partner: false,
             parity: None,
             policy: Policy::Surefoot(Surefoot::default()),
+            after_completion: AfterCompletion::default(),
+            sigterm: false,
             health_file: PathBuf::from(surefoot_model::Health::FILE),
             drive_file: Some(PathBuf::from(DriveReport::FILE)),
         }
@@ -104,36 +151,52 @@ impl Config {
 
 /// What can be said in words, and what it means; the list for help texts.
 pub const SETTINGS: &[(&str, &str)] = &[
-    ("memory", "directory of the memory tier, such as /dev/shm; `none` for no such tier"),
+    (
+        "memory",
+        "directory of the memory tier, such as /dev/shm; `default` for /dev/shm/surefoot-UID; `none` for no such tier",
+    ),
     ("memory.slots", "checkpoints of a rank that memory has room for, 2 to 16"),
     ("memory.protection", "shard, chip or checked"),
     ("memory.threads", "threads of a rank that copy, 1 to 16; auto for its share of the cores, up to 4"),
+    (
+        "memory.ahead_bytes",
+        "most bytes of a rank's slots that are made before a save needs them, 0 for none; auto for as many as leave at \
+         least as much memory as they take",
+    ),
     ("partner", "yes or no: whether another rank keeps a copy in its memory, too"),
     ("parity", "K+M: of K+M ranks that keep parity of each other in memory M may be lost, such as 4+1; or `none`"),
     ("durable", "directory on the SSD; `none` for no such tier"),
     ("durable.keep", "complete checkpoints that are kept there, at least 1"),
     ("durable.queue_depth", "writes under way at once, 1 to 64"),
     ("durable.protection", "shard or checked"),
-    ("durable.limit_bytes_per_s", "most bytes that a rank writes per second"),
+    ("durable.limit_bytes_per_s", "most bytes that a rank writes per second, such as 250000000"),
     ("shared", "directory that all nodes see, as a third tier; `none` for no such tier"),
     ("shared.keep", "complete checkpoints that are kept there, at least 1"),
     ("shared.queue_depth", "writes under way at once, 1 to 64"),
     ("shared.protection", "shard or checked"),
-    ("shared.limit_bytes_per_s", "most bytes that a rank writes per second"),
-    ("shared.staleness_max_s", "how old the copy there may get"),
+    ("shared.limit_bytes_per_s", "most bytes that a rank writes per second, such as 250000000"),
+    ("shared.staleness_max_s", "how old the copy there may get, seconds, more than 0"),
     ("shared.every", "copy every Nth checkpoint that goes to the SSD, whatever the age; `none` for by age alone"),
-    ("endurance.rated_bytes", "bytes that the drive is rated for"),
-    ("endurance.written_bytes", "bytes that were written to it so far"),
-    ("endurance.remaining_years", "years until the end of its planned life"),
+    ("endurance.rated_bytes", "bytes that the drive is rated for, such as 600e12"),
+    ("endurance.written_bytes", "bytes that were written to it so far, such as 35e12"),
+    ("endurance.remaining_years", "years until the end of its planned life, such as 3.5"),
     ("endurance.wa_factor", "write amplification here over that of the workload that its rating is for"),
-    ("policy", "surefoot, paper, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD"),
-    ("memory_mtbf_s", "seconds between failures that memory survives"),
-    ("durable_mtbf_s", "seconds between failures that only the SSD survives"),
-    ("staleness_max_s", "how old the durable copy may get"),
+    (
+        "policy",
+        "surefoot, paper, paper-performance, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD",
+    ),
+    ("memory_mtbf_s", "seconds between failures that memory survives, more than 0"),
+    ("durable_mtbf_s", "seconds between failures that only the SSD survives, more than 0"),
+    ("staleness_max_s", "how old the durable copy may get, seconds, more than 0"),
     ("priority", "staleness or endurance: which bound wins when the drive cannot keep both"),
+    ("after_completion", "anew or continue: what the next run of a job does that was completed"),
+    ("sigterm", "checkpoint or leave: whether SIGTERM asks for a last checkpoint; else it is left to the program"),
     ("health_file", "where the host's health is published"),
     ("drive_file", "where the wear of the host's drives is published; `none` to read nothing"),
 ];
+
+/// Settings that only the policy `surefoot` has.
+const OF_SUREFOOT: [&str; 4] = ["memory_mtbf_s", "durable_mtbf_s", "staleness_max_s", "priority"];
 
 impl Config {
     /// Changes one setting; [`SETTINGS`] are the names.
@@ -142,11 +205,16 @@ impl Config {
     /// [`Error::Option`] for a name that there is not, or a value that it cannot have.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let Some(&(known, meaning)) = SETTINGS.iter().find(|(known, _)| *known == name) else {
-            let names: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
-            let why = format!("there is no setting {name:?}; there are {}", names.join(", "));
+            let instead = crate::settings::instead_of(name, str::to_owned);
+            let why = format!("there is no setting {name:?}; {instead}");
             return Err(Error::Option { option: "setting", why });
         };
-        let refused = || Error::Option { option: known, why: format!("{value:?} is not possible: {meaning}") };
+        let refuse = |why: String| Error::Option { option: known, why };
+        self.expect_settable(known).map_err(refuse)?;
+        let refused = || refuse(format!("{value:?} is not possible: {meaning}"));
+        if known == "policy" {
+            return self.set_policy(policy(value).ok_or_else(refused)?).map_err(|why| refuse(format!("{value} {why}")));
+        }
         match known.split_once('.') {
             Some(("memory", part)) => self.set_memory(part, value),
             Some(("durable", part)) => {
@@ -159,11 +227,43 @@ impl Config {
         .ok_or_else(refused)
     }
 
+    /// Says what has to be set first, where a setting has nothing yet that it could be one of.
+    fn expect_settable(&self, name: &str) -> Result<(), String> {
+        let first = |tier: &str, is_set: bool| match is_set {
+            true => Ok(()),
+            false => Err(format!("no {tier} tier is set: set `{tier}` to a directory, too")),
+        };
+        match name.split_once('.') {
+            Some(("memory", _)) => first("memory", self.memory.is_some()),
+            Some(("durable" | "endurance", _)) => first("durable", self.durable.is_some()),
+            Some(("shared", _)) => first("shared", self.shared.is_some()),
+            _ if !OF_SUREFOOT.contains(&name) || matches!(self.policy, Policy::Surefoot(_)) => Ok(()),
+            _ => {
+                Err(format!("the policy {} has no such setting: it is one of the policy surefoot", self.policy.word()))
+            }
+        }
+    }
+
+    /// Changes the policy. What was set of it before stays, in whichever order it is said.
+    fn set_policy(&mut self, wished: Policy) -> Result<(), String> {
+        match (&self.policy, wished) {
+            (Policy::Surefoot(_), Policy::Surefoot(_)) => Ok(()),
+            (Policy::Surefoot(before), _) if *before != Surefoot::default() => Err(format!(
+                "has none of {}, and one of these was set before: leave one of the two out",
+                OF_SUREFOOT.join(", ")
+            )),
+            (_, wished) => {
+                self.policy = wished;
+                Ok(())
+            }
+        }
+    }
+
     fn set_plain(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
             "memory" if value == "none" => self.memory = None,
             "memory" => {
-                let directory = directory(value)?;
+                let directory = if value == "default" { memory_default() } else { directory(value)? };
                 match &mut self.memory {
                     Some(memory) => memory.directory = directory,
                     None => self.memory = Config::new("", directory, None).memory,
@@ -204,7 +304,14 @@ impl Config {
                 let parity = parity.parse().ok().filter(|parity| (1..=3).contains(parity))?;
                 self.parity = Some(ParityConfig { data, parity });
             }
-            "policy" => self.policy = policy(value)?,
+            "after_completion" => {
+                self.after_completion = match value {
+                    "anew" => AfterCompletion::Anew,
+                    "continue" => AfterCompletion::Continue,
+                    _ => return None,
+                }
+            }
+            "sigterm" => self.sigterm = ["leave", "checkpoint"].iter().position(|word| *word == value)? == 1,
             "health_file" => self.health_file = directory(value)?,
             "drive_file" if value == "none" => self.drive_file = None,
             "drive_file" => self.drive_file = Some(directory(value)?),
@@ -228,6 +335,8 @@ impl Config {
             "slots" => memory.slots = value.parse().ok().filter(|slots| (2..=16).contains(slots))?,
             "threads" if value == "auto" => memory.threads = None,
             "threads" => memory.threads = Some(value.parse().ok().filter(|threads| (1..=16).contains(threads))?),
+            "ahead_bytes" if value == "auto" => memory.ahead_bytes_max = None,
+            "ahead_bytes" => memory.ahead_bytes_max = Some(value.parse().ok()?),
             _ => memory.protection = protection(value)?,
         }
         Some(())
@@ -292,14 +401,15 @@ fn priority(value: &str) -> Option<Priority> {
 }
 
 fn policy(value: &str) -> Option<Policy> {
-    let paper = |performance| {
-        let rules = PaperRules { lifetime: true, performance, size: true };
+    let paper = |performance, size| {
+        let rules = PaperRules { lifetime: true, performance, size };
         Policy::Paper(Paper { rules, ..Paper::default() })
     };
     Some(match value {
         "surefoot" => Policy::Surefoot(Surefoot::default()),
-        "paper" => paper(true),
-        "paper-lifetime" => paper(false),
+        "paper" => paper(true, true),
+        "paper-performance" => paper(true, false),
+        "paper-lifetime" => paper(false, true),
         "memory" => Policy::Fixed(Fixed::Memory),
         "durable" => Policy::Fixed(Fixed::Durable),
         "never" => Policy::Fixed(Fixed::Never),
@@ -313,11 +423,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_policy_has_one_word_everywhere() {
+        use crate::controller::POLICIES;
+        use crate::simulate::Kind;
+        let meaning = SETTINGS.iter().find(|(name, _)| *name == "policy").unwrap().1;
+        for (word, _) in POLICIES {
+            let said = word.replace('N', "10");
+            assert_eq!(policy(&said).map(|policy| policy.word()), Some(said), "{word}");
+            assert!(meaning.contains(word), "{word}");
+        }
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::SurefootWhenDue) {
+            assert!(policy(kind.name()).is_some(), "{}", kind.name());
+            assert_eq!(kind.name().parse::<Kind>().ok(), Some(kind));
+        }
+        assert_eq!("every-10th".parse::<Kind>().ok(), Some(Kind::EveryTenth), "the names of before");
+    }
+
+    #[test]
     fn every_setting_can_be_said_and_nonsense_is_refused_with_its_meaning() {
         let good = [
             ("memory", "/dev/shm"),
             ("memory.slots", "4"),
             ("memory.threads", "2"),
+            ("memory.ahead_bytes", "4000000000"),
             ("memory.protection", "checked"),
             ("partner", "yes"),
             ("parity", "4+1"),
@@ -342,6 +470,8 @@ mod tests {
             ("durable_mtbf_s", "86400"),
             ("staleness_max_s", "600"),
             ("priority", "endurance"),
+            ("after_completion", "continue"),
+            ("sigterm", "checkpoint"),
             ("health_file", "/run/surefoot/health.json"),
             ("drive_file", "/run/surefoot/drives.json"),
         ];
@@ -371,13 +501,28 @@ mod tests {
         assert_eq!(config.shared.as_ref().unwrap().rule.every, None);
         config.set("shared", "none").unwrap();
         assert!(config.shared.is_none() && config.set("shared.keep", "3").is_err());
+        let mut memory_only = Config::new("job", "/tmp", None);
+        for (name, tier) in
+            [("durable.keep", "durable"), ("endurance.rated_bytes", "durable"), ("shared.every", "shared")]
+        {
+            let why = memory_only.set(name, "3").unwrap_err().to_string();
+            assert!(why.contains(&format!("no {tier} tier is set:")) && !why.contains("not possible"), "{why}");
+        }
+        config.set("policy", "surefoot").unwrap();
+        let Policy::Surefoot(kept) = &config.policy else { panic!("{:?}", config.policy) };
+        assert_eq!((kept.staleness_max_s, kept.priority), (600.0, Priority::Endurance), "the order does not matter");
+        let both = config.set("policy", "memory").unwrap_err().to_string();
+        assert!(both.contains("memory has none of") && both.contains("staleness_max_s"), "{both}");
+        config.policy = Policy::Surefoot(Surefoot::default());
         for policy in ["paper", "paper-lifetime", "memory", "durable", "never", "every:10"] {
             config.set("policy", policy).unwrap();
+            let why = config.set("staleness_max_s", "600").unwrap_err().to_string();
+            assert!(why.contains(&format!("the policy {policy} has no such setting")), "{why}");
         }
         assert_eq!(config.policy, Policy::Fixed(Fixed::EveryNth(10)));
         assert!(config.set("staleness_max_s", "5").is_err(), "another policy has no such setting");
         config.set("memory", "none").unwrap();
         assert!(config.memory.is_none() && config.set("memory.slots", "3").is_err());
-        assert!(config.set("colour", "red").unwrap_err().to_string().contains("durable.keep"));
+        assert!(config.set("colour", "red").unwrap_err().to_string().contains("checkpoint settings"));
     }
 }

@@ -1,20 +1,20 @@
 //! What a checkpoint says of itself: the manifest, and how it lies in files.
 //!
 //! # The manifest's bytes
-//! | bytes | content |
-//! |---|---|
-//! | 0..8 | the letters `SFCKPT01` |
-//! | 8..12 | length of the text, little endian |
-//! | 12..16 | CRC32C of the text, little endian |
-//! | 16.. | the text: one JSON object, [`Manifest`] |
+//! The letters `SFCKPT01`, length, checksum and text as in [`surefoot_heal::framing`]; the text is one JSON object,
+//! [`Manifest`], of at most [`MANIFEST_BYTES_MAX`] bytes.
 //!
-//! Readers take any length up to [`MANIFEST_BYTES_MAX`] and ignore what follows the text.
+//! With more than [`REGIONS_PLAIN_MAX`] regions the letters are `SFCKPT02`, the text may have [`MANIFEST_LONG_BYTES_MAX`]
+//! bytes, and its list of regions is one string, see the module `table`.
 
-use crate::image::{Geometry, PAGE_BYTES, Protection, crc32c};
+mod table;
+
+use crate::image::{Geometry, Protection};
 use crate::{Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
+use surefoot_heal::framing::Framing;
 
 /// The first bytes of a manifest; the last two digits are the version of the format.
 pub const MAGIC: [u8; 8] = *b"SFCKPT01";
@@ -22,14 +22,20 @@ pub const MAGIC: [u8; 8] = *b"SFCKPT01";
 /// The longest text of a manifest that is written or read.
 pub const MANIFEST_BYTES_MAX: usize = 1 << 20;
 
+/// The first bytes of a manifest with more regions than the first version takes.
+pub const MAGIC_LONG: [u8; 8] = *b"SFCKPT02";
+
+/// The longest text of such a manifest.
+pub const MANIFEST_LONG_BYTES_MAX: usize = 64 << 20;
+
 /// The most regions of one rank.
-pub const REGIONS_MAX: usize = 4096;
+pub const REGIONS_MAX: usize = 1_000_000;
+
+/// The most regions that a manifest of the first version has.
+pub const REGIONS_PLAIN_MAX: usize = 4096;
 
 /// The longest name of a job or region.
 pub const NAME_BYTES_MAX: usize = 128;
-
-/// Bytes before the text.
-const PRELUDE_BYTES: usize = 16;
 
 /// Which checkpoint of a job: ranks agree on both numbers before they write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,16 +75,37 @@ pub struct Manifest {
     /// CRC32C of the image's table of checksums, which binds the image to this manifest.
     pub table_crc32c: u32,
     /// What the payload consists of, in order.
+    #[serde(with = "table")]
     pub regions: Vec<RegionEntry>,
+    /// The run that took it: see [`Age`]. 0 where an older version of this library wrote it.
+    #[serde(default)]
+    pub epoch: u64,
+}
+
+/// Which of two checkpoints of a job is the newer one. The run decides before the number: a run that found nothing of
+/// those before it, because it had other nodes, began to count from 1 again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age {
+    /// When its run began, `CLOCK_REALTIME` nanoseconds on the rank whose clock is ahead; more than that of every
+    /// checkpoint that this run found, wherever the clock was set to.
+    pub epoch: u64,
+    /// Which one of the run.
+    pub generation: GenerationId,
 }
 
 impl Manifest {
+    /// How new it is.
+    pub fn age(&self) -> Age {
+        Age { epoch: self.epoch, generation: self.generation }
+    }
+
     /// Its bytes, filled up with zeros to whole pages, so that a direct file takes them.
     ///
     /// # Errors
     /// [`Error::Option`] when there are too many regions or names are too long.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let bytes = self.check().and_then(|()| frame(MAGIC, self));
+        let magic = if self.regions.len() > REGIONS_PLAIN_MAX { MAGIC_LONG } else { MAGIC };
+        let bytes = self.check().and_then(|()| frame(magic, self));
         bytes.map_err(|why| Error::Option { option: "regions", why })
     }
 
@@ -87,7 +114,8 @@ impl Manifest {
     /// # Errors
     /// One sentence about what is wrong with them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let manifest: Manifest = unframe(MAGIC, bytes)?;
+        let magic = if bytes.starts_with(&MAGIC_LONG) { MAGIC_LONG } else { MAGIC };
+        let manifest: Manifest = unframe(magic, bytes)?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -114,7 +142,7 @@ impl Manifest {
     /// # Errors
     /// [`Error::Option`] for an impossible payload.
     pub fn geometry(&self) -> Result<Geometry, Error> {
-        Geometry::new(self.payload_bytes, self.protection)
+        Ok(Geometry::new(self.payload_bytes, self.protection)?)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -125,7 +153,7 @@ impl Manifest {
         for name in names {
             check_name(name)?;
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = std::collections::HashSet::with_capacity(self.regions.len());
         if let Some(twice) = self.regions.iter().find(|region| !seen.insert(region.name.as_str())) {
             return Err(format!("the region {:?} is there twice", twice.name));
         }
@@ -147,6 +175,9 @@ pub struct Commit {
     pub generation: GenerationId,
     /// How many ranks it has.
     pub ranks: u32,
+    /// The run that took it, as in its manifests.
+    #[serde(default)]
+    pub epoch: u64,
 }
 
 impl Commit {
@@ -179,52 +210,34 @@ impl Commit {
     }
 }
 
-/// Letters, length, checksum, text, filled up to whole pages.
+/// A manifest or what is framed as one, by its letters.
+fn framing(magic: [u8; 8]) -> Framing {
+    let text_bytes_max = if magic == MAGIC_LONG { MANIFEST_LONG_BYTES_MAX } else { MANIFEST_BYTES_MAX };
+    Framing { magic, name: "manifest", text_bytes_max }
+}
+
 pub(crate) fn frame(magic: [u8; 8], content: &impl Serialize) -> Result<Vec<u8>, String> {
-    let text = serde_json::to_vec(content).map_err(|error| format!("it has no text form: {error}"))?;
-    if text.len() > MANIFEST_BYTES_MAX {
-        return Err(format!("the manifest has {} bytes, {MANIFEST_BYTES_MAX} are possible", text.len()));
-    }
-    let mut bytes = Vec::with_capacity((PRELUDE_BYTES + text.len()).next_multiple_of(PAGE_BYTES));
-    bytes.extend_from_slice(&magic);
-    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&crc32c(&text).to_le_bytes());
-    bytes.extend_from_slice(&text);
-    bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
-    Ok(bytes)
+    framing(magic).write(content)
 }
 
 /// What [`frame`] made, or one sentence about what is wrong with it.
 pub(crate) fn unframe<T: for<'a> Deserialize<'a>>(magic: [u8; 8], bytes: &[u8]) -> Result<T, String> {
-    let (prelude, text) = bytes.split_at_checked(PRELUDE_BYTES).ok_or("it is shorter than a manifest's first line")?;
-    let word = |at: usize| u32::from_le_bytes([prelude[at], prelude[at + 1], prelude[at + 2], prelude[at + 3]]);
-    if prelude[..6] != magic[..6] {
-        return Err("it is not a manifest".into());
-    }
-    if prelude[6..8] != magic[6..] {
-        let version = String::from_utf8_lossy(&prelude[6..8]).into_owned();
-        return Err(format!("it has version {version:?} of the format; this program knows 01 only"));
-    }
-    let length = word(8) as usize;
-    if length > MANIFEST_BYTES_MAX || length > text.len() {
-        return Err(format!("it says that it has {length} bytes, {} are there", text.len()));
-    }
-    let text = &text[..length];
-    if crc32c(text) != word(12) {
-        return Err("its checksum is wrong".into());
-    }
-    serde_json::from_slice(text).map_err(|error| format!("it cannot be read: {error}"))
+    framing(magic).read(bytes)
 }
 
-fn read_framed(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_framed(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>, Error> {
     let file = storage.open_file(path, false).map_err(Error::storage("open", path))?;
     framed_bytes(&*file).map_err(Error::storage("read", path))
 }
 
 /// What may be a manifest or a commit, in an open file.
-fn framed_bytes(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
-    let limit = (PRELUDE_BYTES + MANIFEST_BYTES_MAX).next_multiple_of(PAGE_BYTES) as u64;
-    let mut bytes = vec![0; file.length()?.min(limit) as usize];
+pub(crate) fn framed_bytes(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
+    let length = file.length()?;
+    let mut magic = [0; MAGIC.len()];
+    if length > MANIFEST_BYTES_MAX as u64 {
+        file.read_at(&mut magic, 0)?;
+    }
+    let mut bytes = vec![0; length.min(framing(magic).bytes_max() as u64) as usize];
     file.read_at(&mut bytes, 0)?;
     Ok(bytes)
 }
@@ -233,6 +246,30 @@ fn framed_bytes(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// One sentence about what is wrong with it.
+pub fn check_job_name(name: &str) -> Result<(), String> {
+    check_name(name)?;
+    // What a job keeps lies in its directory under such names, and jobs lie in each other where their names have a `/`.
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_taken = |part: &str| match part.split_once('-') {
+        Some(("rank" | "partner" | "parity" | "files", number)) => digits(number),
+        Some((number, nonce)) => {
+            digits(number) && nonce.len() == 16 && nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
+        }
+        None => TAKEN_NAMES.contains(&part),
+    };
+    match name.split('/').find(|part| is_taken(part)) {
+        Some(part) => Err(format!("the name {name:?} has the part {part:?}, by which a job's own files go")),
+        None => Ok(()),
+    }
+}
+
+/// Files that a job keeps in its directory beside those with a number.
+const TAKEN_NAMES: [&str; 5] = ["nodes", "budget", "completed", "settings.json", "journal.jsonl"];
+
+/// Checks a name: of a job, a region or a routed file.
+///
+/// # Errors
+/// What is wrong with it.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/[]".contains(&byte);
     match name {
@@ -270,13 +307,14 @@ mod tests {
                 RegionEntry { name: "model/weights[0]".into(), bytes: 10 },
                 RegionEntry { name: "step".into(), bytes: 2 },
             ],
+            epoch: 9,
         }
     }
 
     #[test]
     fn a_manifest_comes_back_and_each_fault_has_its_word() {
         let bytes = manifest().to_bytes().unwrap();
-        assert_eq!(bytes.len() % PAGE_BYTES, 0);
+        assert_eq!(bytes.len() % crate::image::PAGE_BYTES, 0);
         assert_eq!(Manifest::from_bytes(&bytes).unwrap(), manifest());
         let with = |at: usize, byte: u8| {
             let mut bytes = bytes.clone();
@@ -295,13 +333,32 @@ mod tests {
             Manifest { job: "a\nb".into(), ..manifest() },
             Manifest { regions: vec![RegionEntry { name: "x".into(), bytes: 6 }; 2], ..manifest() },
             Manifest {
-                regions: vec![RegionEntry { name: "x".into(), bytes: 0 }; 5000],
+                regions: vec![RegionEntry { name: "x".into(), bytes: 0 }; REGIONS_MAX + 1],
                 payload_bytes: 0,
                 ..manifest()
             },
         ] {
             assert!(wrong.to_bytes().is_err(), "{wrong:?}");
         }
+    }
+
+    /// What AdamW keeps of a model with a third as many parameters.
+    #[test]
+    fn a_million_regions_have_a_small_table() {
+        let names = ["exp_avg", "exp_avg_sq", "step"];
+        let of = |number: usize| RegionEntry {
+            name: format!("optimizer/state/{}/{}", number / 3, names[number % 3]),
+            bytes: if number % 3 == 2 { 4 } else { 4096 + (number as u64 / 300) * 64 },
+        };
+        for (count, bytes_max) in [(REGIONS_PLAIN_MAX + 1, 70_000), (REGIONS_MAX, 16 << 20)] {
+            let regions: Vec<RegionEntry> = (0..count).map(of).collect();
+            let payload_bytes = regions.iter().map(|region| region.bytes).sum();
+            let long = Manifest { regions, payload_bytes, ..manifest() };
+            let bytes = long.to_bytes().unwrap();
+            assert!(bytes.starts_with(&MAGIC_LONG) && bytes.len() <= bytes_max, "{} bytes of {count}", bytes.len());
+            assert!(Manifest::from_bytes(&bytes).unwrap() == long);
+        }
+        assert!(manifest().to_bytes().unwrap().starts_with(&MAGIC), "what the first version can say it says");
     }
 
     proptest! {

@@ -62,10 +62,16 @@ pub enum Command {
     /// Read the names in other users' programs for the process that starts this; see `surefoot_stall::who::names`.
     #[command(name = READ_NAMES, hide = true)]
     ReadNames,
+    /// Guard the workload of the process that starts this; see `surefoot_disturb::workload`.
+    #[command(name = GUARD_WORKLOAD, hide = true)]
+    GuardWorkload,
 }
 
 /// The command with which Surefoot starts itself to read names.
 pub const READ_NAMES: &str = "read-names";
+
+/// The command with which Surefoot starts itself to guard a workload.
+pub const GUARD_WORKLOAD: &str = "guard-workload";
 
 #[derive(Subcommand)]
 pub enum StallCommand {
@@ -202,6 +208,9 @@ impl What {
         if self.source != Source::Counters && can_attach(root) {
             crate::people::tell!("{}", forewarning(question));
         }
+        if self.rooms.host_root.is_none() {
+            crate::rooms::forewarn_of_memory(root);
+        }
     }
 
     /// The workload that preemption is counted against.
@@ -241,17 +250,19 @@ pub struct WatchOptions {
     #[arg(long, default_value_t = PORT_DEFAULT)]
     pub port: u16,
     /// Serve no web page, no API and no metrics; still keep the history and health.json
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["port", "page_group"])]
     pub no_page: bool,
-    /// Keep the history in this file [default: /var/lib/surefoot/history.db as root, none otherwise]
+    /// Keep the history in this file [default: /var/lib/surefoot/history.db as root, none otherwise and with --host-root]
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
     /// Keep no history
     #[arg(long, conflicts_with = "history")]
     pub no_history: bool,
-    /// Write health.json into this directory [default: /run/surefoot as root, none otherwise]
+    /// Write health.json into this directory [default: /run/surefoot as root, none otherwise and with --host-root]
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub campaigns: crate::nic::page::PageOptions,
     /// Show everything on the page to the members of this group, too [default: to root and this user only]
     #[arg(long, value_name = "GROUP")]
     pub page_group: Option<String>,
@@ -259,7 +270,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     pub health_users: Vec<u32>,
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "RoomOptions"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "checkpoints", "host_root", "redfish", "event_log"])]
     pub replay: Option<PathBuf>,
     /// JSON lines instead of the live table
     #[arg(long)]

@@ -31,12 +31,26 @@ pub fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
+        let words = without_number(&cause);
+        if !text.contains(&words) {
             text += ": ";
-            text += &cause;
+            text += &words;
         }
     }
-    text
+    without_number(&text)
+}
+
+/// Without the kernel's numbers: they say nothing that its words do not.
+fn without_number(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut words = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.len() < 7 && number.parse::<i32>().is_ok() => words += rest,
+            _ => words = words + " (os error " + part,
+        }
+    }
+    words
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -50,6 +64,7 @@ fn is_unsupported(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<surefoot_probes::Error>().is_some()
             || cause.downcast_ref::<surefoot_hostfs::Unsupported>().is_some()
+            || cause.downcast_ref::<surefoot_disturb::Fault>().is_some_and(surefoot_disturb::Fault::is_unsupported)
             || matches!(
                 cause.downcast_ref::<surefoot_stall::Error>(),
                 Some(
@@ -73,5 +88,14 @@ mod tests {
         assert_eq!(message(&said), "night.db: cannot be opened: no such thing");
         let unsaid = Err::<(), _>(missing()).context("night.db").unwrap_err();
         assert_eq!(message(&unsaid), "night.db: no such thing");
+        let denied = anyhow::anyhow!("no socket: {}; CAP_NET_RAW is needed", io::Error::from_raw_os_error(1));
+        assert_eq!(message(&denied), "no socket: Operation not permitted; CAP_NET_RAW is needed");
+        assert_eq!(message(&anyhow::anyhow!("an (os error of its own")), "an (os error of its own");
+        let kernel = || io::Error::from_raw_os_error(28);
+        assert_eq!(message(&kernel().into()), "No space left on device");
+        assert_eq!(
+            message(&Err::<(), _>(kernel()).context("night.db").unwrap_err()),
+            "night.db: No space left on device"
+        );
     }
 }

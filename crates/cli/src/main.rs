@@ -5,9 +5,12 @@ mod args;
 mod audit;
 mod checkpoint;
 mod destination;
+mod disturb;
 mod ecc;
 mod exit;
 mod history;
+mod memory;
+mod nic;
 mod output;
 mod people;
 mod privileges;
@@ -19,6 +22,7 @@ mod running;
 #[cfg(test)]
 mod schema;
 mod settle;
+mod shards;
 mod status;
 mod table;
 mod trace;
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     surefoot_hostfs::confine::raise_open_files();
     let outcome = match arguments.command {
         Command::ReadNames => names::read_names().map(|()| Outcome::Done).map_err(Into::into),
+        Command::GuardWorkload => surefoot_disturb::workload::guard().map(|()| Outcome::Done).map_err(Into::into),
         Command::Watch(options) => watch::run(&options),
         Command::Status(options) => status::run(&options),
         Command::History(options) => history::run(&options),

@@ -7,7 +7,7 @@ use crate::{output, report, settle};
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, cpus};
 use surefoot_model::{CpuId, Event, GapCorrection};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
@@ -71,9 +71,11 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
     let mut sum = Summary::default();
     let cores: Option<BTreeSet<CpuId>> = options.cpu.as_ref().map(|cpus| cpus.0.iter().copied().collect());
     let is_wanted = |cpu: CpuId| cores.as_ref().is_none_or(|cores| cores.contains(&cpu));
+    let mut recorded = BTreeSet::new();
     let outcome = read(&options.file, |mut event| {
         match &mut event {
             Event::Window(window) => {
+                recorded.extend(window.cores.iter().map(|core| core.cpu));
                 window.cores.retain(|core| is_wanted(core.cpu));
                 window.untimed.retain(|row| is_wanted(row.cpu));
             }
@@ -87,6 +89,11 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<Outcome> {
         }
         sum.add(&event);
     })?;
+    if let Some(absent) = cores.iter().flatten().find(|cpu| !recorded.is_empty() && !recorded.contains(cpu)) {
+        let recorded: Vec<CpuId> = recorded.iter().copied().collect();
+        let path = options.file.display();
+        anyhow::bail!("--cpu {absent}: core {absent} is not in {path}, which holds {}", cpus::format_list(&recorded));
+    }
     sum.print(&mut output::patient(), &options.filter, options.json)?;
     Ok(outcome)
 }

@@ -55,6 +55,27 @@ pub fn raisers(directory: &Path, cpus: &[CpuId], root: &Root) -> Option<anyhow::
     Some(asked.with_context(|| format!("the watch at {address}")))
 }
 
+/// What a watch that runs from this directory knows of memory errors, as its page's address `/api/v1/memory` answers; `None` where
+/// there is no watch of root or of this user.
+pub fn memory(directory: &Path, root: &Root) -> Option<anyhow::Result<serde_json::Value>> {
+    let own = Privilege::read(root).effective_uid;
+    let answer = match socket(directory, own) {
+        Some((stream, _)) => get(stream, "/api/v1/memory"),
+        None => {
+            let (address, _) = address(directory, own)?;
+            let owner = listener(&root.read(root.proc("net/tcp")).ok()?, address)?;
+            if !is_trusted(owner, own) {
+                return None;
+            }
+            TcpStream::connect_timeout(&address.into(), PATIENCE)
+                .map_err(Into::into)
+                .and_then(|stream| get(stream, "/api/v1/memory"))
+        }
+    };
+    let value = answer.and_then(|answer| serde_json::from_slice(&answer).context("what it answers is no JSON"));
+    Some(value.with_context(|| format!("the watch of {}", directory.display())))
+}
+
 /// Where a watch runs from this directory, if one says so.
 pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
     let own = Privilege::read(root).effective_uid;

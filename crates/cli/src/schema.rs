@@ -1,7 +1,7 @@
 //! Keeps `docs/schema/lines.json` what the types of the JSON lines say.
 #![allow(clippy::unwrap_used)]
 
-use crate::{audit, checkpoint, ecc, history, output, probe, rooms};
+use crate::{audit, checkpoint, disturb, ecc, history, memory, nic, output, probe, rooms};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -15,15 +15,20 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 16] = [
-    ("stall report", &[of::<output::Line>, of::<rooms::checkpoint::Line>]),
+const COMMANDS: [(&str, &[Of]); 37] = [
+    (
+        "stall report",
+        &[of::<output::Line>, of::<rooms::memory::Line>, of::<rooms::nic::Line>, of::<rooms::checkpoint::Line>],
+    ),
     ("stall who", &[of::<output::Line>]),
     ("stall probe", &[of::<output::Line>, of::<probe::SummaryLine>]),
     ("stall audit", &[of::<audit::CheckLine>]),
     ("status", &[of::<output::Line>]),
     ("history", &[of::<history::lines::What>]),
     ("ecc coverage", &[of::<ecc::cells::Line>]),
-    ("checkpoint list", &[of::<checkpoint::list::Row>, of::<checkpoint::list::ProblemLine>]),
+    ("checkpoint list", LISTED),
+    ("checkpoint drain", &[of::<checkpoint::drain::Line>]),
+    ("checkpoint remove", &[of::<checkpoint::remove::Line>]),
     ("checkpoint verify", CHECKED),
     ("checkpoint scrub", CHECKED),
     ("checkpoint restore", &[of::<checkpoint::restore::Line>]),
@@ -31,18 +36,81 @@ const COMMANDS: [(&str, &[Of]); 16] = [
     ("checkpoint repair", &[of::<checkpoint::protect::CheckedLine>]),
     ("checkpoint plan", &[of::<checkpoint::plan::PlanLine>]),
     ("checkpoint simulate", &[of::<checkpoint::simulate::RunLine>]),
+    ("checkpoint settings", &[of::<checkpoint::settings::SettingLine>]),
     ("checkpoint drive", &[of::<checkpoint::drive::DriveLine>]),
+    ("memory status", MEMORY),
+    ("memory doctor", &[of::<memory::doctor::CheckLine>]),
+    ("memory import", IMPORTED),
+    ("memory page-offline", &[of::<memory::page_offline::PageLine>, of::<memory::page_offline::ModuleLine>]),
+    ("memory watch", &[of::<memory::watch::Line>]),
+    ("memory simulate", SIMULATED),
+    ("memory tune", TUNED),
+    ("nic health", HEALTH),
+    ("nic run", &[of::<nic::run::ResultLine>]),
+    ("nic campaign", &[of::<nic::campaign::lines::FaultLine>, of::<nic::campaign::lines::TableLine>]),
+    ("nic campaign report", &[of::<nic::campaign::lines::TableLine>]),
+    ("nic campaign blocks", &[of::<nic::campaign::lines::BlockLine<'_>>, of::<nic::campaign::lines::BlocksLine>]),
+    ("nic bench", &[of::<nic::bench::lines::BenchLine>]),
+    ("nic inject", &[of::<nic::inject::lines::SceneLine<'_>>, of::<nic::campaign::lines::FaultLine>]),
+    (
+        "disturb run",
+        &[
+            of::<disturb::run::lines::StallLine>,
+            of::<disturb::run::lines::RunLine>,
+            of::<disturb::run::lines::EffectLine>,
+        ],
+    ),
+    ("disturb length", &[of::<disturb::length::lines::StepLine>, of::<disturb::length::lines::LengthLine>]),
+    ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
+    ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),
 ];
 
+const MEMORY: &[Of] =
+    &[of::<memory::status::DimmLine>, of::<memory::status::ControllerLine>, of::<memory::status::ProblemLine>];
+
+const HEALTH: &[Of] = &[
+    of::<nic::health::lines::InterfaceLine>,
+    of::<nic::health::lines::ProblemLine>,
+    of::<nic::health::lines::RecoveryLine>,
+    of::<nic::health::lines::AnsweringLine>,
+];
+
+const IMPORTED: &[Of] = &[
+    of::<memory::import::ReportLine>,
+    of::<memory::status::DimmLine>,
+    of::<memory::import::NotUnderstoodLine>,
+    of::<memory::import::ImportLine>,
+];
+
+const SIMULATED: &[Of] = &[
+    of::<memory::simulate::lines::CostLine>,
+    of::<memory::simulate::figure::PointLine>,
+    of::<memory::simulate::figure::OptimumLine>,
+    of::<memory::simulate::lines::ResultLine>,
+];
+
+const TUNED: &[Of] = &[
+    of::<memory::simulate::lines::CostLine>,
+    of::<memory::tune::lines::PlatformLine>,
+    of::<memory::tune::lines::PointLine>,
+    of::<memory::tune::lines::StepLine>,
+    of::<memory::tune::lines::ChoiceLine>,
+];
+
+const LISTED: &[Of] =
+    &[of::<checkpoint::list::Row>, of::<checkpoint::jobs::JobLine>, of::<checkpoint::list::ProblemLine>];
+
 const CHECKED: &[Of] =
-    &[of::<checkpoint::verify::Line>, of::<checkpoint::verify::Missing>, of::<checkpoint::list::ProblemLine>];
+    &[of::<checkpoint::verify::Line>, of::<checkpoint::verify::MissingLine>, of::<checkpoint::list::ProblemLine>];
 
 const BENCH: &[Of] = &[of::<checkpoint::bench::tiers::TierLine>, of::<checkpoint::bench::output::Line>];
 
 /// Adds the field `type` to the structs that are lines, which schemars leaves out. Their definitions, and no others, have
-/// names in lower case: the word in `type`, by which serde renames them.
+/// names in lower case: the word in `type`, by which serde renames them. Lines of two commands may have one word and other
+/// fields; schemars puts a number behind the second.
 fn tag(definitions: &mut Map<String, Value>) {
     for (word, definition) in definitions.iter_mut().filter(|(name, _)| name.starts_with(char::is_lowercase)) {
+        let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
         definition["properties"]["type"] = json!({ "type": "string", "const": word });
         definition["required"].as_array_mut().unwrap().insert(0, "type".into());
     }

@@ -13,6 +13,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use surefoot_daemon::rooms::nic::campaign;
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
@@ -41,6 +42,9 @@ const LIVE_CAUSES: usize = 12;
 /// Rows of interrupts with their raisers in the live table.
 const WHO_ROWS: usize = 6;
 
+/// The file that keeps the counts of memory errors, beside the history.
+const MEMORY_COUNTS: &str = "memory-counts.json";
+
 /// How often free memory goes back to the kernel: the largest burst of records must not be what a watch holds for good.
 const GIVE_BACK: Duration = Duration::from_secs(30);
 
@@ -56,13 +60,18 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     check_group(options.page_group.as_deref(), &root)?;
+    let campaigns = options.campaigns.open()?;
     let places = Places::of(options, true, &root);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
     let privileges = Privileges::to_begin(&root, who, of_rooms, &written)?;
-    let sources = rooms::sources(&root, &options.what, options.interval)?;
+    let mut what = options.what.clone();
+    // Beside the history, with which it belongs together: both outlive the watch.
+    what.rooms.memory_history.clone_from(&places.history);
+    what.rooms.memory_state = places.history.as_ref().map(|history| history.with_file_name(MEMORY_COUNTS));
+    let sources = rooms::sources(&root, &what, options.interval)?;
     let statistics = sources.statistics();
-    let server = start_server(options, Mode::Live, &statistics, &root)?;
+    let server = start_server(options, Mode::Live, &statistics, campaigns, &root)?;
     announce(options, &server);
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
@@ -108,6 +117,7 @@ fn check_group(group: Option<&str>, root: &Root) -> anyhow::Result<()> {
 /// Shows a recording: the report in the terminal, the page for as long as it is looked at.
 fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
+    let campaigns = options.campaigns.open()?;
     let mut events = Vec::new();
     let mut sum = Summary::default();
     let outcome = record::read(file, |event| {
@@ -120,7 +130,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
         return Ok(outcome);
     }
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    let server = start_server(options, Mode::Replay { file: name }, &Statistics::default(), &Root::host())?;
+    let server = start_server(options, Mode::Replay { file: name }, &Statistics::default(), campaigns, &Root::host())?;
     events.into_iter().for_each(|event| server.publish(event));
     // Who opens the page finds all of the recording there.
     server.settle(SETTLE);
@@ -145,11 +155,6 @@ fn announce(options: &WatchOptions, server: &Server) {
     }
 }
 
-fn run_directory(options: &WatchOptions, root: &Root) -> Option<PathBuf> {
-    let default = || Privilege::read(root).is_root().then(|| PathBuf::from(RUN_DIRECTORY));
-    options.run_directory.clone().or_else(default)
-}
-
 /// Where a watch writes.
 struct Places {
     history: Option<PathBuf>,
@@ -157,20 +162,28 @@ struct Places {
 }
 
 impl Places {
+    /// What is named, and otherwise where root's watch of this host writes. What a recorded tree says is not this host's: it goes
+    /// only where it is told to.
     fn of(options: &WatchOptions, is_live: bool, root: &Root) -> Self {
-        let is_root = Privilege::read(root).is_root();
-        let default = |path: &str| (is_live && is_root).then(|| PathBuf::from(path));
+        let is_own = is_live && options.what.rooms.host_root.is_none() && Privilege::read(root).is_root();
+        let default = |path: &str| is_own.then(|| PathBuf::from(path));
         let history = match (&options.history, options.no_history || !is_live) {
             (_, true) => None,
             (Some(path), false) => Some(path.clone()),
             (None, false) => default("/var/lib/surefoot/history.db"),
         };
-        let run_directory = if is_live { run_directory(options, root) } else { options.run_directory.clone() };
+        let run_directory = options.run_directory.clone().or_else(|| default(RUN_DIRECTORY));
         Places { history, run_directory }
     }
 }
 
-fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, root: &Root) -> anyhow::Result<Server> {
+fn start_server(
+    options: &WatchOptions,
+    mode: Mode,
+    statistics: &Statistics,
+    campaigns: campaign::Options,
+    root: &Root,
+) -> anyhow::Result<Server> {
     let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
     for folder in [history.as_deref().and_then(std::path::Path::parent), run_directory.as_deref()].into_iter().flatten()
     {
@@ -183,7 +196,7 @@ fn start_server(options: &WatchOptions, mode: Mode, statistics: &Statistics, roo
         history,
         mode,
         run_directory,
-        rooms: options.what.rooms.for_daemon()?,
+        rooms: surefoot_daemon::rooms::Options { campaigns, ..options.what.rooms.for_daemon()? },
         sources: statistics.clone(),
         trusted: options.health_users.clone(),
         page_group: options.page_group.clone(),
@@ -202,6 +215,18 @@ struct Screen {
     gaps: VecDeque<Gap>,
     notices: VecDeque<String>,
     who: String,
+    /// Whose memory errors these are, where they are not this host's.
+    banner: Option<String>,
+}
+
+/// What to say of memory errors that are those of a recorded tree.
+fn banner(options: &WatchOptions) -> Option<String> {
+    let tree = options.what.rooms.host_root.as_ref()?;
+    let tree = surefoot_model::one_line(&tree.display().to_string());
+    Some(format!(
+        "Memory errors: those of the recorded tree {tree}, not of this host; health.json and a history are written only where \
+         --run-directory and --history say"
+    ))
 }
 
 impl Screen {
@@ -215,6 +240,7 @@ impl Screen {
             gaps: VecDeque::new(),
             notices: VecDeque::new(),
             who: String::new(),
+            banner: banner(options),
         }
     }
 
@@ -278,6 +304,9 @@ impl Screen {
         if let Some(address) = &self.address {
             text += &format!("page: {address}\n");
         }
+        if let Some(banner) = &self.banner {
+            text += &format!("{banner}\n");
+        }
         if !host.missing.is_empty() {
             text += &format!("reduced: {}\n", host.missing);
         }
@@ -316,7 +345,8 @@ impl Screen {
         };
         let mut sum = Report::default();
         self.windows.iter().for_each(|window| sum.add_window(window));
-        let mut text = wrapped(&headline.sentence);
+        let mut text = self.banner.as_deref().map_or(String::new(), wrapped);
+        text += &wrapped(&headline.sentence);
         // The headline is the first of them.
         let others = findings.iter().filter(|finding| finding.severity > Severity::Ok).skip(1).take(FINDINGS_SHOWN);
         others.for_each(|finding| text += &wrapped(&format!("{}: {}", finding.severity, finding.sentence)));
@@ -355,9 +385,11 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn sentences_go_on_in_the_next_line_where_the_terminal_ends() {
+        let sentence = |word: &str| vec![word; 40].join(" ");
         let mut screen = Screen {
             json: false,
             is_terminal: true,
@@ -367,13 +399,13 @@ mod tests {
             gaps: VecDeque::new(),
             notices: VecDeque::new(),
             who: String::new(),
+            banner: Some(sentence("banner")),
         };
-        let sentence = |word: &str| vec![word; 40].join(" ");
         screen.notice(&sentence("noticed")).unwrap();
         let headline = Headline { severity: Severity::Notice, sentence: sentence("headline") };
         for width in [40, 80, 100] {
             let text = screen.text(&headline, &[], width);
-            for word in ["headline", "noticed"] {
+            for word in ["headline", "noticed", "banner"] {
                 let lines: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
                 assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
                 assert_eq!(lines.iter().map(|line| line.matches(word).count()).sum::<usize>(), 40, "none is cut");
@@ -381,5 +413,30 @@ mod tests {
             let cost = &text[text.find("Own cost").unwrap()..];
             assert!(cost.lines().all(|line| line.chars().count() <= width), "{width}: {cost}");
         }
+    }
+
+    /// A recorded tree is another machine, or none: whoever reads this host's health.json would act on it.
+    #[test]
+    fn what_a_recorded_tree_says_is_published_only_where_it_is_told_to() {
+        let root_of_all = surefoot_testkit::HostTree::new()
+            .file("proc/self/status", "Uid:\t0\t0\t0\t0\n")
+            .file("proc/self/uid_map", "         0          0 4294967295\n");
+        let root = Root::at(root_of_all.path());
+        let places = |words: &[&str]| {
+            let options = Line::try_parse_from(["watch"].iter().chain(words)).unwrap().options;
+            let Places { history, run_directory } = Places::of(&options, true, &root);
+            (history, run_directory)
+        };
+        let path = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(places(&[]), (path("/var/lib/surefoot/history.db"), path(RUN_DIRECTORY)));
+        assert_eq!(places(&["--host-root", "/tree"]), (None, None));
+        let named = ["--host-root", "/tree", "--run-directory", "run", "--history", "kept.db"];
+        assert_eq!(places(&named), (path("kept.db"), path("run")));
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: WatchOptions,
     }
 }

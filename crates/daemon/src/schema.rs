@@ -5,7 +5,7 @@ use crate::http::{Capabilities, ErrorAnswer, Index, LiveMessage, Overview, PastA
 use crate::rooms;
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use surefoot_model::Health;
 
@@ -31,15 +31,26 @@ fn written() -> Value {
         answer::<ErrorAnswer<'_>>(of, "any refusal", "What a request is answered that is refused."),
         answer::<Health>(of, Health::FILE_NAME, "The health of the host, a file in the run directory."),
     ]);
+    let mut definitions = generator.take_definitions(true);
+    tag(&mut definitions);
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Api",
         "description": "The answers of the HTTP server of surefoot watch, and its health file.",
         "anyOf": answers,
-        "$defs": generator.take_definitions(true),
+        "$defs": definitions,
     });
     add_texts(&mut schema);
     schema
+}
+
+/// Adds the field `type` to the lines of commands that are parts of an answer, which schemars leaves out. Their definitions,
+/// and no others, have names in lower case: the word in `type`, by which serde renames them.
+fn tag(definitions: &mut Map<String, Value>) {
+    for (word, definition) in definitions.iter_mut().filter(|(name, _)| name.starts_with(char::is_lowercase)) {
+        definition["properties"]["type"] = json!({ "type": "string", "const": word });
+        definition["required"].as_array_mut().unwrap().push("type".into());
+    }
 }
 
 /// The schema's form of what [`json`] does: beside each time of the wall clock its text.

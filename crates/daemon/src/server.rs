@@ -29,6 +29,8 @@ const QUEUE_BYTES_MAX: usize = 8 << 20;
 const LIVE_PATIENCE: Duration = Duration::from_millis(50);
 /// The same for a replay, which has all the time in the world.
 const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
+/// Answers that are read or computed at one time, beside the server's own thread.
+const QUERIES_MAX: usize = 2;
 /// All threads have this long to end.
 const STOP_TIME: Duration = Duration::from_secs(2);
 /// Answers that are under way have this long when the server stops.
@@ -270,7 +272,8 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(1)
+            // A fault that is replayed does not hold up the history.
+            .max_blocking_threads(QUERIES_MAX)
             .thread_name("surefoot-query")
             .build()
             .map_err(thread_error)?;

@@ -62,6 +62,11 @@ impl Error {
         }
     }
 
+    /// Whether there is a symbolic link where [`crate::Root::open_plain`] wants a file.
+    pub fn is_link(&self) -> bool {
+        matches!(self, Error::Read { source, .. } if source.raw_os_error() == Some(libc::ELOOP))
+    }
+
     /// Whether more privilege would help.
     pub fn is_denied(&self) -> bool {
         match self {

@@ -3,7 +3,8 @@
 //! # Invariants
 //! - Every path under /proc, /sys, /dev and /run goes through [`Root`]. Only [`Root::host`] may be combined with
 //!   CPUID, system calls and performance events, because a recorded tree speaks of another machine.
-//! - Nothing here changes the machine: a mount that [`tracefs`] makes is seen by nobody else. [`thread`] changes this thread and this process only.
+//! - Nothing here changes the machine by itself; what [`netlink`], [`ethtool`] and [`packet`] carry is their caller's. A mount that [`tracefs`] makes is seen by nobody else. [`thread`] changes this thread and this process only,
+//!   [`children`] the processes that its caller started, and what [`interrupting`] sends is its caller's, too.
 //! - Text from the kernel is not trusted: every read has a limit, no parser panics, what does not fit is counted or is
 //!   an [`Error`] that names the file and the line.
 //! - What a host does not have is [`Unsupported`] with the reason and the remedy, never an error and never an empty
@@ -23,6 +24,7 @@
 //! ```
 
 pub mod channel;
+pub mod children;
 pub mod clock;
 pub mod confine;
 pub mod consoles;
@@ -30,16 +32,21 @@ pub mod cpus;
 pub mod device;
 pub mod drive;
 mod error;
+pub mod ethtool;
 pub mod identity;
 pub mod images;
+pub mod interrupting;
 pub mod interrupts;
 pub mod isolation;
 mod kept;
 pub mod memory;
 pub mod mounts;
+pub mod netlink;
+pub mod packet;
 pub mod peer;
 mod perf;
 pub mod privilege;
+pub mod program;
 mod root;
 pub mod settings;
 pub mod shed;

@@ -9,8 +9,7 @@ use surefoot_model::CpuId;
 /// The kinds of events that are opened here (`perf_type_id` of include/uapi/linux/perf_event.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Kept by the kernel itself; there without any hardware, which lets the tests run the real call.
-    #[cfg(test)]
+    /// Kept by the kernel itself; there without any hardware.
     Software = 1,
     /// The processor's own event number.
     Raw = 4,

@@ -95,6 +95,18 @@ impl Root {
         if self.host { self.kept.read(path, limit_bytes) } else { self.read_up_to(path, limit_bytes) }
     }
 
+    /// Opens a file for reading, without waiting; a symbolic link in the last place is refused, so that a name that a stranger may
+    /// have put there chooses no other file. For who reads a file again and again and keeps it open.
+    ///
+    /// # Errors
+    /// [`Error::Read`], naming the path.
+    pub fn open_plain(&self, path: impl AsRef<Path>) -> Result<File, Error> {
+        let path = path.as_ref();
+        let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        opened.map_err(|source| Error::Read { path: path.to_path_buf(), source })
+    }
+
     #[cfg(test)]
     pub(crate) fn kept_files(&self) -> usize {
         self.kept.count()
@@ -159,6 +171,19 @@ mod tests {
         assert_eq!(root.read_up_to(&path, 5).unwrap(), "12345");
         let error = root.read_up_to(&path, 4).unwrap_err();
         assert_eq!(error.to_string(), format!("{} is longer than 4 bytes and was not read", path.display()));
+    }
+
+    #[test]
+    fn a_link_is_not_opened_where_a_plain_file_is_wanted() {
+        let tree = tempfile::tempdir().unwrap();
+        let (file, link) = (tree.path().join("file"), tree.path().join("link"));
+        std::fs::write(&file, "7").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        let root = Root::at(tree.path());
+        assert!(root.open_plain(&file).is_ok());
+        let refused = root.open_plain(&link).unwrap_err();
+        assert!(refused.is_link() && !refused.is_absent(), "{refused}");
+        assert_eq!(root.read(&link).unwrap(), "7");
     }
 
     #[test]

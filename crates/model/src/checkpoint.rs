@@ -153,6 +153,15 @@ impl CheckpointTier {
         }
     }
 
+    /// What it is called within a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckpointTier::Memory => "memory",
+            CheckpointTier::Durable => "the SSD",
+            CheckpointTier::Shared => "the shared directory",
+        }
+    }
+
     /// The place within a sentence.
     pub fn place(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 use crate::{
-    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, Gap, GapCorrection, HostDescription,
-    JournalEntry, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport, weight,
+    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, ErrorReport, Gap, GapCorrection,
+    HostDescription, InterfaceChange, InterfaceEvent, JournalEntry, MemoryEvent, RecoveryStep, Room, SelfCost,
+    SourceReport, Subject, Untimed, WhoReport, weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,10 @@ pub enum Event {
     Source(SourceReport),
     /// What a look into the directories of checkpoints found.
     Checkpoint(CheckpointEvent),
+    /// What was seen of the host's memory errors.
+    Memory(MemoryEvent),
+    /// What was seen of the host's network interfaces, and done for them.
+    Interface(InterfaceEvent),
 }
 
 /// What every part of the house asks of an event: a room's own kinds answer in the file of their types.
@@ -69,6 +74,8 @@ impl Event {
         match self {
             Event::Window(window) => Some(window.end_ns),
             Event::Checkpoint(seen) => seen.comes_to_ns(),
+            Event::Memory(seen) => seen.comes_to_ns(),
+            Event::Interface(seen) => seen.comes_to_ns(),
             _ => None,
         }
     }
@@ -89,6 +96,8 @@ impl Event {
                     capabilities.iter().map(|row| size_of_val(row) + row.reason.len() + row.remedy.len()).sum()
                 }
                 Event::Checkpoint(seen) => seen.held_bytes(),
+                Event::Memory(seen) => seen.held_bytes(),
+                Event::Interface(seen) => seen.held_bytes(),
             }
     }
 
@@ -96,6 +105,8 @@ impl Event {
     pub fn happened(&self) -> Vec<Happened<'_>> {
         match self {
             Event::Checkpoint(seen) => seen.happened(),
+            Event::Memory(seen) => seen.happened(),
+            Event::Interface(seen) => seen.happened(),
             _ => Vec::new(),
         }
     }
@@ -122,4 +133,10 @@ pub struct Happened<'a> {
 pub enum HappenedBody<'a> {
     /// A line of a job's journal.
     Journal(&'a JournalEntry),
+    /// A memory error.
+    ErrorReport(&'a ErrorReport),
+    /// An interface came into another state.
+    InterfaceChange(&'a InterfaceChange),
+    /// Something was done for an interface, or was not.
+    RecoveryStep(&'a RecoveryStep),
 }

@@ -70,7 +70,7 @@ pub enum SubjectKind {
     Host,
     /// A core, by the kernel's number.
     Core,
-    /// A memory module, by its slot label.
+    /// A memory module, by [`crate::Dimm::id`]: its serial number where that is certain, otherwise its place.
     Dimm,
     /// A drive, by the kernel's name.
     Drive,

@@ -39,9 +39,11 @@ mod gap;
 mod health;
 mod histogram;
 mod host;
+mod interface;
 mod interrupt;
 mod journal;
 mod ledger;
+mod memory;
 mod report;
 mod source;
 mod timeline;
@@ -63,9 +65,19 @@ pub use gap::{Certainty, Gap, GapCause, GapCorrection, GapSource, Verdict};
 pub use health::{Health, RoomHealth};
 pub use histogram::{BUCKETS, Histogram};
 pub use host::{CpuId, HostDescription, Vendor};
+pub use interface::{
+    HealthReporter, Interface, InterfaceChange, InterfaceCounters, InterfaceEvent, InterfaceLook, InterfaceProbe,
+    InterfaceProblem, InterfaceState, ProbeKind, RecoveryKind, RecoveryOutcome, RecoveryStep, ReporterState,
+    RoundTrips, SelfTest, SelfTestPart,
+};
 pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
 pub use ledger::{Completeness, CoreLedger, Lost, Untimed, Waiting};
+pub use memory::{
+    CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
+    LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
+    Persistence, ReportingCost, Spread,
+};
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};

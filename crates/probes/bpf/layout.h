@@ -177,12 +177,21 @@ enum left {
 	LEFT_ENDED = 8,
 };
 
+/* What `left` of a turn tells beside the reason, of a run that counts as work until it is known who waited meanwhile. */
+enum {
+	LEFT_REASON = 0x0f,
+	RAN_BESIDE = 0x10,   /* who leaves is none of the workload, and may have kept that waiting */
+	RAN_REALTIME = 0x20, /* and is a real-time task */
+	KEPT_WAITING = 0x40, /* who gets the core was kept waiting by such runs: as many as lie in the time that he waited, */
+	KEPT_BY_ANY = 0x80,  /* of all tasks; without this of real-time ones only */
+};
+
 /* One change of context. The context lasts until the next turn. */
 struct turn {
 	u64 at_ns;
 	u16 cause;
 	u8 depth;
-	u8 left; /* why the base thread before this one left; one of `enum left` */
+	u8 left; /* why the base thread before this one left: one of `enum left`, and who kept whom waiting */
 	u32 pid; /* of the base task */
 };
 

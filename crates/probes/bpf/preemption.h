@@ -91,12 +91,12 @@ static __always_inline u32 base_of(struct slot *slot, const struct task_view *pr
 		return CAUSE_IDLE;
 	}
 	if (next->kernel_thread)
-		return find_thread(slot, KEY_THREAD, CAUSE_OTHER_THREAD, (char *)next->comm);
+		return find_thread(slot, KEY_THREAD, CAUSE_OTHER_THREAD, next->comm);
 	if (config.workload_by == WORKLOAD_NONE)
 		return CAUSE_WORK;
 	if (outranks(prev, next) ||
 	    (anybody_waits(slot) && (config.workload_by == WORKLOAD_CORES || !is_workload(next))))
-		return find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, (char *)next->comm);
+		return find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, next->comm);
 	return CAUSE_WORK;
 }
 
@@ -132,6 +132,7 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 {
 	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = this_slot();
+	u8 left = prev->left;
 	bool was_behind;
 	u32 cause;
 
@@ -148,13 +149,15 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 	if (cause > CAUSE_UNKNOWN)
 		count_one(slot, cause, slot->frames[0].own_ns);
 	was_behind = takes_core(cause) && slot->behind;
-	if (takes_core(cause))
+	if (takes_core(cause)) {
 		close_run(slot, prev, next, now);
-	else if (cause == CAUSE_WORK && may_preempt(slot, prev))
+	} else if (cause == CAUSE_WORK && may_preempt(slot, prev)) {
 		keep_run(slot, prev, now);
+		left |= prev->realtime ? RAN_BESIDE | RAN_REALTIME : RAN_BESIDE;
+	}
 	note_throttled(slot, prev);
 	if (is_user(next))
-		get_core(slot, next, kept_from(slot, next), now);
+		left |= get_core(slot, next, kept_from(slot, next), now);
 	if (config.workload_by != WORKLOAD_NONE)
 		note_waiting(slot, prev, next, now);
 	cause = base_of(slot, prev, next);
@@ -164,7 +167,7 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 	slot->frames[0].own_ns = 0;
 	slot->base_pid = next->pid;
 	slot->base_start_ns = now;
-	fill_turn(next_turn(slot), slot, now, cause, prev->left);
+	fill_turn(next_turn(slot), slot, now, cause, left);
 	end(slot, program, now);
 	return 0;
 }

@@ -36,9 +36,26 @@ static __always_inline bool has_one_core(u32 flags, int cores)
 	return flags & PF_KTHREAD && cores == 1;
 }
 
+/* Whether a task that is woken onto an idle core may keep a named workload waiting, when that is woken while it runs. */
+static __always_inline bool may_keep_waiting(const struct slot *slot, struct task_struct *task, u32 pid)
+{
+	struct task_view view = { .pid = pid };
+
+	switch (config.workload_by) {
+	case WORKLOAD_NONE:
+		return false;
+	case WORKLOAD_CORES:
+		return pid != slot->owner_pid && (slot->owner_pid || BPF_CORE_READ(task, prio) < MAX_RT_PRIO);
+	default:
+		view.tgid = BPF_CORE_READ(task, tgid);
+		BPF_CORE_READ_INTO(&view.comm, task, comm);
+		return !is_workload(&view);
+	}
+}
+
 /*
  * Of the wake-up that this core has under way: the task goes to a watched core. A kernel thread takes that sooner or
- * later; any other task only takes something where another runs there.
+ * later; any other task takes something where another runs there, or is woken there before it is done.
  */
 static __always_inline void raise_placed(void *ctx, u32 cpu, struct task_struct *task)
 {
@@ -47,7 +64,7 @@ static __always_inline void raise_placed(void *ctx, u32 cpu, struct task_struct 
 
 	if (has_one_core(flags, BPF_CORE_READ(task, nr_cpus_allowed)) || !slot)
 		return;
-	if (!(flags & PF_KTHREAD) && (!slot->base_pid || slot->base_pid == pid))
+	if (!(flags & PF_KTHREAD) && (slot->base_pid ? slot->base_pid == pid : !may_keep_waiting(slot, task, pid)))
 		return;
 	raise(ctx, RAISED_WAKE, cpu, pid, waking_context(), 0);
 }

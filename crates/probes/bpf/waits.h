@@ -119,7 +119,7 @@ static __always_inline void take(struct slot *slot, struct run *run, u64 part_ns
 	u32 cause = run->cause;
 
 	if (cause == CAUSE_WORK) {
-		cause = find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, (char *)run->name);
+		cause = find_thread(slot, KEY_TASK, CAUSE_OTHER_TASK, run->name);
 		if (cause >= CAUSES)
 			return;
 		slot->causes[CAUSE_WORK].total_ns -= part_ns;
@@ -132,6 +132,12 @@ static __always_inline void take(struct slot *slot, struct run *run, u64 part_ns
 	run->rest_ns -= part_ns;
 }
 
+/* What take_from_run tells. */
+enum reach {
+	REACHES = 1,         /* the run reaches into the time that is asked for */
+	TAKES_FROM_TASK = 2, /* and it counted as work until now */
+};
+
 /*
  * The run that ended `age` runs ago has kept somebody waiting since `since_ns`, if it reaches so far; tells whether it
  * does. A function of its own and of numbers alone, which the verifier looks at once and not for each run.
@@ -141,6 +147,7 @@ __noinline int take_from_run(u32 age, u64 since_ns, u32 by)
 	struct slot *slot = this_slot();
 	struct run *run;
 	u64 from_ns, part_ns;
+	bool of_task;
 
 	if (!slot)
 		return 0;
@@ -150,25 +157,31 @@ __noinline int take_from_run(u32 age, u64 since_ns, u32 by)
 	from_ns = since_ns > run->start_ns ? since_ns : run->start_ns;
 	if (run->taken_from_ns <= from_ns ||
 	    (run->cause == CAUSE_WORK && by != KEPT_BY_ALL && !(by == KEPT_BY_REALTIME && run->realtime)))
-		return 1;
+		return REACHES;
+	of_task = run->cause == CAUSE_WORK;
 	part_ns = run->taken_from_ns - from_ns;
 	run->taken_from_ns = from_ns;
 	take(slot, run, part_ns < run->rest_ns ? part_ns : run->rest_ns);
-	return 1;
+	return of_task ? REACHES | TAKES_FROM_TASK : REACHES;
 }
 
-static __always_inline void take_back(struct slot *slot, u64 since_ns, u32 by)
+/* Tells whether the time was taken from runs of other tasks. */
+static __always_inline bool take_back(struct slot *slot, u64 since_ns, u32 by)
 {
-	u32 age;
+	u32 age, all = 0, reach;
 
-	for (age = 0; age < RUNS; age++)
-		if (!take_from_run(age, since_ns, by))
-			return;
+	for (age = 0; age < RUNS; age++) {
+		reach = take_from_run(age, since_ns, by);
+		if (!reach)
+			return all & TAKES_FROM_TASK;
+		all |= reach;
+	}
 	slot->not_followed++;
+	return all & TAKES_FROM_TASK;
 }
 
-/* A user task gets the core. */
-static __always_inline void get_core(struct slot *slot, const struct task_view *next, u32 by, u64 now)
+/* A user task gets the core. Tells of its turn whether other tasks kept it waiting. */
+static __always_inline u8 get_core(struct slot *slot, const struct task_view *next, u32 by, u64 now)
 {
 	struct run *newest = &slot->runs[(slot->runs_closed - 1) & (RUNS - 1)];
 	u64 since_ns = now - next->waited_ns;
@@ -176,7 +189,7 @@ static __always_inline void get_core(struct slot *slot, const struct task_view *
 	if (was_throttled(slot, next->pid)) {
 		slot->throttles++;
 		slot->throttled_ns += next->waited_ns;
-		return;
+		return 0;
 	}
 	if (next->waited_ns) {
 		slot->waits++;
@@ -185,8 +198,9 @@ static __always_inline void get_core(struct slot *slot, const struct task_view *
 		/* Since when it waited cannot be read here: at most since the run before it began. */
 		since_ns = newest->start_ns;
 	}
-	if (newest->end_ns > since_ns)
-		take_back(slot, since_ns, by);
+	if (newest->end_ns <= since_ns || !take_back(slot, since_ns, by))
+		return 0;
+	return by == KEPT_BY_ALL ? KEPT_WAITING | KEPT_BY_ANY : KEPT_WAITING;
 }
 
 #endif

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const SOURCES: [&str; 4] = ["ledger", "ledger_plain", "raisers", "planted"];
+const SOURCES: [&str; 5] = ["ledger", "ledger_plain", "raisers", "planted", "freeze"];
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");

@@ -75,6 +75,16 @@ pub const LEFT_THROTTLED: u8 = shared::LEFT_THROTTLED as u8;
 pub const LEFT_FROZEN: u8 = shared::LEFT_FROZEN as u8;
 /// It has ended.
 pub const LEFT_ENDED: u8 = shared::LEFT_ENDED as u8;
+/// In a turn's `left`: the bits of the reason.
+pub const LEFT_REASON: u8 = shared::LEFT_REASON as u8;
+/// In a turn's `left`: who leaves is none of the workload, and its run may have kept that waiting.
+pub const RAN_BESIDE: u8 = shared::RAN_BESIDE as u8;
+/// In a turn's `left`: and is a real-time task.
+pub const RAN_REALTIME: u8 = shared::RAN_REALTIME as u8;
+/// In a turn's `left`: such runs kept who gets the core waiting, as many as lie in the time that it waited.
+pub const KEPT_WAITING: u8 = shared::KEPT_WAITING as u8;
+/// In a turn's `left`: runs of all tasks; without this of real-time ones only.
+pub const KEPT_BY_ANY: u8 = shared::KEPT_BY_ANY as u8;
 /// Where the kind stands in a key.
 const KEY_SHIFT: u32 = narrow(shared::KEY_SHIFT);
 
@@ -297,10 +307,17 @@ pub struct Turn {
     pub cause: u16,
     /// Its nesting depth; 0 is the base.
     pub depth: u8,
-    /// Why the base thread before this one left: one of the `LEFT_` numbers.
+    /// Why the base thread before this one left, one of the `LEFT_` numbers, and who kept whom waiting.
     pub left: u8,
     /// Thread number of the base task.
     pub pid: u32,
+}
+
+impl Turn {
+    /// Why the base thread before this one left: one of the `LEFT_` numbers.
+    pub fn why_left(&self) -> u8 {
+        self.left & LEFT_REASON
+    }
 }
 
 /// A timer that fired late, with what the core did until then.
@@ -364,7 +381,10 @@ const _: () = {
     assert!(BUCKETS == surefoot_model::BUCKETS, "a duration's bucket is computed on both sides");
     assert!(TAPE_TURNS.is_power_of_two());
     assert!(shared::WORKLOAD_BY_COUNT == 4 && shared::KEY_KIND_COUNT == 5, "kinds that Rust does not know");
-    assert!(shared::LEFT_COUNT == 9 && LEFT_ENDED == 8, "reasons to leave that Rust does not know");
+    assert!(
+        shared::LEFT_COUNT == 9 && LEFT_ENDED == 8 && LEFT_ENDED <= LEFT_REASON,
+        "reasons to leave that Rust does not know"
+    );
     assert!(CAUSE_SOFTIRQ + SOFTIRQS.len() == CAUSE_OTHER_NMI, "the kernel's ten softirqs, then the rest");
     // Each vector's cause by its place here, as the programs number them.
     assert!(VECTORS.len() == shared::VECTORS.len());

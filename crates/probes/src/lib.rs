@@ -22,6 +22,7 @@
 
 pub mod disturbance;
 mod error;
+mod freeze;
 pub mod layout;
 mod load;
 mod mapped;
@@ -36,6 +37,7 @@ mod shared;
 mod tracepoints;
 
 pub use error::Error;
+pub use freeze::{FREEZE_LEAD_NS, FREEZE_LENGTH_MAX_NS, FREEZE_RECORDS, FreezePlan, FreezeRecord, Freezer};
 pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy, moved_from};
 pub use raisers::{CallEvidence, MARKS, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
 pub use tracepoints::Tracefs;

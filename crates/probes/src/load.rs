@@ -15,6 +15,7 @@ use std::sync::Mutex;
 
 static LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
 static RAISERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raisers.bpf.o"));
+static FREEZE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/freeze.bpf.o"));
 static LEDGER_PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_plain.bpf.o"));
 
 /// What libbpf says while it loads; kept to explain a refusal instead of being printed.
@@ -28,18 +29,31 @@ pub(crate) struct Maps {
     pub(crate) late: Mapped<Late>,
 }
 
+/// How a complaint of the verifier begins in [`reason`].
+const VERIFIER: &str = "the verifier: ";
+
+/// Keeps what libbpf says of itself, and of a verifier's log, which may have megabytes, its complaint: the line before the
+/// count of instructions that ends it.
 fn listen(_level: libbpf_rs::PrintLevel, words: String) {
-    if let Ok(mut kept) = LIBRARY_WORDS.lock()
-        && kept.len() + words.len() <= LIBRARY_WORDS_BYTES
-    {
-        kept.push_str(&words);
+    let Ok(mut kept) = LIBRARY_WORDS.lock() else { return };
+    let mut before = "";
+    for line in words.lines() {
+        let complaint = line.starts_with("processed ").then_some(before);
+        let own = line.starts_with("libbpf: ").then_some(line);
+        for told in [complaint.map(|told| format!("{VERIFIER}{told}")), own.map(str::to_owned)].into_iter().flatten() {
+            if kept.len() + told.len() < LIBRARY_WORDS_BYTES {
+                kept.push_str(&told);
+                kept.push('\n');
+            }
+        }
+        before = line;
     }
 }
 
 /// The last words of libbpf that look like a reason.
 fn reason(error: &libbpf_rs::Error) -> String {
     let words = LIBRARY_WORDS.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
-    let told: Vec<&str> = words.lines().filter(|line| line.starts_with("libbpf: ")).take(3).collect();
+    let told: Vec<&str> = words.lines().filter(|line| !line.contains("PROG LOAD LOG")).take(3).collect();
     if told.is_empty() { error.to_string() } else { format!("{error} ({})", told.join("; ")) }
 }
 
@@ -86,10 +100,10 @@ pub(crate) fn bytes_of<T>(config: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<T>()) }
 }
 
-/// The verifier's refusals carry its log; without one, a lack of permission is a lack of privilege.
+/// The verifier's refusals carry its complaint; without one, a lack of permission is a lack of privilege.
 pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
     let why = reason(error);
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !why.contains("PROG LOAD LOG") {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !why.contains(VERIFIER) {
         return Error::Unsupported {
             why: "loading eBPF programs needs root, or CAP_BPF and CAP_PERFMON".into(),
             remedy: "run as root, or give the binary these capabilities".into(),
@@ -275,6 +289,12 @@ pub(crate) fn open_raisers() -> Result<OpenObject, Error> {
     ObjectBuilder::default().open_memory(RAISERS).map_err(|error| Error::Refused { why: reason(&error) })
 }
 
+/// Opens the programs that hold cores.
+pub(crate) fn open_freezer() -> Result<OpenObject, Error> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, listen)));
+    ObjectBuilder::default().open_memory(FREEZE).map_err(|error| Error::Refused { why: reason(&error) })
+}
+
 /// The tracepoint that a section names.
 pub(crate) fn tracepoint_of(section: &str) -> &str {
     section.rsplit('/').next().unwrap_or(section)
@@ -317,7 +337,7 @@ pub(crate) fn leave_out_absent(
     Ok((calls, missing))
 }
 
-fn kernel_btf() -> Result<Btf<'static>, Error> {
+pub(crate) fn kernel_btf() -> Result<Btf<'static>, Error> {
     Btf::from_vmlinux().map_err(|error| Error::Refused { why: error.to_string() })
 }
 

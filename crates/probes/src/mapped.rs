@@ -97,6 +97,13 @@ impl<T> Mapped<T> {
         }
     }
 
+    /// Writes one 64-bit word of an entry that programs may be reading.
+    pub(crate) fn set_word(&self, index: usize, offset_bytes: usize, value: u64) {
+        assert!(offset_bytes + 8 <= size_of::<T>() && offset_bytes.is_multiple_of(8), "a word lies within the entry");
+        // SAFETY: the word lies within the entry and is aligned, as just asserted; programs read it whole.
+        unsafe { self.at(index).cast::<u8>().add(offset_bytes).cast::<u64>().write_volatile(value) }
+    }
+
     /// Overwrites half a word of an entry that programs write, to see what they make of it.
     #[cfg(test)]
     pub(crate) fn disturb(&self, index: usize, offset_bytes: usize, value: u32) {

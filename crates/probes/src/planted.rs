@@ -2,8 +2,8 @@
 //! is known to the nanosecond, on an idle machine and on a busy one.
 #![allow(clippy::unwrap_used)]
 
-use crate::layout::{CAUSE_WORK, KEY_TASK, KEY_THREAD, Slot};
-use crate::layout::{LEFT_ASLEEP, LEFT_THROTTLED, LEFT_WAITING};
+use crate::layout::{CAUSE_WORK, KEPT_BY_ANY, KEPT_WAITING, KEY_TASK, KEY_THREAD, RAN_BESIDE, RAN_REALTIME, Slot};
+use crate::layout::{LEFT_ASLEEP, LEFT_REASON, LEFT_THROTTLED, LEFT_WAITING, TAPE_TURNS, Turn};
 use crate::load::{Maps, configure, map_all, refusal, start_slots};
 use crate::{Error, Options, Workload, monotonic_ns};
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
@@ -107,6 +107,15 @@ impl Core {
         let mut slot = Slot::zeroed();
         self.maps.slots.load(self.cpu, &mut slot);
         slot
+    }
+
+    /// What the newest turn says of runs that count as work until it is known who waited.
+    fn told(&self) -> u8 {
+        let mut turn = Turn::default();
+        let newest = (self.slot().tape_turns as usize - 1) & (TAPE_TURNS - 1);
+        self.maps.tape.load(self.cpu * TAPE_TURNS + newest, &mut turn);
+        assert_eq!((turn.at_ns, turn.pid), (self.slot().last_ns, self.on.pid));
+        turn.left & !LEFT_REASON
     }
 
     /// What ran under this name, and what of it was taken.
@@ -234,4 +243,32 @@ fn a_task_takes_from_the_workload_what_that_waited_and_nothing_while_it_runs_alo
     assert_eq!(work_ns(&core), alone_ns + job_ns + ran_ns - PART_NS, "the workload takes nothing from itself");
     assert_eq!((core.row(KEY_TASK, "job"), core.slot().not_followed), ((0, 0), 0));
     core.adds_up();
+}
+
+/// What the watch rests on that names who brought such a task to the core.
+#[test]
+fn the_tape_tells_which_runs_may_keep_the_workload_waiting_and_when_some_did() {
+    let test = "the_tape_tells_which_runs_may_keep_the_workload_waiting_and_when_some_did";
+    let kept = KEPT_WAITING | KEPT_BY_ANY;
+    let Some(mut core) = Core::start(test, Workload::Comm("job".to_owned())) else { return };
+    let mut told = |left, next, waited_ns| {
+        core.switch(A_WHILE, left, next, waited_ns);
+        core.told()
+    };
+    assert_eq!(told(LEFT_ASLEEP, STRANGER, 0), 0, "the core was idle");
+    assert_eq!(told(LEFT_ASLEEP, JOB, 0), RAN_BESIDE, "the workload is woken when the other is done");
+    assert_eq!(told(LEFT_ASLEEP, STRANGER, 0), 0, "what leaves is the workload");
+    assert_eq!(told(LEFT_WAITING, JOB, PART_NS), RAN_BESIDE | kept, "it is woken meanwhile");
+    assert_eq!(told(LEFT_ASLEEP, STRANGER, 10_000_000), 0, "who is none of it may wait");
+    assert_eq!(told(LEFT_ASLEEP, IDLE, 0), RAN_BESIDE);
+    assert_eq!(told(LEFT_ASLEEP, TaskView { realtime: true, ..STRANGER }, 0), 0);
+    assert_eq!(told(LEFT_ASLEEP, THREAD, 0), RAN_BESIDE | RAN_REALTIME);
+    assert_eq!(told(LEFT_ASLEEP, JOB, PART_NS), 0, "it waited for the kernel thread alone");
+    assert_eq!(told(LEFT_WAITING, STRANGER, 0), 0, "preempted: the other is a cause from the start");
+    assert_eq!(told(LEFT_WAITING, JOB, A_WHILE.as_nanos() as u64), 0);
+
+    let Some(mut core) = Core::start(test, Workload::None) else { return };
+    core.switch(A_WHILE, LEFT_ASLEEP, STRANGER, 0);
+    core.switch(A_WHILE, LEFT_ASLEEP, JOB, PART_NS);
+    assert_eq!(core.told(), 0, "nobody is the workload");
 }

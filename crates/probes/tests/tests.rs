@@ -3,7 +3,9 @@
 
 mod suite {
     mod attach;
+    mod freeze;
     mod ledger;
+    mod older_kernel;
     mod raisers;
     mod waits;
 }

@@ -7,6 +7,7 @@ mod suite {
     mod becomes_live;
     mod console_live;
     mod ledger_live;
+    mod live;
     mod names;
     mod raisers_live;
     mod who_live;

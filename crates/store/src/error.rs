@@ -21,6 +21,14 @@ pub enum Error {
         /// What it is, with its article: `a directory`.
         what: &'static str,
     },
+    /// The file, or the link that leads to it, belongs to another user.
+    #[error("{}: it, or the link that leads to it, belongs to user {owner}; name a file of your own", path.display())]
+    NotOwn {
+        /// The path.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// A recording of this name exists and the caller did not ask to replace it.
     #[error("{}: exists already; choose another name or replace it (--force)", path.display())]
     Exists {
@@ -147,6 +155,16 @@ pub enum Error {
         path: PathBuf,
         /// What SQLite found.
         what: String,
+    },
+    /// A database of another program is not what was asked for, or cannot be read.
+    #[error("{}: cannot be read as a database of {of}: {why}", path.display())]
+    Foreign {
+        /// The database.
+        path: PathBuf,
+        /// The program.
+        of: &'static str,
+        /// What is wrong with it, and what to do.
+        why: String,
     },
     /// What was recorded could not be written to the history; nothing that was committed before is lost.
     #[error(

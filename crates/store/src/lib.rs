@@ -3,6 +3,7 @@
 //! - [`recording`] writes a stream of [`surefoot_model::Event`]s to one file and reads it back on any machine.
 //! - [`history`] keeps what was seen of one host in SQLite: rolled-up windows, the longest gaps, notices, findings, and what
 //!   rooms record.
+//! - [`rasdaemon`] gives the rows of rasdaemon's database.
 //!
 //! # Invariants
 //! - A recording gives back exactly the events that went in, or a prefix of them and a clear word about the rest.
@@ -33,6 +34,7 @@ mod error;
 mod file_kind;
 pub mod history;
 pub mod output;
+pub mod rasdaemon;
 pub mod recording;
 
 pub use error::{Error, Result};

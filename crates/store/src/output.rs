@@ -1,6 +1,10 @@
 //! Files that a person names to be written, in directories that may be another user's: whoever put something there first
 //! decides neither what is written over nor who reads it.
 
+mod replaced;
+
+pub use replaced::Replaced;
+
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};

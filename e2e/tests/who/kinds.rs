@@ -35,18 +35,17 @@ fn what_changes_memory_or_orders_threads_is_told_apart() {
 #[test]
 fn the_waker_of_a_sleeping_poller_is_probable() {
     const NAME: &str = "the_waker_of_a_sleeping_poller_is_probable";
+    const TIMES: u64 = 1000;
     let Some(_turn) = turn(NAME, Need::Ebpf) else { return };
-    let (lines, truth) = who(&RAISER, "futex 1000 300 1 0");
+    let (lines, truth) = who(&RAISER, &format!("futex {TIMES} 300 1 0"));
     let found = raisers(&lines, "reschedule", &truth);
-    if found.is_empty() {
-        return not_run(NAME, "the core was idle and polling, so that no interrupt was needed to wake its thread");
-    }
     for raiser in &found {
         assert_eq!(raiser["certainty"], "probable", "{raiser}");
     }
     let wakes: Vec<&Value> = found.into_iter().filter(|raiser| raiser["wakee"] == "poller").collect();
     assert!(wakes.iter().all(|raiser| raiser["comm"] == "stats" && raiser["syscall"] == "futex"), "{wakes:?}");
-    assert!(!wakes.is_empty());
+    // Where the core does something else at that moment, it looks for work without being interrupted.
+    assert!(sum(&wakes) > TIMES / 10, "{} of {TIMES}: {lines:?}", sum(&wakes));
 }
 
 /// A process that ends interrupts the core where a thread of it still runs, to make that thread end, too.

@@ -1,7 +1,8 @@
 use crate::scratch;
 use std::fs;
 use surefoot_checkpoint::generation::{Commit, MAGIC, Manifest};
-use surefoot_checkpoint::{Disk, session, sidecar};
+use surefoot_checkpoint::{Disk, session};
+use surefoot_heal::sidecar;
 
 /// Letters, length, checksum.
 const PRELUDE_BYTES: usize = 16;

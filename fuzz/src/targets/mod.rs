@@ -1,7 +1,9 @@
 pub mod checkpoint;
 pub mod http;
 pub mod inloop;
+pub mod memory;
 pub mod names;
+pub mod nic;
 pub mod people;
 pub mod recording;
 pub mod settings;

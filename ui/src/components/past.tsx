@@ -110,7 +110,7 @@ export function PastBar() {
         <button type="button" class="button" data-testid="past-earlier" onClick={() => move(-1)}>
           Earlier
         </button>
-        <button type="button" class="button" data-testid="past-later" onClick={() => move(1)}>
+        <button type="button" class="button" onClick={() => move(1)}>
           Later
         </button>
       </span>

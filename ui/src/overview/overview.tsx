@@ -32,7 +32,7 @@ function Worst({ room }: { room: RoomShown }) {
   const others = room.findings.filter(({ finding }) => isAboveOk(finding) && finding !== worst.finding).length + room.leftOut;
   return (
     <>
-      <p class="room-sentence untrusted" data-testid="room-sentence">
+      <p class="room-sentence untrusted">
         {worst.finding.sentence}
       </p>
       {others > 0 && <p class="room-others muted">{others === 1 ? "One more finding." : `${count(others)} more findings.`}</p>}

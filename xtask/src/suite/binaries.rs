@@ -28,6 +28,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "ecc_hardware::",
             "foreign_files::",
             "history::",
+            "install::",
             "page::",
             "recording::",
             "refusals::",

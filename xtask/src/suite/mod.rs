@@ -23,7 +23,7 @@ const AT_ONCE: usize = 2;
 const FETCH_LIMIT_S: &str = "60";
 
 /// Scripts that shellcheck reads.
-const SHELL_SCRIPTS: &[&str] = &["xtask/setup.sh", "xtask/run.sh", ".ci/run"];
+const SHELL_SCRIPTS: &[&str] = &["xtask/setup.sh", "xtask/run.sh", "xtask/install.sh", ".ci/run"];
 
 /// Every check and every test.
 pub fn test(workspace: &Workspace) -> ExitCode {
@@ -123,6 +123,26 @@ pub fn oracle(workspace: &Workspace) -> ExitCode {
     command.args(["test", "--locked", "--package", "surefoot-e2e", "--test", "tests", "oracle::the_tables"]);
     command.args(["--", "--ignored", "--nocapture"]);
     exit_of(command)
+}
+
+/// Tests that boot a kernel in a guest: their crate and their names.
+const IN_GUESTS: &[(&str, &[&str])] = &[
+    ("surefoot-probes", &["older_kernel::"]),
+    ("surefoot-hostfs", &["drives::"]),
+    ("surefoot-checkpoint", &["poison::what_memory_loses"]),
+    ("surefoot-e2e", &["memory::guest::", "nic::guest::"]),
+];
+
+/// The tests that boot a kernel in a guest, alone. They are part of every test run, too; one that finds no guest says *not run*.
+pub fn guest(workspace: &Workspace) -> ExitCode {
+    let run = |(package, names): &(&str, &[&str])| {
+        let mut command = workspace.cargo();
+        command.args(["test", "--locked", "--package", package, "--test", "tests", "--"]).args(*names);
+        command.args(["--nocapture", "--test-threads=1"]);
+        exit_of(command)
+    };
+    let ends: Vec<ExitCode> = IN_GUESTS.iter().map(run).collect();
+    ends.into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
 /// Runs a command that stands for the whole.

@@ -82,6 +82,9 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
         assert!(error().contains("the path needs") && name[0] == 0, "{}", error());
         assert_eq!(text(surefoot_error_text(job)), error());
         assert_eq!(surefoot_checkpoint_need(job, null_mut()), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_told_to_end(job, null_mut()), ARGUMENT);
+        assert_eq!(surefoot_checkpoint_save_to(job, 4, null_mut()), ARGUMENT);
+        assert!(error().contains("no surefoot_place"), "{}", error());
     }
     // NULL, a number out of thin air, a handle of the other kind, and, at last, a closed one.
     assert_eq!(surefoot_checkpoint_close(job), OK);
@@ -108,9 +111,13 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
                 surefoot_checkpoint_read_resized(wrong, null(), 0),
                 surefoot_checkpoint_scrub(wrong),
                 surefoot_checkpoint_finish(wrong),
+                surefoot_checkpoint_save_to(wrong, 3, null_mut()),
+                surefoot_checkpoint_told_to_end(wrong, &mut is_needed),
+                surefoot_checkpoint_complete(wrong),
+                surefoot_checkpoint_discard(wrong),
             ]
         };
-        assert_eq!(refused, [ARGUMENT; 15], "{wrong:?}");
+        assert_eq!(refused, [ARGUMENT; 19], "{wrong:?}");
         assert!(out.is_null() && error().contains("surefoot_checkpoint"), "{}", error());
         assert_eq!(surefoot_checkpoint_close(wrong), if wrong.is_null() { OK } else { ARGUMENT });
         assert!(
@@ -120,6 +127,58 @@ fn every_function_refuses_null_and_handles_that_are_not_open() {
     }
     assert_eq!(surefoot_config_free(null_mut()), OK);
     assert_eq!((surefoot_config_free(config), surefoot_config_free(config)), (OK, ARGUMENT));
+}
+
+#[test]
+fn a_job_ends_durable_completed_or_without_a_trace() {
+    let home = Home::new();
+    let ssd = home.0.path().join("ssd");
+    std::fs::create_dir(&ssd).unwrap();
+    let with_ssd = [("durable", ssd.to_str().unwrap()), ("policy", "memory")];
+    let report = |job| text(surefoot_checkpoint_report(job));
+    let mut state = [7u8; 10_000];
+    let mut saved = SurefootSaved { generation: 9, payload_bytes: 9, visible_s: -1.0, place: 9 };
+    let mut restored = SurefootRestored { generation: 9, taken_realtime_ns: 9 };
+    let mut is_told = 9;
+    // SAFETY: the state stays where it is and is left alone during calls; all else are addresses of what is asked for.
+    let mut protect =
+        |job| unsafe { surefoot_checkpoint_protect(job, c"state".as_ptr(), state.as_mut_ptr().cast(), 10_000) };
+    // SAFETY: as above.
+    unsafe {
+        let job = home.open(&[("policy", "memory")]);
+        assert_eq!((protect(job), surefoot_checkpoint_save(job, null_mut())), (OK, OK));
+        let durable = SurefootPlace::Durable as c_int;
+        assert_eq!(surefoot_checkpoint_save_to(job, durable, &mut saved), SurefootStatus::Option as c_int);
+        assert_eq!(surefoot_checkpoint_finish(job), OK, "that there is no durable tier is no failure");
+        assert!(report(job).contains("in memory only"), "{}", report(job));
+        assert_eq!(surefoot_checkpoint_close(job), OK);
+
+        let job = home.open(&with_ssd);
+        assert_eq!((protect(job), surefoot_checkpoint_restart(job, null_mut())), (OK, OK));
+        assert_eq!(surefoot_checkpoint_save_to(job, durable, &mut saved), OK, "{}", error());
+        assert_eq!((saved.generation, saved.place), (2, durable));
+        assert_eq!(surefoot_checkpoint_save_to(job, SurefootPlace::Skipped as c_int, &mut saved), OK);
+        assert_eq!((saved.generation, saved.place), (3, SurefootPlace::Memory as c_int), "as the policy says");
+        assert_eq!((surefoot_checkpoint_told_to_end(job, &mut is_told), is_told), (OK, 0));
+        assert_eq!(surefoot_checkpoint_complete(job), OK);
+        assert!(report(job).contains("generation 3 is on the SSD"), "{}", report(job));
+        assert_eq!(surefoot_checkpoint_close(job), OK);
+
+        let job = home.open(&with_ssd);
+        assert_eq!(protect(job), OK);
+        assert_eq!(surefoot_checkpoint_restart(job, &mut restored), SurefootStatus::Nothing as c_int);
+        assert!(text(surefoot_checkpoint_notice(job)).contains("completed at generation 3"));
+        assert_eq!(surefoot_checkpoint_close(job), OK);
+        let job = home.open(&[&with_ssd[..], &[("after_completion", "continue")]].concat());
+        assert_eq!((protect(job), surefoot_checkpoint_restart(job, &mut restored)), (OK, OK));
+        assert_eq!(restored.generation, 3);
+        assert_eq!((surefoot_checkpoint_discard(job), surefoot_checkpoint_close(job)), (OK, ARGUMENT));
+    }
+    assert_eq!(std::fs::read_dir(&ssd).unwrap().count(), 0);
+    let job = home.open(&with_ssd);
+    // SAFETY: NULL is allowed.
+    assert_eq!(unsafe { surefoot_checkpoint_restart(job, null_mut()) }, SurefootStatus::Nothing as c_int);
+    assert_eq!(surefoot_checkpoint_close(job), OK);
 }
 
 #[test]
@@ -286,15 +345,27 @@ unsafe extern "C" fn all_gather(context: *mut c_void, own: *const c_void, all: *
 }
 
 unsafe extern "C" fn exchange(
-    _: *mut c_void,
+    context: *mut c_void,
     _: u32,
-    _: *const c_void,
-    _: usize,
-    _: u32,
-    _: *mut c_void,
-    _: usize,
+    send: *const c_void,
+    send_bytes: usize,
+    from: u32,
+    receive: *mut c_void,
+    receive_bytes: usize,
 ) -> c_int {
-    78
+    // SAFETY: the context is a side, and the buffers have the lengths that are told.
+    let (side, send, receive) = unsafe {
+        let receive = std::slice::from_raw_parts_mut(receive.cast::<u8>(), receive_bytes);
+        (&*context.cast::<Side>(), std::slice::from_raw_parts(send.cast::<u8>(), send_bytes), receive)
+    };
+    if side.fails.get() {
+        return 77;
+    }
+    let all = side.pair.meet(side.rank, send);
+    if !receive.is_empty() {
+        receive.copy_from_slice(&all[from as usize]);
+    }
+    0
 }
 
 #[test]
@@ -326,7 +397,7 @@ fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
             side.fails.set(true);
             assert_eq!(surefoot_checkpoint_save(job, null_mut()), SurefootStatus::Group as c_int);
         }
-        assert!(text(surefoot_error_text(job)).contains("all_gather returned 77"), "{}", error());
+        assert!(text(surefoot_error_text(job)).contains("returned 77"), "{}", error());
         assert_eq!((surefoot_checkpoint_close(job), surefoot_config_free(config)), (OK, OK));
     };
     std::thread::scope(|scope| {

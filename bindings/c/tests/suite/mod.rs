@@ -1,9 +1,11 @@
 mod build;
 mod fortran;
 mod guide;
+mod install;
 mod interface;
 mod mpi;
 mod plain;
 mod python;
 mod resized;
 mod run;
+mod start;

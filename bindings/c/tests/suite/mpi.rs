@@ -1,7 +1,7 @@
 //! Programs of several ranks, with the MPI that is installed.
 
 use super::build::{Linked, can_run, compile};
-use super::run::{Running, Tiers, kill, line, mpirun, text_of};
+use super::run::{Running, Tiers, kill, line, mpirun, said, text_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +25,21 @@ fn its_groups_talk_in_pieces_and_return_their_errors() {
     let Some(program) = mpi(test, "tests/programs/mpi_group.c", &tiers.path("tmp")) else { return };
     for ranks in [1, 2, 4] {
         assert_eq!(text_of(&mut mpirun(ranks, &tiers, &program)), "good\n", "{ranks} ranks");
+    }
+}
+
+#[test]
+fn what_all_ranks_misspell_is_said_once() {
+    let tiers = Tiers::new();
+    let test = "what_all_ranks_misspell_is_said_once";
+    let Some(program) = mpi(test, "examples/checkpoint_mpi.c", &tiers.path("tmp")) else { return };
+    for (setting, wrong) in
+        [("durable.kep=3", "no setting \"durable.kep\""), ("durable.keep=3", "no durable tier is set")]
+    {
+        let mut command = mpirun(3, &tiers, &program);
+        let output = command.arg("10").args(tiers.settings(&[setting])).output().unwrap();
+        let text = said(&output);
+        assert!(!output.status.success() && text.matches(wrong).count() == 1, "{text}");
     }
 }
 
@@ -207,4 +222,19 @@ fn a_gas_that_is_killed_and_loses_a_ranks_memory_computes_the_same_bits() {
     let text = text_of(mpirun(2, &tiers, &program).args(arguments).args(&settings));
     line(&text, "rank 0: generation ");
     assert_eq!(line(&text, "digest "), line(&whole, "digest "));
+}
+
+#[test]
+fn a_misspelt_setting_is_told_once_in_all() {
+    let tiers = Tiers::new();
+    let test = "a_misspelt_setting_is_told_once_in_all";
+    for (example, arguments) in
+        [("conjugate_gradient", &["50", "10"][..]), ("stencil", &["50", "10"]), ("checkpoint_resized", &["10"])]
+    {
+        let Some(program) = mpi(test, &format!("examples/{example}.c"), &tiers.path("tmp")) else { return };
+        let output = mpirun(3, &tiers, &program).args(arguments).arg("memroy=nowhere").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{example}: {said}");
+        assert_eq!(said.lines().filter(|line| line.contains("memroy")).count(), 1, "{example}: {said}");
+    }
 }

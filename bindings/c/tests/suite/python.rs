@@ -71,6 +71,11 @@ fn python_states() {
 }
 
 #[test]
+fn python_many_arrays() {
+    passes("python_many_arrays", "test_pack.Packs");
+}
+
+#[test]
 fn python_other_numbers_of_ranks() {
     passes("python_other_numbers_of_ranks", "test_resized.Resized");
 }
@@ -113,6 +118,21 @@ fn mpi4py_ranks() {
 #[test]
 fn pytorch_tensors() {
     passes("pytorch_tensors", "test_torch.Tensors");
+}
+
+#[test]
+fn numpy_small_floats() {
+    passes("numpy_small_floats", "test_numpy.SmallFloats");
+}
+
+#[test]
+fn pytorch_benchmark() {
+    passes("pytorch_benchmark", "test_bench.Bench");
+}
+
+#[test]
+fn pytorch_distributed_tensors() {
+    passes("pytorch_distributed_tensors", "test_torch.DTensors");
 }
 
 #[test]

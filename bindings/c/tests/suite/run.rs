@@ -103,6 +103,10 @@ impl Running {
         None
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub fn process(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }
@@ -134,8 +138,13 @@ impl Drop for Running {
 
 /// Kills a process of this test's own, which must still be the program that the test started.
 pub fn kill(process: i32, program: &Path) {
+    send(libc::SIGKILL, process, program);
+}
+
+/// Sends a signal to such a process.
+pub fn send(signal: i32, process: i32, program: &Path) {
     let runs = fs::read_link(format!("/proc/{process}/exe"));
     assert!(runs.as_ref().is_ok_and(|runs| runs == program), "process {process} is {runs:?}");
     // SAFETY: a plain system call with numbers.
-    assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
 }

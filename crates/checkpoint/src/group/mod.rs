@@ -2,7 +2,7 @@
 
 mod threads;
 
-pub use threads::{ThreadGroup, thread_group};
+pub use threads::{ThreadGroup, Traffic, thread_group};
 
 use crate::Error;
 
@@ -27,11 +27,22 @@ pub trait Group: Send {
     fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error>;
 
     /// Sends bytes to one rank while it receives as many as its buffer holds from another: every rank sends once and
-    /// receives once, and the two lengths of a pair are equal.
+    /// receives once, and the two lengths of a pair are equal. A length of 0 needs no message: a rank that has nothing to
+    /// say in an exchange of others names itself, with nothing to send and to receive.
     ///
     /// # Errors
     /// [`Error::Group`] when a rank does not take part, or lengths differ.
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error>;
+
+    /// As [`Group::exchange`], where it does not matter in which buffer it comes: what is received has the length of
+    /// `receive`, and is that buffer or another one. A layer that has the bytes in a buffer of its own saves a copy.
+    ///
+    /// # Errors
+    /// As [`Group::exchange`].
+    fn exchange_buffer(&self, to: u32, send: &[u8], from: u32, mut receive: Vec<u8>) -> Result<Vec<u8>, Error> {
+        self.exchange(to, send, from, &mut receive)?;
+        Ok(receive)
+    }
 }
 
 /// A job of one rank.

@@ -3,12 +3,18 @@
 //! A directory of a tier, of a job, or anything above or below is taken. No symbolic link below it is followed, and what
 //! is there is believed only as far as it is checked.
 
+mod drain;
+mod jobs;
+mod missing;
 mod restore;
 mod survey;
 mod verify;
 
+pub use drain::{Drained, Drains, drain};
+pub use jobs::{Job, is_running, job, jobs, own_user};
+pub use missing::{Missing, missing};
 pub use restore::{RankFiles, RestoredFiles, Wanted, restore};
 pub use survey::{Copy, Problem, Survey, SurveyLimits, Tier, survey, survey_within};
 pub use verify::{Locks, State, Verdict, lock, scrub, verify};
 
-use crate::sidecar::Progress;
+use surefoot_heal::sidecar::Progress;

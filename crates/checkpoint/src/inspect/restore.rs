@@ -3,9 +3,8 @@
 use super::Progress;
 use super::survey::{Copy, Survey, Tier};
 use super::verify::{expect_enough, held};
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
-use crate::sidecar;
 use crate::storage::{beneath, open_at};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::collections::BTreeMap;
@@ -15,6 +14,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surefoot_heal::sidecar;
 
 /// Generations that are tried before giving up.
 const GENERATIONS_TRIED_MAX: usize = 16;
@@ -70,7 +70,8 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
         return Err(Error::storage("create", to)(why));
     }
     let mut refused = Vec::new();
-    for (generation, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
+    for (age, copies) in candidates(survey, wanted)?.into_iter().take(GENERATIONS_TRIED_MAX) {
+        let generation = age.generation;
         let outcome = Building::new(to).and_then(|building| {
             let written = write_ranks(&building, wanted, generation, &copies, &mut refused, progress)
                 .map_err(|error| building.named(error))?;
@@ -86,16 +87,16 @@ pub fn restore(survey: &Survey, wanted: &Wanted, to: &Path, progress: Progress<'
 type Copies<'a> = BTreeMap<u32, Vec<(&'a Copy, &'a Manifest)>>;
 
 /// Generations that are wanted, the newest first, with their copies by rank, those in memory first.
-fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(GenerationId, Copies<'a>)>, Error> {
+fn candidates<'a>(survey: &'a Survey, wanted: &Wanted) -> Result<Vec<(Age, Copies<'a>)>, Error> {
     let mut jobs: Vec<&str> = Vec::new();
-    let mut found: BTreeMap<GenerationId, Copies<'a>> = BTreeMap::new();
+    let mut found: BTreeMap<Age, Copies<'a>> = BTreeMap::new();
     for copy in &survey.copies {
         let Ok(manifest) = &copy.manifest else { continue };
         if !jobs.contains(&manifest.job.as_str()) {
             jobs.push(&manifest.job);
         }
         if manifest.job == wanted.job && wanted.generation.is_none_or(|number| number == manifest.generation.number) {
-            found.entry(manifest.generation).or_default().entry(copy.rank).or_default().push((copy, manifest));
+            found.entry(manifest.age()).or_default().entry(copy.rank).or_default().push((copy, manifest));
         }
     }
     let refuse = |option: &'static str, why: String| Err(Error::Option { option, why });

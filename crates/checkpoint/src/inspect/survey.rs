@@ -160,11 +160,21 @@ pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Su
         }
     }
     let mut survey = walk.found;
-    survey.copies.sort_by(|left, right| {
-        let of_one = |copy: &Copy| (Reverse(copy.generation), copy.rank, copy.tier);
-        left.job_directory.cmp(&right.job_directory).then_with(|| of_one(left).cmp(&of_one(right)))
+    let epochs = survey.epochs();
+    survey.copies.sort_by_cached_key(|copy| {
+        let epoch = copy.generation.and_then(|of| epochs.get(&of)).copied().unwrap_or(0);
+        (copy.job_directory.clone(), Reverse((epoch, copy.generation)), copy.rank, copy.tier)
     });
     Ok(survey)
+}
+
+impl Survey {
+    /// The run that took each generation, as far as a manifest of it says: the run decides before the number which of two
+    /// checkpoints is the newer one.
+    pub fn epochs(&self) -> BTreeMap<GenerationId, u64> {
+        let manifests = self.copies.iter().filter_map(|copy| copy.manifest.as_ref().ok());
+        manifests.map(|manifest| (manifest.generation, manifest.epoch)).collect()
+    }
 }
 
 /// What was taken of each limit.
@@ -516,7 +526,7 @@ fn is_known(name: &str) -> bool {
 
 /// A file of a job, which belongs to the user whose the job is or to root: whoever can make a second name for the file of
 /// another user must not have it read as his own.
-fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(File, Metadata), String> {
+pub(super) fn open_of(directory: &Directory, name: &str, owner: u32) -> Result<(File, Metadata), String> {
     let (file, found) =
         directory.file(OsStr::new(name)).map_err(|error: io::Error| format!("cannot open it: {error}"))?;
     match found.uid() == owner || found.uid() == 0 {

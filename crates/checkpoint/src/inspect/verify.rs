@@ -5,13 +5,13 @@ use super::survey::{Copy, Tier};
 use crate::generation::Manifest;
 use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
 use crate::storage::{Directory, beneath};
-use crate::tier::memory_available_bytes;
 use crate::{Disk, Error, Storage, StoredFile};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_heal::limits::memory_available_bytes;
 
 /// Rows that are named where they cannot be repaired.
 const ROWS_NAMED_MAX: usize = 4;

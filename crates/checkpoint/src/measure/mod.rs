@@ -1,8 +1,5 @@
-//! Measures: what this machine's tiers take, and the results of the paper's microbenchmark, run for real.
+//! Measures: what this machine's tiers take.
 
-pub mod figures;
-pub mod paper;
-pub mod printed;
 pub mod tiers;
 
 /// The middle of some numbers, and how far they spread.

@@ -19,6 +19,12 @@ pub(super) fn nonce() -> u64 {
     }
 }
 
+/// What people call this machine.
+pub(super) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| String::new(), |text| text.trim().to_owned())
+}
+
 /// What tells this machine from others: its boot, so that containers of one machine are one.
 pub(super) fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");

@@ -1,10 +1,11 @@
 //! The memory that a job wants saved.
 
-use super::files::{Contents, Incoming, is_file};
-use super::{Checkpointer, Restored};
 use crate::Error;
 use crate::generation::{Manifest, NAME_BYTES_MAX, REGIONS_MAX, RegionEntry, check_name};
 use crate::image::Source;
+use crate::session::files::{Contents, Incoming, is_file};
+use crate::session::{Checkpointer, Restored};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A part of the program's memory.
 #[derive(Debug, Clone)]
@@ -20,7 +21,13 @@ pub type Placing = dyn Fn(&Manifest, &[RegionEntry]) -> Result<Vec<*mut u8>, Str
 /// The parts of memory that belong to a checkpoint.
 #[derive(Default)]
 pub(super) struct Regions {
-    regions: Vec<Region>,
+    /// In the order in which they were registered, by the number that each got then.
+    regions: BTreeMap<u64, Region>,
+    /// The numbers by name: there may be a million.
+    numbers: HashMap<String, u64>,
+    next_number: u64,
+    bytes: u64,
+    names_bytes: u64,
     /// Says where saved regions go, instead of `regions`.
     place: Option<Box<Placing>>,
 }
@@ -38,49 +45,66 @@ impl Regions {
             return Err(Error::Option { option: "region", why: format!("{name} has no address") });
         }
         let region = Region { name: name.to_owned(), start, bytes };
-        match self.regions.iter().position(|known| known.name == name) {
-            Some(at) => self.regions[at] = region,
-            None if self.regions.len() == REGIONS_MAX => {
-                return Err(Error::Option {
-                    option: "region",
-                    why: format!("more than {REGIONS_MAX} are not possible"),
-                });
-            }
-            None => self.regions.push(region),
+        if self.regions.len() == REGIONS_MAX && !self.numbers.contains_key(name) {
+            let why = format!("more than {REGIONS_MAX} are not possible: join small ones into one");
+            return Err(Error::Option { option: "region", why });
         }
+        self.add(region);
         Ok(())
+    }
+
+    fn add(&mut self, region: Region) {
+        let number = self.numbers.get(&region.name).copied().unwrap_or(self.next_number);
+        self.next_number = self.next_number.max(number + 1);
+        self.bytes += region.bytes as u64;
+        self.names_bytes += region.name.len() as u64;
+        self.numbers.insert(region.name.clone(), number);
+        if let Some(before) = self.regions.insert(number, region) {
+            self.bytes -= before.bytes as u64;
+            self.names_bytes -= before.name.len() as u64;
+        }
     }
 
     pub(super) fn release(&mut self, name: &str) -> Result<(), Error> {
-        let at = self.regions.iter().position(|region| region.name == name);
-        let at = at.ok_or_else(|| Error::Option { option: "region", why: format!("there is none called {name}") })?;
-        self.regions.remove(at);
+        let region = self.numbers.remove(name).and_then(|number| self.regions.remove(&number));
+        let region =
+            region.ok_or_else(|| Error::Option { option: "region", why: format!("there is none called {name}") })?;
+        self.bytes -= region.bytes as u64;
+        self.names_bytes -= region.name.len() as u64;
         Ok(())
     }
 
+    /// How many names there are, and their bytes.
+    pub(super) fn names(&self) -> [u64; 2] {
+        [self.regions.len() as u64, self.names_bytes]
+    }
+
     pub(super) fn bytes(&self) -> u64 {
-        self.regions.iter().map(|region| region.bytes as u64).sum()
+        self.bytes
+    }
+
+    fn named(&self, name: &str) -> Option<&Region> {
+        self.regions.get(self.numbers.get(name)?)
     }
 
     pub(super) fn entries(&self) -> Vec<RegionEntry> {
         let entry = |region: &Region| RegionEntry { name: region.name.clone(), bytes: region.bytes as u64 };
-        self.regions.iter().map(entry).collect()
+        self.regions.values().map(entry).collect()
     }
 
     /// Where a region begins.
     pub(super) fn start_of(&self, name: &str) -> Option<*mut u8> {
-        self.regions.iter().find(|region| region.name == name).map(|region| region.start)
+        self.named(name).map(|region| region.start)
     }
 
     /// What is in a region.
     pub(super) fn content_of(&self, name: &str) -> Option<&[u8]> {
-        let region = self.regions.iter().find(|region| region.name == name)?;
-        Some(content(region))
+        self.named(name).map(content)
     }
 
     /// The payload, read from the regions and then the files.
     pub(super) fn source<'a>(&'a self, files: &'a Contents) -> Source<'a> {
-        Source::new(self.regions.iter().map(content).chain(files.parts()).collect())
+        Source::new(self.regions.values().map(content).chain(files.parts()).collect())
     }
 
     /// Where each part of a saved payload goes: its offset there, and the region; in the order of the payload.
@@ -89,7 +113,9 @@ impl Regions {
     /// When a region is missing in the checkpoint, has another length there, or the checkpoint has more.
     pub(super) fn targets(&self, manifest: &Manifest, files: &mut Incoming) -> Result<Targets, String> {
         if let Some(place) = &self.place {
-            return Regions { regions: placed(manifest, place)?, place: None }.targets(manifest, files);
+            let mut regions = Regions::default();
+            placed(manifest, place)?.into_iter().for_each(|region| regions.add(region));
+            return regions.targets(manifest, files);
         }
         let mut offset = 0;
         let mut files = files.starts().into_iter();
@@ -101,7 +127,7 @@ impl Regions {
                 offset += entry.bytes;
                 continue;
             }
-            let region = self.regions.iter().find(|region| region.name == entry.name);
+            let region = self.named(&entry.name);
             let region = region.ok_or_else(|| format!("it has a region {:?} that is not registered", entry.name))?;
             if region.bytes as u64 != entry.bytes {
                 return Err(format!(
@@ -112,9 +138,8 @@ impl Regions {
             targets.push((offset, region.clone()));
             offset += entry.bytes;
         }
-        if let Some(missing) =
-            self.regions.iter().find(|region| manifest.regions.iter().all(|entry| entry.name != region.name))
-        {
+        let saved: HashSet<&str> = manifest.regions.iter().map(|entry| entry.name.as_str()).collect();
+        if let Some(missing) = self.regions.values().find(|region| !saved.contains(region.name.as_str())) {
             return Err(format!("it has no region {:?}", missing.name));
         }
         Ok(Targets(targets))
@@ -170,6 +195,11 @@ impl Checkpointer {
 pub(super) struct Targets(Vec<(u64, Region)>);
 
 impl Targets {
+    /// From where in the payload how many bytes go where.
+    pub(super) fn places(&self) -> impl Iterator<Item = (u64, u64, *mut u8)> + '_ {
+        self.0.iter().map(|(offset, region)| (*offset, region.bytes as u64, region.start))
+    }
+
     /// Copies a piece of the payload into the regions.
     pub(super) fn put(&self, offset: u64, piece: &[u8]) {
         let first = self.0.partition_point(|(start, region)| start + region.bytes as u64 <= offset);

@@ -2,11 +2,11 @@
 //! the other, and each decision compared with its reasons.
 
 #![allow(clippy::unwrap_used)]
-use super::journal::{self, Event};
-use super::*;
-use crate::Alone;
-use crate::controller::{Paper, Surefoot, YEAR_S};
+use super::Checkpointer;
+use crate::controller::{Paper, Surefoot, Visible, YEAR_S};
+use crate::session::journal::{self, Event};
 use crate::simulate::{Kind, Settings, Stepping};
+use crate::{Alone, Config, Decision, Place, Policy, Situation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,7 +26,10 @@ struct Call {
     is_written: [bool; 2],
     /// Seconds in calls before this one, before its decision, and after it.
     checkpoint_s: [f64; 3],
-    visible_s: f64,
+    /// When it began and ended.
+    began_s: f64,
+    returned_s: f64,
+    visible: Visible,
     ended_s: f64,
     durable_last_s: f64,
 }
@@ -49,7 +52,7 @@ fn session(policy: &Policy) -> (Vec<Call>, BTreeMap<u64, f64>) {
     // SAFETY: `state` outlives `job`, and is left alone during its calls.
     unsafe { job.protect("state", state.as_mut_ptr(), BYTES).unwrap() };
     let calls = (0..CALLS).map(|number| call(&mut job, number % 3 == 2)).collect();
-    job.finish().unwrap();
+    job.wait_for_copies().unwrap();
     let written = journal::read(&memory.join("job"), usize::MAX).unwrap().unwrap();
     let took = written.entries.iter().filter_map(|entry| match entry.event {
         Event::Durable { generation, took_s, .. } => Some((generation, took_s)),
@@ -62,27 +65,27 @@ fn call(job: &mut Checkpointer, asks: bool) -> Call {
     // Long enough for all calls together that the drive bears a second write.
     std::thread::sleep(Duration::from_millis(3));
     let on_its_way_s = |job: &Checkpointer| {
-        let drain = job.durable.as_ref().and_then(|durable| durable.drain.as_ref());
-        drain.map(|drain| drain.began_s(job.began))
+        let drain = job.tiers.durable.as_ref().and_then(|durable| durable.drain.as_ref());
+        drain.map(|drain| drain.began_s(job.schedule.began))
     };
-    let (before_s, way_before) = (job.course.checkpoint_s, on_its_way_s(job));
-    let (decision, visible_s) = match asks {
-        true => (job.need_checkpoint().unwrap(), 0.0),
-        false => {
-            let saved = job.checkpoint().unwrap();
-            (saved.decision, saved.visible_s)
-        }
+    let (before_s, way_before) = (job.schedule.course.checkpoint_s, on_its_way_s(job));
+    let decision = match asks {
+        true => job.need_checkpoint().unwrap(),
+        false => job.checkpoint().unwrap().decision,
     };
-    let situation = job.asked.pop().unwrap();
+    let (began_s, returned_s) = job.schedule.course.last_call_s();
+    let situation = job.schedule.asked.pop().unwrap();
     let way_after = on_its_way_s(job);
     Call {
         asks,
         on_its_way_s: [way_before, way_after],
         is_written: [way_before.is_some() && !situation.is_draining, situation.is_draining && way_after != way_before],
-        checkpoint_s: [before_s, situation.checkpoint_s, job.course.checkpoint_s],
-        visible_s,
-        ended_s: job.course.last_any_s,
-        durable_last_s: job.durable.as_ref().unwrap().copies.last_s,
+        checkpoint_s: [before_s, situation.checkpoint_s, job.schedule.course.checkpoint_s],
+        began_s,
+        returned_s,
+        visible: job.schedule.cost,
+        ended_s: job.schedule.course.last_any_s,
+        durable_last_s: job.tiers.durable.as_ref().unwrap().copies.last_s,
         situation,
         decision,
     }
@@ -99,7 +102,8 @@ fn rehearse(policy: &Policy) -> Vec<(Place, bool)> {
     for (number, call) in calls.into_iter().enumerate() {
         let now_s = call.situation.now_s;
         let [before_s, then_s, after_s] = call.checkpoint_s;
-        stepping.took(Place::Skip, [now_s; 3], [0.0, then_s - before_s]);
+        stepping.enter(call.began_s, !call.asks);
+        stepping.took(Place::Skip, [now_s; 3], Visible::default(), then_s - before_s);
         if call.is_written[0] {
             stepping.arrived(took.next().unwrap());
         }
@@ -119,7 +123,9 @@ fn rehearse(policy: &Policy) -> Vec<(Place, bool)> {
             _ => call.on_its_way_s[1].unwrap_or(now_s),
         };
         let place = if call.asks { Place::Skip } else { decision.place };
-        stepping.took(place, [taken_s, call.ended_s, f64::INFINITY], [call.visible_s, after_s - then_s]);
+        stepping.spend(place);
+        stepping.took(place, [taken_s, call.ended_s, f64::INFINITY], call.visible, after_s - then_s);
+        stepping.leave(call.returned_s, !call.asks);
     }
     places
 }
@@ -129,7 +135,8 @@ fn near(made_up: &Situation, real: &Situation, number: usize) {
     let numbers = |of: &Situation| {
         [of.now_s, of.checkpoint_s, of.size_bytes, of.durable_bytes, of.taken_count as f64, of.since_any_s]
             .into_iter()
-            .chain([of.since_durable_s, of.since_written_s, of.step_s, of.memory_cost_s, of.durable_cost_s, of.drain_s])
+            .chain([of.since_durable_s, of.since_written_s, of.step_s, of.memory_cost_s, of.drain_s])
+            .chain([of.durable_extra_s, of.durable_alone_s, of.drain_loss_s.unwrap_or(-1.0)])
             .collect::<Vec<_>>()
     };
     let is_near = numbers(made_up).iter().zip(numbers(real)).all(|(one, other)| (one - other).abs() < 1e-9);

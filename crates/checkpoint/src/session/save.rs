@@ -1,15 +1,18 @@
 //! Takes a checkpoint: into memory, to the partner, to the durable tier.
 
-use super::drain::{self, Content, Drain};
-use super::files::Contents;
-use super::target::{Kind, Which};
-use super::{Checkpointer, agreement, clock, facts};
 use crate::Error;
-use crate::controller::{Decision, Place, Situation};
+use crate::controller::{Decision, Place, Situation, Visible};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::Protection;
+use crate::session::Checkpointer;
+use crate::session::files::Contents;
+use crate::session::ranks::OfRoot;
+use crate::session::schedule::decide::Decided;
+use crate::session::tiers::Which;
+use crate::session::tiers::drain::{self, Content, Drain};
 use crate::tier::{SlotId, SlotImage, Written, node};
 use std::time::Instant;
+use surefoot_model::CheckpointTier as Tier;
 
 /// A checkpoint that was taken, or the decision to take none.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,102 +28,128 @@ pub struct Saved {
 }
 
 impl Checkpointer {
-    /// Takes the checkpoint that was decided on; `is_shared` says that the shared directory gets it, too.
+    /// Takes the checkpoint that was decided on, after waiting so long for the former.
     pub(super) fn take(
         &mut self,
-        decision: Decision,
-        is_shared: bool,
-        situation: &Situation,
+        decided: Decided,
+        contents: Result<Contents, Error>,
         begun: Instant,
+        waited_s: f64,
     ) -> Result<Saved, Error> {
+        let Decided { decision, situation, is_shared, told, .. } = decided;
+        let situation = &situation;
         if decision.place == Place::Skip {
             let payload_bytes = self.regions.bytes() + self.files.bytes();
             return Ok(Saved { generation: None, decision, payload_bytes, visible_s: begun.elapsed().as_secs_f64() });
         }
-        let contents = agreement::all_or_none(&*self.group, self.files.contents())?;
+        let contents = contents?;
+        let of_root = told.expect_all()?.of_root;
+        self.note_unasked();
         self.forget_what_was_refused();
-        let manifest = self.new_manifest(&contents)?;
+        let manifest = self.new_manifest(&contents, &of_root);
         let payload_bytes = manifest.payload_bytes;
         let generation = manifest.generation;
+        let is_beside_write = self.tiers.is_writing();
+        let (mut preparing_s, mut starting_s) = (0.0, 0.0);
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
-            _ => self.save_in_memory(manifest, &contents, (decision.place == Place::Both).then_some(begun))?,
+            place => {
+                let slot = self.save_in_memory(manifest, &contents)?;
+                preparing_s = self.tiers.memory.as_ref().map_or(0.0, |memory| memory.preparing().as_secs_f64());
+                if place == Place::Both {
+                    let starting = Instant::now();
+                    self.start_drain(slot, situation, begun)?;
+                    starting_s = starting.elapsed().as_secs_f64();
+                }
+            }
         }
-        self.unshared_count = self.unshared_count.saturating_add(u64::from(decision.place.is_durable()));
+        self.schedule.unshared_count =
+            self.schedule.unshared_count.saturating_add(u64::from(decision.place.is_durable()));
         if is_shared {
-            self.unshared_count = 0;
-            self.to_share = Some((generation, begun));
+            self.schedule.unshared_count = 0;
+            self.tiers.to_share = Some((generation, begun));
             self.share(decision.place == Place::Both)?;
         }
         let visible_s = begun.elapsed().as_secs_f64();
-        self.course.took(decision.place, visible_s, self.now_s());
+        let durable_s = waited_s + starting_s;
+        let cost = Visible { all_s: visible_s, preparing_s, durable_s, is_beside_write };
+        self.schedule.course.took(decision.place, cost, self.schedule.now_s());
+        #[cfg(test)]
+        (self.schedule.cost = cost);
+        self.run.newest = Some((generation, begun));
         self.release_memory(generation);
+        self.write_placement();
         Ok(Saved { generation: Some(generation), decision, payload_bytes, visible_s })
     }
 
-    /// After a restart with fewer ranks, gives back the memory of those that are no more, when two newer checkpoints are
-    /// complete.
+    /// After a restart with fewer ranks, or on other nodes, gives back the memory of those that do not run where they ran,
+    /// when two newer checkpoints are complete.
     fn release_memory(&mut self, complete: GenerationId) {
-        let is_due = self.resized_at.is_some_and(|count| self.course.taken_count >= count + 2);
+        let is_due = self.run.resized_at.is_some_and(|count| self.schedule.course.taken_count >= count + 2);
         let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
-        self.resized_at = None;
+        self.run.resized_at = None;
         if self.nodes.is_first_here {
-            let released = node::release_beyond(&memory.directory, &self.config.job, self.group.size(), complete);
+            let released = node::release_unused(&memory.directory, &self.config.job, complete);
             if let Err(error) = released {
-                self.note(format!("memory of ranks that are no more is still taken: {error}"));
+                self.note(format!("memory of ranks that run here no more is still taken: {error}"));
             }
         }
     }
 
-    /// The manifest of the next generation, whose identity rank 0 draws.
-    fn new_manifest(&mut self, files: &Contents) -> Result<Manifest, Error> {
-        self.number += 1;
-        let nonce = agreement::of_root(&*self.group, clock::nonce())?;
-        let taken_realtime_ns = agreement::of_root(&*self.group, clock::realtime_ns())?;
+    /// The manifest of the next generation, whose identity rank 0 drew.
+    fn new_manifest(&mut self, files: &Contents, of_root: &OfRoot) -> Manifest {
+        self.run.number += 1;
         let mut regions = self.regions.entries();
         regions.extend(files.entries());
-        Ok(Manifest {
+        Manifest {
             job: self.config.job.clone(),
-            generation: GenerationId { number: self.number, nonce },
-            rank: self.group.rank(),
-            ranks: self.group.size(),
-            taken_realtime_ns,
+            generation: GenerationId { number: self.run.number, nonce: of_root.nonce },
+            rank: self.ranks.rank(),
+            ranks: self.ranks.size(),
+            taken_realtime_ns: of_root.realtime_ns,
             payload_bytes: regions.iter().map(|region| region.bytes).sum(),
             protection: self.config.memory.as_ref().map_or(Protection::Checked, |memory| memory.protection),
             table_crc32c: 0,
             regions,
-        })
+            epoch: self.run.epoch,
+        }
     }
 
-    /// Saves in memory on all ranks; what was begun to be taken at `drains` goes on to the durable tier.
-    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents, drains: Option<Instant>) -> Result<(), Error> {
+    /// Saves in memory on all ranks, and returns where.
+    fn save_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
         let saved = self.save_own_in_memory(manifest, files);
-        let slot = match agreement::all_or_none(&*self.group, saved) {
+        let slot = match self.ranks.all_or_none(saved) {
             Ok(slot) => slot,
+            // The others may have heard that all have theirs, and count on this rank's part.
+            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 self.forget_number();
                 return Err(error);
             }
         };
-        if let Some(Err(error)) = self.memory.as_mut().map(|memory| memory.complete(slot)) {
-            self.note(format!("generation {} is not marked as complete: {error}", self.number));
+        if let Some(Err(error)) = self.tiers.memory.as_mut().map(|memory| memory.complete(slot)) {
+            self.note(format!("generation {} is not marked as complete: {error}", self.run.number));
         }
         self.hand_over(slot)?;
-        if let Some(begun) = drains {
-            let generation = self.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
-            let generation = generation.map(|(_, manifest)| manifest.generation);
-            let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
-            let content = agreement::all_or_none(&*self.group, content)?;
-            if let Some(durable) = &mut self.durable {
-                durable.drain = Some(Drain::start(&durable.tier, content, begun));
-            }
+        Ok(slot)
+    }
+
+    /// Lets what is in a slot, taken at `begun`, go on to the durable tier in the background.
+    fn start_drain(&mut self, slot: SlotId, situation: &Situation, begun: Instant) -> Result<(), Error> {
+        let generation = self.tiers.memory.iter().flat_map(|memory| memory.manifests()).find(|(of, _)| *of == slot);
+        let generation = generation.map(|(_, manifest)| manifest.generation);
+        let content = generation.ok_or_else(gone).and_then(|generation| self.in_memory(generation));
+        let content = self.ranks.all_or_none(content)?;
+        let left = self.spend(situation);
+        if let Some(durable) = &mut self.tiers.durable {
+            durable.drain = Some(Drain::start(&durable.tier, content, begun, left));
         }
         Ok(())
     }
 
     /// A generation that is in memory, for whoever writes it elsewhere.
-    fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let memory = self.memory.as_mut().ok_or_else(gone)?;
+    pub(super) fn in_memory(&mut self, generation: GenerationId) -> Result<Content, Error> {
+        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
         let slot = memory.slot_of(generation).ok_or_else(gone)?;
         memory.part(slot).map(Content::Slot)
     }
@@ -128,29 +157,29 @@ impl Checkpointer {
     /// Begins to copy the generation that the shared directory is to get: from the SSD when it is there, so that memory
     /// is free again, else from memory. That it fails is a notice.
     fn share(&mut self, waits_for_ssd: bool) -> Result<(), Error> {
-        let is_on_its_way = self.durable.as_ref().is_some_and(|durable| durable.drain.is_some());
+        let is_on_its_way = self.tiers.durable.as_ref().is_some_and(|durable| durable.drain.is_some());
         if waits_for_ssd && is_on_its_way {
             return Ok(());
         }
-        let Some((generation, taken)) = self.to_share.take() else { return Ok(()) };
+        let Some((generation, taken)) = self.tiers.to_share.take() else { return Ok(()) };
         let content = self.content_to_share(generation);
-        let content = match agreement::all_or_none(&*self.group, content) {
+        let content = match self.ranks.all_or_none(content) {
             Ok(content) => content,
             Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
-                self.note(not_there(Kind::Shared, generation, &error));
+                self.note(not_there(Tier::Shared, generation, &error));
                 return Ok(());
             }
         };
-        if let Some(shared) = &mut self.shared {
-            shared.drain = Some(Drain::start(&shared.tier, content, taken));
+        if let Some(shared) = &mut self.tiers.shared {
+            shared.drain = Some(Drain::start(&shared.tier, content, taken, None));
         }
         Ok(())
     }
 
     fn content_to_share(&mut self, generation: GenerationId) -> Result<Content, Error> {
-        let rank = self.group.rank();
-        let (Some(durable), Some(shared)) = (&self.durable, &self.shared) else { return Err(gone()) };
+        let rank = self.ranks.rank();
+        let (Some(durable), Some(shared)) = (&self.tiers.durable, &self.tiers.shared) else { return Err(gone()) };
         let wants_parity = shared.tier.protection() != Protection::Checked;
         let part = durable.tier.part(generation, rank);
         match part {
@@ -166,23 +195,17 @@ impl Checkpointer {
     /// Gives the new checkpoint to the partner as well, or has the ranks compute parity of it. That it fails is a notice:
     /// the checkpoint itself is taken.
     fn hand_over(&mut self, slot: SlotId) -> Result<(), Error> {
-        if self.partner.is_none() && self.parity.is_none() {
+        if !self.redundancy.is_any() {
             return Ok(());
         }
         let image = self.image_in(slot);
-        let kept = agreement::all_or_none(&*self.group, image).and_then(|(manifest, image)| {
-            match (&mut self.parity, &mut self.partner) {
-                (Some(parity), _) => parity.build(&*self.group, &manifest, image.bytes()),
-                (None, Some(partner)) => partner.hand_over(&*self.group, &manifest, image.bytes()),
-                (None, None) => Ok(()),
-            }
-        });
+        let kept = self.redundancy.keep(&self.ranks, image);
         match kept {
             Ok(()) => Ok(()),
             Err(Error::Group { why }) => Err(Error::Group { why }),
             Err(error) => {
-                let what = if self.parity.is_some() { "no parity" } else { "no copy at a partner" };
-                self.note(format!("generation {} has {what}: {error}", self.number));
+                let what = self.redundancy.missing();
+                self.note(format!("generation {} has {what}: {error}", self.run.number));
                 Ok(())
             }
         }
@@ -190,21 +213,21 @@ impl Checkpointer {
 
     /// The image in a slot, and what it is.
     fn image_in(&mut self, slot: SlotId) -> Result<(Manifest, SlotImage), Error> {
-        let memory = self.memory.as_mut().ok_or_else(gone)?;
+        let memory = self.tiers.memory.as_mut().ok_or_else(gone)?;
         let manifest = memory.manifests().find(|(of, _)| *of == slot).map(|(_, manifest)| manifest.clone());
         Ok((manifest.ok_or_else(gone)?, memory.image(slot)?))
     }
 
     fn save_own_in_memory(&mut self, manifest: Manifest, files: &Contents) -> Result<SlotId, Error> {
         let no_tier = || Error::Option { option: "memory", why: "there is no such tier".into() };
-        let memory = self.memory.as_mut().ok_or_else(no_tier)?;
+        let memory = self.tiers.memory.as_mut().ok_or_else(no_tier)?;
         memory.save(manifest, &self.regions.source(files), &mut |_| {})
     }
 
     /// Forgets the generation that failed, where this rank has it.
     fn forget_number(&mut self) {
-        if let Some(memory) = &mut self.memory {
-            let slot = memory.manifests().find(|(_, manifest)| manifest.generation.number == self.number);
+        if let Some(memory) = &mut self.tiers.memory {
+            let slot = memory.manifests().find(|(_, manifest)| manifest.generation.number == self.run.number);
             if let Some(slot) = slot.map(|(slot, _)| slot) {
                 let _ = memory.forget(slot);
             }
@@ -218,92 +241,99 @@ impl Checkpointer {
         situation: &Situation,
         begun: Instant,
     ) -> Result<(), Error> {
-        let Some(durable) = &mut self.durable else {
+        let left = self.spend(situation);
+        let Some(durable) = &mut self.tiers.durable else {
             return Err(Error::Option { option: "durable", why: "there is no such tier".into() });
         };
+        let unkept = left.and_then(|left| durable.tier.keep_budget(&left).err());
         let written = durable.tier.write_source(manifest, &self.regions.source(files));
-        let bytes = match agreement::all_or_none(&*self.group, written) {
+        let written = self.ranks.all_or_none(written).and_then(|bytes| {
+            drain::commit(&self.ranks, &durable.tier, durable.kind, manifest.generation, &self.nodes).map(|()| bytes)
+        });
+        let bytes = match written {
             Ok(bytes) => bytes,
+            // As in memory: it may be complete.
+            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
                 durable.tier.abandon(manifest.generation, manifest.rank);
+                durable.failed();
                 return Err(error);
             }
         };
-        drain::commit(&*self.group, &durable.tier, durable.kind, manifest.generation, self.nodes)?;
-        durable.copies.written(begun.saturating_duration_since(self.began).as_secs_f64(), bytes);
-        self.controller.written(situation.size_bytes);
+        durable.worked();
+        durable.copies.written(begun.saturating_duration_since(self.schedule.began).as_secs_f64(), bytes);
+        self.note_unkept(unkept);
+        self.write_durable(Which::Durable);
         Ok(())
     }
 
-    /// Takes note of what is written on all ranks of what was on its way, or waits for it.
-    pub(super) fn finish_drains(&mut self, waits: bool) -> Result<(), Error> {
-        self.finish_drain(Which::Durable, waits)?;
-        self.finish_drain(Which::Shared, waits)
+    /// Waits for what is on its way on any rank, and takes note that it has arrived.
+    pub(super) fn end_drains(&mut self) -> Result<(), Error> {
+        self.end_drain(Which::Durable)?;
+        self.end_drain(Which::Shared).map(drop)
     }
 
-    /// As [`Checkpointer::finish_drains`], for one of the tiers.
-    pub(super) fn finish_drain(&mut self, which: Which, waits: bool) -> Result<(), Error> {
-        let target = match which {
-            Which::Durable => &mut self.durable,
-            Which::Shared => &mut self.shared,
-        };
-        let Some(target) = target else { return Ok(()) };
-        let Some(mut drain) = target.drain.take() else { return Ok(()) };
-        let outcome = match drain.outcome(&*self.group, waits)? {
-            Some(outcome) => outcome,
-            None => {
-                target.drain = Some(drain);
-                return Ok(());
-            }
-        };
+    /// As [`Checkpointer::end_drains`], for one of the tiers; returns why what was on its way did not arrive, which is a
+    /// notice, too.
+    pub(super) fn end_drain(&mut self, which: Which) -> Result<Option<Error>, Error> {
+        let Some(target) = self.tiers.target_mut(which) else { return Ok(None) };
+        let Some(mut drain) = target.drain.take() else { return Ok(None) };
+        let outcome = drain.outcome(&self.ranks);
         target.saw_free_bytes(drain.free_bytes());
-        let (kind, generation) = (target.kind, drain.generation());
+        let (kind, generation, unkept) = (target.kind, drain.generation(), drain.take_unkept());
         let committed = outcome.and_then(|written| {
-            drain::commit(&*self.group, &target.tier, kind, generation, self.nodes).map(|()| written)
+            drain::commit(&self.ranks, &target.tier, kind, generation, &self.nodes).map(|()| written)
         });
-        match committed {
-            Ok(written) => {
-                target.copies.arrived(drain.began_s(self.began), drain.took_s(), written.bytes);
-                self.note_arrival(which, &drain, written)?;
+        let failed = match committed {
+            Ok((written, all_bytes)) => {
+                target.worked();
+                target.copies.arrived(drain.began_s(self.schedule.began), drain.took_s(), written.bytes);
+                if which == Which::Durable {
+                    self.schedule.course.arrived(drain.took_s());
+                }
+                self.write_durable(which);
+                self.note_arrival(kind, &drain, written, all_bytes);
+                None
             }
+            Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
-                target.tier.abandon(generation, self.group.rank());
+                target.tier.abandon(generation, self.ranks.rank());
+                let again = target.failed();
+                if which == Which::Durable {
+                    self.schedule.course.failed();
+                }
                 self.record_failed_drain(kind, generation, &error);
-                self.note(not_there(kind, generation, &error));
+                self.note(format!("{}; {again}", not_there(kind, generation, &error)));
+                Some(error)
             }
+        };
+        if which == Which::Durable {
+            self.share(false)?;
         }
-        if which == Which::Durable { self.share(false) } else { Ok(()) }
+        self.note_unkept(unkept);
+        Ok(failed)
     }
 
-    /// Says that a checkpoint is written on all ranks, and takes it off the drive's budget.
-    fn note_arrival(&mut self, which: Which, drain: &Drain, written: Written) -> Result<(), Error> {
+    /// Says that a checkpoint is written on all ranks, so many bytes.
+    fn note_arrival(&mut self, kind: Tier, drain: &Drain, written: Written, size_bytes: u64) {
         let (number, took_s) = (drain.generation().number, drain.took_s());
-        let (size_bytes, node_bytes) = facts::written_together(&*self.group, &self.host, written.bytes)?;
-        if which == Which::Durable {
-            self.controller.written(node_bytes as f64);
-        }
-        let kind = match which {
-            Which::Durable => self.durable.as_ref().map_or(Kind::Ssd, |durable| durable.kind),
-            Which::Shared => Kind::Shared,
-        };
         self.record_drain(kind, drain, size_bytes);
         let healed = match written.healed_pages {
             0 => String::new(),
             pages => format!("; {pages} of its pages had gone bad before and were repaired on the way"),
         };
         self.note(match kind {
-            Kind::Ssd => format!("generation {number} is durable, after {took_s:.1} s{healed}"),
-            Kind::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s{healed}"),
+            Tier::Memory | Tier::Durable => format!("generation {number} is durable, after {took_s:.1} s{healed}"),
+            Tier::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s{healed}"),
         });
-        Ok(())
     }
 }
 
-fn not_there(kind: Kind, generation: GenerationId, error: &Error) -> String {
+fn not_there(kind: Tier, generation: GenerationId, error: &Error) -> String {
     let number = generation.number;
     match kind {
-        Kind::Ssd => format!("generation {number} did not become durable: {error}"),
-        Kind::Shared => format!("generation {number} did not get to the shared directory: {error}"),
+        Tier::Memory | Tier::Durable => format!("generation {number} did not become durable: {error}"),
+        Tier::Shared => format!("generation {number} did not get to the shared directory: {error}"),
     }
 }
 

@@ -1,16 +1,19 @@
 //! Directories that outlive the machine's power: the SSD of a node, or a shared file system.
 
 mod bands;
+mod budget;
 mod proved;
 mod writer;
 
+pub use budget::Budget;
+pub(crate) use budget::{BUDGET, BUDGET_NEW};
 use proved::Proved;
 pub use proved::{StoredPart, Written};
 use writer::Fill;
 pub use writer::Pace;
 
 use super::{create_directories, directory_name, generation_of, lock_patiently};
-use crate::generation::{Commit, GenerationId, Manifest, check_name};
+use crate::generation::{Age, Commit, GenerationId, Manifest, check_name};
 use crate::image::{Geometry, Protection, Source};
 use crate::{Error, Storage, StoredFile};
 use std::io;
@@ -43,7 +46,24 @@ pub struct Durable {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
     options: DurableOptions,
+    fault: Option<Arc<Fault>>,
     _lock: Option<Arc<dyn Send + Sync>>,
+}
+
+/// Why a tier was not opened. Nothing is written to it then.
+struct Fault {
+    action: &'static str,
+    path: PathBuf,
+    kind: io::ErrorKind,
+    why: String,
+    /// Whether what is there may be read: it is this user's.
+    is_readable: bool,
+}
+
+impl Fault {
+    fn error(&self) -> Error {
+        Error::storage(self.action, &self.path)(io::Error::new(self.kind, self.why.clone()))
+    }
 }
 
 /// A generation in a durable tier.
@@ -53,6 +73,15 @@ pub struct Stored {
     pub generation: GenerationId,
     /// How many ranks it has, when rank 0 has marked it as complete.
     pub committed_ranks: Option<u32>,
+    /// The run that took it, when it is marked as complete; else 0.
+    pub epoch: u64,
+}
+
+impl Stored {
+    /// How new it is.
+    pub(crate) fn age(&self) -> Age {
+        Age { epoch: self.epoch, generation: self.generation }
+    }
 }
 
 impl Durable {
@@ -67,7 +96,39 @@ impl Durable {
             return Err(Error::Option { option: "durable", why });
         }
         let directory = create_directories(&*storage, base, Path::new(job))?;
-        Ok(Durable { storage, directory, options, _lock: None })
+        Ok(Durable { storage, directory, options, fault: None, _lock: None })
+    }
+
+    /// The tier that could not be opened, so that a job goes on with the others: nothing is written to it, and what is
+    /// there is read as far as that goes.
+    pub(crate) fn unopened(
+        storage: Arc<dyn Storage>,
+        base: &Path,
+        job: &str,
+        options: DurableOptions,
+        error: Error,
+    ) -> Result<Self, Error> {
+        let Error::Storage { action, path, source } = error else { return Err(error) };
+        let mut directory = base.to_owned();
+        let is_readable = Path::new(job).components().all(|part| {
+            directory.push(part);
+            storage.expect_own_directory(&directory).is_ok()
+        });
+        let fault = Fault { action, path, kind: source.kind(), why: surefoot_heal::error::said(&source), is_readable };
+        Ok(Durable { storage, directory: base.join(job), options, fault: Some(Arc::new(fault)), _lock: None })
+    }
+
+    /// Why nothing is written to it, where it could not be opened.
+    pub(crate) fn fault(&self) -> Option<Error> {
+        self.fault.as_ref().map(|fault| fault.error())
+    }
+
+    fn expect_opened(&self) -> Result<(), Error> {
+        self.fault().map_or(Ok(()), Err)
+    }
+
+    fn expect_readable(&self) -> Result<(), Error> {
+        self.fault.as_ref().filter(|fault| !fault.is_readable).map_or(Ok(()), |fault| Err(fault.error()))
     }
 
     /// Makes sure that no other process writes as this rank of this job here, for as long as this value or a clone of it
@@ -82,7 +143,7 @@ impl Durable {
         match lock_patiently(&*self.storage, &path) {
             Ok(lock) => Ok(Durable { _lock: Some(Arc::from(lock)), ..self }),
             Err(error) if error.raw_os_error().is_some_and(|error| without.contains(&error)) => Ok(self),
-            Err(error) => Err(Error::storage("take (is the same job running here?)", &path)(error)),
+            Err(error) => Err(Error::storage("take", &path)(error)),
         }
     }
 
@@ -91,27 +152,31 @@ impl Durable {
         &self.directory
     }
 
-    /// What is there, newest first.
+    /// What is there, newest first; what is not marked as complete comes last.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub fn generations(&self) -> Result<Vec<Stored>, Error> {
+        self.expect_readable()?;
         let names = self.storage.list_directory(&self.directory).map_err(Error::storage("list", &self.directory))?;
-        let mut generations: Vec<Stored> = names
-            .iter()
-            .filter_map(|name| generation_of(name))
-            // What is behind a link is not ours to remove, nor to count on.
-            .filter(|&generation| {
-                let directory = self.directory.join(directory_name(generation));
-                self.storage.expect_own_directory(&directory).is_ok()
-            })
-            .map(|generation| {
-                let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
-                let committed = commit.ok().filter(|commit| commit.generation == generation);
-                Stored { generation, committed_ranks: committed.map(|commit| commit.ranks) }
-            })
-            .collect();
-        generations.sort_by_key(|stored| std::cmp::Reverse(stored.generation));
+        let mut generations = Vec::new();
+        for generation in names.iter().filter_map(|name| generation_of(name)) {
+            let directory = self.directory.join(directory_name(generation));
+            match self.storage.expect_own_directory(&directory) {
+                Ok(()) => {}
+                // That it cannot be looked at does not say that there is nothing in it.
+                Err(error) if error.raw_os_error().is_some_and(|number| number != libc::ENOENT) => {
+                    return Err(Error::storage("look at", &directory)(error));
+                }
+                // What is behind a link is not ours to remove, nor to count on.
+                Err(_) => continue,
+            }
+            let commit = Commit::read(&*self.storage, &self.path(generation, "commit"));
+            let committed = commit.ok().filter(|commit| commit.generation == generation);
+            let epoch = committed.map_or(0, |commit| commit.epoch);
+            generations.push(Stored { generation, committed_ranks: committed.map(|commit| commit.ranks), epoch });
+        }
+        generations.sort_by_key(|stored| std::cmp::Reverse(stored.age()));
         Ok(generations)
     }
 
@@ -126,6 +191,7 @@ impl Durable {
     /// # Errors
     /// [`Error::Storage`], [`Error::Damaged`] when it is of something else.
     pub fn manifest(&self, generation: GenerationId, rank: u32) -> Result<Manifest, Error> {
+        self.expect_readable()?;
         let path = self.path(generation, &format!("rank-{rank:05}.manifest"));
         let manifest = Manifest::read(&*self.storage, &path)?;
         if (manifest.generation, manifest.rank) != (generation, rank) {
@@ -140,6 +206,7 @@ impl Durable {
     /// # Errors
     /// [`Error::Storage`].
     pub fn ranks(&self, generation: GenerationId) -> Result<Vec<u32>, Error> {
+        self.expect_readable()?;
         let directory = self.directory.join(directory_name(generation));
         let names = self.storage.list_directory(&directory).map_err(Error::storage("list", &directory))?;
         let rank_of = |name: &PathBuf| {
@@ -156,6 +223,7 @@ impl Durable {
     /// # Errors
     /// [`Error::Storage`].
     pub fn image(&self, generation: GenerationId, rank: u32, writable: bool) -> Result<Box<dyn StoredFile>, Error> {
+        self.expect_readable()?;
         let path = self.path(generation, &format!("rank-{rank:05}.image"));
         self.storage.open_file(&path, writable).map_err(Error::storage("open", &path))
     }
@@ -188,7 +256,7 @@ impl Durable {
     /// # Errors
     /// [`Error::NoRoom`] when not, [`Error::Storage`].
     pub fn room(&self, needed_bytes: u64) -> Result<(), Error> {
-        let free = self.storage.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
+        let free = self.free_bytes()?;
         if needed_bytes > free {
             return Err(Error::NoRoom { path: self.directory.clone(), needed_bytes, available_bytes: free });
         }
@@ -200,6 +268,7 @@ impl Durable {
     /// # Errors
     /// [`Error::Storage`].
     pub fn free_bytes(&self) -> Result<u64, Error> {
+        self.expect_opened()?;
         self.storage.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))
     }
 
@@ -288,6 +357,7 @@ impl Durable {
 
     /// The directory and the new image file of a generation, with its path.
     fn begin(&self, manifest: &Manifest) -> Result<(PathBuf, Box<dyn StoredFile>, PathBuf), Error> {
+        self.expect_opened()?;
         let name = directory_name(manifest.generation);
         let directory = create_directories(&*self.storage, &self.directory, Path::new(&name))?;
         let path = self.path(manifest.generation, &format!("rank-{:05}.image", manifest.rank));
@@ -315,31 +385,52 @@ impl Durable {
     /// # Errors
     /// [`Error::Storage`].
     pub fn commit(&self, commit: Commit) -> Result<(), Error> {
-        self.put(commit.generation, "commit", &commit.to_bytes()?)?;
         let directory = self.directory.join(directory_name(commit.generation));
-        self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory))
+        let bytes = commit.to_bytes()?;
+        let put = self
+            .put(commit.generation, "commit", &bytes)
+            .and_then(|()| self.storage.sync_directory(&directory).map_err(Error::storage("sync", &directory)));
+        // A mark of which nobody knows whether it is on the disk must not count as one that is.
+        put.inspect_err(|_| self.unmark(commit.generation))
+    }
+
+    /// Removes the mark that a generation is complete, as far as it can be removed.
+    fn unmark(&self, generation: GenerationId) {
+        for kind in ["commit", "commit.new"] {
+            let _ = self.storage.remove_file(&self.path(generation, kind));
+        }
     }
 
     /// Removes committed generations beyond those to keep, and parts of older ones that were never committed, the
     /// oldest first. For rank 0, after a commit: the old is removed last.
     pub fn prune(&self) -> Result<usize, Error> {
         let generations = self.generations()?;
-        let committed: Vec<GenerationId> = generations
+        let committed: Vec<&Stored> = generations
             .iter()
             .filter(|stored| stored.committed_ranks.is_some())
-            .map(|stored| stored.generation)
+            // A mark without any rank's part, which was given up and could not all be removed, keeps nothing.
+            .filter(|stored| self.ranks(stored.generation).is_ok_and(|ranks| !ranks.is_empty()))
             .collect();
         let Some(&oldest_kept) = committed.get(self.options.keep - 1).or(committed.last()) else { return Ok(0) };
+        let is_older = |stored: &&Stored| match stored.committed_ranks {
+            Some(_) => stored.age() < oldest_kept.age(),
+            // Which run began it is not known here.
+            None => stored.generation < oldest_kept.generation,
+        };
         let mut removed = 0;
-        for stored in generations.iter().rev().filter(|stored| stored.generation < oldest_kept) {
+        for stored in generations.iter().rev().filter(is_older) {
             self.remove(stored.generation)?;
             removed += 1;
         }
         Ok(removed)
     }
 
-    /// Removes what one rank wrote of a generation, as far as it can be removed.
+    /// Removes what one rank wrote of a generation, as far as it can be removed; the mark first, for it is not complete then.
     pub fn abandon(&self, generation: GenerationId, rank: u32) {
+        if self.fault.is_some() {
+            return;
+        }
+        self.unmark(generation);
         for kind in ["manifest", "manifest.new", "image"] {
             let _ = self.storage.remove_file(&self.path(generation, &format!("rank-{rank:05}.{kind}")));
         }
@@ -364,13 +455,17 @@ impl Durable {
 
     /// Puts a small file in place: whole and durable, or not at all.
     fn put(&self, generation: GenerationId, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let (path, new) = (self.path(generation, name), self.path(generation, &format!("{name}.new")));
-        let _ = self.storage.remove_file(&new);
-        let file = self.storage.create_file(&new, 0, false).map_err(Error::storage("create", &new))?;
-        file.write_at(bytes, 0).map_err(Error::storage("write", &new))?;
-        file.sync().map_err(Error::storage("sync", &new))?;
+        self.put_at(&self.path(generation, name), &self.path(generation, &format!("{name}.new")), bytes)
+    }
+
+    /// The same by the names of the file and of one that becomes it.
+    fn put_at(&self, path: &Path, new: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let _ = self.storage.remove_file(new);
+        let file = self.storage.create_file(new, 0, false).map_err(Error::storage("create", new))?;
+        file.write_at(bytes, 0).map_err(Error::storage("write", new))?;
+        file.sync().map_err(Error::storage("sync", new))?;
         drop(file);
-        self.storage.rename(&new, &path).map_err(Error::storage("rename", &new))
+        self.storage.rename(new, path).map_err(Error::storage("rename", new))
     }
 
     fn path(&self, generation: GenerationId, name: &str) -> PathBuf {

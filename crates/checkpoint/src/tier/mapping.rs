@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -37,21 +38,33 @@ impl Mapping {
     /// # Errors
     /// As `mmap(2)`; with `EHWPOISON` when a page of it is lost.
     pub(super) fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        Mapping::with(file, bytes, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn with(file: &File, bytes: usize, protection: libc::c_int) -> io::Result<Self> {
         if file.metadata()?.len() < bytes as u64 || bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is shorter than its mapping"));
         }
-        let mapping = Mapping::map(file, bytes, 0)?;
+        let mapping = Mapping::map(file, bytes, protection, 0)?;
         match mapping.check()? {
             Checked::Whole => Ok(mapping),
             Checked::Unknown => {
                 drop(mapping);
-                Mapping::map(file, bytes, libc::MAP_POPULATE)
+                Mapping::map(file, bytes, protection, libc::MAP_POPULATE)
             }
         }
     }
 
-    fn map(file: &File, bytes: usize, flags: libc::c_int) -> io::Result<Self> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | flags);
+    /// Maps `bytes` of a file that may still be shorter. Nobody may look at what was not touched.
+    ///
+    /// # Errors
+    /// As `mmap(2)`.
+    pub(super) fn untouched(file: &File, bytes: usize) -> io::Result<Self> {
+        Mapping::map(file, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)
+    }
+
+    fn map(file: &File, bytes: usize, protection: libc::c_int, flags: libc::c_int) -> io::Result<Self> {
+        let flags = libc::MAP_SHARED | flags;
         // SAFETY: a new mapping at an address of the kernel's choice; the file is open and long enough.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_raw_fd(), 0) };
         match NonNull::new(start.cast::<u8>()) {
@@ -65,8 +78,21 @@ impl Mapping {
     /// # Errors
     /// With `EHWPOISON` when the kernel has given up a page.
     pub(super) fn check(&self) -> io::Result<Checked> {
-        // SAFETY: the range is that of the mapping, whose content the advice does not change.
-        match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, MADV_POPULATE_READ) } {
+        self.touch(0..self.bytes)
+    }
+
+    /// As [`Mapping::check`], for a part that begins with a page.
+    ///
+    /// # Errors
+    /// As [`Mapping::check`]; with `EFAULT` beyond the end of the file.
+    pub(super) fn touch(&self, part: Range<usize>) -> io::Result<Checked> {
+        assert!(part.start <= part.end && part.end <= self.bytes, "a part of the mapping is touched");
+        // SAFETY: the range is within the mapping, whose content the advice does not change.
+        let touched = unsafe {
+            let start = self.start.as_ptr().add(part.start);
+            libc::madvise(start.cast(), part.len(), MADV_POPULATE_READ)
+        };
+        match touched {
             0 => Ok(Checked::Whole),
             _ => match io::Error::last_os_error() {
                 error if error.raw_os_error() == Some(libc::EINVAL) => Ok(Checked::Unknown),
@@ -87,27 +113,43 @@ impl Mapping {
     }
 }
 
-/// The content of a file of the user's, mapped; `None` stands for an empty one.
+/// The content of a file of the user's, mapped to be read: it may be read-only.
 pub(crate) struct FileBytes(Mapping);
 
+/// A file that is filled through its mapping.
+pub(crate) struct FileRoom(Mapping);
+
+/// Maps a whole regular file; no link is followed. `None` stands for an empty one.
+fn map_whole(path: &Path, is_written: bool) -> io::Result<Option<Mapping>> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(is_written).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let protection = if is_written { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+    match metadata.len() as usize {
+        0 => Ok(None),
+        bytes => Mapping::with(&file, bytes, protection).map(Some),
+    }
+}
+
 impl FileBytes {
-    /// Maps a whole regular file; no link is followed.
+    /// Maps what is in a file; `None` stands for nothing.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let file = options.open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        match metadata.len() as usize {
-            0 => Ok(None),
-            bytes => Ok(Some(FileBytes(Mapping::new(&file, bytes)?))),
-        }
+        Ok(map_whole(path, false)?.map(FileBytes))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.bytes()
+    }
+}
+
+impl FileRoom {
+    /// Maps a file that is to be filled; `None` stands for one without bytes.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
+        Ok(map_whole(path, true)?.map(FileRoom))
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {

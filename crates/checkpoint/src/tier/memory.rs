@@ -1,14 +1,18 @@
 //! Memory: a few slots on a memory file system, taken once and used again and again.
 
+mod room;
+
+use super::ahead::{Ahead, Making, Unused};
 use super::mapping::Mapping;
-use super::{StoredPart, create_directories, limits, lock_patiently};
+use super::{StoredPart, create_directories, lock_patiently};
 use crate::generation::{GenerationId, Manifest};
 use crate::image::{Geometry, Healer, Source, fill_together};
 use crate::{Disk, Error, Storage};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use surefoot_heal::limits;
 
 /// The most slots of a rank.
 pub const SLOTS_MAX: usize = 16;
@@ -63,8 +67,20 @@ pub struct Memory {
     slots: Vec<Slot>,
     /// Slots that have manifests of which none can be read, and why.
     unreadable: Vec<String>,
+    /// Why it was not opened, where it was not.
+    fault: Option<String>,
     threads: usize,
-    _lock: Box<dyn Send + Sync>,
+    /// See [`Memory::preparing`].
+    preparing: Duration,
+    /// The thread that makes slots, see [`Memory::make_ahead`]; for images of how many bytes, and what it took so far.
+    ahead: Option<Ahead>,
+    ahead_bytes: usize,
+    taken_ahead: u64,
+    /// Slots of which a part was made ahead.
+    begun: Vec<Making>,
+    /// After the thread, and before the lock.
+    unused: Unused,
+    _lock: Option<Box<dyn Send + Sync>>,
 }
 
 impl Memory {
@@ -101,9 +117,8 @@ impl Memory {
         let below = Path::new(job).join(name);
         let directory = create_directories(&Disk, base, &below)?;
         let lock_path = directory.join("lock");
-        let lock = lock_patiently(&Disk, &lock_path)
-            .map_err(Error::storage("take (is the same job running here?)", &lock_path))?;
-        let mut memory = Memory { directory, slots: Vec::new(), unreadable: Vec::new(), threads: 1, _lock: lock };
+        let lock = lock_patiently(&Disk, &lock_path).map_err(Error::storage("take", &lock_path))?;
+        let mut memory = Memory { _lock: Some(lock), ..Memory::without_slots(directory) };
         // Slots of a run with more of them are looked at, too: the newest checkpoint may be there.
         let found = (slots..SLOTS_MAX).rev().find(|&number| memory.path(SlotId(number), "manifest").exists());
         let count = found.map_or(slots, |last| last + 1);
@@ -114,6 +129,33 @@ impl Memory {
             memory.slots.push(slot);
         }
         Ok(memory)
+    }
+
+    /// The tier that could not be opened, so that a job goes on with the others: it holds nothing, and has no room.
+    pub(crate) fn unopened(base: &Path, job: &str, why: String) -> Self {
+        Memory { fault: Some(why), ..Memory::without_slots(base.join(job)) }
+    }
+
+    fn without_slots(directory: PathBuf) -> Self {
+        Memory {
+            directory,
+            slots: Vec::new(),
+            unreadable: Vec::new(),
+            fault: None,
+            threads: 1,
+            preparing: Duration::ZERO,
+            ahead: None,
+            ahead_bytes: 0,
+            taken_ahead: 0,
+            begun: Vec::new(),
+            unused: Unused::default(),
+            _lock: None,
+        }
+    }
+
+    /// Why it holds nothing, where it could not be opened.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 
     /// Lets so many threads copy where a payload is long enough; without this call it is one.
@@ -142,10 +184,22 @@ impl Memory {
     /// [`Error::Storage`] when the file system does not say what it has.
     pub fn room(&self, geometry: &Geometry, root: &Path) -> Result<Room, Error> {
         let image_bytes = geometry.file_bytes() as u64;
-        let Some(slot) = self.next_slot() else { return Ok(Room { needed_bytes: image_bytes, available_bytes: 0 }) };
+        // Before what is free: a slot that is being made ahead takes of it, and must not count twice.
+        let slot_bytes = self.all_slot_bytes();
         let free = Disk.free_bytes(&self.directory).map_err(Error::storage("look at", &self.directory))?;
-        let limit = limits::memory_available_bytes(root).unwrap_or(u64::MAX);
-        Ok(Room { needed_bytes: image_bytes.saturating_sub(self.slot_bytes(slot)), available_bytes: free.min(limit) })
+        let available_bytes = free.min(limits::memory_available_bytes(root).unwrap_or(u64::MAX));
+        let Some(slot) = self.next_slot(image_bytes, available_bytes, &slot_bytes) else {
+            return Ok(Room { needed_bytes: image_bytes, available_bytes: 0 });
+        };
+        Ok(Room { needed_bytes: image_bytes.saturating_sub(slot_bytes[slot.0]), available_bytes })
+    }
+
+    /// The slot for an image of so many bytes, by what is free now.
+    fn slot_now(&self, bytes: usize) -> Option<SlotId> {
+        let slot_bytes = self.all_slot_bytes();
+        let free = Disk.free_bytes(&self.directory).unwrap_or(u64::MAX);
+        let limit = limits::memory_available_bytes(Path::new("/")).unwrap_or(u64::MAX);
+        self.next_slot(bytes as u64, free.min(limit), &slot_bytes)
     }
 
     /// Makes all slots ready for images of this geometry, so that no checkpoint has to wait for memory.
@@ -177,13 +231,16 @@ impl Memory {
     ) -> Result<SlotId, Error> {
         let geometry = manifest.geometry()?;
         let bytes = geometry.file_bytes();
-        let slot = self.next_slot().ok_or_else(|| Error::NoRoom {
+        let slot = self.slot_now(bytes).ok_or_else(|| Error::NoRoom {
             path: self.directory.clone(),
             needed_bytes: bytes as u64,
             available_bytes: 0,
         })?;
         self.forget(slot)?;
+        self.take_all_made();
+        let (is_first_use, begun) = (self.slots[slot.0].mapping.is_none(), Instant::now());
         self.make_room(slot, bytes)?;
+        self.preparing = if is_first_use { begun.elapsed() } else { Duration::ZERO };
         let Some(mapping) = self.slots[slot.0].mapping.as_mut().and_then(Arc::get_mut) else {
             return Err(Error::Option { option: "slots", why: "the slot is being read".into() });
         };
@@ -191,6 +248,12 @@ impl Memory {
             fill_together(&geometry, source, &mut mapping.bytes_mut()[..bytes], self.threads, step)?;
         self.write_manifest(slot, manifest)?;
         Ok(slot)
+    }
+
+    /// Of the last save, the time that went into taking a slot that this process had not used before: saves into it cost
+    /// that once.
+    pub fn preparing(&self) -> Duration {
+        self.preparing
     }
 
     /// Marks the checkpoint in a slot as one that all ranks have. The mark takes no room, so that it cannot fail for the
@@ -215,7 +278,7 @@ impl Memory {
     pub fn begin_receiving(&mut self, manifest: &Manifest) -> Result<SlotId, Error> {
         let bytes = manifest.geometry()?.file_bytes();
         let full = || Error::NoRoom { path: self.directory.clone(), needed_bytes: bytes as u64, available_bytes: 0 };
-        let slot = self.next_slot().ok_or_else(full)?;
+        let slot = self.slot_now(bytes).ok_or_else(full)?;
         self.forget(slot)?;
         self.make_room(slot, bytes)?;
         Ok(slot)
@@ -351,55 +414,22 @@ impl Memory {
     }
 
     /// The slot to write to next: an empty one, or the oldest, but never the newest checkpoint and none that is read.
-    fn next_slot(&self) -> Option<SlotId> {
+    fn next_slot(&self, image_bytes: u64, available_bytes: u64, slot_bytes: &[u64]) -> Option<SlotId> {
         let number = |slot: &SlotId| self.slots[slot.0].manifest.as_ref().map(|manifest| manifest.generation.number);
         let newest = (0..self.slots.len()).map(SlotId).filter(|slot| number(slot).is_some()).max_by_key(number);
         let candidates = (0..self.slots.len()).map(SlotId).filter(|&slot| self.is_free(slot) && Some(slot) != newest);
-        candidates.min_by_key(|slot| number(slot).map_or(0, |number| number.saturating_add(1)))
+        let age = |slot: &SlotId| number(slot).map_or(0, |number| number.saturating_add(1));
+        // Where there is no room for one more slot, the oldest of those that there are is used again.
+        let has_room = |slot: &SlotId| image_bytes.saturating_sub(slot_bytes[slot.0]) <= available_bytes;
+        candidates.clone().filter(has_room).min_by_key(age).or_else(|| candidates.min_by_key(age))
+    }
+
+    fn all_slot_bytes(&self) -> Vec<u64> {
+        (0..self.slots.len()).map(|slot| self.slot_bytes(SlotId(slot))).collect()
     }
 
     fn slot_bytes(&self, slot: SlotId) -> u64 {
         std::fs::symlink_metadata(self.path(slot, "image")).map_or(0, |metadata| metadata.len())
-    }
-
-    /// Makes sure that a slot, whose content is not needed any more, is mapped and has room: new room, where what there
-    /// is cannot all be used.
-    fn make_room(&mut self, slot: SlotId, bytes: usize) -> Result<(), Error> {
-        if self.slot_bytes(slot) >= bytes as u64 && self.map(slot, bytes).is_ok() {
-            return Ok(());
-        }
-        let path = self.path(slot, "image");
-        self.slots[slot.0].mapping = None;
-        match Disk.remove_file(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::storage("remove", &path)(error)),
-        }
-        Disk.create_file(&path, bytes as u64, false).map_err(Error::storage("create", &path))?;
-        self.map(slot, bytes).map_err(Error::storage("map", &path))
-    }
-
-    /// Makes sure that a slot, which is long enough, is mapped and can all be read: touching a page that the kernel has
-    /// given up would end the program. Between here and the end of a save one can still be lost; so it is with the
-    /// program's own memory.
-    fn map(&mut self, slot: SlotId, bytes: usize) -> io::Result<()> {
-        let lost_bytes = limits::memory_lost_bytes(Path::new("/"));
-        let path = self.path(slot, "image");
-        let slot = &mut self.slots[slot.0];
-        match &slot.mapping {
-            Some(mapping) if mapping.bytes().len() >= bytes => {
-                // As long as no page of the machine was lost none of these was, and asking for each takes time.
-                if lost_bytes != slot.lost_bytes {
-                    mapping.check()?;
-                }
-            }
-            _ => {
-                slot.mapping = None;
-                slot.mapping = Some(Arc::new(Mapping::new(&open_for_mapping(&path)?, bytes)?));
-            }
-        }
-        slot.lost_bytes = lost_bytes;
-        Ok(())
     }
 
     fn write_manifest(&mut self, slot: SlotId, manifest: Manifest) -> Result<(), Error> {
@@ -428,10 +458,4 @@ pub(crate) const MANIFESTS: [&str; 3] = [MANIFEST, COPY, PENDING];
 /// Whether the checkpoint in a slot of a directory is marked as one that all ranks had.
 pub(crate) fn is_complete(directory: &Path, slot: usize) -> bool {
     std::fs::symlink_metadata(directory.join(format!("slot-{slot}.{COPY}"))).is_ok()
-}
-
-fn open_for_mapping(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)
 }

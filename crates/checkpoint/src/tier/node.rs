@@ -1,59 +1,105 @@
-//! What all ranks of a job keep in memory on this node, whichever rank asks: for a restart with another number of ranks.
+//! What all ranks of a job keep in memory on this node, whichever rank asks: for a restart of ranks that ran elsewhere
+//! before, or of another number of them.
 
 use super::memory::{MANIFESTS, SLOTS_MAX, is_complete};
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::{Age, GenerationId, Manifest};
 use crate::{Disk, Error, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the directories of ranks begin with, the one that is read first first: what a rank keeps of its own, then what
-/// it keeps for another.
+/// What the directories of ranks begin with.
 const OWN: &str = "rank-";
-const FOR_OTHERS: [&str; 2] = ["partner-", "parity-"];
+const PARTNER: &str = "partner-";
+const PARITY: &str = "parity-";
+
+/// Who a part in memory is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptFor {
+    /// The rank that keeps it.
+    Itself,
+    /// Its partner.
+    Partner,
+    /// The ranks that share parity: rows of it, under the number of the rank that keeps them.
+    Group,
+}
+
+impl KeptFor {
+    fn prefix(self) -> &'static str {
+        match self {
+            KeptFor::Itself => OWN,
+            KeptFor::Partner => PARTNER,
+            KeptFor::Group => PARITY,
+        }
+    }
+}
 
 /// One rank's part of a generation in the memory of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodePart {
+    pub(crate) kept_for: KeptFor,
     pub(crate) manifest: Manifest,
     pub(crate) image: PathBuf,
+    /// Whether it is marked as one that all ranks had.
+    pub(crate) is_complete: bool,
 }
 
-/// The parts in the memory of this node, those that their own ranks keep first. What is no part is passed over.
+/// What is in the memory of this node, that which ranks keep of their own first. What is no part is passed over.
 ///
 /// # Errors
 /// [`Error::Storage`] when the job's directory cannot be listed; that there is none gives no parts.
 pub(crate) fn parts(base: &Path, job: &str) -> Result<Vec<NodePart>, Error> {
     let mut found = Vec::new();
     let directories = directories(base, job)?;
-    for prefix in [OWN, FOR_OTHERS[0]] {
-        for (directory, rank) in directories.iter().filter_map(|name| Some((name, rank_of(name, prefix)?))) {
-            for slot in 0..SLOTS_MAX {
+    for kept_for in [KeptFor::Itself, KeptFor::Partner, KeptFor::Group] {
+        let of_kind = directories.iter().filter_map(|name| Some((name, rank_of(name, kept_for.prefix())?)));
+        for (directory, rank) in of_kind {
+            for slot in slots(directory) {
                 let of = |kind: &str| directory.join(format!("slot-{slot}.{kind}"));
                 let manifest = MANIFESTS.iter().find_map(|kind| Manifest::read(&Disk, &of(kind)).ok());
-                let is_here = |manifest: &Manifest| manifest.job == job && (prefix != OWN || manifest.rank == rank);
-                found.extend(manifest.filter(is_here).map(|manifest| NodePart { manifest, image: of("image") }));
+                let is_here = |manifest: &Manifest| {
+                    manifest.job == job && (kept_for == KeptFor::Partner || manifest.rank == rank)
+                };
+                let is_complete = is_complete(directory, slot);
+                let part = |manifest| NodePart { kept_for, manifest, image: of("image"), is_complete };
+                found.extend(manifest.filter(is_here).map(part));
             }
         }
     }
     Ok(found)
 }
 
-/// Whether the memory of this node holds any checkpoint that all ranks of its job had, whichever ranks these were.
+/// The slots of a rank that have a manifest of any name.
+fn slots(directory: &Path) -> Vec<usize> {
+    let names = Disk.list_directory(directory).unwrap_or_default();
+    let has_manifest = |slot: &usize| {
+        MANIFESTS.iter().any(|kind| names.iter().any(|name| name.as_os_str() == format!("slot-{slot}.{kind}").as_str()))
+    };
+    (0..SLOTS_MAX).filter(has_manifest).collect()
+}
+
+/// Whether the memory of this node holds any checkpoint newer than `after` that all ranks of its job had,
+/// whichever ranks these were.
 ///
 /// # Errors
 /// [`Error::Storage`] when the job's directory cannot be listed.
-pub(crate) fn has_complete(base: &Path, job: &str) -> Result<bool, Error> {
+pub(crate) fn has_complete(base: &Path, job: &str, after: Age) -> Result<bool, Error> {
+    // One whose manifests cannot be read may be newer than any.
+    let is_newer = |directory: &Path, slot: usize| {
+        let read = |kind: &&str| Manifest::read(&Disk, &directory.join(format!("slot-{slot}.{kind}"))).ok();
+        after.generation.number == 0 || MANIFESTS.iter().find_map(read).is_none_or(|manifest| manifest.age() > after)
+    };
     let directories = directories(base, job)?;
-    Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_complete(directory, slot))))
+    let is_it = |directory: &Path, slot: usize| is_complete(directory, slot) && is_newer(directory, slot);
+    Ok(directories.iter().any(|directory| (0..SLOTS_MAX).any(|slot| is_it(directory, slot))))
 }
 
-/// Gives back the memory of ranks that a job with `ranks` ranks does not have, as far as nobody uses it and all in it
-/// is older than `complete`. Returns how many directories went.
-pub(crate) fn release_beyond(base: &Path, job: &str, ranks: u32, complete: GenerationId) -> Result<usize, Error> {
+/// Gives back the memory of ranks that do not run on this node any more, as far as nobody uses it and all in it is older
+/// than `complete`. Returns how many directories went.
+pub(crate) fn release_unused(base: &Path, job: &str, complete: GenerationId) -> Result<usize, Error> {
     let mut released = 0;
     for directory in directories(base, job)? {
-        let rank = [OWN, FOR_OTHERS[0], FOR_OTHERS[1]].iter().find_map(|prefix| rank_of(&directory, prefix));
-        if rank.is_some_and(|rank| rank >= ranks) && is_older(&directory, complete) {
+        let rank = [OWN, PARTNER, PARITY].iter().find_map(|prefix| rank_of(&directory, prefix));
+        if rank.is_some() && is_older(&directory, complete) {
             released += usize::from(remove(&directory)?);
         }
     }
@@ -130,6 +176,7 @@ mod tests {
             protection: Protection::Checked,
             table_crc32c: 0,
             regions: Vec::new(),
+            epoch: 0,
         };
         let mut memory = Memory::open(base, "job", rank, 2).unwrap();
         memory.save(manifest, &Source::new(Vec::new()), &mut |_| {}).unwrap();
@@ -163,13 +210,15 @@ mod tests {
             save(home.path(), rank, 5, if rank == 4 { 9 } else { 1 });
         }
         let complete = GenerationId { number: 3, nonce: 0 };
+        let running = Memory::open(home.path(), "job", 0, 2).unwrap();
         let used = Memory::open(home.path(), "job", 3, 2).unwrap();
         std::fs::write(home.path().join("job/rank-00002/notes.txt"), "a person's").unwrap();
-        assert_eq!(release_beyond(home.path(), "job", 1, complete).unwrap(), 1);
+        assert_eq!(release_unused(home.path(), "job", complete).unwrap(), 1);
         let left = |rank: u32| home.path().join(format!("job/rank-{rank:05}/slot-0.manifest")).exists();
         assert_eq!([0, 1, 2, 3, 4].map(left), [true, false, true, true, true]);
         drop(used);
-        assert_eq!(release_beyond(home.path(), "job", 1, complete).unwrap(), 1);
+        assert_eq!(release_unused(home.path(), "job", complete).unwrap(), 1);
         assert_eq!([0, 3, 4].map(left), [true, false, true]);
+        drop(running);
     }
 }

@@ -1,7 +1,7 @@
 //! The durable tier on a disk that fails at every operation, and loses power at every operation.
 
 use super::faulty::Faulty;
-use super::image::payload;
+use super::payload::payload;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -56,6 +56,7 @@ fn new_image(number: u64) -> (Manifest, Vec<u8>) {
         protection: Protection::Shard,
         table_crc32c: 0,
         regions: vec![RegionEntry { name: "state".into(), bytes: payload.len() as u64 }],
+        epoch: 0,
     };
     let geometry = manifest.geometry().unwrap();
     let mut image = vec![0; geometry.file_bytes()];
@@ -87,7 +88,7 @@ fn save_by(
     let mut reported = 0;
     let Ok(durable) = open(disk, protection) else { return 0 };
     for number in numbers {
-        let commit = Commit { generation: image(number).0.generation, ranks: 1 };
+        let commit = Commit { generation: image(number).0.generation, ranks: 1, epoch: 0 };
         if write(&durable, number).and_then(|_| durable.commit(commit)).is_ok() {
             reported = number;
             let _ = durable.prune();
@@ -342,4 +343,30 @@ fn files_of_others_and_hostile_manifests_are_passed_over() {
     assert_eq!((stored.len(), stored[0].committed_ranks), (3, None));
     let error = durable.manifest(stored[0].generation, 0).unwrap_err().to_string();
     assert!(error.contains("shorter") && error.contains("rank-00000.manifest"), "{error}");
+}
+
+#[test]
+fn a_mark_that_may_not_be_on_the_disk_keeps_nothing_and_takes_no_older_one_away() {
+    let (before, mut refusals) = (disk(), 0);
+    assert_eq!(save(&before, 1..=2, Protection::Checked), 2);
+    // One operation of the third save fails, or that one and the removal of the mark after it.
+    for (at, count) in (0..60).flat_map(|at| [(at, 1), (at, 3)]) {
+        let failures = (at..at + count).map(|at| (at, 5)).collect();
+        let disk = before.restarted(Plan { failures, ..Plan::default() });
+        if save(&disk, 3..=3, Protection::Checked) == 3 {
+            continue;
+        }
+        refusals += 1;
+        let Ok(durable) = open(&disk, Protection::Checked) else { continue };
+        durable.abandon(image(3).0.generation, 0);
+        assert_eq!(save(&disk, 4..=4, Protection::Checked), 4);
+        let whole = durable.generations().unwrap().into_iter().filter(|stored| {
+            let is_whole = durable.manifest(stored.generation, 0).is_ok();
+            assert!(is_whole || count > 1 || stored.committed_ranks.is_none(), "{at}: a ghost {stored:?}");
+            is_whole && stored.committed_ranks.is_some()
+        });
+        let whole: Vec<u64> = whole.map(|stored| stored.generation.number).collect();
+        assert_eq!(whole, [4, 2], "operation {at} of the third save failed, and {count} with it");
+    }
+    assert!(refusals > 20, "{refusals}");
 }

@@ -1,6 +1,6 @@
 //! Checkpoints looked at from outside: found, checked, scrubbed, written out as files; hostile ones refused.
 
-use super::image::payload;
+use super::payload::payload;
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Home {
                         fs::write(&file, format!("rank {rank} step {step}")).unwrap();
                         job.checkpoint().unwrap();
                     }
-                    job.finish().unwrap();
+                    job.wait_for_copies().unwrap();
                 });
             }
         });

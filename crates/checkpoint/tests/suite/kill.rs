@@ -1,14 +1,14 @@
 //! A real process that saves, killed at each of its system calls, and told at each that it failed: what it had reported
 //! comes back bit by bit.
 
-use super::session::{Rank, Tiers, job, state};
-use super::traced::{self, Ended, Fate, trace};
+use super::session::{Rank, Tiers, always_both, job, state};
+use super::traced::{self, Ended, Fate, can_trace, trace};
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
 use surefoot_checkpoint::config::Config;
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::{Policy, Restored};
 use surefoot_testkit::not_run::not_run;
@@ -26,11 +26,10 @@ pub const PLACES: [(&str, &str); 4] =
     [("memory", "memory"), ("durable", "SSD"), ("straight", "SSD with parity, straight"), ("both", "memory and SSD")];
 
 fn config(tiers: &Tiers, place: &str) -> Config {
-    let always = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
     let policy = match place {
         "memory" => Policy::Fixed(Fixed::Memory),
         "durable" | "straight" => Policy::Fixed(Fixed::Durable),
-        _ => always,
+        _ => always_both(),
     };
     let mut config = tiers.config(policy);
     match (&mut config.memory, place) {
@@ -51,10 +50,16 @@ fn saver() {
     let tiers = Tiers::at(std::env::var_os(HOME).unwrap().into());
     traced::begin();
     match Rank::open(config(&tiers, &place), thread_group(1, None).remove(0)) {
-        Ok(mut rank) => (1..=STEPS).for_each(|step| match save(&mut rank, step) {
-            Ok(()) => println!("saved {step}"),
-            Err(error) => println!("failed {step}: {error}"),
-        }),
+        Ok(mut rank) => {
+            // From here on slots are made ahead, beside the first save, too.
+            if let Err(error) = rank.job.need_checkpoint() {
+                println!("failed 0: {error}");
+            }
+            (1..=STEPS).for_each(|step| match save(&mut rank, step) {
+                Ok(()) => println!("saved {step}"),
+                Err(error) => println!("failed {step}: {error}"),
+            })
+        }
         Err(error) => println!("failed 0: {error}"),
     }
     traced::end();
@@ -99,7 +104,7 @@ fn save(rank: &mut Rank, step: u64) -> Result<(), String> {
     if saved.generation.is_none() {
         return Err(format!("none was taken: {}", saved.decision.reasons.join("; ")));
     }
-    rank.job.finish().map_err(|error| error.to_string())
+    rank.job.wait_for_copies().map_err(|error| error.to_string())
 }
 
 /// What came of one run.
@@ -140,15 +145,6 @@ pub fn run(place: &str, at: Option<u64>, fate: Fate) -> Met {
     let reported = steps.max().unwrap_or(0);
     let (found, said) = job(1, &config(&tiers, place), |mut rank| restart(&mut rank)).remove(0);
     Met { ended, reported, found, said }
-}
-
-/// Whether this machine lets a test trace its own child, as some containers do not; else why not.
-pub fn can_trace() -> Result<(), String> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err("the tracer knows the registers of x86-64 only".into());
-    }
-    let ended = std::panic::catch_unwind(|| trace(&mut Command::new("true"), None, Fate::Kill));
-    ended.map(drop).map_err(|_| "a process may not be traced here".into())
 }
 
 /// A run of one of the two programs: place, point and fate.
@@ -227,7 +223,7 @@ fn savers() {
         for step in 1..=STEPS {
             rank.compute(step);
             rank.job.checkpoint().unwrap();
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
             println!("saved {step}");
         }
     });
@@ -266,7 +262,7 @@ fn a_job_of_several_ranks_that_is_killed_in_any_save_starts_again() {
                 let said = rank.job.restart().map_err(|error| error.to_string());
                 let is_back = said.as_ref().is_ok_and(Option::is_some);
                 let found = (0..=STEPS).find(|&step| is_back && rank.is_at(step));
-                let goes_on = rank.job.checkpoint().map(|_| ()).and_then(|()| rank.job.finish());
+                let goes_on = rank.job.checkpoint().map(|_| ()).and_then(|()| rank.job.wait_for_copies());
                 (found, said, goes_on.map_err(|error| error.to_string()))
             });
             for (found, said, goes_on) in &back {

@@ -1,14 +1,20 @@
+mod ahead;
 mod durable;
+mod ends;
+#[path = "../../../heal/tests/suite/faulty.rs"]
 mod faulty;
-mod image;
 mod inspect;
 mod kill;
 mod parity;
+#[path = "../../../heal/tests/suite/payload.rs"]
+mod payload;
 mod poison;
 mod reliability;
 mod resized;
+mod routed;
 mod session;
 mod shared;
-mod sidecar;
-mod sidecar_kill;
+mod tiers;
+#[allow(dead_code, reason = "the tests of sidecars use more of it")]
+#[path = "../../../heal/tests/suite/traced.rs"]
 mod traced;

@@ -1,6 +1,6 @@
 //! Ranks that keep parity of each other's checkpoints.
 
-use super::image::payload;
+use super::payload::payload;
 use super::session::{Tiers, files, flip};
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! Memory that the kernel gives up: pages below a slot that can no longer be read. This machine's kernel may not be able
 //! to lose a page; the one of a guest can, so these tests run there.
 
-use super::session::{Tiers, flip, job, restarted};
+use super::session::{Tiers, always_both, flip, job, restarted};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::{Checkpointer, Place, Policy};
 use surefoot_testkit::guest::Guest;
 use surefoot_testkit::not_run::not_run;
@@ -84,11 +84,11 @@ fn inside_lost_pages_are_repaired_and_their_slot_is_used_again() {
 #[ignore = "runs in a child process, in a guest"]
 fn inside_what_is_beyond_the_code_comes_from_elsewhere_or_is_refused() {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    let config = tiers.config(always_both());
     job(1, &config, |mut rank| {
         for step in 1..=3 {
             assert_eq!(rank.save(step), Place::Both);
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
         }
     });
     let images = tiers.memory_files(0, "image");
@@ -215,7 +215,7 @@ fn inside_a_program_s_own_file_that_is_lost_is_an_error() {
 #[ignore = "runs in a child process, in a guest"]
 fn inside_a_page_that_is_lost_on_the_way_to_the_ssd_is_repaired_there() {
     let tiers = Tiers::new();
-    let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    let mut config = tiers.config(always_both());
     if let Some(durable) = &mut config.durable {
         // 160 KB take two seconds: the pages are lost while the image is on its way.
         durable.options.limit_bytes_per_s = Some(80_000);
@@ -225,7 +225,7 @@ fn inside_a_page_that_is_lost_on_the_way_to_the_ssd_is_repaired_there() {
         let image = &tiers.memory_files(0, "image")[0];
         [(15, 4), (3, 0), (18, 0)].into_iter().for_each(|(column, row)| lose(image, page(column, row)));
         let job: &mut Checkpointer = &mut rank.job;
-        job.finish().unwrap();
+        job.wait_for_copies().unwrap();
         let notices = job.take_notices();
         assert_eq!(notices.len(), 1, "{notices:?}");
         assert!(notices[0].contains("durable"), "{notices:?}");

@@ -1,11 +1,11 @@
 //! Jobs that go on with another number of ranks than they were saved with.
 
-use super::session::{Tiers, files, flip};
+use super::session::{Tiers, always_both, files, flip};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::{Checkpointer, Config, Group, Piece, Policy, Restored};
 
@@ -74,7 +74,7 @@ impl Part {
         let log = self.job.route_file("log").unwrap();
         fs::write(log, format!("rank {} of {} at step {step}", self.rank, self.ranks)).unwrap();
         self.job.checkpoint().unwrap();
-        self.job.finish().unwrap();
+        self.job.wait_for_copies().unwrap();
     }
 
     fn step(&self) -> u64 {
@@ -134,7 +134,7 @@ fn memory_only(tiers: &Tiers) -> Config {
 }
 
 fn with_ssd(tiers: &Tiers) -> Config {
-    tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }))
+    tiers.config(always_both())
 }
 
 #[test]

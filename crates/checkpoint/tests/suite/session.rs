@@ -1,6 +1,6 @@
 //! Whole jobs: ranks that save, die, go bad, and restart.
 
-use super::image::payload;
+use super::payload::payload;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
@@ -83,6 +83,11 @@ pub fn files(directory: &Path, kind: &str) -> Vec<PathBuf> {
 /// What a rank computes after so many steps.
 pub fn state(rank: u32, step: u64) -> Vec<u8> {
     payload(BYTES + rank as usize * 5000, step * 100 + u64::from(rank))
+}
+
+/// Every checkpoint goes into memory, and on to the SSD.
+pub fn always_both() -> Policy {
+    Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() })
 }
 
 /// One rank with its state.
@@ -183,7 +188,7 @@ fn what_is_in_memory_becomes_durable_and_survives_the_loss_of_memory() {
     job(2, &config, |mut rank| {
         for step in 1..=4 {
             assert_eq!(rank.save(step), Place::Both);
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
         }
         let notices = rank.job.take_notices();
         assert_eq!(notices.len(), 4, "{notices:?}");
@@ -210,7 +215,7 @@ fn bad_pages_on_the_ssd_are_repaired_where_that_was_asked_for_whatever_memory_ha
         }
         job(2, &config, |mut rank| {
             assert!(rank.save(1).is_durable());
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
         });
         fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
         for image in tiers.durable_files("image") {
@@ -230,7 +235,7 @@ fn bad_pages_on_the_ssd_are_repaired_where_that_was_asked_for_whatever_memory_ha
 fn nothing_is_durable_that_cannot_be_read_back() {
     for protection in ["shard", "chip", "checked"] {
         let tiers = Tiers::new();
-        let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+        let mut config = tiers.config(always_both());
         config.set("memory.protection", protection).unwrap();
         config.set("durable.queue_depth", "1").unwrap();
         config.set("durable.limit_bytes_per_s", "40000000").unwrap();
@@ -243,7 +248,7 @@ fn nothing_is_durable_that_cannot_be_read_back() {
         assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
         // The last of what is read: half a second away.
         flip(&tiers.memory_files(0, "image")[0], (24 << 20) - 99);
-        job.finish().unwrap();
+        job.wait_for_copies().unwrap();
         let notices = job.take_notices().join("; ");
         drop(job);
         fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
@@ -270,7 +275,7 @@ fn a_complete_checkpoint_of_which_no_part_is_found_is_no_beginning() {
         let config = tiers.config(Policy::Fixed(policy));
         job(1, &config, |mut rank| {
             rank.save(1);
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
         });
         let gone = match place {
             "ssd" => tiers.durable_files("manifest"),
@@ -304,6 +309,7 @@ fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {
     assert_ne!(start, libc::MAP_FAILED);
     for policy in [Policy::Fixed(Fixed::Memory), Policy::Surefoot(Surefoot::default())] {
         let tiers = Tiers::new();
+        let is_fixed = matches!(policy, Policy::Fixed(_));
         let config = Config { durable: None, ..tiers.config(policy) };
         let mut job = Checkpointer::open(config, Box::new(thread_group(1, None).remove(0))).unwrap();
         let mut small = vec![1u8; 10_000];
@@ -313,14 +319,23 @@ fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {
         // SAFETY: as above.
         unsafe { job.protect("huge", start.cast(), HUGE).unwrap() };
         assert_eq!(job.need_checkpoint().unwrap().place, Place::Skip);
+        // Whoever saves only where it is worth it hears of it, too, and once.
+        job.need_checkpoint().unwrap();
+        let asked = job.take_notices();
+        if is_fixed {
+            assert!(asked.len() == 1 && asked[0].contains("no checkpoint was taken"), "{asked:?}");
+        }
         let mut said = Vec::new();
         for _ in 0..3 {
             let error = job.checkpoint().unwrap_err();
             assert!(matches!(error, Error::NoTier { .. }), "{error}");
-            assert!(error.to_string().contains("no room") && error.to_string().contains("no durable tier"), "{error}");
+            assert!(
+                error.to_string().contains("make room in /") && error.to_string().contains("no durable tier"),
+                "{error}"
+            );
             said.extend(job.take_notices());
         }
-        assert!(said.len() == 1 && said[0].contains("no checkpoint was taken"), "{said:?}");
+        assert!(said.iter().all(|said| said.contains("no checkpoint was taken")) && said.len() < 2, "{said:?}");
         job.release("huge").unwrap();
         assert!(job.checkpoint().unwrap().generation.is_some(), "it goes on");
     }
@@ -328,14 +343,43 @@ fn a_save_that_no_tier_has_room_for_is_an_error_and_says_so_again_by_age() {
     unsafe { libc::munmap(start, HUGE) };
 }
 
+/// A drive that is full while memory is not: saves go on, and somebody is told.
+#[test]
+fn a_drive_that_takes_none_is_said_once_while_memory_takes_them() {
+    let tiers = Tiers::new();
+    let mut config = tiers.config(always_both());
+    let mut job = Checkpointer::open(config.clone(), Box::new(thread_group(1, None).remove(0))).unwrap();
+    let mut state = vec![1u8; 10_000];
+    // SAFETY: the bytes outlive both jobs and are left alone during calls.
+    unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+    job.checkpoint().unwrap();
+    job.wait_for_copies().unwrap();
+    assert!(!job.take_notices().iter().any(|said| said.contains("becomes durable: ")));
+    drop(job);
+    // A directory in which nothing can be made stands for it.
+    let ssd = tiers.home.path().join("ssd");
+    fs::rename(&ssd, tiers.home.path().join("away")).unwrap();
+    fs::write(&ssd, b"no directory").unwrap();
+    config.job = "job".into();
+    let mut job = Checkpointer::open(config, Box::new(thread_group(1, None).remove(0))).unwrap();
+    // SAFETY: as above.
+    unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+    for _ in 0..3 {
+        assert_eq!(job.checkpoint().unwrap().decision.place, Place::Memory);
+    }
+    let said: Vec<String> =
+        job.take_notices().into_iter().filter(|said| said.contains("no checkpoint becomes durable")).collect();
+    assert!(said.len() == 1 && said[0].contains("/ssd/"), "{said:?}");
+}
+
 #[test]
 fn bad_memory_is_repaired_and_what_is_too_bad_comes_from_elsewhere() {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    let config = tiers.config(always_both());
     job(2, &config, |mut rank| {
         for step in 1..=3 {
             rank.save(step);
-            rank.job.finish().unwrap();
+            rank.job.wait_for_copies().unwrap();
         }
     });
     // Three slots: the newest is the one with generation 3, the third.
@@ -379,7 +423,10 @@ fn nothing_intact_is_an_error_that_says_what_each_failed_at() {
     }
     fs::remove_dir_all(tiers.home.path().join("memory/job/rank-00001")).unwrap();
     let error = restarted(2, &config, 1).remove(0).1.unwrap_err();
-    assert!(error.contains("none of them on all 2 ranks"), "{error}");
+    assert!(
+        error.contains("none of them whole within reach of these 2 ranks: generation 1: missing: the part of rank 1"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -414,7 +461,7 @@ fn a_second_job_of_the_same_name_is_refused() {
     job(1, &config, |_rank| {
         let second = Rank::open(config.clone(), thread_group(1, None).remove(0));
         let error = second.err().unwrap().to_string();
-        assert!(error.contains("is the same job running here?"), "{error}");
+        assert!(error.contains("the same job is running here"), "{error}");
     });
 }
 
@@ -481,14 +528,14 @@ fn suspect_memory_is_not_used() {
 #[test]
 fn scrubbing_heals_what_is_there() {
     let tiers = Tiers::new();
-    let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    let mut config = tiers.config(always_both());
     if let Some(durable) = &mut config.durable {
         durable.options =
             DurableOptions { protection: surefoot_checkpoint::image::Protection::Shard, ..DurableOptions::default() };
     }
     job(1, &config, |mut rank| {
         rank.save(1);
-        rank.job.finish().unwrap();
+        rank.job.wait_for_copies().unwrap();
         flip(&tiers.memory_files(0, "image")[0], 5);
         flip(&tiers.durable_files("image")[0], 9000);
         let lines = rank.job.scrub();
@@ -616,4 +663,61 @@ fn a_partner_keeps_the_restored_checkpoint_after_saves_that_were_killed() {
     fs::remove_dir_all(memory.join("partner-00000")).unwrap();
     let back = restarted(2, &config, 3);
     assert!(back.iter().all(|(step, _)| *step == Some(1)), "{back:?}");
+}
+
+/// Removes all directories of a job in a tier, and leaves its small files.
+fn forget_directories(tiers: &Tiers, tier: &str) {
+    for entry in fs::read_dir(tiers.home.path().join(tier).join("job")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn checkpoints_that_went_and_left_their_file_of_nodes_are_a_refusal_and_no_beginning() {
+    let begins = |tiers: &Tiers, config: &Config| -> Result<Vec<String>, String> {
+        let all = job(2, config, |mut rank| {
+            for refused in [rank.job.restart_resized().map(drop), rank.job.open_resized().map(drop)] {
+                assert_eq!(refused.is_err(), rank.job.restart().is_err());
+            }
+            let restored = rank.job.restart().map_err(|error| error.to_string())?;
+            assert_eq!(restored, None, "{}", tiers.home.path().display());
+            Ok(rank.job.take_notices().join("; "))
+        });
+        all.into_iter().collect()
+    };
+    let save = |config: &Config| {
+        job(2, config, |mut rank| {
+            rank.save(1);
+            rank.job.wait_for_copies().unwrap();
+        });
+    };
+    // Both tiers, memory alone, the SSD alone: each time the directories go, and the files of nodes stay.
+    for (policy, lost, tier_left) in [
+        (always_both(), "memory", "ssd"),
+        (always_both(), "ssd", "memory"),
+        (Policy::Fixed(Fixed::Memory), "memory", "ssd"),
+    ] {
+        let tiers = Tiers::new();
+        let config = tiers.config(policy);
+        save(&config);
+        forget_directories(&tiers, lost);
+        fs::remove_dir_all(tiers.home.path().join(tier_left).join("job")).unwrap();
+        let refused = begins(&tiers, &config).unwrap_err();
+        let place = format!("{lost}/job");
+        let words = [place.as_str(), "nothing of them is there any more", "to begin anew, remove", "nodes"];
+        assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+        // As it says.
+        fs::remove_file(tiers.home.path().join(&place).join("nodes")).unwrap();
+        assert_eq!(begins(&tiers, &config).unwrap(), ["", ""]);
+    }
+    // After a boot the file beside what was in memory is gone as well, and nothing had become durable.
+    let tiers = Tiers::new();
+    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    save(&config);
+    fs::remove_dir_all(tiers.home.path().join("memory/job")).unwrap();
+    let said = begins(&tiers, &config).unwrap().join("; ");
+    assert!(said.contains("nothing of it had become durable: it begins anew"), "{said}");
 }

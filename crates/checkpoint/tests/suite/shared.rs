@@ -2,7 +2,7 @@
 
 use super::durable;
 use super::faulty::Faulty;
-use super::session::{Rank, Tiers, files, flip, job, restarted};
+use super::session::{Rank, Tiers, always_both, files, flip, job, restarted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,17 +44,13 @@ fn lose(tiers: &Tiers, name: &str) {
 /// Saves and waits until all of it has arrived; returns where it went and the notices.
 fn save(rank: &mut Rank, step: u64) -> (Place, Vec<String>) {
     let place = rank.save(step);
-    rank.job.finish().unwrap();
+    rank.job.wait_for_copies().unwrap();
     (place, rank.job.take_notices())
-}
-
-fn always_durable() -> Policy {
-    Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() })
 }
 
 #[test]
 fn it_gets_what_the_ssd_got_and_gives_it_back_when_all_else_is_lost() {
-    for policy in [always_durable(), Policy::Fixed(Fixed::Durable), Policy::Fixed(Fixed::Memory)] {
+    for policy in [always_both(), Policy::Fixed(Fixed::Durable), Policy::Fixed(Fixed::Memory)] {
         let tiers = Tiers::new();
         let config = config(&tiers, policy);
         job(3, &config, |mut rank| {
@@ -81,7 +77,7 @@ fn it_gets_what_the_ssd_got_and_gives_it_back_when_all_else_is_lost() {
 #[test]
 fn restart_asks_memory_then_the_ssd_then_the_shared_directory_then_an_older_one() {
     let tiers = Tiers::new();
-    let config = config(&tiers, always_durable());
+    let config = config(&tiers, always_both());
     job(2, &config, |mut rank| {
         for step in 1..=3 {
             save(&mut rank, step);
@@ -135,13 +131,13 @@ fn without_an_ssd_it_is_the_durable_tier_with_or_without_memory() {
 #[test]
 fn it_gets_no_more_than_its_rule_says() {
     let tiers = Tiers::new();
-    let mut config = config(&tiers, always_durable());
+    let mut config = config(&tiers, always_both());
     config.set("shared.staleness_max_s", "100000").unwrap();
     job(1, &config, |mut rank| {
         rank.compute(1);
         let saved = rank.job.checkpoint().unwrap();
         assert!(saved.decision.reasons.iter().any(|reason| reason.contains("may get 100000 s")), "{saved:?}");
-        rank.job.finish().unwrap();
+        rank.job.wait_for_copies().unwrap();
     });
     assert!(images(&tiers).is_empty());
     config.set("shared.every", "3").unwrap();
@@ -161,7 +157,7 @@ fn it_gets_no_more_than_its_rule_says() {
 #[test]
 fn that_it_fails_is_a_notice_and_the_job_goes_on() {
     let tiers = Tiers::new();
-    let config = config(&tiers, always_durable());
+    let config = config(&tiers, always_both());
     let blocked = directory(&tiers).join("job");
     job(2, &config, |mut rank| {
         save(&mut rank, 1);
@@ -178,8 +174,14 @@ fn that_it_fails_is_a_notice_and_the_job_goes_on() {
             fs::remove_file(&blocked).unwrap();
             fs::rename(blocked.with_extension("away"), &blocked).unwrap();
         }
+        // It is left alone for a minute.
         let (_, notices) = save(&mut rank, 3);
-        assert!(notices.iter().any(|notice| notice.contains("3 is in the shared directory")), "{notices:?}");
+        assert!(!notices.iter().any(|notice| notice.contains("shared directory")), "{notices:?}");
+    });
+    job(2, &config, |mut rank| {
+        rank.job.restart().unwrap().unwrap();
+        let (_, notices) = save(&mut rank, 4);
+        assert!(notices.iter().any(|notice| notice.contains("4 is in the shared directory")), "{notices:?}");
     });
     let numbers: Vec<bool> =
         images(&tiers).iter().map(|path| path.to_string_lossy().contains("/0000000002-")).collect();
@@ -227,7 +229,7 @@ fn copy(from: &FaultyDisk, to: &FaultyDisk, numbers: std::ops::RangeInclusive<u6
     for number in numbers {
         let generation = stored.iter().find(|stored| stored.generation.number == number).unwrap().generation;
         let part = source.part(generation, 0).unwrap();
-        if target.write_copy(&part).and_then(|_| target.commit(Commit { generation, ranks: 1 })).is_ok() {
+        if target.write_copy(&part).and_then(|_| target.commit(Commit { generation, ranks: 1, epoch: 0 })).is_ok() {
             reported = number;
             let _ = target.prune();
         }
@@ -260,7 +262,7 @@ fn a_copy_that_is_killed_or_loses_power_or_fails_at_any_operation_loses_nothing_
 #[test]
 fn parity_there_comes_from_memory_where_the_ssd_has_none() {
     let tiers = Tiers::new();
-    let mut config = config(&tiers, always_durable());
+    let mut config = config(&tiers, always_both());
     config.set("shared.protection", "shard").unwrap();
     job(1, &config, |mut rank| {
         save(&mut rank, 1);
@@ -277,7 +279,7 @@ fn parity_there_comes_from_memory_where_the_ssd_has_none() {
 #[test]
 fn the_command_s_tools_take_it_as_any_other_directory() {
     let tiers = Tiers::new();
-    let config = config(&tiers, always_durable());
+    let config = config(&tiers, always_both());
     job(2, &config, |mut rank| {
         save(&mut rank, 1);
     });

@@ -1,4 +1,4 @@
-//! Lines over a logarithmic axis as an SVG picture, in panels below each other.
+//! Lines over a logarithmic or linear axis as an SVG picture, in panels below each other.
 //!
 //! Each line has its own colour and dash, so that they are told apart without colour too, and text follows the reader's
 //! light or dark scheme.
@@ -22,6 +22,7 @@ const STYLE: &str = "text{font:11px system-ui,sans-serif;fill:#24292f}.h{font-we
 pub struct Panel {
     pub title: String,
     pub across: &'static str,
+    pub scale: Scale,
     /// Writes a value of the horizontal axis.
     pub tick: fn(f64) -> String,
     /// The least and greatest value of the vertical axis.
@@ -29,6 +30,15 @@ pub struct Panel {
     pub lines: Vec<Line>,
     /// Vertical lines with a word.
     pub marks: Vec<(f64, String)>,
+}
+
+/// How the horizontal axis goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// In equal factors.
+    Logarithmic,
+    /// In equal steps.
+    Linear,
 }
 
 /// One line; its number picks the colour.
@@ -61,8 +71,9 @@ fn draw(panel: &Panel, top: f64) -> String {
     if first > last {
         return String::new();
     }
-    let span = (last / first).ln().max(f64::MIN_POSITIVE);
-    let x_of = |x: f64| PLOT_LEFT + (x / first).ln() / span * PLOT_WIDTH;
+    let place = |x: f64| if panel.scale == Scale::Linear { x - first } else { (x / first).ln() };
+    let span = place(last).max(f64::MIN_POSITIVE);
+    let x_of = |x: f64| PLOT_LEFT + place(x) / span * PLOT_WIDTH;
     let (low, high) = panel.range;
     let y_of = |y: f64| top + PLOT_HEIGHT * (1.0 - ((y - low) / (high - low)).clamp(0.0, 1.0));
     let mut text =
@@ -80,7 +91,7 @@ fn draw(panel: &Panel, top: f64) -> String {
         );
     }
     let bottom = top + PLOT_HEIGHT;
-    for x in ticks(first, last) {
+    for x in ticks(panel.scale, first, last) {
         let at = x_of(x);
         text += &format!(
             "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
@@ -126,15 +137,23 @@ fn pen(number: usize) -> String {
 }
 
 fn short(value: f64) -> String {
-    if value.abs() >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').into()
-    }
+    // A tick between whole numbers is not one of them, however large.
+    let is_whole = (value - value.round()).abs() < 0.0005;
+    if is_whole { format!("{value:.0}") } else { format!("{value:.3}").trim_end_matches('0').into() }
 }
 
-/// Some round values within a range: ones, twos and fives of powers of ten, or only the ones where those are many.
-fn ticks(first: f64, last: f64) -> Vec<f64> {
+/// Some round values within a range: on a linear axis at most nine in equal steps; otherwise ones, twos and fives of powers of ten, or only the ones where those are many.
+fn ticks(scale: Scale, first: f64, last: f64) -> Vec<f64> {
+    if scale == Scale::Linear {
+        let rough = ((last - first) / 8.0).max(f64::MIN_POSITIVE);
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(10.0 * power);
+        return (0..=9)
+            .map(|number| ((first / step).ceil() + f64::from(number)) * step)
+            .filter(|x| *x <= last)
+            .collect();
+    }
     let powers = first.log10().floor() as i32..=last.log10().ceil() as i32;
     let within = |factors: &[f64]| -> Vec<f64> {
         let all = powers.clone().flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power)));
@@ -149,12 +168,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tick_says_its_value() {
+        assert_eq!([0.0, 187.5, 99.8, 100.1, 5000.0, 0.25].map(short), ["0", "187.5", "99.8", "100.1", "5000", "0.25"]);
+    }
+
+    #[test]
     fn a_picture_is_well_formed_and_leaves_out_what_there_is_not() {
         let line =
             Line { number: 1, name: "a < b".into(), points: vec![(1.0, 0.5), (10.0, f64::INFINITY), (100.0, 1.0)] };
         let panel = Panel {
             title: "t".into(),
             across: "x",
+            scale: Scale::Logarithmic,
             tick: |x| format!("{x}"),
             range: (0.0, 1.0),
             lines: vec![line],
@@ -168,6 +193,7 @@ mod tests {
             let count = |text_: &str| text.matches(text_).count();
             assert_eq!(count(&format!("<{tag} ")) + count(&format!("<{tag}>")), count(&format!("</{tag}>")), "{tag}");
         }
-        assert_eq!(ticks(1.0, 10.0), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(Scale::Logarithmic, 1.0, 10.0), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(Scale::Linear, 0.0, 100.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
     }
 }

@@ -1,5 +1,6 @@
 //! `surefoot checkpoint list`.
 
+use super::jobs::{self, JobLine};
 use super::options::DirectoriesOptions;
 use super::words::{size, utc};
 use crate::exit::Outcome;
@@ -7,11 +8,12 @@ use crate::output;
 use crate::table::Table;
 use crate::units::rfc3339;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
-use surefoot_checkpoint::{GenerationId, Manifest};
+use surefoot_checkpoint::{Error, GenerationId, Manifest};
 
 /// Copies of one checkpoint in one tier.
 #[derive(Serialize)]
@@ -44,18 +46,25 @@ pub struct ProblemLine<'a> {
 }
 
 pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
-    let survey = inspect::survey(&options.directories)?;
+    let survey = inspect::survey(&options.directories()?)?;
     let mut out = io::BufWriter::new(crate::people::stdout());
     let rows = rows(&survey);
-    let problems = problems(&survey);
+    let mut problems = problems(&survey);
+    let jobs = inspect::jobs(&survey, &mut |error| problems.push(split(error)));
+    let now_ns = jobs::now_ns();
+    let jobs: Vec<JobLine> = jobs.iter().map(|job| JobLine::of(job, now_ns)).collect();
     if options.json {
         output::stream(&mut out, "checkpoint list")?;
         rows.iter().try_for_each(|row| output::line(&mut out, row))?;
+        jobs.iter().try_for_each(|job| output::line(&mut out, job))?;
         for (path, why) in &problems {
             output::line(&mut out, &ProblemLine { path, why })?;
         }
     } else {
         out.write_all(text(&rows).as_bytes())?;
+        if !jobs.is_empty() {
+            write!(out, "\n{}", jobs::table(&jobs))?;
+        }
         for (path, why) in &problems {
             writeln!(out, "Problem: {}: {why}", path.display())?;
         }
@@ -68,17 +77,20 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
 }
 
 fn rows(survey: &Survey) -> Vec<Row> {
-    type Key<'a> = (&'a PathBuf, std::cmp::Reverse<GenerationId>, Tier);
+    // The newest run's first: a number of an older run may be the higher one.
+    type Key<'a> = (&'a PathBuf, Reverse<(u64, GenerationId)>, Tier);
+    let epochs = survey.epochs();
     let mut groups: BTreeMap<Key<'_>, Vec<&Copy>> = BTreeMap::new();
     for copy in &survey.copies {
         if let Some(generation) = copy.generation {
-            let key = (&copy.job_directory, std::cmp::Reverse(generation), copy.tier);
+            let epoch = epochs.get(&generation).copied().unwrap_or(0);
+            let key = (&copy.job_directory, Reverse((epoch, generation)), copy.tier);
             groups.entry(key).or_default().push(copy);
         }
     }
     groups
         .into_iter()
-        .map(|((directory, generation, tier), copies)| row(directory, generation.0, tier, &copies))
+        .map(|((directory, generation, tier), copies)| row(directory, generation.0.1, tier, &copies))
         .collect()
 }
 
@@ -118,6 +130,14 @@ fn problems(survey: &Survey) -> Vec<(PathBuf, String)> {
         }
     }
     problems
+}
+
+/// Where an error is, and what it says.
+fn split(error: Error) -> (PathBuf, String) {
+    match error {
+        Error::Storage { action, path, source } => (path, format!("cannot {action} it: {source}")),
+        other => (PathBuf::new(), other.to_string()),
+    }
 }
 
 fn text(rows: &[Row]) -> String {

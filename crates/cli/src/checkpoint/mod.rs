@@ -1,15 +1,19 @@
-//! `surefoot checkpoint`: looks at checkpoints of any job and at drives, protects files of other programs, plans and
+//! `surefoot checkpoint`: looks at checkpoints of any job and at drives, ends jobs, protects files of other programs, plans and
 //! simulates.
 
 pub mod bench;
-mod chart;
+pub mod chart;
+pub mod drain;
 pub mod drive;
+pub mod jobs;
 pub mod list;
 pub mod options;
 pub mod plan;
 mod progress;
 pub mod protect;
+pub mod remove;
 pub mod restore;
+pub mod settings;
 pub mod simulate;
 pub mod verify;
 pub mod words;
@@ -23,10 +27,13 @@ pub fn run(command: &CheckpointCommand) -> anyhow::Result<Outcome> {
         CheckpointCommand::Verify(options) => verify::run(options, verify::Act::Verify),
         CheckpointCommand::Scrub(options) => verify::run(options, verify::Act::Scrub),
         CheckpointCommand::Restore(options) => restore::run(options),
+        CheckpointCommand::Drain(options) => drain::run(options),
+        CheckpointCommand::Remove(options) => remove::run(options),
         CheckpointCommand::Protect(options) => protect::protect(options),
         CheckpointCommand::Repair(options) => protect::repair(options),
         CheckpointCommand::Plan(options) => plan::run(options),
         CheckpointCommand::Simulate(options) => simulate::run(options),
+        CheckpointCommand::Settings(options) => settings::run(options),
         CheckpointCommand::Drive(options) => drive::run(options),
         CheckpointCommand::Bench(options) => bench::run(options),
     }

@@ -1,14 +1,18 @@
 //! The options of `surefoot checkpoint`.
 
 use super::bench::options::BenchOptions;
+use anyhow::Context;
 use clap::{ArgGroup, Args, Subcommand};
-use std::path::PathBuf;
-use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::config::memory_default;
+use surefoot_checkpoint::settings::{Settings, Surroundings, read_published};
+use surefoot_checkpoint::simulate::{ITERATIONS_MAX, Kind, Outage};
 use surefoot_model::DriveReport;
 
 #[derive(Subcommand)]
 pub enum CheckpointCommand {
-    /// List the checkpoints of every job below these directories.
+    /// List the checkpoints of every job below these directories, and what each job occupies.
     List(DirectoriesOptions),
     /// Read every page of every copy, and say which copies are whole, repairable or lost.
     Verify(DirectoriesOptions),
@@ -16,6 +20,10 @@ pub enum CheckpointCommand {
     Scrub(DirectoriesOptions),
     /// Write the regions and files of a checkpoint as plain files, all of them or none.
     Restore(RestoreOptions),
+    /// Copy the newest complete checkpoint of a dead job from memory to its SSD. Refused while the job runs.
+    Drain(DrainOptions),
+    /// Remove everything that jobs keep; shows what would go, and does it with --yes. Refused while a job runs.
+    Remove(RemoveOptions),
     /// Protect files of any program by parity and checksums in FILE.surefoot.
     Protect(ProtectOptions),
     /// Check protected files and repair them.
@@ -24,6 +32,8 @@ pub enum CheckpointCommand {
     Plan(PlanOptions),
     /// Simulate every policy on the microbenchmark of MEMSYS'16.
     Simulate(SimulateOptions),
+    /// Show the settings in force and the source of each: default, file, variable or program.
+    Settings(SettingsOptions),
     /// Show how worn the drives are and the source of each number; --write publishes it for jobs.
     Drive(DriveOptions),
     /// Measure this machine's tiers; with --paper run the microbenchmark of MEMSYS'16 with every policy.
@@ -32,10 +42,65 @@ pub enum CheckpointCommand {
 
 #[derive(Args)]
 pub struct DirectoriesOptions {
-    /// Directories of memory and durable tiers, or of jobs in them, such as /dev/shm
-    #[arg(required = true, value_name = "DIR")]
-    pub directories: Vec<PathBuf>,
+    /// Directories of memory and durable tiers, or of jobs in them, such as /dev/shm [default: your own in memory, /dev/shm/surefoot-UID]
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
     /// JSON lines instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where the jobs of this user are in memory, if nothing else is said on the command line: as the variables, the host's file
+/// or the default say.
+pub fn own_memory() -> anyhow::Result<PathBuf> {
+    let told = Settings::of(&Surroundings::here(), "", memory_default())?.told();
+    let memory = told.into_iter().find(|told| told.name == "memory" && told.value != "none");
+    let path = memory.map_or_else(memory_default, |told| PathBuf::from(told.value));
+    if path == memory_default()
+        && let Ok(found) = std::fs::symlink_metadata(&path)
+    {
+        // Anybody may have put something else there.
+        let is_own = found.is_dir() && found.uid() == surefoot_checkpoint::inspect::own_user();
+        anyhow::ensure!(is_own, "{} is no directory of yours, and is not looked at", path.display());
+    }
+    Ok(path)
+}
+
+/// The directories of the durable tiers of a job, the SSD's first: those with which it was opened, as its directory in memory
+/// says; else those that one started here would have.
+pub fn durable_of(memory: &Path, job: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let directory = memory.join(job);
+    let opened = read_published(&directory)
+        .with_context(|| format!("the settings in {} cannot be read", directory.display()))?;
+    let told = match opened {
+        Some(told) => told,
+        None => Settings::of(&Surroundings::here(), job, memory)?.told(),
+    };
+    let of = |name: &str| told.iter().find(|told| told.name == name && told.value != "none");
+    Ok(["durable", "shared"].into_iter().filter_map(of).map(|told| PathBuf::from(&told.value)).collect())
+}
+
+impl DirectoriesOptions {
+    /// Those that were named, or where this user's jobs are if nobody says otherwise.
+    pub fn directories(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let own = own_memory()?;
+        match self.directories.is_empty() {
+            false => Ok(self.directories.clone()),
+            true if own.exists() => Ok(vec![own]),
+            true => anyhow::bail!(
+                "there is no {}, where your jobs are in memory: name the directories of tiers",
+                own.display()
+            ),
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct SettingsOptions {
+    /// Directories of jobs, or of tiers: show what those jobs were opened with [default: what a job started here would use]
+    #[arg(value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// JSON lines instead of a table: one per setting
     #[arg(long)]
     pub json: bool,
 }
@@ -51,7 +116,7 @@ pub struct RestoreOptions {
     /// The generation [default: the newest that is intact]
     #[arg(long, value_name = "N")]
     pub generation: Option<u64>,
-    /// Only this rank's part [default: all ranks']
+    /// Only this rank's part [default: the parts of all ranks]
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
     /// A directory, which must not exist yet
@@ -63,11 +128,55 @@ pub struct RestoreOptions {
 }
 
 #[derive(Args)]
+pub struct DrainOptions {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// The directory of its SSD, or of its shared directory [default: the one with which the job was opened; else what the variables or the host's file say]
+    #[arg(long, value_name = "DIR")]
+    pub durable: Option<PathBuf>,
+    /// The directory of its memory [default: /dev/shm/surefoot-UID]
+    #[arg(long, value_name = "DIR")]
+    pub memory: Option<PathBuf>,
+    /// Take the ranks that are in the memory of this node; the others are drained on theirs
+    #[arg(long)]
+    pub part: bool,
+    /// Complete checkpoints that are kept on that SSD, at least 1 [default: 2]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub keep: Option<usize>,
+    /// JSON lines instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct RemoveOptions {
+    /// The job [default: with --older-than, every job]
+    #[arg(value_name = "JOB", required_unless_present = "older_than")]
+    pub job: Option<String>,
+    /// Directories of memory and durable tiers [default: /dev/shm/surefoot-UID]
+    #[arg(long = "in", value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// Only jobs whose newest checkpoint is at least as old as this, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub older_than: Option<f64>,
+    /// Do it; without this only show what would be removed
+    #[arg(long)]
+    pub yes: bool,
+    /// As root, jobs of other users, too
+    #[arg(long)]
+    pub all_users: bool,
+    /// JSON lines instead of text: one per job
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
 pub struct ProtectOptions {
     /// Files that no program writes to any more
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Protect again even if the file was not written to since; damage since then becomes its content
+    /// Protect the file as it is now even if nobody wrote to it since; damage that it has taken is kept as its content
     #[arg(long)]
     pub force: bool,
     /// As root, write in directories of other users, too: their owners can put other files in the place of these
@@ -106,12 +215,12 @@ pub struct PlanOptions {
     /// Seconds of work between two moments at which a checkpoint is possible
     #[arg(long, value_name = "S", default_value = "1", value_parser = positive)]
     pub compute_s: f64,
-    /// Seconds between failures that memory survives: a process that ends
+    /// Seconds between failures that memory survives: a process that ends [default: as a job's, 86400]
     #[arg(long, value_name = "S", value_parser = positive)]
-    pub memory_mtbf_s: f64,
-    /// Seconds between failures that only the SSD survives: loss of power, a restart of the node
+    pub memory_mtbf_s: Option<f64>,
+    /// Seconds between failures that only the SSD survives: loss of power, a restart of the node [default: as a job's, 604800]
     #[arg(long, value_name = "S", value_parser = positive)]
-    pub durable_mtbf_s: f64,
+    pub durable_mtbf_s: Option<f64>,
     /// A directory on the SSD, or its device: read its wear now; the options below override what is read
     #[arg(long, value_name = "PATH")]
     pub drive: Option<PathBuf>,
@@ -130,11 +239,11 @@ pub struct PlanOptions {
     /// Speed of the SSD
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "250MB")]
     pub durable_bytes_per_s: f64,
-    /// The share of a write to the SSD for which the program waits: 1 where it stops, less in the background
+    /// The share of a write to the SSD that the program loses: 1 where it waits, less where it is only slower meanwhile
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "1")]
     pub waiting_share: f64,
-    /// How old the durable copy may get
-    #[arg(long, value_name = "S", value_parser = positive)]
+    /// How old the durable copy may get, seconds, or none for no bound [default: as a job's, 3600]
+    #[arg(long, value_name = "S", value_parser = positive_or_none)]
     pub staleness_max_s: Option<f64>,
     /// Also draw waste and drive life over the interval as an SVG picture
     #[arg(long, value_name = "FILE")]
@@ -165,8 +274,13 @@ pub struct SimulateOptions {
         default_value = "0.1GB,0.2GB,0.4GB,0.8GB,1.6GB,2.4GB,4GB,8GB"
     )]
     pub sizes: Vec<f64>,
-    /// Policies: none, memory, ssd, every-10th, lifetime, lifetime-performance, size-limited, surefoot,
-    /// surefoot-when-due [default: all]
+    /// Policies, by the names of the setting `policy`: never, memory, durable, every:10, paper-lifetime, paper-performance, paper,
+    /// surefoot, which saves in each iteration, surefoot-when-due, which asks whether it pays [default: all]
+    ///
+    /// never: no checkpoint. memory: always memory. durable: always the SSD. every:10: memory, and every 10th to the SSD.
+    /// paper-lifetime: MEMSYS'16, the SSD where the drive then lasts its years. paper-performance: the same, and memory where
+    /// checkpoints take more than a tenth of the time. paper: the same, and what memory cannot hold is skipped. surefoot: optimal
+    /// intervals, a budget from the drive's wear, a bound on the age of the durable copy.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Kind>,
     /// Iterations of work and checkpoint
@@ -184,16 +298,29 @@ pub struct SimulateOptions {
     /// Bytes that the drive is rated for in five years
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "14.6PB")]
     pub rated_bytes: f64,
-    /// The largest checkpoint that fits into memory, for size-limited
+    /// The largest checkpoint that fits into memory, for paper
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4GB")]
     pub memory_limit_bytes: f64,
     /// Time of a protected copy over that of a plain copy, for surefoot
     #[arg(long, value_name = "FACTOR", default_value = "1.5", value_parser = positive)]
     pub protection_factor: f64,
-    /// The share of a background write to the SSD for which the program waits, for surefoot
+    /// The share of a background write to the SSD that the program loses, as it is slower meanwhile, for surefoot
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub waiting_share: f64,
-    /// How old the durable copy may get, for surefoot
+    /// Memory that there is for checkpoints [default: enough]
+    #[arg(long, value_name = "BYTES", value_parser = bytes_or_none)]
+    pub memory_room_bytes: Option<f64>,
+    /// Room that the SSD has for checkpoints [default: enough]
+    #[arg(long, value_name = "BYTES", value_parser = bytes_or_none)]
+    pub durable_room_bytes: Option<f64>,
+    /// Memory reports uncorrected errors meanwhile and is not used: seconds since the start, such as 600..1200, or 600.. for
+    /// all that follows
+    #[arg(long, value_name = "FROM..TO", value_parser = outage)]
+    pub memory_fails_s: Option<Outage>,
+    /// Writes to the SSD fail meanwhile: seconds since the start, as above
+    #[arg(long, value_name = "FROM..TO", value_parser = outage)]
+    pub durable_fails_s: Option<Outage>,
+    /// How old the durable copy may get, seconds, for surefoot
     #[arg(long, value_name = "S", default_value = "3600", value_parser = positive)]
     pub staleness_max_s: f64,
     /// Also draw the figures as an SVG picture
@@ -215,9 +342,37 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Infinite for `none`.
+fn positive_or_none(text: &str) -> Result<f64, String> {
+    if text == "none" { Ok(f64::INFINITY) } else { positive(text) }
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(format!("'{text}' is outside 0 to 1")) }
+}
+
+/// Reads `600..1200` and `600..`.
+fn outage(text: &str) -> Result<Outage, String> {
+    let refuse = || format!("'{text}' is no time; write seconds since the start, such as 600..1200 or 600..");
+    let (from, to) = text.split_once("..").ok_or_else(refuse)?;
+    let number = |text: &str| text.parse().ok().filter(|&number| (0.0..=NUMBER_MAX).contains(&number));
+    let from_s: f64 = number(from).ok_or_else(refuse)?;
+    let to_s = if to.is_empty() { f64::INFINITY } else { number(to).ok_or_else(refuse)? };
+    if to_s > from_s { Ok(Outage { from_s, to_s }) } else { Err(format!("'{text}' ends before it begins")) }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| format!("'{text}' is not a number from 1 on"))
+}
+
+/// Seconds of `90s`, `15min`, `12h`, `30d`.
+fn age(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 4] = [("min", 60.0), ("s", 1.0), ("h", 3_600.0), ("d", 86_400.0)];
+    let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let (number, factor) =
+        unit.ok_or_else(|| format!("'{text}' has no unit; write an age such as 90s, 15min, 12h or 30d"))?;
+    Ok(positive(number)? * factor)
 }
 
 fn bytes_or_none(text: &str) -> Result<f64, String> {
@@ -253,6 +408,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_of_failures_are_read_and_impossible_ones_are_refused() {
+        assert_eq!(outage("600..1200"), Ok(Outage { from_s: 600.0, to_s: 1200.0 }));
+        assert_eq!(outage("0.."), Ok(Outage { from_s: 0.0, to_s: f64::INFINITY }));
+        for text in ["", "600", "..", "x..9", "-1..9", "9..8", "nan..", "1e99..", "1..2..3"] {
+            assert!(outage(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn sizes_are_read_with_their_units() {
         for (text, bytes) in
             [("500", 500.0), ("64e9", 64e9), ("64GB", 64e9), ("1.5 MiB", 1_572_864.0), ("14.6PB", 14.6e15)]
@@ -262,6 +426,11 @@ mod tests {
         for text in ["", "GB", "-1", "0", "nan", "inf", "1e300", "1e20TB", "5XB", "5 G"] {
             assert!(parse_bytes(text).expect_err(text).contains("such as 64GB"), "{text}");
         }
+        assert_eq!(
+            (age("90s"), age("15min"), age("12h"), age("30d")),
+            (Ok(90.0), Ok(900.0), Ok(43_200.0), Ok(2_592_000.0))
+        );
+        assert!(age("30").is_err() && age("-1d").is_err() && age("d").is_err() && at_least_one("0").is_err());
         assert!(positive("0").is_err() && share("1.1").is_err() && share("0.3").is_ok() && bytes_or_none("0").is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! `surefoot checkpoint plan`.
 
-use super::chart::{self, Line, Panel};
+use super::chart::{self, Line, Panel, Scale};
 use super::drive;
 use super::options::PlanOptions;
 use super::words::{date, percent, size, time};
@@ -11,7 +11,7 @@ use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_checkpoint::controller::{Drive, Endurance, YEAR_S, of_drives};
+use surefoot_checkpoint::controller::{Drive, Endurance, Surefoot, YEAR_S, of_drives};
 use surefoot_checkpoint::plan::{self, Bound, Job, Plan};
 
 /// Points of a line in the chart.
@@ -39,14 +39,18 @@ pub struct PlanLine<'a> {
     bound: &'static str,
     bearable_bytes_per_s: Option<f64>,
     notes: &'a [String],
+    /// What was not said and is assumed, by the names of options.
+    assumed: &'a [&'static str],
 }
 
 pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
     let chart = options.chart.as_deref().map(|path| Destination::open("--chart", path)).transpose()?;
     let (drive, drive_note) = drive(options)?;
     let job = job(options, drive);
+    let assumed = assumed(options);
     let mut plan = plan::plan(&job);
     plan.notes.extend(drive_note);
+    plan.notes.extend(assumed_note(&job, &assumed));
     if let Some(chart) = chart {
         chart.write(|out| out.write_all(picture(&job, &plan).as_bytes()))?;
     }
@@ -71,6 +75,7 @@ pub fn run(options: &PlanOptions) -> anyhow::Result<Outcome> {
                     bound: plan.bound.label(),
                     bearable_bytes_per_s: plan.bearable_bytes_per_s,
                     notes: &plan.notes,
+                    assumed: &assumed,
                 },
             )?;
         }
@@ -103,17 +108,48 @@ fn drive(options: &PlanOptions) -> anyhow::Result<(Option<Drive>, Option<String>
     })
 }
 
+/// What was not said, and is what a job assumes that says nothing either.
+fn assumed(options: &PlanOptions) -> Vec<&'static str> {
+    let said = [
+        ("memory_mtbf_s", options.memory_mtbf_s),
+        ("durable_mtbf_s", options.durable_mtbf_s),
+        ("staleness_max_s", options.staleness_max_s),
+    ];
+    said.into_iter().filter(|(_, said)| said.is_none()).map(|(name, _)| name).collect()
+}
+
+fn assumed_note(job: &Job, assumed: &[&'static str]) -> Option<String> {
+    let words: Vec<String> = assumed
+        .iter()
+        .map(|name| match *name {
+            "memory_mtbf_s" => format!("a failure that memory survives every {}", time(job.memory_mtbf_s)),
+            "durable_mtbf_s" => format!("one that only the SSD survives every {}", time(job.durable_mtbf_s)),
+            _ => format!("a durable copy no older than {}", time(job.staleness_max_s.unwrap_or(f64::INFINITY))),
+        })
+        .collect();
+    let options: Vec<String> = assumed.iter().map(|name| format!("--{}", name.replace('_', "-"))).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "assumed, as a job does by default and not known of this machine: {}; say {}",
+            words.join(", "),
+            options.join(", ")
+        )
+    })
+}
+
 fn job(options: &PlanOptions, drive: Option<Drive>) -> Job {
+    let default = Surefoot::default();
     Job {
         size_bytes: options.size,
         compute_s: options.compute_s,
-        memory_mtbf_s: options.memory_mtbf_s,
-        durable_mtbf_s: options.durable_mtbf_s,
+        memory_mtbf_s: options.memory_mtbf_s.unwrap_or(1.0 / default.soft_failures_per_s),
+        durable_mtbf_s: options.durable_mtbf_s.unwrap_or(1.0 / default.hard_failures_per_s),
         memory_bytes_per_s: options.memory_bytes_per_s,
         durable_bytes_per_s: options.durable_bytes_per_s,
         waiting_share: options.waiting_share,
         drive,
-        staleness_max_s: options.staleness_max_s,
+        staleness_max_s: Some(options.staleness_max_s.unwrap_or(default.staleness_max_s))
+            .filter(|bound| bound.is_finite()),
     }
 }
 
@@ -194,6 +230,7 @@ fn picture(job: &Job, plan: &Plan) -> String {
     let panel = |title: &str, top: f64, lines: Vec<Line>| Panel {
         title: title.into(),
         across: "interval between durable checkpoints",
+        scale: Scale::Logarithmic,
         tick: time,
         range: (0.0, top),
         lines,

@@ -9,7 +9,7 @@ use crate::units::counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
-use surefoot_checkpoint::sidecar::{self, Findings, Protected, Repaired, Trust, sidecar_path};
+use surefoot_heal::sidecar::{self, Findings, Protected, Repaired, Trust, sidecar_path};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

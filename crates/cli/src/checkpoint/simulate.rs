@@ -1,6 +1,6 @@
 //! `surefoot checkpoint simulate`.
 
-use super::chart::{self, Line, Panel};
+use super::chart::{self, Line, Panel, Scale};
 use super::options::SimulateOptions;
 use super::words::{size, time};
 use crate::destination::Destination;
@@ -25,6 +25,8 @@ pub struct RunLine {
     taken_count: u64,
     ssd_share: f64,
     skipped_share: f64,
+    refused_count: u64,
+    failed_writes_count: u64,
     interval_s: Option<f64>,
     ssd_interval_s: Option<f64>,
     staleness_s: Option<f64>,
@@ -79,6 +81,10 @@ fn settings(options: &SimulateOptions) -> Settings {
             rated_life_s: five_years_s,
         },
         staleness_max_s: options.staleness_max_s,
+        memory_room_bytes: options.memory_room_bytes.unwrap_or(f64::INFINITY),
+        durable_room_bytes: options.durable_room_bytes.unwrap_or(f64::INFINITY),
+        memory_outage: options.memory_fails_s,
+        durable_outage: options.durable_fails_s,
     }
 }
 
@@ -90,6 +96,8 @@ fn line(run: &Run) -> RunLine {
         taken_count: run.taken_count,
         ssd_share: run.durable_share,
         skipped_share: run.skipped_share,
+        refused_count: run.refused_count,
+        failed_writes_count: run.failed_count,
         interval_s: run.interval_s,
         ssd_interval_s: run.durable_interval_s,
         staleness_s: run.staleness_s,
@@ -120,6 +128,11 @@ const TABLES: [(&str, Cell); 7] = [
     }),
 ];
 
+/// Shown where there is any.
+const TROUBLE: (&str, Cell) = ("Checkpoints that no tier could take / writes to the SSD that failed", |run| {
+    format!("{}/{}", run.refused_count, run.failed_count)
+});
+
 fn text(kinds: &[Kind], sizes: &[f64], runs: &[Run], settings: &Settings) -> String {
     let mut text = format!(
         "{} iterations of {} s of work and a checkpoint; memory {}/s, SSD {}/s, rated for {} in 5 years\n\n",
@@ -130,7 +143,8 @@ fn text(kinds: &[Kind], sizes: &[f64], runs: &[Run], settings: &Settings) -> Str
         size(settings.drive.rated_bytes)
     );
     let words: Vec<String> = sizes.iter().map(|&bytes| size(bytes)).collect();
-    for (title, cell) in TABLES {
+    let is_troubled = runs.iter().any(|run| run.refused_count + run.failed_count > 0);
+    for (title, cell) in TABLES.into_iter().chain(is_troubled.then_some(TROUBLE)) {
         let header: Vec<&str> = std::iter::once("policy").chain(words.iter().map(String::as_str)).collect();
         let mut table = Table::new(&header, &[0]);
         for (kind, of_kind) in kinds.iter().zip(runs.chunks(sizes.len())) {
@@ -140,7 +154,7 @@ fn text(kinds: &[Kind], sizes: &[f64], runs: &[Run], settings: &Settings) -> Str
     }
     let [ssd, memory, idle] = POWER;
     text += &format!(
-        "lifetime, lifetime-performance, size-limited: the controller of MEMSYS'16 (Abeyratne et al.); size-limited with memory \
+        "paper-lifetime, paper-performance, paper: the controller of MEMSYS'16 (Abeyratne et al.); paper with memory \
          for {}.\nsurefoot: copies protected by the code ({} times a plain copy), the SSD in the background. Drive life: at \
          the rate of the last quarter.\nEnergy: the power that the paper prints for one server ({ssd} W writing to the SSD, \
          {memory} W copying in memory, {idle} W idle) times\nthe time that each takes here; no measurement of this machine, and \
@@ -170,6 +184,7 @@ fn picture(runs: &[Run]) -> String {
         Panel {
             title: title.into(),
             across: "bytes of a checkpoint per node",
+            scale: Scale::Logarithmic,
             tick: size,
             range: (0.0, if top > 0.0 { top } else { most.max(1.0) }),
             lines: lines.collect(),

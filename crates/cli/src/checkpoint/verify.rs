@@ -7,11 +7,9 @@ use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use surefoot_checkpoint::GenerationId;
-use surefoot_checkpoint::inspect::{self, Copy, State, Survey, Tier, Verdict};
+use surefoot_checkpoint::inspect::{self, Copy, Missing, State, Survey, Verdict};
 
 /// What is done with each copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,31 +37,53 @@ pub struct Line<'a> {
     why: &'a str,
 }
 
-/// Ranks of a committed checkpoint that are not there.
+/// Ranks that a checkpoint should have here and has not.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "missing")]
-pub struct Missing {
-    job: String,
-    directory: std::path::PathBuf,
+pub struct MissingLine<'a> {
+    job: &'a str,
+    tier: &'static str,
+    directory: &'a Path,
     generation: u64,
     ranks: u32,
     missing_count: u64,
+    /// The first eight of them.
+    first_missing: &'a [u32],
+}
+
+fn missing_line(row: &Missing) -> MissingLine<'_> {
+    MissingLine {
+        job: &row.job,
+        tier: row.tier.label(),
+        directory: &row.directory,
+        generation: row.generation.number,
+        ranks: row.ranks,
+        missing_count: row.missing_count,
+        first_missing: &row.first_missing,
+    }
 }
 
 pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
-    let survey = inspect::survey(&options.directories)?;
+    let survey = inspect::survey(&options.directories()?)?;
     // Held to the end, so that no job starts over what is being repaired.
-    let _locks = if act == Act::Scrub { Some(inspect::lock(&survey.copies)?) } else { None };
+    let locks = if act == Act::Scrub { inspect::lock(&survey.copies).map(Some) } else { Ok(None) };
+    let _locks = match locks {
+        Err(error) if inspect::is_running(&error) => {
+            crate::people::tell!("surefoot: left alone: {error}");
+            return Ok(Outcome::Found);
+        }
+        other => other?,
+    };
     let verdicts = read_all(&survey, act);
-    let missing = missing(&survey);
+    let missing = inspect::missing(&survey);
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, if act == Act::Verify { "checkpoint verify" } else { "checkpoint scrub" })?;
         for (copy, verdict) in survey.copies.iter().zip(&verdicts) {
             output::line(&mut out, &line(copy, verdict))?;
         }
-        missing.iter().try_for_each(|row| output::line(&mut out, row))?;
+        missing.iter().try_for_each(|row| output::line(&mut out, &missing_line(row)))?;
         for problem in &survey.problems {
             output::line(&mut out, &ProblemLine { path: &problem.path, why: &problem.why })?;
         }
@@ -71,8 +91,10 @@ pub fn run(options: &DirectoriesOptions, act: Act) -> anyhow::Result<Outcome> {
         out.write_all(text(&survey, &verdicts, &missing).as_bytes())?;
     }
     out.flush()?;
-    let is_lost = verdicts.iter().any(|verdict| verdict.state == State::Lost) || !missing.is_empty();
-    Ok(if is_lost { Outcome::Found } else { Outcome::Done })
+    // A scrub that leaves something bad has not done what it was asked for.
+    let is_bad = |state: State| state == State::Lost || (act == Act::Scrub && state == State::Repairable);
+    let is_any_bad = verdicts.iter().any(|verdict| is_bad(verdict.state)) || !missing.is_empty();
+    Ok(if is_any_bad || !survey.problems.is_empty() { Outcome::Found } else { Outcome::Done })
 }
 
 fn read_all(survey: &Survey, act: Act) -> Vec<Verdict> {
@@ -87,25 +109,6 @@ fn read_all(survey: &Survey, act: Act) -> Vec<Verdict> {
         verdict
     };
     survey.copies.iter().map(&mut read).collect()
-}
-
-fn missing(survey: &Survey) -> Vec<Missing> {
-    let mut groups: BTreeMap<(&Path, GenerationId), (&Copy, u32, u64)> = BTreeMap::new();
-    for copy in survey.copies.iter().filter(|copy| copy.tier == Tier::Durable) {
-        if let (Some(generation), Some(ranks)) = (copy.generation, copy.committed_ranks) {
-            let here = u64::from(copy.rank < ranks);
-            groups.entry((&copy.directory, generation)).or_insert((copy, ranks, 0)).2 += here;
-        }
-    }
-    let rows = groups.into_iter().filter(|(_, (_, ranks, here))| *here < u64::from(*ranks));
-    rows.map(|((directory, generation), (copy, ranks, here))| Missing {
-        job: copy.job(),
-        directory: directory.to_owned(),
-        generation: generation.number,
-        ranks,
-        missing_count: u64::from(ranks) - here,
-    })
-    .collect()
 }
 
 fn line<'a>(copy: &'a Copy, verdict: &'a Verdict) -> Line<'a> {
@@ -152,12 +155,17 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
         text += &format!("{}: {}: {}\n", copy.image.display(), verdict.state.label(), verdict.why);
     }
     for row in missing {
+        let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
+        let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
         text += &format!(
-            "{}: lost: {} of {} ranks of generation {} are missing\n",
+            "{}: lost: generation {} has {} rank{}, and {} of them should be here and {} not: rank {}{more}\n",
             row.directory.display(),
-            row.missing_count,
+            row.generation.number,
             row.ranks,
-            row.generation
+            if row.ranks == 1 { "" } else { "s" },
+            row.missing_count,
+            if row.missing_count == 1 { "is" } else { "are" },
+            named.join(", ")
         );
     }
     for problem in &survey.problems {
@@ -167,5 +175,6 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
     let states = [State::Whole, State::Repaired, State::Repairable, State::Lost, State::Unfinished, State::Changed];
     let counts = states.into_iter().filter(|&state| count(state) > 0);
     let counts: Vec<String> = counts.map(|state| format!("{} {}", count(state), state.label())).collect();
-    text + &format!("{} copies: {}\n", verdicts.len(), counts.join(", "))
+    let copies = if verdicts.len() == 1 { "copy" } else { "copies" };
+    text + &format!("{} {copies}: {}\n", verdicts.len(), counts.join(", "))
 }

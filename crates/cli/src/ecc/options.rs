@@ -1,16 +1,13 @@
 //! The options of `surefoot ecc`.
 
 use super::verilog::VerilogOptions;
+pub use crate::shards::ShardChoice;
 use clap::{Args, Subcommand};
-use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 use surefoot_ecc::coverage::{Convention, Fault, Method, Scheme};
 
 /// More trials than this are no table any more: 10^12 take a core a few hours per cell.
 const TRIALS_MAX: u64 = 1_000_000_000_000;
-/// More shards than this are no array job any more.
-const SHARDS_MAX: u32 = 4096;
 
 #[derive(Subcommand)]
 pub enum EccCommand {
@@ -60,71 +57,4 @@ pub struct CoverageOptions {
         conflicts_with_all = ["code", "fault", "convention", "method", "trials", "seed"]
     )]
     pub merge: Vec<PathBuf>,
-}
-
-/// Part `number` (from 1) of `of` parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShardChoice {
-    pub number: u32,
-    pub of: u32,
-}
-
-impl ShardChoice {
-    /// The only part of one.
-    pub const WHOLE: ShardChoice = ShardChoice { number: 1, of: 1 };
-
-    /// Its trials.
-    pub fn range(self, trials: u64) -> Range<u64> {
-        let until = |number: u32| {
-            let share = u128::from(trials) * u128::from(number) / u128::from(self.of);
-            u64::try_from(share).unwrap_or(trials)
-        };
-        until(self.number - 1)..until(self.number)
-    }
-}
-
-impl FromStr for ShardChoice {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        const FORM: &str = "write part and parts, such as 1/4, which is the first of four";
-        let (number, of) = text.split_once('/').ok_or(FORM)?;
-        let parse = |part: &str| part.parse::<u32>().map_err(|_| format!("'{part}' is not a number; {FORM}"));
-        let (number, of) = (parse(number)?, parse(of)?);
-        if !(1..=SHARDS_MAX).contains(&of) {
-            return Err(format!("{of} parts, but 1 to {SHARDS_MAX} are possible"));
-        }
-        if !(1..=of).contains(&number) {
-            return Err(format!("part {number} of {of}, but the parts are 1 to {of}"));
-        }
-        Ok(ShardChoice { number, of })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_all_trials_once() {
-        for trials in [1, 7, 1_000_000, TRIALS_MAX] {
-            for of in [1, 3, 4096] {
-                let ends = (1..=of).map(|number| ShardChoice { number, of }.range(trials));
-                let last = ends.fold(0, |at, range| {
-                    assert_eq!(range.start, at);
-                    range.end
-                });
-                assert_eq!(last, trials);
-            }
-        }
-    }
-
-    #[test]
-    fn shards_are_part_and_parts() {
-        assert_eq!("2/4".parse(), Ok(ShardChoice { number: 2, of: 4 }));
-        for (text, said) in
-            [("4", "such as 1/4"), ("0/4", "1 to 4"), ("5/4", "1 to 4"), ("1/0", "1 to 4096"), ("a/4", "'a'")]
-        {
-            assert!(text.parse::<ShardChoice>().unwrap_err().contains(said), "{text}");
-        }
-    }
 }

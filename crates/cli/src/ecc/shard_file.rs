@@ -2,30 +2,25 @@
 //! counts of each cell.
 
 use super::cells::{Key, Selection};
-use super::options::ShardChoice;
 use crate::output;
-use anyhow::{Context, bail, ensure};
+use crate::shards::{ShardChoice, ShardFiles};
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::{FromStr, Lines};
 use surefoot_ecc::coverage::monte_carlo::Outcomes;
 
-/// The only version so far.
-const VERSION: u32 = 1;
-/// The mark of the header.
-const KIND: &str = "coverage_shard";
-/// No shard of this table is larger.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILES: ShardFiles = ShardFiles {
+    kind: "coverage_shard",
+    version: 1,
+    bytes_max: 1 << 20,
+    command: "surefoot ecc coverage",
+    same: "seed, trials, number of shards, codes, faults, conventions and methods",
+};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Header {
-    #[serde(rename = "type")]
-    kind: String,
-    version: u32,
-    shard: u32,
-    shards: u32,
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Run {
     seed: u64,
     trials: u64,
     codes: Vec<String>,
@@ -52,11 +47,7 @@ pub fn write(
     counts: &[Outcomes],
 ) -> anyhow::Result<()> {
     let texts = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-    let header = Header {
-        kind: KIND.into(),
-        version: VERSION,
-        shard: shard.number,
-        shards: shard.of,
+    let run = Run {
         seed: selection.seed,
         trials: selection.trials,
         codes: texts(selection.schemes.iter().map(|one| one.name()).collect()),
@@ -64,7 +55,7 @@ pub fn write(
         conventions: texts(selection.conventions.iter().map(|one| one.name()).collect()),
         methods: texts(selection.methods.iter().map(|one| one.name()).collect()),
     };
-    output::line(out, &header)?;
+    FILES.write_header(out, shard, run)?;
     for (key, counts) in selection.trial_keys().iter().zip(counts) {
         output::line(out, &row(key, *counts))?;
     }
@@ -84,60 +75,15 @@ fn row(key: &Key, counts: Outcomes) -> Row {
 
 /// Puts all the shards of a run together.
 pub fn merge(files: &[PathBuf]) -> anyhow::Result<(Selection, Vec<Outcomes>)> {
-    let mut known: Option<(Header, Selection, Vec<Outcomes>)> = None;
-    let mut seen: Vec<(u32, &Path)> = Vec::new();
-    for file in files {
-        let at = || format!("--merge {}", file.display());
-        let (header, selection, counts) = read(file).with_context(at)?;
-        if let Some((_, other)) = seen.iter().find(|(number, _)| *number == header.shard) {
-            bail!("{}: shard {} of {} is in {} already", at(), header.shard, header.shards, other.display());
-        }
-        seen.push((header.shard, file));
-        match &mut known {
-            None => known = Some((header, selection, counts)),
-            Some((first, _, sums)) => {
-                let is_alike = Header { shard: first.shard, ..header.clone() } == *first;
-                ensure!(
-                    is_alike,
-                    "{}: this shard is of another run than {}: seed, trials, number of shards, codes, faults, conventions \
-                     and methods must be the same",
-                    at(),
-                    files[0].display()
-                );
-                sums.iter_mut().zip(counts).for_each(|(sum, part)| sum.add(part));
-            }
-        }
-    }
-    let Some((header, selection, sums)) = known else { bail!("--merge: name the files of all shards") };
-    let missing: Vec<String> = (1..=header.shards)
-        .filter(|number| seen.iter().all(|(seen, _)| seen != number))
-        .take(10)
-        .map(|number| number.to_string())
-        .collect();
-    ensure!(
-        missing.is_empty(),
-        "--merge: {} of {} shards are here; missing, among others: {}",
-        seen.len(),
-        header.shards,
-        missing.join(", ")
-    );
-    Ok((selection, sums))
+    let (run, sums) = FILES.merge(files, counts, |sums: &mut Vec<Outcomes>, part| {
+        sums.iter_mut().zip(part).for_each(|(sum, part)| sum.add(part));
+    })?;
+    Ok((selection(&run)?, sums))
 }
 
-fn read(path: &Path) -> anyhow::Result<(Header, Selection, Vec<Outcomes>)> {
-    let mut text = String::new();
-    // A pipe that nobody writes to is not waited for.
-    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    ensure!(file.metadata()?.is_file(), "it is not a regular file");
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    ensure!(text.len() as u64 <= FILE_BYTES_MAX, "larger than any shard: {FILE_BYTES_MAX} bytes at most");
-    let mut lines = text.lines();
-    let header: Header = serde_json::from_str(lines.next().unwrap_or_default())
-        .context("line 1 is not a header of a shard; `surefoot ecc coverage --shard i/n` writes one")?;
-    ensure!(header.kind == KIND, "line 1 is of type '{}', not {KIND}", header.kind);
-    ensure!(header.version == VERSION, "version {}, but this is for version {VERSION}", header.version);
-    let shard: ShardChoice = format!("{}/{}", header.shard, header.shards).parse().map_err(anyhow::Error::msg)?;
-    let selection = selection(&header)?;
+/// The counts of a shard's cells.
+fn counts(run: &Run, shard: ShardChoice, mut lines: Lines<'_>) -> anyhow::Result<Vec<Outcomes>> {
+    let selection = selection(run)?;
     let keys = selection.trial_keys();
     let mut counts = Vec::with_capacity(keys.len());
     for (index, key) in keys.iter().enumerate() {
@@ -166,19 +112,19 @@ fn read(path: &Path) -> anyhow::Result<(Header, Selection, Vec<Outcomes>)> {
         counts.push(Outcomes { corrected: parts[0], detected: parts[1], silent: parts[2] });
     }
     ensure!(lines.next().is_none(), "more lines than cells");
-    Ok((header, selection, counts))
+    Ok(counts)
 }
 
-fn selection(header: &Header) -> anyhow::Result<Selection> {
+fn selection(run: &Run) -> anyhow::Result<Selection> {
     fn parse<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(names: &[String]) -> anyhow::Result<Vec<T>> {
         names.iter().map(|name| name.parse().map_err(anyhow::Error::new)).collect()
     }
     Ok(Selection {
-        schemes: parse(&header.codes)?,
-        faults: parse(&header.faults)?,
-        conventions: parse(&header.conventions)?,
-        methods: parse(&header.methods)?,
-        trials: header.trials,
-        seed: header.seed,
+        schemes: parse(&run.codes)?,
+        faults: parse(&run.faults)?,
+        conventions: parse(&run.conventions)?,
+        methods: parse(&run.methods)?,
+        trials: run.trials,
+        seed: run.seed,
     })
 }

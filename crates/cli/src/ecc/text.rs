@@ -165,7 +165,8 @@ fn legend(selection: &Selection, cells: &[Cell]) -> String {
     if cells.iter().any(|cell| cell.key.scheme.is_software()) {
         text += &wrapped(
             "Of stripes of 16+3 shards of 4 KiB with one fault, or with two in different shards. contiguous: two shards lie \
-             in one DRAM row of 8 KiB; spread: each in its own. With CRC32C the silent share is an upper bound.",
+             in one DRAM row of 8 KiB; spread: each in its own. With CRC32C: what a restore reads of the 16; a page whose \
+             checksum matches is taken as it is, 2^-32 of the bad ones included.",
             "",
         );
     }

@@ -167,8 +167,11 @@ impl Task {
             }
             Task::Stripe(key) => {
                 let layout = layouts.both(key.scheme).0;
-                let shares = if key.scheme == Scheme::ShardsCrc { with_checksums } else { without_checksums };
-                Done::Stripe(*key, shares(layout, key.fault, key.convention))
+                let shares = match key.scheme {
+                    Scheme::ShardsCrc => with_checksums(key.fault, key.convention),
+                    _ => without_checksums(layout, key.fault, key.convention),
+                };
+                Done::Stripe(*key, shares)
             }
             Task::Trials(number, key, range) => {
                 let stream = Stream::new(seed, &key.stream_name());

@@ -5,7 +5,7 @@ pub mod lines;
 pub mod options;
 mod past;
 mod text;
-mod when;
+pub mod when;
 
 use crate::exit::Outcome;
 use anyhow::ensure;

@@ -3,19 +3,27 @@
 //! `mod` of its commands.
 
 pub mod checkpoint;
+pub mod memory;
+pub mod nic;
 
-use crate::args::{Filter, What};
+use crate::args::{Filter, What, can_attach};
 use crate::checkpoint::options::CheckpointCommand;
+use crate::disturb::DisturbCommand;
 use crate::exit::Outcome;
+use crate::memory::MemoryCommand;
+use crate::memory::bmc::BmcOptions;
+use crate::nic::NicCommand;
 use crate::{report, settle};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use surefoot_daemon::rooms::{Options, checkpoint as checkpoints, stall};
+use surefoot_daemon::rooms::{Options, checkpoint as checkpoints, memory as memory_errors, nic as interfaces, stall};
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
 use surefoot_hostfs::{Root, signals};
+use surefoot_interfaces::presence as interfaces_presence;
+use surefoot_memory::{follow, presence};
 use surefoot_model::{Capability, Event, Report, Room, StreamClock};
 use surefoot_store::history::KeptRecord;
 
@@ -28,13 +36,29 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     if !options.checkpoints.is_empty() {
         sources = sources.with("checkpoint", checkpoints::source(root, options.checkpoints));
     }
+    if options.memory.is_any(root) {
+        sources = sources.with("memory", options.memory.source(root));
+    }
+    if interfaces_presence::unsupported(root).is_none() {
+        sources = sources.with("nic", interfaces::source(root));
+    }
     Ok(sources)
+}
+
+/// Says on standard error what following memory errors is about to do to the cores, where it is going to be tried with any hope.
+pub fn forewarn_of_memory(root: &Root) {
+    if presence::unsupported(root).is_none() && can_attach(root) {
+        let cores = surefoot_hostfs::cpus::possible(root).map_or(0, |cores| cores.len());
+        crate::people::tell!("{}", follow::forewarning(cores));
+    }
 }
 
 /// What works on this host, room by room.
 pub fn capabilities(root: &Root) -> Vec<Capability> {
     let mut rows = surefoot_stall::host_capabilities(root);
     rows.push(crate::checkpoint::drive::capability(root));
+    rows.push(presence::capability(root));
+    rows.push(interfaces_presence::capability(root));
     rows.extend(surefoot_daemon::capabilities());
     rows
 }
@@ -47,12 +71,30 @@ pub enum RoomCommand {
         #[command(subcommand)]
         command: CheckpointCommand,
     },
+    /// Memory errors: every module, their accounting and its cost, and the polling interval.
+    Memory {
+        #[command(subcommand)]
+        command: MemoryCommand,
+    },
+    /// Network interfaces: how each does, probes of a neighbour, and recovery.
+    Nic {
+        #[command(subcommand)]
+        command: NicCommand,
+    },
+    /// Disturbances: what stalls do to a workload, here and on many nodes.
+    Disturb {
+        #[command(subcommand)]
+        command: DisturbCommand,
+    },
 }
 
 impl RoomCommand {
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match self {
             RoomCommand::Checkpoint { command } => crate::checkpoint::run(command),
+            RoomCommand::Memory { command } => crate::memory::run(command),
+            RoomCommand::Nic { command } => crate::nic::run(command),
+            RoomCommand::Disturb { command } => crate::disturb::run(command),
         }
     }
 }
@@ -63,6 +105,17 @@ pub struct RoomOptions {
     /// Also show the checkpoints in this directory (of a tier, of a job, or above); may be repeated
     #[arg(long, value_name = "DIR")]
     pub checkpoints: Vec<PathBuf>,
+    /// Look for memory errors in this recorded tree (with sys and proc) instead of this host
+    #[arg(long, value_name = "DIR")]
+    pub host_root: Option<PathBuf>,
+    #[command(flatten)]
+    pub bmc: BmcOptions,
+    /// Where a watch keeps the counts of memory errors between runs.
+    #[arg(skip)]
+    pub memory_state: Option<PathBuf>,
+    /// The history of a watch, whose reports of memory errors tell of faults.
+    #[arg(skip)]
+    pub memory_history: Option<PathBuf>,
 }
 
 impl RoomOptions {
@@ -71,7 +124,13 @@ impl RoomOptions {
         let absolute = self.checkpoints.iter().map(std::path::absolute).collect::<io::Result<_>>();
         let checkpoints =
             absolute.context("--checkpoints: the working directory cannot be read; give an absolute path")?;
-        Ok(Options { checkpoints })
+        let memory = memory_errors::Options {
+            host_root: self.host_root.clone(),
+            bmc: self.bmc.sources()?,
+            state: self.memory_state.clone(),
+            history: self.memory_history.clone(),
+        };
+        Ok(Options { checkpoints, memory, ..Options::default() })
     }
 
     /// What a watch needs to look at them, by the kernel's names.
@@ -85,6 +144,8 @@ impl RoomOptions {
 pub fn words_of(record: &KeptRecord) -> Option<String> {
     match record.room {
         Room::Checkpoint => checkpoint::happened::words_of(record),
+        Room::Memory => memory::happened::words_of(record),
+        Room::Nic => nic::happened::words_of(record),
         _ => None,
     }
 }
@@ -110,6 +171,10 @@ pub struct Summary {
     pub stall: Report,
     /// Checkpoints.
     pub checkpoint: checkpoints::State,
+    /// Memory errors.
+    pub memory: memory_errors::State,
+    /// Network interfaces.
+    pub nic: interfaces::State,
     clock: StreamClock,
 }
 
@@ -118,14 +183,19 @@ impl Summary {
     pub fn add(&mut self, event: &Event) {
         self.clock.take(event);
         self.stall.add(event);
-        if let Event::Checkpoint(seen) = event {
-            self.checkpoint.take(seen);
+        self.memory.take(event);
+        match event {
+            Event::Checkpoint(seen) => self.checkpoint.take(seen),
+            Event::Interface(seen) => self.nic.seen(seen),
+            _ => {}
         }
     }
 
     /// Prints the report as the user asked for it.
     pub fn print(&self, out: &mut impl Write, filter: &Filter, json: bool) -> io::Result<()> {
         report::print(out, &self.stall, filter, json)?;
+        memory::print(out, &self.memory, json)?;
+        nic::print(out, &self.nic, json)?;
         checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
         out.flush()
     }

@@ -195,6 +195,18 @@ fn a_recording_of_an_earlier_release_replays_with_the_words_of_today() {
 }
 
 #[test]
+fn a_core_that_a_recording_does_not_hold_is_refused() {
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recordings/troubled.surefoot");
+    let of_cores = |cores: &str| surefoot("stall replay --cpu").arg(cores).arg(&recording).output().unwrap();
+    assert!(of_cores("0,1").status.success());
+    let refused = of_cores("0,99");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("core 99 is not in") && said.contains("holds 0-1"), "{said}");
+    assert!(refused.stdout.is_empty());
+}
+
+#[test]
 fn a_replayed_stream_prints_who_after_the_ledger_and_obeys_its_filters() {
     let folder = Folder::new("stream");
     let file = folder.file("recording");

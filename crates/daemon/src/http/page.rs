@@ -10,19 +10,31 @@ pub(crate) struct Asset {
     body: &'static [u8],
 }
 
+macro_rules! script {
+    ($name:literal) => {
+        Asset {
+            path: concat!("/", $name),
+            media_type: "text/javascript; charset=utf-8",
+            body: include_bytes!(concat!("../../../../ui/dist/", $name)),
+        }
+    };
+}
+
 /// The built page. `ui/dist` is checked in, so that no Node is needed to build this crate.
-pub(crate) const ASSETS: [Asset; 3] = [
+pub(crate) const ASSETS: [Asset; 8] = [
     Asset { path: "/", media_type: "text/html; charset=utf-8", body: include_bytes!("../../../../ui/dist/index.html") },
-    Asset {
-        path: "/app.js",
-        media_type: "text/javascript; charset=utf-8",
-        body: include_bytes!("../../../../ui/dist/app.js"),
-    },
     Asset {
         path: "/app.css",
         media_type: "text/css; charset=utf-8",
         body: include_bytes!("../../../../ui/dist/app.css"),
     },
+    script!("app.js"),
+    script!("parts.js"),
+    // The views of the rooms, each fetched when it is first shown.
+    script!("stall.js"),
+    script!("memory.js"),
+    script!("checkpoint.js"),
+    script!("nic.js"),
 ];
 
 /// Serves a file. A browser asks each time whether it changed, because a new release has the same names.
@@ -58,6 +70,20 @@ fn entity_tag(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_of_the_built_page_is_served() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/dist");
+        let mut built: Vec<String> =
+            std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        let name = |asset: &Asset| match asset.path {
+            "/" => "index.html".to_owned(),
+            path => path[1..].to_owned(),
+        };
+        let mut served: Vec<String> = ASSETS.iter().map(name).collect();
+        (built.sort(), served.sort());
+        assert_eq!(built, served);
+    }
 
     #[test]
     fn the_tag_follows_the_content() {

@@ -86,10 +86,16 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 
 /// Adds an address of a room. Its answer may be large, so that it waits for its turn.
 fn of_room(router: Router<Arc<Shared>>, route: Route) -> Router<Arc<Shared>> {
-    let answer = Arc::new(route.answer);
+    let (answer, is_slow) = (Arc::new(route.answer), route.is_slow);
     let handler = move |State(shared): State<Arc<Shared>>, Extension(viewer): Extension<Viewer>, uri: Uri| async move {
         let permit = shared.large_answer(viewer).await?;
-        let text = answer(&shared, viewer, &uri)?;
+        let text = match is_slow {
+            false => answer(&shared, viewer, &uri)?,
+            true => {
+                let broke_off = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; ask again");
+                tokio::task::spawn_blocking(move || answer(&shared, viewer, &uri)).await.map_err(broke_off)??
+            }
+        };
         Ok::<Response, ApiError>(reply::with_type(StatusCode::OK, reply::JSON, reply::held(text, permit)))
     };
     router.route(route.path, get(handler))

@@ -5,6 +5,8 @@
 //! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
 
 pub mod checkpoint;
+pub mod memory;
+pub mod nic;
 pub mod stall;
 pub(crate) mod watch;
 
@@ -28,13 +30,19 @@ use surefoot_model::{Event, Finding};
 pub struct Options {
     /// Directories of checkpoints that a source looks into: of a tier, of a job, or anything above.
     pub checkpoints: Vec<PathBuf>,
+    /// Where memory errors are looked for.
+    pub memory: memory::Options,
+    /// Fault campaigns that the page shows.
+    pub campaigns: nic::campaign::Options,
 }
 
 /// The rooms, in the order of the page: the one line that a new room adds.
 pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
     vec![
         Arc::new(stall::Stall::new(config, Arc::clone(drops))),
+        Arc::new(memory::Memory::new(config)),
         Arc::new(checkpoint::Checkpoint::new(config)),
+        Arc::new(nic::Nic::new(config)),
         Arc::new(watch::Watch::new(config, Arc::clone(drops))),
     ]
 }
@@ -42,7 +50,8 @@ pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
 /// What the routes of the rooms answer, as JSON Schema.
 #[cfg(test)]
 pub(crate) fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
-    [stall::schemas(generator), checkpoint::schemas(generator)].concat()
+    [stall::schemas(generator), memory::schemas(generator), checkpoint::schemas(generator), nic::schemas(generator)]
+        .concat()
 }
 
 /// What every room does. Its state is behind a lock of its own, so that a long answer of one does not hold up another.
@@ -102,6 +111,8 @@ pub(crate) struct Route {
     /// What it answers, a sentence.
     pub(crate) about: &'static str,
     pub(crate) answer: Box<Answer>,
+    /// It takes long: the server's one thread goes on meanwhile.
+    pub(crate) is_slow: bool,
 }
 
 /// Answers a question with the text of a JSON object that holds only what the viewer may see.
@@ -113,7 +124,16 @@ impl Route {
         about: &'static str,
         answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Route { path, about, answer: Box::new(answer) }
+        Route { path, about, answer: Box::new(answer), is_slow: false }
+    }
+
+    /// One that reads files or computes before it answers.
+    pub(crate) fn slow(
+        path: &'static str,
+        about: &'static str,
+        answer: impl Fn(&Shared, Viewer, &Uri) -> Result<Bytes, ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        Route { is_slow: true, ..Route::new(path, about, answer) }
     }
 }
 

@@ -103,7 +103,10 @@ fn watched(config: Config, root: &Root) -> Watched {
 }
 
 fn server(directories: &[PathBuf]) -> Watched {
-    watched(Config { rooms: Options { checkpoints: directories.to_vec() }, ..Config::default() }, &Root::host())
+    watched(
+        Config { rooms: Options { checkpoints: directories.to_vec(), ..Options::default() }, ..Config::default() },
+        &Root::host(),
+    )
 }
 
 fn ask(server: &Server) -> Value {
@@ -163,7 +166,7 @@ fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
     assert_eq!(events[3]["place"], "ssd");
     assert_eq!(events[3]["reasons"], serde_json::json!(["number 2 is one of every 2 for the SSD"]));
     let state = &found["state"];
-    assert_eq!((&state["policy"], &state["staleness_max_s"]), (&"fixed".into(), &Value::Null));
+    assert_eq!((&state["policy"], &state["staleness_max_s"]), (&"every:2".into(), &Value::Null));
     assert_eq!(state["decided"], serde_json::json!({ "memory": 2, "ssd": 2 }));
     assert!(state["budget_bytes_per_s"].as_f64().is_some_and(|rate| rate > 2e7 && rate < 4e7), "{state}");
 
@@ -218,7 +221,9 @@ fn where_no_directory_is_named_it_says_how_to() {
     live.stop();
     let mode = Mode::Replay { file: "night.surefoot".into() };
     let checkpoints = vec![std::env::temp_dir()];
-    let replay = Server::start(Config { mode, rooms: Options { checkpoints }, ..Config::default() }).unwrap();
+    let replay =
+        Server::start(Config { mode, rooms: Options { checkpoints, ..Options::default() }, ..Config::default() })
+            .unwrap();
     assert!(ask(&replay)["why"].as_str().unwrap().contains("this recording holds no checkpoints"));
     replay.stop();
 }
@@ -243,7 +248,8 @@ fn drives_are_shown_where_their_wear_is_published() {
         fs::write(tree.path().join("run/surefoot/drives.json"), report.to_string()).unwrap();
     };
     publish("this-boot");
-    let config = Config { rooms: Options { checkpoints: vec![job.path("ssd")] }, ..Config::default() };
+    let config =
+        Config { rooms: Options { checkpoints: vec![job.path("ssd")], ..Options::default() }, ..Config::default() };
     let server = watched(config, &Root::at(tree.path()));
     let answer = look(&server, "a look", |_| true);
     assert_eq!(answer["directories"][0]["drives"], serde_json::json!(["nvme0n1"]), "{answer:#}");
@@ -272,7 +278,7 @@ fn metrics_and_health_know_the_age_of_the_durable_copy() {
     running.finish().unwrap();
     let run = tempfile::tempdir().unwrap();
     let config = Config {
-        rooms: Options { checkpoints: vec![job.home.path().to_owned()] },
+        rooms: Options { checkpoints: vec![job.home.path().to_owned()], ..Options::default() },
         run_directory: Some(run.path().to_owned()),
         ..Config::default()
     };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod campaigns;
 mod checkpoints;
 mod client;
 mod corrections;

@@ -59,23 +59,23 @@ impl Row {
 
 /// Where the data lies.
 #[derive(Clone, Copy)]
-struct Place {
+pub struct Place {
     name: &'static str,
     shard_bytes: usize,
     /// Times that a round goes over the data.
-    repeats: usize,
+    pub repeats: usize,
 }
 
 /// 16 shards of 16 KiB: 256 KiB of data and 48 KiB of parity stay in a second-level cache.
 const CACHE: Place = Place { name: "in cache", shard_bytes: 16 << 10, repeats: 200 };
 /// 16 shards of 16 MiB: 256 MiB of data, more than any cache of one socket here.
-const MEMORY: Place = Place { name: "from memory", shard_bytes: 16 << 20, repeats: 1 };
+pub const MEMORY: Place = Place { name: "from memory", shard_bytes: 16 << 20, repeats: 1 };
 
 /// 19 shards, filled, the last three being parity.
-struct Shards(Vec<Vec<u8>>);
+pub struct Shards(pub Vec<Vec<u8>>);
 
 impl Shards {
-    fn new(shard_bytes: usize, count: usize) -> Shards {
+    pub fn new(shard_bytes: usize, count: usize) -> Shards {
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
         let mut shard = || {
             let words = (0..shard_bytes.div_ceil(8)).flat_map(|_| {
@@ -103,13 +103,29 @@ pub fn all(quick: bool, say: &mut dyn FnMut(&str)) -> Vec<Row> {
         say(&format!("paths, {}", place.name));
         rows.extend(paths(place, rounds));
     }
+    rows.extend(streams(quick, rounds, say));
     say("correction");
     rows.extend(correction(rounds));
     rows
 }
 
+/// Check and encode from memory, and what the hardware gives to who reads that many streams.
+pub fn bound_by_memory(quick: bool, say: &mut dyn FnMut(&str)) -> Vec<Row> {
+    let rounds = if quick { 3 } else { 25 };
+    say("limits of the machine, from memory");
+    let place = if quick { Place { shard_bytes: 1 << 20, ..MEMORY } } else { MEMORY };
+    let mut rows = beside_the_machine(place, rounds);
+    rows.extend(streams(quick, rounds, say));
+    rows
+}
+
+fn streams(quick: bool, rounds: usize, say: &mut dyn FnMut(&str)) -> Vec<Row> {
+    say("streams");
+    crate::streams::rows(if quick { 1 << 20 } else { MEMORY.shard_bytes }, rounds)
+}
+
 /// Times both contenders in turns. `bytes` are the bytes of data that one run goes over.
-fn compare(
+pub fn compare(
     measure: String,
     bytes: usize,
     rounds: usize,
@@ -382,7 +398,7 @@ fn correct_one_by_one(code: Code, rounds: usize, damaged: &[Vec<u8>]) -> Row {
 }
 
 /// The xor of all bytes, eight at a time in several chains: as fast as memory is read.
-fn plain_read(bytes: &[u8]) -> u64 {
+pub fn plain_read(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the feature was found.

@@ -140,7 +140,7 @@ impl Mend<'_> {
     unsafe fn group<V: Vector, const ROWS: usize, const LANES: usize>(&mut self, at: usize) {
         // SAFETY: the caller vouches for the features and for the group.
         unsafe {
-            let sums = self.symbols.syndromes::<V, ROWS, LANES>(at);
+            let sums = self.symbols.syndromes::<V, ROWS, LANES, 0>(at);
             for lane in 0..LANES {
                 let mut column = [V::zero(); ROWS];
                 let mut any = V::zero();
@@ -175,7 +175,7 @@ impl Mend<'_> {
                 pointers[position] = (!is_erased).then_some(places[position].cast_const());
             }
             let symbols = Symbols::of(self.code, &pointers[..self.count], REST_BYTES);
-            let sums = symbols.syndromes::<V, ROWS, 1>(0);
+            let sums = symbols.syndromes::<V, ROWS, 1, 0>(0);
             let mut column = [V::zero(); ROWS];
             for row in 0..ROWS {
                 column[row] = sums[row][0];

@@ -18,7 +18,8 @@ pub enum Scheme {
     Secded,
     /// 16 + 3 shards of 4 KiB under RS(19,16), without checksums.
     Shards,
-    /// 16 + 3 shards of 4 KiB under RS(19,16), each with a CRC32C: shards that are located are erasures.
+    /// 16 + 3 shards of 4 KiB under RS(19,16), each with a CRC32C, read as a checkpoint is: shards that are shown to be bad
+    /// are erasures, and those whose checksum matches are believed.
     ShardsCrc,
 }
 

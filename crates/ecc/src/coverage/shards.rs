@@ -14,18 +14,24 @@
 //!
 //! **Without checksums** each codeword is decoded by itself, one symbol corrected and two detected, locations checked.
 //!
-//! **With a CRC32C per shard** (19 of them, kept apart), shards whose checksum is wrong are erasures. Up to three are
-//! repaired; beside none or one, an unlocated wrong symbol of a codeword is still corrected; beside two it is detected;
-//! four or more are reported at once. A repaired shard must match its checksum in the end. A damaged shard escapes its
-//! checksum with probability 2^-32 (exactly (2^(m-32) - 1) / (2^m - 1) for m random bits of full rank; never, for a
-//! single bit). The closed form is exact to the first order in that; cases with two coincidences, each below 10^-18, all
-//! count as silent, so that the silent share is an upper bound.
+//! **With a CRC32C per shard** (19 of them, kept apart) it is how checkpoints are read. A shard of data whose checksum is
+//! right is taken as it is, without a look at the others. One whose checksum is wrong makes the reader look at the whole
+//! stripe: all shards that their checksums show are erasures, up to three of them are repaired, and what is left of the
+//! code's distance detects others; a repaired shard must match its checksum. Four or more are reported at once. So it is
+//! about the 16 shards of data: right, silently wrong, or refused. Parity that is bad harms nobody by itself.
+//!
+//! A damaged shard escapes its checksum with probability 2^-32 (exactly (2^(m-32) - 1) / (2^m - 1) for m random bits of full
+//! rank; never, for a single bit), and is silent then where no other shard of data is shown to be bad. The closed form
+//! goes over all ways to escape. Where four shards are damaged and not all are shown, what comes out depends on the bytes:
+//! below 10^-18, and all of it counts as silent, so that the silent share is an upper bound there.
 
 use super::exact::{Span, tally};
 use super::{Convention, Fault, Kind, Layout};
 
 /// Shards of a stripe.
 pub const SHARDS: usize = 19;
+/// Of these, the first ones, which are data; the others are parity.
+pub const DATA_SHARDS: usize = 16;
 /// Bytes of a shard, and so codewords of a stripe.
 pub const SHARD_BYTES: usize = 4096;
 /// Bytes of a cache line.
@@ -106,12 +112,12 @@ pub fn without_checksums(layout: &Layout, fault: Fault, convention: Convention) 
     sum.map(|sum| sum / weight_sum)
 }
 
-/// The shares of a fault with a checksum per shard.
-pub fn with_checksums(layout: &Layout, fault: Fault, convention: Convention) -> Shares {
+/// The shares of a fault with a checksum per shard, of what a reader of the data gets.
+pub fn with_checksums(fault: Fault, convention: Convention) -> Shares {
     let mut sum = [0.0; 3];
     let mut weight_sum = 0.0;
     for (weight, reaches) in classes(fault, convention) {
-        let shares = located_stripe(layout, &reaches);
+        let shares = located_stripe(&reaches);
         for (sum, share) in sum.iter_mut().zip(shares) {
             *sum += weight * share;
         }
@@ -240,27 +246,68 @@ fn unconditional_stripe(layout: &Layout, reaches: &[Reach]) -> Shares {
     [right, 1.0 - unreported, unreported - right]
 }
 
-/// A stripe whose damaged shards are located by their checksums, but for coincidences.
-fn located_stripe(layout: &Layout, reaches: &[Reach]) -> Shares {
-    let mut escapes = Vec::new();
-    for reach in reaches {
-        escapes.extend(std::iter::repeat_n(escape(reach.bits_per_shard()), reach.shards));
+/// How it ends when the data of a stripe is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// All data is right.
+    Corrected,
+    /// The reader refuses it.
+    Detected,
+    /// Some data is wrong, and nothing says so.
+    Silent,
+}
+
+/// How it ends when data is read with checksums, by which shards are damaged and whether their checksums show it; `None`
+/// where that depends on the bytes: with four damaged ones of which at least one is not shown.
+pub fn end_of_read(damaged: &[(usize, bool)]) -> Option<End> {
+    let count = |wanted: bool| damaged.iter().filter(|(_, is_shown)| *is_shown == wanted).count();
+    let is_data_bad = |wanted: bool| damaged.iter().any(|&(shard, shown)| shard < DATA_SHARDS && shown == wanted);
+    let (shown, escaped) = (count(true), count(false));
+    match () {
+        // No page is found to be bad, so nobody looks at the stripe as a whole.
+        () if !is_data_bad(true) && is_data_bad(false) => Some(End::Silent),
+        () if !is_data_bad(true) => Some(End::Corrected),
+        () if shown > SHARDS - DATA_SHARDS => Some(End::Detected),
+        () if escaped == 0 => Some(End::Corrected),
+        // Distance 4: beside the erasures, errors that nothing locates are seen as long as there are three in all.
+        () if shown + escaped <= SHARDS - DATA_SHARDS => Some(End::Detected),
+        () => None,
     }
-    let one_escapes: f64 = escapes.iter().sum();
-    let pairs: f64 = (one_escapes * one_escapes - escapes.iter().map(|p| p * p).sum::<f64>()) / 2.0;
-    match escapes.len() {
-        // Nothing is located, or the shard is: either way it is the only one, and corrected.
-        1 => stripe(layout, reaches),
-        // One located, one not: a single error beside an erasure, which distance 4 corrects. Two escapes: bound.
-        2 => [1.0 - pairs, 0.0, pairs],
-        // Two erasures leave one syndrome to spare, which an unlocated third shard cannot pass.
-        3 => [1.0 - one_escapes, one_escapes - pairs, pairs],
-        // Four are too many; if one escapes, three are repaired wrongly and fail their checksums, but for the bound.
-        _ => {
-            let bound = pairs + one_escapes * f64::exp2(-32.0);
-            [0.0, 1.0 - bound, bound]
-        }
+}
+
+/// Data that is read with checksums: the shares over all ways to escape them.
+fn located_stripe(reaches: &[Reach]) -> Shares {
+    let damaged: Vec<(usize, f64)> = reaches
+        .iter()
+        .flat_map(|reach| {
+            (reach.first..reach.first + reach.shards).map(|shard| (shard, escape(reach.bits_per_shard())))
+        })
+        .collect();
+    let mut shares = [0.0; 3];
+    for shown in 0..1u32 << damaged.len() {
+        let is_shown = |index: usize| shown >> index & 1 == 1;
+        let share: f64 = damaged
+            .iter()
+            .enumerate()
+            .map(|(at, (_, escape))| if is_shown(at) { 1.0 - escape } else { *escape })
+            .product();
+        let ends: Vec<(usize, bool)> =
+            damaged.iter().enumerate().map(|(at, (shard, _))| (*shard, is_shown(at))).collect();
+        let silent = match end_of_read(&ends) {
+            Some(End::Corrected) => {
+                shares[0] += share;
+                continue;
+            }
+            Some(End::Detected) => 0.0,
+            Some(End::Silent) => 1.0,
+            // Three erasures are filled in wrongly, and the checksums of those shards must match by chance.
+            None if shown.count_ones() == 3 => f64::exp2(-32.0),
+            None => 1.0,
+        };
+        shares[1] += share * (1.0 - silent);
+        shares[2] += share * silent;
     }
+    shares
 }
 
 /// The probability that random damage of so many bits, at least one, escapes a CRC32C.
@@ -308,20 +355,47 @@ mod tests {
 
     #[test]
     fn checksums_turn_up_to_three_bad_shards_into_erasures() {
-        let layout = Layout::of_shards();
-        let located = |fault: &str, convention| with_checksums(&layout, fault.parse().unwrap(), convention);
-        let p = f64::exp2(-32.0);
-        assert_eq!(located("page", Convention::Spread), [1.0, 0.0, 0.0]);
-        let two = located("page+page", Convention::Spread);
-        assert!(two[0] > 1.0 - 1e-15 && two[1] == 0.0 && (two[2] - p * p).abs() < 1e-30, "{two:?}");
-        // Of ten rows one reaches a single shard of the stripe; a page beside a row is in one of the other 17 or 18.
+        let located = |fault: &str, convention| with_checksums(fault.parse().unwrap(), convention);
+        let near = |share: f64, wanted: f64| assert!((share / wanted - 1.0).abs() < 1e-6, "{share} {wanted}");
+        assert_eq!(located("bit+bit", Convention::Spread), [1.0, 0.0, 0.0], "no single bit escapes");
+        // Three shards, unless it is the one of ten rows that reaches a single shard, which is parity; a page beside a row
+        // is in one of the other 17 or 18.
         let three = located("row+page", Convention::Contiguous);
-        let share = 9.0 * 17.0 / (9.0 * 17.0 + 18.0);
-        assert!((three[1] / (share * 3.0 * p) - 1.0).abs() < 1e-6, "{three:?}");
+        assert!(three[0] > 1.0 - 1e-9, "{three:?}");
         // Two of the ten rows: 36 pairs without the last hit four shards, and are reported.
         let four = located("row+row", Convention::Contiguous);
         assert!((four[1] - 36.0 / 45.0).abs() < 1e-9, "{four:?}");
-        assert!(four[2] < 1e-17);
+        near(four[0], 9.0 / 45.0);
+    }
+
+    #[test]
+    fn a_page_that_escapes_its_checksum_is_silent_unless_another_one_makes_the_reader_look() {
+        let located = |fault: &str| with_checksums(fault.parse().unwrap(), Convention::Spread);
+        let p = f64::exp2(-32.0);
+        let near = |share: f64, wanted: f64| assert!((share / wanted - 1.0).abs() < 1e-6, "{share} {wanted}");
+        for fault in ["line", "row", "page"] {
+            let alone = located(fault);
+            assert_eq!(alone[1], 0.0, "nothing makes anybody look: {alone:?}");
+            near(alone[2], p * 16.0 / 19.0);
+        }
+        // Both of data in 240 of 342 cases, and then the other one makes the reader look; one of data beside one of parity in
+        // 96, and then whether that is bad is not looked at.
+        let two = located("page+page");
+        near(two[1], p * (240.0 * 2.0 + 96.0) / 342.0);
+        near(two[2], p * 96.0 / 342.0);
+        let ends = [
+            (&[(3, false)][..], Some(End::Silent)),
+            (&[(17, false)], Some(End::Corrected)),
+            (&[(3, false), (17, true)], Some(End::Silent)),
+            (&[(3, true), (17, false)], Some(End::Detected)),
+            (&[(3, true), (4, false), (5, false)], Some(End::Detected)),
+            (&[(3, true), (4, true), (17, true)], Some(End::Corrected)),
+            (&[(3, true), (4, true), (5, true), (6, true)], Some(End::Detected)),
+            (&[(3, true), (4, true), (5, true), (6, false)], None),
+        ];
+        for (damaged, end) in ends {
+            assert_eq!(end_of_read(damaged), end, "{damaged:?}");
+        }
     }
 
     /// The damage of every fault but a bit reaches all 2^32 checksums.

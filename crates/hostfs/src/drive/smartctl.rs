@@ -4,18 +4,11 @@
 //! SMART reaches a drive behind a SAS controller or a USB bridge in half a dozen ways. smartmontools holds both as data,
 //! kept by its authors for twenty years. Where it is not installed the counts of the kernel remain.
 
+use crate::program;
 use serde_json::Value;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-/// The most text that is taken from it; a real answer has some 30 KiB.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
-
-/// How long a process that was told to end may take for it; one that a hung drive holds in the kernel is left.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+use std::process::Command;
+use std::time::Duration;
 
 /// Rows of a table that are looked at; ATA has room for 30 attributes.
 const ROWS_MAX: usize = 512;
@@ -39,10 +32,9 @@ pub struct Smart {
     pub power_on_hours: Option<u64>,
 }
 
-/// Where distributions put the program; no search path is used, because the reader has privilege.
+/// Where it is installed.
 pub fn program() -> Option<PathBuf> {
-    const PLACES: [&str; 4] = ["/usr/sbin/smartctl", "/usr/bin/smartctl", "/sbin/smartctl", "/usr/local/sbin/smartctl"];
-    PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
+    program::find("smartctl")
 }
 
 /// Asks about one device, and waits no longer than `patience`.
@@ -54,53 +46,7 @@ pub fn ask(program: &Path, device: &Path, patience: Duration) -> Result<Smart, S
     // Attributes, all device statistics, the solid-state page of SAS, and SAS's counts of bytes.
     command.args(["--json=c", "-i", "-A", "-l", "devstat", "-l", "ssd", "-l", "error", "--"]).arg(device);
     command.env_clear().env("LC_ALL", "C").current_dir("/");
-    parse(&output(command, patience)?)
-}
-
-/// The standard output of a program, which is ended by its id when it takes too long or says too much.
-fn output(mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let begun = Instant::now();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
-    let Some(pipe) = child.stdout.take() else { return Err(format!("{name} has no output")) };
-    let (send, receive) = mpsc::sync_channel(1);
-    // Reading may last as long as the program; the thread ends with it.
-    std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let outcome = pipe.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut text).map(|_| text);
-        let _ = send.send(outcome);
-    });
-    let answer = receive.recv_timeout(patience);
-    let ended = end(&mut child, patience.saturating_sub(begun.elapsed()), answer.is_ok());
-    match answer {
-        Err(_) if !ended => Err(format!("{name} gave no answer in {patience:?} and cannot be ended: the drive hangs")),
-        Err(_) => Err(format!("{name} gave no answer in {patience:?}")),
-        Ok(Err(error)) => Err(format!("{name}: {error}")),
-        Ok(Ok(text)) if text.len() as u64 > ANSWER_BYTES_MAX => {
-            Err(format!("{name} said more than {ANSWER_BYTES_MAX} bytes"))
-        }
-        Ok(Ok(text)) => Ok(text),
-    }
-}
-
-/// Waits for a program, for as long as `patience` where it has answered, and else ends it. Whether it is gone.
-fn end(child: &mut Child, patience: Duration, has_answered: bool) -> bool {
-    let gone_within = |child: &mut Child, patience: Duration| {
-        let begun = Instant::now();
-        loop {
-            match child.try_wait() {
-                Ok(Some(_)) | Err(_) => return true,
-                Ok(None) if begun.elapsed() >= patience => return false,
-                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
-    };
-    if has_answered && gone_within(child, patience.min(END_PATIENCE)) {
-        return true;
-    }
-    let _ = child.kill();
-    gone_within(child, END_PATIENCE)
+    parse(&program::answer(command, b"", patience)?)
 }
 
 /// Reads an answer.

@@ -25,6 +25,19 @@ pub fn kernel_threads(root: &Root) -> Vec<u32> {
         .collect()
 }
 
+/// Every process that can be seen, with its first thread's stat; empty where /proc cannot be listed.
+pub fn processes(root: &Root) -> Vec<(u32, TaskStat)> {
+    let pids = numbered(&root.proc(""), "").unwrap_or_default().into_iter().take(NUMBERS_MAX);
+    pids.filter_map(|pid| Some((pid, TaskStat::of_process(root, pid)?))).collect()
+}
+
+/// The real user of a process; `None` when it has ended.
+pub fn user(root: &Root, pid: u32) -> Option<u32> {
+    let text = root.read_up_to(root.proc(format!("{pid}/status")), TEXT_LIMIT_BYTES).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The numbers of a process's threads; empty when it has ended.
 pub fn threads(root: &Root, pid: u32) -> Vec<u32> {
     let mut numbers = numbered(&root.proc(format!("{pid}/task")), "").unwrap_or_default();

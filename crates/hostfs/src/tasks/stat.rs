@@ -16,6 +16,8 @@ pub struct TaskStat {
     pub name: String,
     /// Its state: `R` runs, `S` sleeps, `Z` has ended and waits for its parent.
     pub state: char,
+    /// Its parent's number; 0 for the kernel's own.
+    pub parent: u32,
     /// The kernel's flags (`PF_*`).
     pub flags: u64,
     /// When it was started, clock ticks since boot; tells it from a later one with the same number.
@@ -40,11 +42,12 @@ impl TaskStat {
         // The first of these is field 3.
         let mut fields = after.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
-        let flags = fields.nth(9 - 4)?.parse().ok()?;
+        let parent = fields.next()?.parse().ok()?;
+        let flags = fields.nth(9 - 5)?.parse().ok()?;
         let start_ticks = fields.nth(22 - 10)?.parse().ok()?;
         let start_stack = fields.nth(28 - 23)?.parse().ok()?;
         let processor = fields.nth(39 - 29)?.parse().ok().map(CpuId)?;
-        Some(TaskStat { name, state, flags, start_ticks, start_stack, processor })
+        Some(TaskStat { name, state, parent, flags, start_ticks, start_stack, processor })
     }
 
     /// Whether it is a thread of the kernel.

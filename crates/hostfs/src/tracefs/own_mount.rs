@@ -66,7 +66,9 @@ fn mount_over(folder: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let (kind, no_options) = (c"tracefs".as_ptr(), null_mut::<libc::c_void>());
     // SAFETY: the three texts end with a zero byte and are only read; there are no options.
-    succeeded(unsafe { libc::mount(c"nodev".as_ptr(), folder.as_ptr(), kind, flags, no_options) }.into())?;
+    let mounted = succeeded(unsafe { libc::mount(c"nodev".as_ptr(), folder.as_ptr(), kind, flags, no_options) }.into());
+    // Busy is a folder that has one on it already.
+    mounted.or_else(|error| if error.raw_os_error() == Some(libc::EBUSY) { Ok(()) } else { Err(error) })?;
     // SAFETY: the path ends with a zero byte and is only read.
     descriptor(unsafe { libc::open(folder.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) }.into())
 }

@@ -3,7 +3,7 @@
 use std::fs::symlink_metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The first look after a change comes this much later at the earliest, the second after twice the time, and so on.
 const SOON: Duration = Duration::from_millis(4);
@@ -11,8 +11,16 @@ const SOON: Duration = Duration::from_millis(4);
 /// Looks that nothing asks for come after this time at the latest.
 const LATEST: Duration = Duration::from_secs(30);
 
+/// A directory's change of names is stamped by the kernel's coarse clock. What was found this much later was found after
+/// every change with that stamp.
+const STAMP: Duration = Duration::from_millis(100);
+
 /// What a directory was when it was last looked at: device, inode, time of the last name that came or went.
 type State = Option<(u64, u64, i64, i64)>;
+
+fn state_of(path: &Path) -> State {
+    symlink_metadata(path).ok().map(|at| (at.dev(), at.ino(), at.mtime(), at.mtime_nsec()))
+}
 
 /// Tells whether names have come or gone.
 ///
@@ -23,8 +31,12 @@ pub(crate) struct Changes {
     seen: Option<State>,
     /// When the next look is due though nothing has changed, and the distance to the one after it.
     next: Option<(Instant, Duration)>,
+    /// What the directory above was when there was nothing at the path.
+    absent_in: State,
     #[cfg(test)]
     pub(super) looks: u64,
+    #[cfg(test)]
+    lookups: u64,
 }
 
 impl Changes {
@@ -44,7 +56,7 @@ impl Changes {
     }
 
     fn due(&mut self, path: &Path, now: Instant) -> bool {
-        let state = symlink_metadata(path).ok().map(|at| (at.dev(), at.ino(), at.mtime(), at.mtime_nsec()));
+        let state = self.state(path);
         if self.seen != Some(state) {
             self.seen = Some(state);
             self.next = Some((now + SOON, SOON));
@@ -59,6 +71,29 @@ impl Changes {
             _ => false,
         }
     }
+
+    /// Of a path that leads nowhere the directory above tells whether that has changed. To look for the name itself would
+    /// make the kernel note that there is none and, on tmpfs, free that note through RCU: a grace period for each look,
+    /// which ticks of all cores have to report.
+    fn state(&mut self, path: &Path) -> State {
+        let above = path.parent().and_then(state_of);
+        if self.absent_in.is_some() && self.absent_in == above {
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.lookups += 1;
+        }
+        let state = state_of(path);
+        self.absent_in = above.filter(|above| state.is_none() && is_settled(*above));
+        state
+    }
+}
+
+/// Whether a directory's next change will have another stamp.
+fn is_settled((_, _, s, ns): (u64, u64, i64, i64)) -> bool {
+    let changed = u64::try_from(s).ok().zip(u32::try_from(ns).ok()).map(|(s, ns)| UNIX_EPOCH + Duration::new(s, ns));
+    changed.is_some_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|ago| ago >= STAMP))
 }
 
 #[cfg(test)]
@@ -88,5 +123,29 @@ mod tests {
         std::fs::remove_dir_all(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert_eq!(looks(240_000, 240_001), 1, "another one of this name");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_not_looked_for_while_the_one_above_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("loops");
+        let (mut changes, start) = (Changes::default(), Instant::now());
+        std::thread::sleep(STAMP * 2);
+        for ms in 0..1_000 {
+            changes.are_due(&path, start + Duration::from_millis(ms));
+        }
+        assert_eq!(changes.lookups, 1);
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        for ms in 1_000..1_010 {
+            changes.are_due(&path, start + Duration::from_millis(ms));
+        }
+        assert!(changes.lookups > 1, "something came, and may come again with the same stamp");
+        std::thread::sleep(STAMP * 2);
+        changes.are_due(&path, start + Duration::from_millis(2_000));
+        let settled = changes.lookups;
+        changes.are_due(&path, start + Duration::from_millis(2_001));
+        assert_eq!(changes.lookups, settled);
+        std::fs::create_dir(&path).unwrap();
+        assert!(changes.are_due(&path, start + Duration::from_millis(2_002)));
     }
 }

@@ -192,7 +192,7 @@ fn the_tape_says_that_a_thread_left_because_it_was_stopped() {
         let mut turns: Vec<Turn> = Vec::new();
         let give_up = Instant::now() + Duration::from_secs(20);
         let stopped = |pair: &[Turn]| {
-            pair[0].pid == pid && pair[1].depth == 0 && pair[1].pid != pid && pair[1].left == LEFT_STOPPED
+            pair[0].pid == pid && pair[1].depth == 0 && pair[1].pid != pid && pair[1].why_left() == LEFT_STOPPED
         };
         while !turns.windows(2).any(stopped) {
             assert!(Instant::now() < give_up, "{flavour:?}: no such turn among {}", turns.len());
@@ -260,7 +260,7 @@ fn time_in_which_a_task_is_throttled_is_no_time_that_it_waits() {
     loop {
         std::thread::sleep(Duration::from_millis(100));
         from = probes.read_tape(cpu, from, &mut turns).0;
-        let left = |pair: &[Turn]| pair[0].pid == pid && pair[1].pid != pid && pair[1].left == LEFT_THROTTLED;
+        let left = |pair: &[Turn]| pair[0].pid == pid && pair[1].pid != pid && pair[1].why_left() == LEFT_THROTTLED;
         let throttled_ns = snapshot(&probes, cpu).slot.throttled_ns - before.slot.throttled_ns;
         if turns.windows(2).any(left) && throttled_ns > 100_000_000 {
             println!("throttled for {throttled_ns} ns");

@@ -197,7 +197,7 @@ impl Tapes {
                 return Meaning::Work;
             }
             if has_left {
-                kept_away = state(turn.left).map(|name| Cause::new(CauseKind::ThreadState, name));
+                kept_away = state(turn.why_left()).map(|name| Cause::new(CauseKind::ThreadState, name));
             }
             match &kept_away {
                 Some(state) => Meaning::Cause(state.clone()),
@@ -280,16 +280,23 @@ mod tests {
         });
         let own = looping.id();
         let signal = |name: &str| Command::new("kill").args([name, &own.to_string()]).status().unwrap();
-        std::thread::sleep(Duration::from_millis(100));
+        // On a busy machine a tape is written over within a few hundred milliseconds: it is read meanwhile.
+        traced.tapes.keep(&[cpu], 1 << 17);
+        let mut pass = |ms: u64| {
+            for _ in 0..ms / 20 {
+                std::thread::sleep(Duration::from_millis(20));
+                traced.tapes.read(&traced.probes, &[cpu]);
+            }
+        };
+        pass(100);
         let start_ns = clock::monotonic_ns();
         signal("-STOP");
-        std::thread::sleep(Duration::from_millis(200));
+        pass(200);
         signal("-CONT");
-        std::thread::sleep(Duration::from_millis(100));
+        pass(100);
         let end_ns = clock::monotonic_ns();
         looping.kill().unwrap();
         looping.wait().unwrap();
-        traced.tapes.keep(&[cpu], 1 << 13);
         traced.tapes.read(&traced.probes, &[cpu]);
         let mut judge = Judge::new(witness(false, &[(0, 0, None, 0, 0)]), false);
         let found = found(GapSource::Probe, cpu, start_ns, end_ns, Some(own));

@@ -15,6 +15,7 @@ mod image;
 mod interned;
 mod intruders;
 pub mod joiner;
+mod kept_waiting;
 mod limit;
 mod lines;
 mod loops;

@@ -22,6 +22,11 @@ const GROWTH: u32 = 4;
 /// rate of stacks is a limit and no expectation.
 const LONGEST_AT_LEAST: Duration = Duration::from_millis(20);
 
+/// What each core may leave in a second in a ring that is to be looked at only every [`LOOK_EVERY_WHEN_QUIET`].
+pub(super) fn per_core_s(ring_bytes: u64, cores: u64) -> u64 {
+    (ring_bytes as f64 / 2.0 / LOOK_EVERY_WHEN_QUIET.as_secs_f64()) as u64 / cores.max(1)
+}
+
 /// A part of a ring's room.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Fill(f64);
@@ -127,6 +132,14 @@ mod tests {
         assert_eq!(longest(2), LOOK_EVERY_WHEN_QUIET);
         assert!((57..=59).contains(&longest(4).as_millis()), "{:?}", longest(4));
         assert_eq!(longest(256), LONGEST_AT_LEAST);
+    }
+
+    #[test]
+    fn what_the_ring_allows_each_core_lets_looks_be_as_rare_as_they_may() {
+        for cores in [1, 2, 24, 256] {
+            let mut pace = Pace::new(4 << 20, cores, per_core_s(4 << 20, cores));
+            assert_eq!(settled(&mut pace, 0.0), LOOK_EVERY_WHEN_QUIET, "{cores} cores");
+        }
     }
 
     #[test]

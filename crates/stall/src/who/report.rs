@@ -27,7 +27,7 @@ impl Watch {
             records_without_stack: counts.without_stack,
             // A run that the kernel skipped would have left one.
             records_dropped: counts.dropped + counts.missed,
-            records_unmatched: self.joiner.forgotten() + self.wakeups.forgotten(),
+            records_unmatched: self.joiner.forgotten() + self.wakeups.forgotten() + self.kept_waiting.forgotten(),
             marks_lost: self.lost_marks,
             cost: self.cost.clone().since(Some((&traced.probes, &slots)), &self.cpus, &self.root),
             missing: self.raisers.missing().to_vec(),

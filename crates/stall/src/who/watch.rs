@@ -5,9 +5,10 @@ use super::calls::Depths;
 use super::entry_exit::Measured;
 use super::intruders::{self, Asked, NO_WAKEUP, SCHEDULER, Wakeups};
 use super::joiner::{Arrival, Joiner};
+use super::kept_waiting::{KeptWaiting, Run};
 use super::limit::{Limits, limit};
 use super::loops::{GAPS_IN_EVENT, GAPS_LISTED, Loops};
-use super::pace::{Fill, Pace};
+use super::pace::{self, Fill, Pace};
 use super::presence::Presence;
 use super::raisers::RaiserTable;
 use super::report;
@@ -18,7 +19,7 @@ use super::{LOOK_EVERY, WhoConfig};
 use crate::Error;
 use crate::collect::attach::Patching;
 use crate::collect::cost::{OwnCost, read_slots};
-use crate::gap::tapes::Traced;
+use crate::gap::tapes::{Tapes, Traced};
 use crate::ledger::names::{Names, printable};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -42,6 +43,10 @@ const RING_BYTES_FOR_GOOD: u32 = 4 << 20;
 /// A record with stacks, and one without, about.
 const RECORD_BYTES: u64 = 1 << 10;
 const BARE_RECORD_BYTES: u64 = 128;
+
+/// Stacks that each core of a watch without an end may take in a second, however many cores there are: enough to see
+/// from where a storm comes.
+const STACKS_PER_S_AT_LEAST: u64 = 100;
 
 /// By how much less than of everything else the rate of stacks may rise between two looks: to twice what it is, because
 /// the pace knows its limit.
@@ -69,6 +74,10 @@ pub struct Watch {
     pub(super) wakeups: Wakeups,
     /// The tasks that took the cores.
     pub(super) asked: Asked,
+    /// Runs that count as work until it is known who waited.
+    pub(super) kept_waiting: KeptWaiting,
+    /// Those of them that kept the workload waiting, since the last look.
+    kept: Vec<(CpuId, Run)>,
     /// Of each core the newest work that it queued for a watched one: when, and by which thread.
     queued: HashMap<CpuId, (u64, u32)>,
     pub(super) table: RaiserTable,
@@ -131,7 +140,10 @@ impl Watch {
     /// As [`Watch::attach`].
     pub(crate) fn attach_for_good(root: &Root, traced: &mut Traced, config: &WhoConfig) -> Result<Self, Error> {
         let options = RaiserOptions { ring_bytes: RING_BYTES_FOR_GOOD, ..RaiserOptions::default() };
-        Self::attach_with(root, traced, config, options)
+        let cores = traced.probes.cpu_count() as u64;
+        let room = pace::per_core_s(u64::from(RING_BYTES_FOR_GOOD), cores) / stacks_bytes(config);
+        let stacks_per_s = config.stacks_per_s.min(room.max(STACKS_PER_S_AT_LEAST));
+        Self::attach_with(root, traced, &WhoConfig { stacks_per_s, ..config.clone() }, options)
     }
 
     fn attach_with(
@@ -151,9 +163,8 @@ impl Watch {
             },
         )?;
         let kernel = traced.tapes.names().kernel().clone();
-        let bytes = RECORD_BYTES + if config.user_stacks { COPY_BYTES as u64 } else { 0 };
         let cores = traced.probes.cpu_count() as u64;
-        let pace = Pace::new(raisers.ring_bytes(), cores, config.stacks_per_s.saturating_mul(bytes));
+        let pace = Pace::new(raisers.ring_bytes(), cores, config.stacks_per_s.saturating_mul(stacks_bytes(config)));
         let mut watch = Watch {
             root: root.clone(),
             host: HostFacts::read(root, &config.cpus),
@@ -163,6 +174,8 @@ impl Watch {
             joiner: Joiner::new(raisers.calls()),
             wakeups: Wakeups::default(),
             asked: Asked::default(),
+            kept_waiting: KeptWaiting::default(),
+            kept: Vec::new(),
             queued: HashMap::new(),
             raisers,
             names: Names::load(root, kernel.clone()),
@@ -275,6 +288,10 @@ impl Watch {
                 }
                 self.look_at_base(probes, cpu, turn);
             }
+        }
+        let Traced { probes, tapes } = &mut *traced;
+        for (cpu, run) in std::mem::take(&mut self.kept) {
+            self.count_kept_waiting(probes, tapes, cpu, run);
         }
         let measured = &mut self.entry_exit;
         self.loops.join(traced, |gap| measured.noted(gap));
@@ -410,27 +427,43 @@ impl Watch {
         }
     }
 
-    /// A task that takes the core, on a turn of its tape: counts who woke it.
+    /// Another base context, on a turn of the core's tape: counts who brought a task that takes the core.
     fn look_at_base(&mut self, probes: &Probes, cpu: CpuId, turn: &Turn) {
-        if turn.depth > 0 || turn.pid == 0 || usize::from(turn.cause) <= CAUSE_UNKNOWN {
-            // Back from an interrupt, or work: nobody takes anything. What is idle or works was not woken to intrude.
-            if turn.depth == 0 {
-                self.base.insert(cpu, (turn.cause, turn.pid));
-                let _ = self.wakeups.of_run(cpu, turn.pid, turn.at_ns);
-            }
+        let base = (turn.cause, turn.pid);
+        if turn.depth > 0 || self.base.insert(cpu, base) == Some(base) {
             return;
         }
-        let base = (turn.cause, turn.pid);
-        if self.base.insert(cpu, base) == Some(base) {
+        let takes_nothing = turn.pid == 0 || usize::from(turn.cause) <= CAUSE_UNKNOWN;
+        // What works was not woken to intrude; or it was, which is known when the workload has waited.
+        let began_by = self.wakeups.of_run(cpu, turn.pid, turn.at_ns);
+        let (of_work, began_by) = if takes_nothing { (began_by, None) } else { (None, began_by) };
+        let kept = self.kept_waiting.turn(cpu, turn, of_work);
+        self.kept.extend(kept.into_iter().map(|run| (cpu, run)));
+        if takes_nothing {
             return;
         }
         let Some(cause) = self.context(probes, cpu, usize::from(turn.cause)) else { return };
-        if !matches!(cause.kind, CauseKind::KernelThread | CauseKind::Preemption) {
-            return;
+        if matches!(cause.kind, CauseKind::KernelThread | CauseKind::Preemption) {
+            self.count_run(probes, Place { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
         }
-        self.asked.ask(&self.root, cpu, &cause, turn.pid);
-        let place = Place { cpu, cause: cause.clone(), at_ns: turn.at_ns };
-        match self.wakeups.of_run(cpu, turn.pid, turn.at_ns) {
+    }
+
+    /// A run of another task that kept the workload waiting when that was woken. Its name is that of its wake-up, which the
+    /// ledger has as well; where nothing woke it, whoever has its number is asked.
+    fn count_kept_waiting(&mut self, probes: &Probes, tapes: &mut Tapes, cpu: CpuId, run: Run) {
+        let Run { turn, began_by, .. } = run;
+        let woken = began_by.as_ref().filter(|raised| raised.kind == RaisedKind::Wake && raised.wakee[0] != 0);
+        let cause = match woken {
+            Some(raised) => Cause::new(CauseKind::Preemption, printable(&raised.wakee)),
+            None => tapes.cause(probes, cpu, &turn),
+        };
+        self.count_run(probes, Place { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
+    }
+
+    /// A task that took the core: counts who brought it there.
+    fn count_run(&mut self, probes: &Probes, place: Place, tid: u32, began_by: Option<Raised>) {
+        self.asked.ask(&self.root, place.cpu, &place.cause, tid);
+        match began_by {
             Some(raised) if raised.kind == RaisedKind::Move => self.count_move(probes, place, raised),
             Some(raised) => {
                 let function = match raised.kind {
@@ -440,7 +473,7 @@ impl Watch {
                 self.count_raiser(place, Certainty::Certain, function, Some(raised));
             }
             // Workers run for work that is counted where it was queued.
-            None if cause.name == "kworker" => {}
+            None if place.cause.name == "kworker" => {}
             None => self.count_context(place, String::new(), || NO_WAKEUP.to_owned(), 0),
         }
     }
@@ -535,6 +568,11 @@ impl Watch {
             }
         }
     }
+}
+
+/// What the longest record of such a watch takes.
+fn stacks_bytes(config: &WhoConfig) -> u64 {
+    RECORD_BYTES + if config.user_stacks { COPY_BYTES as u64 } else { 0 }
 }
 
 fn comm_of(root: &Root, tid: u32) -> String {

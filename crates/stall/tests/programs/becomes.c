@@ -10,8 +10,8 @@
  * and ends when its standard input does.
  */
 #define _GNU_SOURCE
+#include "pin.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,16 +22,6 @@
 #define NOINLINE __attribute__((noinline, noclone))
 
 static atomic_int polls, stop;
-
-static void pin(int core)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(core, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		exit(1);
-}
 
 static void *poll(void *unused)
 {

@@ -11,9 +11,9 @@
  * a membarrier, which calls a function on the polling core that flushes nothing.
  */
 #define _GNU_SOURCE
+#include "pin.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,16 +27,6 @@
 
 static atomic_int stop;
 static long times, pause_us;
-
-static void pin(int core)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(core, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		exit(1);
-}
 
 static void *poll(void *unused)
 {

@@ -7,12 +7,13 @@
  * Modes: fork (children come and go, and the parent writes to its memory meanwhile), tgkill (signals to the polling
  * thread), itimer (an interval timer of one millisecond whose signal only the polling thread takes), intrude (a process
  * of its own is woken onto the polling core), shove (one that is ready is moved there by its affinity), spawn (children are
- * started there), balance (loops that may run on both cores, beside a polling thread that sleeps). It begins when it reads
- * a byte, prints a line when it has done so, and stays until its input ends.
+ * started there), balance (the scheduler pushes one there that may run on both cores), delay (nothing polls: a process of
+ * its own is woken there while this one's thread sleeps, which is woken meanwhile and waits). It begins when it reads a byte,
+ * prints a line when it has done so, and stays until its input ends.
  */
 #define _GNU_SOURCE
+#include "pin.h"
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -34,22 +35,11 @@ static atomic_int poller_tid;
 static atomic_int stops;
 static atomic_long signals;
 static int poll_core;
-static int sleeps;
 
 static void fail(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-static void pin(int core)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(core, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		fail("sched_setaffinity");
 }
 
 /* Goes before everything else on a busy machine; without privilege it is as it is. */
@@ -89,14 +79,6 @@ static void *poll_until_stopped(void *unused)
 
 	prctl(PR_SET_NAME, "poller");
 	pin(poll_core);
-	if (sleeps) {
-		atomic_store(&poller_tid, syscall(SYS_gettid));
-		while (!atomic_load_explicit(&stops, memory_order_relaxed)) {
-			work_us(3000);
-			pause_us(1000);
-		}
-		return unused;
-	}
 	go_first(1);
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
@@ -131,27 +113,34 @@ static __attribute__((noinline)) void nudge_poller(void)
 }
 
 /* Sleeps on the polling core and goes before the poller when it is woken. */
-static void intrude(int input)
+static void intrude(const char *name, int priority, int input, long us)
 {
 	char byte;
 
-	prctl(PR_SET_NAME, "intruder");
-	go_first(3);
+	prctl(PR_SET_NAME, name);
+	go_first(priority);
 	pin(poll_core);
-	while (read(input, &byte, 1) == 1) {
-		struct timespec now, until;
-
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += 50000;
-		do
-			clock_gettime(CLOCK_MONOTONIC, &now);
-		while (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec);
-	}
+	while (read(input, &byte, 1) == 1)
+		work_us(us);
 	_exit(0);
 }
 
-/* A process of its own that loops until it is ended; on its parent's core, or on both. */
-static pid_t start_loop(const char *name, int goes_first)
+/* Where nothing polls: sleeps on that core until it is told to do a little. It goes before pollers of other tests. */
+static void *sleep_until_told(void *input)
+{
+	char byte;
+
+	prctl(PR_SET_NAME, "sleeper");
+	pin(poll_core);
+	go_first(4);
+	atomic_store(&poller_tid, syscall(SYS_gettid));
+	while (read(*(int *)input, &byte, 1) == 1)
+		work_us(20);
+	return NULL;
+}
+
+/* A process of its own that loops until it is ended: before the poller, and after its parent. */
+static pid_t start_loop(const char *name)
 {
 	pid_t child = fork();
 
@@ -161,32 +150,39 @@ static pid_t start_loop(const char *name, int goes_first)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, name);
-	if (goes_first)
-		go_first(3);
+	go_first(3);
 	for (;;)
 		asm volatile("" ::: "memory");
 }
 
-static void let_roam(pid_t loop, int other_core)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(poll_core, &set);
-	CPU_SET(other_core, &set);
-	if (sched_setaffinity(loop, sizeof(set), &set))
-		fail("sched_setaffinity");
-}
-
-/* The loop is ready and does not run when this runs, so that this moves it by itself. */
-static __attribute__((noinline)) void shove(pid_t loop, int core)
+static void allow(pid_t loop, int core, int another)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
+	CPU_SET(another, &set);
 	if (sched_setaffinity(loop, sizeof(set), &set))
 		fail("sched_setaffinity");
+}
+
+/*
+ * Brings the loop to this core, where it runs while this sleeps; who wakes takes the core from it, and the scheduler
+ * pushes it at once to the core with the lesser task, whatever else runs on the machine.
+ */
+static __attribute__((noinline)) void crowd_out(pid_t loop, int core)
+{
+	allow(loop, core, core);
+	allow(loop, core, poll_core);
+	pause_us(500);
+	/* It is on the other core now; whoever watches needs this one. */
+	pause_us(2000);
+}
+
+/* The loop is ready and does not run when this runs, so that this moves it by itself. */
+static __attribute__((noinline)) void shove(pid_t loop, int core)
+{
+	allow(loop, core, core);
 	pause_us(500);
 }
 
@@ -211,27 +207,49 @@ static __attribute__((noinline)) void wake_the_intruder(int output)
 	pause_us(1000);
 }
 
+/* The intruder is at work when the sleeper is woken, and goes before it. */
+static __attribute__((noinline)) void wake_both(int intruder, int sleeper)
+{
+	if (write(intruder, "x", 1) != 1)
+		fail("write");
+	pause_us(300);
+	if (write(sleeper, "x", 1) != 1)
+		fail("write");
+	pause_us(2000);
+}
+
+static void begin_the_intruder(int ends[2], const char *name, int priority, long us)
+{
+	if (pipe(ends))
+		fail("pipe");
+	if (!fork()) {
+		close(ends[1]);
+		intrude(name, priority, ends[0], us);
+	}
+	close(ends[0]);
+}
+
 int main(int count, char **words)
 {
 	struct itimerval every = { .it_interval = { .tv_usec = 1000 }, .it_value = { .tv_usec = 1000 } };
 	struct sigaction action = { .sa_handler = take_signal, .sa_flags = SA_RESTART };
 	pthread_t thread;
 	sigset_t alarm;
-	int ends[2] = { -1, -1 };
+	int ends[2] = { -1, -1 }, told[2] = { -1, -1 };
 	char *pages, byte;
 	long times;
-	pid_t loops[3] = { 0 };
-	int balance;
+	pid_t loop = 0;
+	int has_loop, delays;
 
 	if (count != 5)
 		return 2;
 	times = atol(words[2]);
 	poll_core = atoi(words[3]);
-	balance = sleeps = !strcmp(words[1], "balance");
 	prctl(PR_SET_NAME, "disturber");
 	pin(atoi(words[4]));
-	if (!balance)
-		go_first(strcmp(words[1], "shove") ? 2 : 5);
+	has_loop = !strcmp(words[1], "shove") || !strcmp(words[1], "balance");
+	delays = !strcmp(words[1], "delay");
+	go_first(has_loop || delays ? 5 : 2);
 	sigaction(SIGUSR1, &action, NULL);
 	sigaction(SIGALRM, &action, NULL);
 	sigemptyset(&alarm);
@@ -241,23 +259,16 @@ int main(int count, char **words)
 	if (pages == MAP_FAILED)
 		fail("mmap");
 	memset(pages, 1, PAGES * PAGE_BYTES);
-	if (!strcmp(words[1], "intrude")) {
-		if (pipe(ends))
-			fail("pipe");
-		if (!fork()) {
-			close(ends[1]);
-			intrude(ends[0]);
-		}
-		close(ends[0]);
-	}
-	if (pthread_create(&thread, NULL, poll_until_stopped, NULL))
+	if (delays)
+		begin_the_intruder(ends, "delayer", 5, 1000);
+	else if (!strcmp(words[1], "intrude"))
+		begin_the_intruder(ends, "intruder", 3, 50);
+	if (delays && pipe(told))
+		fail("pipe");
+	if (pthread_create(&thread, NULL, delays ? sleep_until_told : poll_until_stopped, &told[0]))
 		fail("pthread_create");
 	while (!atomic_load(&poller_tid))
 		pause_us(100);
-	for (int loop = 0; balance && loop < 3; loop++)
-		loops[loop] = start_loop("roamer", 0);
-	if (!strcmp(words[1], "shove"))
-		loops[0] = start_loop("shoved", 1);
 	if (!strcmp(words[1], "spawn"))
 		pin(poll_core);
 	if (!strcmp(words[1], "itimer") && setitimer(ITIMER_REAL, &every, NULL))
@@ -265,9 +276,8 @@ int main(int count, char **words)
 	/* Whoever watches begins first. */
 	if (read(0, &byte, 1) < 0)
 		fail("read");
-	/* They are on the other core until then, so that the scheduler moves them before somebody's eyes. */
-	for (int loop = 0; balance && loop < 3; loop++)
-		let_roam(loops[loop], atoi(words[4]));
+	if (has_loop)
+		loop = start_loop(words[1]);
 	for (long done = 0; done < times; done++) {
 		if (!strcmp(words[1], "fork"))
 			fork_and_write(pages);
@@ -275,21 +285,23 @@ int main(int count, char **words)
 			nudge_poller();
 		else if (!strcmp(words[1], "intrude"))
 			wake_the_intruder(ends[1]);
+		else if (delays)
+			wake_both(ends[1], told[1]);
 		else if (!strcmp(words[1], "shove")) {
-			shove(loops[0], poll_core);
-			shove(loops[0], atoi(words[4]));
-		} else if (!strcmp(words[1], "spawn"))
+			shove(loop, poll_core);
+			shove(loop, atoi(words[4]));
+		} else if (!strcmp(words[1], "balance"))
+			crowd_out(loop, atoi(words[4]));
+		else if (!strcmp(words[1], "spawn"))
 			spawn_here();
 		else
 			pause_us(1000);
 	}
 	memset(&every, 0, sizeof(every));
 	setitimer(ITIMER_REAL, &every, NULL);
-	for (int loop = 0; loop < 3; loop++) {
-		if (loops[loop]) {
-			kill(loops[loop], SIGKILL);
-			waitpid(loops[loop], NULL, 0);
-		}
+	if (has_loop) {
+		kill(loop, SIGKILL);
+		waitpid(loop, NULL, 0);
 	}
 	printf("%d %ld\n", getpid(), atomic_load(&signals));
 	fflush(stdout);
@@ -299,6 +311,8 @@ int main(int count, char **words)
 		close(ends[1]);
 		wait(NULL);
 	}
+	if (delays)
+		close(told[1]);
 	atomic_store(&stops, 1);
 	pthread_join(thread, NULL);
 	return 0;

@@ -1,35 +1,19 @@
 //! Advice on the running kernel: what a program does beside its polling thread, and what `who` says of it.
 #![allow(clippy::unwrap_used)]
 
+use super::live;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_model::{CauseKind, CpuId, Interrupt, Raiser, WhoReport};
+use surefoot_model::{CauseKind, Interrupt, Raiser, WhoReport};
 use surefoot_stall::who::advice::{HostFacts, advise};
 use surefoot_stall::who::{self, WhoConfig};
-use surefoot_testkit::not_run::not_run;
 
-const WATCHED: CpuId = CpuId(1);
-
-/// Compiles the program; `None` without a compiler or a second core.
 fn program(test: &str, folder: &Path) -> Option<PathBuf> {
-    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
-        not_run(test, "it takes two cores");
-        return None;
-    }
-    let program = folder.join("disturber");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/disturber.c");
-    match Command::new("cc").args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source).status() {
-        Ok(status) => assert!(status.success(), "the program compiles"),
-        Err(error) => {
-            not_run(test, &format!("there is no C compiler: {error}"));
-            return None;
-        }
-    }
-    Some(program)
+    live::program(test, folder, "disturber", "disturber.c", &[])
 }
 
 /// The program, and how it ends.
@@ -63,15 +47,7 @@ impl Drop for Disturber {
 
 /// Watches while the program does this: the report, and its process. `None` where eBPF is not to be had.
 fn watch(test: &str, program: &Path, mode: &str, times: u32) -> Option<(WhoReport, u32)> {
-    let config = WhoConfig {
-        cpus: vec![WATCHED],
-        // Whose preemption counts: the polling thread's process is there before the watch.
-        pid: None,
-        kernel_stacks: true,
-        user_stacks: true,
-        stacks_per_s: 100_000,
-        timeline: false,
-    };
+    let config = live::config();
     let (stop, mut pid) = (AtomicBool::new(false), 0);
     let found = std::thread::scope(|scope| {
         who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
@@ -85,14 +61,7 @@ fn watch(test: &str, program: &Path, mode: &str, times: u32) -> Option<(WhoRepor
             });
         })
     });
-    match found {
-        Ok(report) => Some((report, pid)),
-        Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
-            not_run(test, &why);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    live::reported(test, found).map(|report| (report, pid))
 }
 
 /// What is advised first about the interrupts of this kind that this process raised: on a busy machine others raise some
@@ -166,6 +135,28 @@ fn who_wakes_an_intruder_onto_the_core_and_why_it_may_run_there_is_told() {
     assert_eq!(advise(row, &HostFacts::default())[0].rule, "other-task-on-this-core");
 }
 
+/// The intruder is at work before the workload is woken: only then its run takes anything.
+#[test]
+fn who_woke_a_task_that_keeps_the_woken_workload_waiting_is_told() {
+    const TEST: &str = "who_woke_a_task_that_keeps_the_woken_workload_waiting_is_told";
+    const TIMES: u32 = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(TEST, folder.path()) else { return };
+    let mut disturber = Disturber::start(&program, "delay", TIMES);
+    let pid = disturber.0.id();
+    let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
+    let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption delayer");
+    let row = row.unwrap_or_else(|| panic!("no intruder: {:#?}", report.interrupts));
+    assert!(row.count >= u64::from(TIMES / 10), "it keeps the workload waiting: {row:#?}");
+    let by_the_parent =
+        |raiser: &&Raiser| (raiser.pid, raiser.syscall.as_str(), raiser.wakee.as_str()) == (pid, "write", "delayer");
+    let woken: u64 = row.raisers.iter().filter(by_the_parent).map(|raiser| raiser.count).sum();
+    assert!(woken >= row.count / 2 && woken <= row.count + 1, "{woken} of {}: {:#?}", row.count, row.raisers);
+    let intruder = row.intruders.first().unwrap_or_else(|| panic!("nobody was asked: {row:#?}"));
+    assert_eq!((intruder.comm.as_str(), intruder.allowed.as_str(), intruder.is_kernel), ("delayer", "1", false));
+    assert_eq!(advise(row, &HostFacts::default())[0].rule, "other-task-on-this-core");
+}
+
 /// What brought the task that took the core, over all of its rows: raisers of the runs that were counted so.
 fn brought(report: &WhoReport, is_it: impl Fn(&Raiser) -> bool) -> u64 {
     let rows = report.interrupts.iter().filter(|row| row.cause.kind == CauseKind::Preemption);
@@ -206,29 +197,22 @@ fn the_part_of_the_scheduler_that_moves_a_task_onto_the_core_is_told() {
     const TEST: &str = "the_part_of_the_scheduler_that_moves_a_task_onto_the_core_is_told";
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(TEST, folder.path()) else { return };
-    let mut disturber = Disturber::start(&program, "balance", 1_000);
+    let mut disturber = Disturber::start(&program, "balance", 400);
     let pid = disturber.0.id();
     let Some(report) = watch_process(TEST, pid, &mut disturber) else { return };
     let by_it = |raiser: &Raiser| {
-        raiser.comm == "(scheduler)" && raiser.function.starts_with("moved from core 0 by ") && raiser.tid == 0
+        raiser.comm == "(scheduler)" && raiser.function.starts_with("moved from core 0 by real-time balancing")
     };
     assert!(brought(&report, by_it) > 0, "{:#?}", report.interrupts);
-    let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption roamer");
+    let row = report.interrupts.iter().find(|row| row.cause.to_string() == "preemption balance");
     let asked = row.and_then(|row| row.intruders.first()).unwrap_or_else(|| panic!("{:#?}", report.interrupts));
-    assert!(asked.because.ends_with("keeps it off core 1") || asked.because.contains("core 1"), "{asked:#?}");
+    assert!(asked.because.contains("core 1"), "{asked:#?}");
 }
 
 /// Watches with this process as the workload until it is done.
 fn watch_process(test: &str, pid: u32, disturber: &mut Disturber) -> Option<WhoReport> {
     super::names::by_this_program();
-    let config = WhoConfig {
-        cpus: vec![WATCHED],
-        pid: Some(pid),
-        kernel_stacks: true,
-        user_stacks: false,
-        stacks_per_s: 100_000,
-        timeline: false,
-    };
+    let config = WhoConfig { pid: Some(pid), user_stacks: false, ..live::config() };
     let stop = AtomicBool::new(false);
     let found = std::thread::scope(|scope| {
         who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
@@ -240,12 +224,5 @@ fn watch_process(test: &str, pid: u32, disturber: &mut Disturber) -> Option<WhoR
             });
         })
     });
-    match found {
-        Ok(report) => Some(report),
-        Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
-            not_run(test, &why);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    live::reported(test, found)
 }

@@ -1,63 +1,33 @@
 //! A process that becomes another program after it raised and before anybody named its stacks, on the running kernel.
 #![allow(clippy::unwrap_used)]
 
+use super::live::{self, WATCHED};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use surefoot_hostfs::Root;
-use surefoot_model::{CpuId, Raiser};
+use surefoot_model::Raiser;
 use surefoot_probes::{Options, Probes};
 use surefoot_stall::Traced;
-use surefoot_stall::who::{Watch, WhoConfig};
+use surefoot_stall::who::Watch;
 use surefoot_testkit::not_run::not_run;
-
-const WATCHED: CpuId = CpuId(1);
-
-/// Compiles both programs; `None` without a compiler, a C library to link statically, or a second core.
-fn programs(test: &str, folder: &Path) -> Option<[PathBuf; 2]> {
-    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
-        not_run(test, "it takes two cores");
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/becomes.c");
-    let programs = ["before", "after"].map(|name| folder.join(name));
-    for (program, define) in programs.iter().zip(["-UAFTER", "-DAFTER"]) {
-        let flags =
-            ["-O2", "-g", "-static", "-no-pie", "-fomit-frame-pointer", "-pthread", "-Wl,--eh-frame-hdr", define, "-o"];
-        match Command::new("cc").args(flags).arg(program).arg(&source).status() {
-            Ok(status) if status.success() => {}
-            Ok(_) => {
-                not_run(test, "no static program can be made");
-                return None;
-            }
-            Err(error) => {
-                not_run(test, &format!("there is no C compiler: {error}"));
-                return None;
-            }
-        }
-    }
-    Some(programs)
-}
 
 #[test]
 fn stacks_of_the_program_before_execve_have_no_names_of_the_one_after() {
     const TEST: &str = "stacks_of_the_program_before_execve_have_no_names_of_the_one_after";
     let folder = tempfile::tempdir().unwrap();
-    let Some([before, after]) = programs(TEST, folder.path()) else { return };
+    let compiled = |name, define| {
+        let flags = ["-static", "-no-pie", "-fomit-frame-pointer", "-Wl,--eh-frame-hdr", define];
+        live::program(TEST, folder.path(), name, "becomes.c", &flags)
+    };
+    let Some(before) = compiled("before", "-UAFTER") else { return };
+    let Some(after) = compiled("after", "-DAFTER") else { return };
     super::names::by_this_program();
     let probes = match Probes::attach(&Options { raisers_follow: true, ..Options::default() }) {
         Ok(probes) => probes,
         Err(error) => return not_run(TEST, &error.to_string()),
     };
     let mut traced = Traced::new(&Root::host(), probes, &[WATCHED]);
-    let config = WhoConfig {
-        cpus: vec![WATCHED],
-        pid: None,
-        kernel_stacks: true,
-        user_stacks: true,
-        stacks_per_s: 100_000,
-        timeline: false,
-    };
+    let config = live::config();
     let mut watch = match Watch::attach(&Root::host(), &mut traced, &config) {
         Ok(watch) => watch,
         Err(error) => return not_run(TEST, &error.to_string()),

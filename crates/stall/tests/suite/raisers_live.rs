@@ -2,6 +2,7 @@
 //! kernel tells less.
 #![allow(clippy::unwrap_used)]
 
+use super::live::{self, WATCHED};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::Root;
-use surefoot_model::{CauseKind, Certainty, CpuId, Raiser};
+use surefoot_model::{CauseKind, Certainty, Raiser};
 use surefoot_probes::layout::Turn;
 use surefoot_probes::{CallEvidence, Mark, MarkKind, Options, Probes, Raised, RaiserOptions, Raisers};
 use surefoot_stall::Traced;
@@ -18,25 +19,9 @@ use surefoot_stall::who::joiner::{Arrival, Joiner};
 use surefoot_stall::who::{self, LOOK_EVERY, Watch, WhoConfig};
 use surefoot_testkit::not_run::not_run;
 
-const WATCHED: CpuId = CpuId(1);
-
-/// Compiles the program; `None` without a compiler or a second core.
 fn program(test: &str, folder: &Path) -> Option<PathBuf> {
-    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
-        not_run(test, "it takes two cores");
-        return None;
-    }
-    let program = folder.join("deep");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/deep.c");
-    let flags = ["-O2", "-g", "-fomit-frame-pointer", "-fasynchronous-unwind-tables", "-pthread", "-o"];
-    match Command::new("cc").args(flags).arg(&program).arg(source).status() {
-        Ok(status) => assert!(status.success(), "the program compiles"),
-        Err(error) => {
-            not_run(test, &format!("there is no C compiler: {error}"));
-            return None;
-        }
-    }
-    Some(program)
+    let flags = ["-fomit-frame-pointer", "-fasynchronous-unwind-tables"];
+    live::program(test, folder, "deep", "deep.c", &flags)
 }
 
 fn start(program: &Path, words: &[&str]) -> Child {
@@ -51,14 +36,7 @@ fn watch(
     prepare: impl FnOnce(&Path),
 ) -> Option<(Vec<Raiser>, Vec<String>)> {
     super::names::by_this_program();
-    let config = WhoConfig {
-        cpus: vec![WATCHED],
-        pid: None,
-        kernel_stacks: true,
-        user_stacks: true,
-        stacks_per_s: 100_000,
-        timeline: false,
-    };
+    let config = live::config();
     let (stop, mut pid, mut stays) = (AtomicBool::new(false), 0, None);
     let found = std::thread::scope(|scope| {
         let found = who::run(&Root::host(), &config, Duration::from_secs(60), &stop, || {
@@ -79,17 +57,9 @@ fn watch(
         drop(stays);
         found
     });
-    match found {
-        Ok(report) => {
-            let raisers = report.interrupts.into_iter().flat_map(|interrupt| interrupt.raisers);
-            Some((raisers.filter(|raiser| raiser.pid == pid).collect(), report.missing))
-        }
-        Err(surefoot_stall::Error::Probes(surefoot_probes::Error::Unsupported { why, .. })) => {
-            not_run(test, &why);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let report = live::reported(test, found)?;
+    let raisers = report.interrupts.into_iter().flat_map(|interrupt| interrupt.raisers);
+    Some((raisers.filter(|raiser| raiser.pid == pid).collect(), report.missing))
 }
 
 /// How many interrupts of this system call were raised, and how many with all the program's functions in the stack.

@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -87,10 +88,22 @@ fn create_private(path: &Path) -> Result<bool> {
 
 /// Refuses a file that is there and cannot be a history, before anything is written beside it.
 pub(super) fn check_existing(path: &Path) -> Result<()> {
+    check_owners(path)?;
     match std::fs::metadata(path) {
         Ok(found) => check_found(path, &found),
         // Whether it can be created is for the creation to say.
         Err(_) => Ok(()),
+    }
+}
+
+/// Refuses a file of another user, who would read what is written, and a link of his, who would choose the file.
+fn check_owners(path: &Path) -> Result<()> {
+    let Ok(user) = std::fs::metadata("/proc/self").map(|own| own.uid()) else { return Ok(()) };
+    let of_link = std::fs::symlink_metadata(path).ok().map(|found| found.uid());
+    let of_file = std::fs::metadata(path).ok().map(|found| found.uid());
+    match [of_link, of_file].into_iter().flatten().find(|&owner| owner != user && owner != 0) {
+        Some(owner) => Err(Error::NotOwn { path: path.to_path_buf(), owner }),
+        None => Ok(()),
     }
 }
 

@@ -235,3 +235,25 @@ fn another_program_can_read_the_tables() {
     let output = Command::new("sqlite3").arg(&path).arg(query).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "tlb_shootdown|flush_tlb_func|8000000");
 }
+
+#[test]
+fn a_file_of_another_user_and_a_link_of_his_are_no_history_to_write_into() {
+    use std::os::unix::fs::{chown, lchown, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (own, his, link) = (folder.path().join("own.db"), folder.path().join("his.db"), folder.path().join("link.db"));
+    drop(History::open(&own, Limits::default()).unwrap());
+    drop(History::open(&his, Limits::default()).unwrap());
+    symlink(&own, &link).unwrap();
+    drop(History::open(&link, Limits::default()).unwrap());
+    if chown(&his, Some(65_534), None).and_then(|()| lchown(&link, Some(65_534), None)).is_err() {
+        return surefoot_testkit::not_run::not_run(
+            "a_file_of_another_user_and_a_link_of_his_are_no_history_to_write_into",
+            "only root gives files to others",
+        );
+    }
+    for path in [&his, &link] {
+        let error = History::open(path, Limits::default()).err().unwrap().to_string();
+        assert!(error.contains("belongs to user 65534"), "{error}");
+    }
+    drop(History::open(&own, Limits::default()).unwrap());
+}

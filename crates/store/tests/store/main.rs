@@ -11,5 +11,6 @@ mod history_files;
 mod history_findings;
 mod history_reader;
 mod history_versions;
+mod rasdaemon;
 mod recording_files;
 mod recording_roundtrip;

@@ -25,6 +25,7 @@ mod programs;
 
 use archive::Archive;
 use kernel::Kernel;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub struct Guest {
     kernel: Kernel,
     busybox: PathBuf,
     memory_mib: u32,
+    cores: u32,
     modules: Vec<String>,
     devices: Vec<String>,
     files: Vec<(PathBuf, String)>,
@@ -77,12 +79,17 @@ impl Guest {
         let kernel = Kernel::find()?;
         let (modules, devices, files) = (Vec::new(), Vec::new(), Vec::new());
         let time_limit = Duration::from_secs(300);
-        Ok(Guest { kernel, busybox, memory_mib: 1024, modules, devices, files, time_limit })
+        Ok(Guest { kernel, busybox, memory_mib: 1024, cores: 1, modules, devices, files, time_limit })
     }
 
     /// With that much memory.
     pub fn with_memory_mib(self, memory_mib: u32) -> Self {
         Guest { memory_mib, ..self }
+    }
+
+    /// With that many cores.
+    pub fn with_cores(self, cores: u32) -> Self {
+        Guest { cores, ..self }
     }
 
     /// With a module of its kernel, and those that it depends on, loaded before the program starts.
@@ -97,7 +104,7 @@ impl Guest {
         self
     }
 
-    /// With a copy of a file at this absolute path.
+    /// With a copy of a file at this absolute path, and of the libraries that it is linked to where it is a program.
     pub fn with_file(mut self, file: &Path, at: &str) -> Self {
         self.files.push((file.to_owned(), at.to_owned()));
         self
@@ -120,6 +127,7 @@ impl Guest {
         let mut command = Command::new(EMULATOR);
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"]);
         command.args(["-accel", "tcg", "-cpu", "max", "-m", &self.memory_mib.to_string()]);
+        command.args(["-smp", &self.cores.to_string()]);
         command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(&first_files);
         // A kernel that cannot go on ends the guest, by a reboot that is not allowed.
         command.args(["-append", "console=ttyS0 panic=-1 loglevel=6 random.trust_cpu=on"]);
@@ -154,14 +162,14 @@ impl Guest {
             modules += &format!("/modules/{number}.ko\n");
         }
         archive.file("/modules/list", 0o644, modules.as_bytes());
-        for (program, at) in [(&*self.busybox, "/bin/busybox"), (program, "/program")] {
-            archive.file(at, 0o755, &fs::read(program)?);
-            for library in programs::libraries(program)? {
-                archive.file(&library, 0o755, &fs::read(&library)?);
-            }
-        }
-        for (file, at) in &self.files {
+        let own = [(&*self.busybox, "/bin/busybox"), (program, "/program")];
+        let mut libraries = BTreeSet::new();
+        for (file, at) in own.into_iter().chain(self.files.iter().map(|(file, at)| (&**file, &**at))) {
             archive.file(at, 0o755, &fs::read(file)?);
+            libraries.extend(programs::libraries(file)?);
+        }
+        for library in libraries {
+            archive.file(&library, 0o755, &fs::read(&library)?);
         }
         let mut words: Vec<String> =
             environment.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();

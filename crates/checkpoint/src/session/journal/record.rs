@@ -4,10 +4,11 @@ use super::{Answered, Decided, Event, REASONS_MAX};
 use crate::Error;
 use crate::controller::{Decision, Place, Policy, Situation};
 use crate::generation::GenerationId;
-use crate::session::drain::Drain;
-use crate::session::target::Kind;
+use crate::session::tiers::drain::Drain;
 use crate::session::{Checkpointer, Restored, Saved};
+use crate::settings::{self, Told};
 use std::fs;
+use surefoot_model::CheckpointTier as Tier;
 
 /// Characters of one sentence that are kept.
 const SENTENCE_CHARACTERS_MAX: usize = 300;
@@ -18,18 +19,23 @@ impl Checkpointer {
         self.journal.lost_count()
     }
 
+    /// Leaves the settings with which this job was opened beside its journal. No checkpoint depends on it: that it
+    /// could not be written is a notice.
+    pub fn publish_settings(&mut self, settings: Vec<Told>) {
+        let Some(directory) = &self.journal.directory else { return };
+        if let Err(error) = settings::publish(directory, settings) {
+            self.note(format!("{}: the settings could not be left there: {error}", directory.display()));
+        }
+    }
+
     pub(in super::super) fn record_opening(&mut self) {
-        let policy = match self.controller.policy() {
-            Policy::Surefoot(_) => "surefoot",
-            Policy::Paper(_) => "paper",
-            Policy::Fixed(_) => "fixed",
-        };
+        let policy = self.schedule.controller.policy().word();
         let shared = self.config.shared.as_ref().map(|shared| &shared.directory);
         // As the kernel calls it, whatever links lead there.
         let shared = shared.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let opened = |is_repeated: bool| Event::Opened {
             job: self.config.job.clone(),
-            ranks: self.group.size(),
+            ranks: self.ranks.size(),
             policy: policy.to_owned(),
             shared: shared.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
             is_repeated,
@@ -53,7 +59,7 @@ impl Checkpointer {
         self.journal.answers.decided();
         let count = self.journal.decided.entry(place.clone()).or_default();
         *count = count.saturating_add(1);
-        let (staleness_max_s, granted_share) = match self.controller.policy() {
+        let (staleness_max_s, granted_share) = match self.schedule.controller.policy() {
             Policy::Surefoot(policy) => (Some(policy.staleness_max_s), policy.granted_share),
             Policy::Paper(_) | Policy::Fixed(_) => (None, 1.0),
         };
@@ -96,16 +102,16 @@ impl Checkpointer {
     }
 
     /// Writes down that a checkpoint came to a durable tier; bytes of all ranks.
-    pub(in super::super) fn record_drain(&mut self, kind: Kind, drain: &Drain, bytes: u64) {
+    pub(in super::super) fn record_drain(&mut self, kind: Tier, drain: &Drain, bytes: u64) {
         let (generation, took_s) = (drain.generation().number, drain.took_s());
-        let age_s = (self.now_s() - drain.began_s(self.began)).max(0.0);
-        self.journal.append(Event::Durable { tier: word(kind), generation, age_s, took_s, bytes });
+        let age_s = (self.schedule.now_s() - drain.began_s(self.schedule.began)).max(0.0);
+        self.journal.append(Event::Durable { tier: kind.as_str().to_owned(), generation, age_s, took_s, bytes });
     }
 
     /// Writes down that one did not.
-    pub(in super::super) fn record_failed_drain(&mut self, kind: Kind, generation: GenerationId, error: &Error) {
+    pub(in super::super) fn record_failed_drain(&mut self, kind: Tier, generation: GenerationId, error: &Error) {
         let why = sentence(&error.to_string());
-        self.journal.append(Event::NotDurable { tier: word(kind), generation: generation.number, why });
+        self.journal.append(Event::NotDurable { tier: kind.as_str().to_owned(), generation: generation.number, why });
     }
 
     pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {
@@ -120,13 +126,6 @@ impl Checkpointer {
 
 fn place_word(place: Place) -> String {
     place.label().to_lowercase().replace(' ', "_")
-}
-
-fn word(kind: Kind) -> String {
-    match kind {
-        Kind::Ssd => "durable".to_owned(),
-        Kind::Shared => "shared".to_owned(),
-    }
 }
 
 /// JSON has no infinity.
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!((skip.place.as_str(), &skip.reasons, skip.asked_count), ("skip", &told[0].reasons, 1));
         // The next other answer says how often it was asked since.
         let other = Decision { place: Place::Both, reasons: vec!["another reason".into()], is_refused: false };
-        let situation = job.asked.pop().unwrap();
+        let situation = job.schedule.asked.pop().unwrap();
         job.record_answer(&other, &situation);
         let found = read(&directory, usize::MAX).unwrap().unwrap();
         let Event::Asked(last) = &found.entries.last().unwrap().event else { panic!("{found:#?}") };

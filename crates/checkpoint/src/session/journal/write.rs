@@ -10,7 +10,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes the journal of one session; does nothing on other ranks than the first.
+/// Notices that wait for [`crate::Checkpointer::take_notices`]; of more the oldest go.
+const NOTICES_MAX: usize = 100;
+
+/// Writes the journal of one session; does nothing on other ranks than the first. The notices are each rank's own.
 pub(in super::super) struct Journal {
     pub(super) directory: Option<PathBuf>,
     pub(super) file: Option<File>,
@@ -22,6 +25,8 @@ pub(in super::super) struct Journal {
     pub(super) answers: Answers,
     /// What a new file begins with.
     pub(super) opening: Option<Event>,
+    /// What the program is told, on every rank.
+    notices: Vec<String>,
 }
 
 impl Journal {
@@ -42,7 +47,26 @@ impl Journal {
             decided: BTreeMap::new(),
             answers: Answers::default(),
             opening: None,
+            notices: Vec::new(),
         }
+    }
+
+    /// Keeps a line for the program; of too many the oldest go.
+    pub(in super::super) fn note(&mut self, text: String) {
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.remove(0);
+        }
+        self.notices.push(text);
+    }
+
+    /// Lines that the program was not told yet.
+    pub(in super::super) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Writes nothing more.
+    pub(in super::super) fn close(&mut self) {
+        (self.directory, self.file) = (None, None);
     }
 
     /// Lines that could not be written.

@@ -13,22 +13,22 @@
 
 mod place;
 mod read;
-mod scan;
+pub(super) mod scan;
 #[cfg(test)]
 mod tests;
 
-pub(super) use scan::{Key, Reach};
+pub(super) use read::{Wish, fetch};
+pub(super) use scan::{Breadth, Key, Place, Reached, reachers};
 
-use super::restart::{Candidate, Restored};
-use super::{Checkpointer, agreement};
 use crate::generation::{GenerationId, Manifest, RegionEntry};
 use crate::image::Healer;
+use crate::session::Checkpointer;
+use crate::session::nodes::Inventory;
+use crate::session::restart::Restored;
 use crate::{Error, StoredFile};
 use place::Plan;
-use read::Wish;
-use scan::Reached;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The most ranks that are asked to prove one part.
 const PROVERS_MAX: usize = 16;
@@ -80,24 +80,46 @@ impl Resized {
         })
     }
 
-    /// Where an entry begins in its rank's payload, and its length.
-    fn find(&self, rank: u32, name: &str) -> Option<(u64, u64)> {
-        let mut offset = 0;
-        for entry in &self.parts.get(rank as usize)?.regions {
-            if entry.name == name {
-                return Some((offset, entry.bytes));
+    /// Where entries begin in the payloads of the ranks that pieces are of, and their lengths.
+    fn places(&self, pieces: &[Piece<'_>]) -> BTreeMap<u32, HashMap<&str, (u64, u64)>> {
+        let ranks: BTreeSet<u32> = pieces.iter().map(|piece| piece.rank).collect();
+        let mut places = BTreeMap::new();
+        for (rank, part) in ranks.into_iter().filter_map(|rank| Some((rank, self.parts.get(rank as usize)?))) {
+            let mut offset = 0;
+            let of_part: &mut HashMap<_, _> = places.entry(rank).or_default();
+            for entry in &part.regions {
+                of_part.insert(entry.name.as_str(), (offset, entry.bytes));
+                offset += entry.bytes;
             }
-            offset += entry.bytes;
         }
-        None
+        places
     }
 }
 
 /// What a rank tells of its try to prove some parts.
 #[derive(Default, Serialize, Deserialize)]
 struct Proofs {
-    proved: Vec<Manifest>,
+    /// Each with what was met.
+    proved: Vec<(Manifest, String)>,
     refused: Vec<(u32, String)>,
+}
+
+/// Parts that ranks proved, the same on all ranks but for what each has itself.
+#[derive(Default)]
+pub(super) struct Proved {
+    /// By part: its manifest, the rank that proved it and gives of it, and what that met.
+    pub(super) parts: BTreeMap<u32, (Manifest, u32, String)>,
+    /// Those that this rank proved.
+    pub(super) mine: BTreeMap<u32, Reached>,
+    /// By part, what a copy was refused for.
+    pub(super) refused: Vec<(u32, String)>,
+}
+
+impl Proved {
+    /// By part, who gives of it; of a part that nobody proved no rank does.
+    pub(super) fn servers(&self, parts: u32) -> Vec<u32> {
+        (0..parts).map(|part| self.parts.get(&part).map_or(u32::MAX, |(_, server, _)| *server)).collect()
+    }
 }
 
 impl Checkpointer {
@@ -113,6 +135,7 @@ impl Checkpointer {
     pub fn restart_resized(&mut self) -> Result<Option<Restored>, Error> {
         let restored = self.restart_of_any_size();
         self.record_restart(&restored);
+        self.make_ahead_for_regions();
         restored
     }
 
@@ -129,17 +152,14 @@ impl Checkpointer {
     }
 
     fn restart_of_any_size(&mut self) -> Result<Option<Restored>, Error> {
-        self.finish_drains(true)?;
-        let (own, mut seen) = self.own_generations()?;
-        let (reach, others) = self.others()?;
-        let size = self.group.size();
-        let others = others.into_iter().filter(|key| key.ranks != size);
-        let mut candidates: Vec<Candidate> =
-            own.into_iter().map(Candidate::Own).chain(others.map(Candidate::Other)).collect();
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.generation()));
-        let is_any = u64::from(reach.keys().any(|key| key.ranks != size));
-        seen = seen.max(agreement::most(&*self.group, is_any)? as usize);
-        self.restart_from(candidates, &reach, seen)
+        self.run.unasked = None;
+        self.end_drains()?;
+        let inventory = self.inventory(Breadth::AnyRanks)?;
+        if self.begins_after_completion(&inventory)? {
+            return Ok(None);
+        }
+        let keys = inventory.keys(self.ranks.size());
+        self.restart_from(keys, &inventory)
     }
 
     /// Finds the newest checkpoint of any number of ranks whose parts all prove intact, for a program that reads them
@@ -149,30 +169,40 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::NothingIntact`] on all ranks, with what each failed at; [`Error::Group`].
     pub fn open_resized(&mut self) -> Result<Option<Resized>, Error> {
-        self.finish_drains(true)?;
-        let (reach, keys) = self.others()?;
+        self.run.unasked = None;
+        self.end_drains()?;
+        let inventory = self.inventory(Breadth::AnyRanks)?;
+        if self.begins_after_completion(&inventory)? {
+            return Ok(None);
+        }
+        let whereabouts = self.whereabouts(&inventory)?;
         let mut refused = Vec::new();
-        for key in keys {
-            match self.prove(&reach, key)? {
+        for key in inventory.keys(self.ranks.size()) {
+            match self.prove(&inventory, key)? {
                 Ok(resized) => {
                     self.come_back_to(key.generation);
-                    if key.ranks != self.group.size() {
-                        self.resized_at = Some(self.course.taken_count);
+                    if key.ranks != self.ranks.size() {
+                        self.run.resized_at = Some(self.schedule.course.taken_count);
                     }
                     return Ok(Some(resized));
                 }
                 Err(why) => refused.push(format!("generation {}: {why}", key.generation.number)),
             }
         }
-        let seen = agreement::most(&*self.group, reach.len() as u64)?;
-        match (refused.is_empty(), seen) {
-            (true, 0) => Ok(None),
-            (true, _) if !self.was_any_complete()? => {
-                self.begin_anew();
+        match (refused.is_empty(), inventory.seen().is_empty()) {
+            (true, is_empty) if is_empty || !self.was_any_complete()? => {
+                self.expect_nothing_unlooked(&self.unlooked()?)?;
+                self.expect_nothing_unreadable()?;
+                self.expect_nothing_elsewhere()?;
+                if !is_empty {
+                    self.begin_anew();
+                }
                 Ok(None)
             }
             (true, _) => {
-                let why = "there are parts of checkpoints, and of none all are within reach".to_owned();
+                let newest = crate::session::restart::newest_of(&inventory, &whereabouts, None);
+                let why =
+                    format!("there are parts of checkpoints, and of none all are within reach: {}", newest.join("; "));
                 Err(Error::NothingIntact { why })
             }
             (false, _) => Err(Error::NothingIntact { why: refused.join("; ") }),
@@ -186,10 +216,11 @@ impl Checkpointer {
     /// [`Error::Option`] on all ranks when one asks for what is not there; [`Error::NothingIntact`] on all ranks when a
     /// part cannot be read any more, and then no piece holds anything useful; [`Error::Group`].
     pub fn read_resized(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {
+        let places = resized.places(pieces);
         let wish = |piece: &mut Piece<'_>| {
             let refuse = |why: String| Error::Option { option: "piece", why };
             let (rank, name) = (piece.rank, piece.name);
-            let found = resized.find(rank, name);
+            let found = places.get(&rank).and_then(|of_rank| of_rank.get(name)).copied();
             let (start, length) = found.ok_or_else(|| refuse(format!("rank {rank} saved nothing called {name:?}")))?;
             let bytes = piece.into.len() as u64;
             match piece.offset.checked_add(bytes) {
@@ -204,82 +235,94 @@ impl Checkpointer {
             }
         };
         let wishes = pieces.iter_mut().map(wish).collect::<Result<Vec<Wish>, Error>>();
-        let wishes = agreement::all_or_none(&*self.group, wishes)?;
-        read::fetch(&*self.group, &resized.servers, &resized.mine, &wishes)
-    }
-
-    /// What this rank reaches, and the generations that all ranks together can read whole, newest first.
-    pub(super) fn others(&self) -> Result<(Reach, Vec<Key>), Error> {
-        let reach = agreement::all_or_none(&*self.group, self.reach())?;
-        let keys = scan::complete(&self.told(&reach)?);
-        Ok((reach, keys))
-    }
-
-    /// What every rank reaches.
-    fn told(&self, reach: &Reach) -> Result<Vec<scan::Told>, Error> {
-        gather(self, &scan::told(reach))
+        let wishes = self.ranks.all_or_none(wishes)?;
+        read::fetch(&self.ranks, &resized.servers, &resized.mine, &wishes)
     }
 
     /// Has every part of a generation proved by a rank that reaches it; says why where one cannot be.
-    fn prove(&self, reach: &Reach, key: Key) -> Result<Result<Resized, String>, Error> {
-        let mut all = self.told(reach)?;
-        all.iter_mut().for_each(|told| told.retain(|(of, _)| *of == key));
-        let hosts = self.group.gather_all(self.host.as_bytes())?;
-        let mut parts: BTreeMap<u32, (Manifest, u32)> = BTreeMap::new();
-        let (mut mine, mut report) = (BTreeMap::new(), Vec::new());
-        let mut refused: Vec<String> = Vec::new();
+    fn prove(&self, inventory: &Inventory, key: Key) -> Result<Result<Resized, String>, Error> {
         // That every part is within reach of somebody was found before, so there are no more parts than files.
-        let reachers: Vec<Vec<u32>> = (0..key.ranks).map(|part| scan::reachers(&all, &hosts, key, part)).collect();
-        for round in 0..PROVERS_MAX {
-            let left: Vec<u32> = (0..key.ranks).filter(|part| !parts.contains_key(part)).collect();
-            let asked = left.iter().filter_map(|&part| Some((part, *reachers[part as usize].get(round)?)));
-            let asked: Vec<(u32, u32)> = asked.collect();
-            if left.is_empty() || asked.is_empty() {
-                break;
-            }
-            let mut own = Proofs::default();
-            for (part, _) in asked.iter().filter(|(_, rank)| *rank == self.group.rank()) {
-                let copies = reach.get(&key).and_then(|of_key| of_key.get(part)).map_or(&[][..], Vec::as_slice);
-                match proved(copies) {
-                    Ok((reached, met)) => {
-                        report.push(format!("rank {part}'s part {met}"));
-                        own.proved.push(reached.manifest.clone());
-                        mine.insert(*part, reached);
-                    }
-                    Err(why) => own.refused.push((*part, why)),
-                }
-            }
-            for (server, proofs) in gather(self, &own)?.into_iter().enumerate() {
-                let is_asked = |part: u32| asked.contains(&(part, server as u32));
-                for manifest in proofs.proved {
-                    if Key::of(&manifest) == key && is_asked(manifest.rank) && manifest.job == self.config.job {
-                        parts.insert(manifest.rank, (manifest, server as u32));
-                    }
-                }
-                refused.extend(proofs.refused.into_iter().map(|(part, why)| format!("rank {part}'s part: {why}")));
-            }
-        }
-        if parts.len() as u64 != u64::from(key.ranks) {
+        let wanted: Vec<u32> = (0..key.ranks).collect();
+        let proved = self.prove_parts(inventory, key, &wanted, PROVERS_MAX)?;
+        if proved.parts.len() != wanted.len() {
+            let mut refused: Vec<String> =
+                proved.refused.into_iter().map(|(part, why)| format!("rank {part}'s part: {why}")).collect();
             refused.sort();
             refused.dedup();
             return Ok(Err(refused.join(", ")));
         }
-        let (parts, servers) = parts.into_values().unzip();
+        let report: Vec<String> = proved
+            .mine
+            .keys()
+            .filter_map(|part| Some(format!("rank {part}'s part {}", proved.parts.get(part)?.2)))
+            .collect();
         let report = format!(
             "rank {}: generation {} of {} ranks: {}",
-            self.group.rank(),
+            self.ranks.rank(),
             key.generation.number,
             key.ranks,
             if report.is_empty() { "proved by others".to_owned() } else { report.join(", ") }
         );
         let (generation, ranks, taken_realtime_ns) = (key.generation, key.ranks, key.taken_realtime_ns);
+        let (servers, mine) = (proved.servers(ranks), proved.mine);
+        let parts = proved.parts.into_values().map(|(manifest, ..)| manifest).collect();
         Ok(Ok(Resized { generation, ranks, taken_realtime_ns, report, parts, servers, mine }))
+    }
+
+    /// Has these parts of a generation proved, each by a rank that reaches it; so many are asked one after the other, one of
+    /// each node before the second of any. Collective.
+    pub(super) fn prove_parts(
+        &self,
+        inventory: &Inventory,
+        key: Key,
+        wanted: &[u32],
+        provers_max: usize,
+    ) -> Result<Proved, Error> {
+        let hosts = self.nodes.of_ranks();
+        let mut all: Vec<scan::Told> = inventory.parts().to_vec();
+        all.iter_mut().for_each(|told| told.retain(|(of, _)| *of == key));
+        let reachers: Vec<(u32, Vec<u32>)> =
+            wanted.iter().map(|&part| (part, scan::reachers(&all, hosts, key, part))).collect();
+        let mut proved = Proved::default();
+        for round in 0..provers_max {
+            let left = reachers.iter().filter(|(part, _)| !proved.parts.contains_key(part));
+            let asked: BTreeSet<(u32, u32)> =
+                left.filter_map(|(part, ranks)| Some((*part, *ranks.get(round)?))).collect();
+            if asked.is_empty() {
+                break;
+            }
+            let mut own = Proofs::default();
+            for (part, _) in asked.iter().filter(|(_, rank)| *rank == self.ranks.rank()) {
+                let copies = inventory.reach().get(&key).and_then(|of_key| of_key.get(part));
+                match self::proved(copies.map_or(&[][..], Vec::as_slice)) {
+                    Ok((reached, met)) => {
+                        own.proved.push((reached.manifest.clone(), met));
+                        proved.mine.insert(*part, reached);
+                    }
+                    Err(why) => own.refused.push((*part, why)),
+                }
+            }
+            for (server, proofs) in gather(self, &own)?.into_iter().enumerate() {
+                for (manifest, met) in proofs.proved {
+                    let is_asked = asked.contains(&(manifest.rank, server as u32));
+                    if Key::of(&manifest) == key && is_asked && manifest.job == self.config.job {
+                        proved.parts.insert(manifest.rank, (manifest, server as u32, met));
+                    }
+                }
+                proved.refused.extend(proofs.refused);
+            }
+        }
+        Ok(proved)
     }
 
     /// Brings back a generation of another number of ranks, by the names of regions and files. The inner error says why
     /// it cannot be.
-    pub(super) fn bring_back_resized(&mut self, reach: &Reach, key: Key) -> Result<Result<Restored, String>, Error> {
-        let resized = match self.prove(reach, key)? {
+    pub(super) fn bring_back_resized(
+        &mut self,
+        inventory: &Inventory,
+        key: Key,
+    ) -> Result<Result<Restored, String>, Error> {
+        let resized = match self.prove(inventory, key)? {
             Ok(resized) => resized,
             Err(why) => return Ok(Err(why)),
         };
@@ -287,15 +330,15 @@ impl Checkpointer {
         let mut own = self.regions.entries();
         own.retain(|region| !is_left_out(&region.name));
         let registered: Vec<Vec<RegionEntry>> = gather(self, &own)?;
-        let plan = place::plan(&resized.parts, &registered, self.group.rank(), &is_left_out);
+        let plan = place::plan(&resized.parts, &registered, self.ranks.rank(), &is_left_out);
         let plan = plan.map_err(|why| Error::NothingIntact { why });
-        let plan = match told_on_all(agreement::all_or_none(&*self.group, plan))? {
+        let plan = match told_on_all(self.ranks.all_or_none(plan))? {
             Ok(plan) => plan,
             Err(why) => return Ok(Err(why)),
         };
         match told_on_all(self.fill(&resized, &plan))? {
             Ok(()) => {
-                self.resized_at = Some(self.course.taken_count);
+                self.run.resized_at = Some(self.schedule.course.taken_count);
                 let Resized { generation, taken_realtime_ns, report, .. } = resized;
                 Ok(Ok(Restored { generation, taken_realtime_ns, report }))
             }
@@ -306,11 +349,11 @@ impl Checkpointer {
     /// Fills regions and files.
     fn fill(&mut self, resized: &Resized, plan: &Plan) -> Result<(), Error> {
         let incoming = self.files.incoming(&plan.files);
-        let mut incoming = agreement::all_or_none(&*self.group, incoming)?;
-        let files: Vec<(&str, *mut u8)> =
+        let mut incoming = self.ranks.all_or_none(incoming)?;
+        let files: BTreeMap<&str, *mut u8> =
             plan.files.iter().map(|file| file.name.as_str()).zip(incoming.starts()).collect();
         let wish = |stretch: &place::Stretch| {
-            let file = files.iter().find(|(name, _)| *name == stretch.name).map(|(_, start)| *start);
+            let file = files.get(stretch.name.as_str()).copied();
             let start = file.or_else(|| self.regions.start_of(&stretch.name));
             let start = start.filter(|start| !start.is_null() || stretch.bytes == 0);
             let gone = || Error::Option { option: "region", why: format!("there is none called {:?}", stretch.name) };
@@ -318,10 +361,12 @@ impl Checkpointer {
             Ok(Wish { part: stretch.part, offset: stretch.offset, bytes: stretch.bytes, into })
         };
         let wishes = plan.stretches.iter().map(wish).collect::<Result<Vec<Wish>, Error>>();
-        let wishes = agreement::all_or_none(&*self.group, wishes)?;
-        read::fetch(&*self.group, &resized.servers, &resized.mine, &wishes)?;
-        agreement::all_or_none(&*self.group, self.expect_the_same(resized, plan))?;
-        agreement::all_or_none(&*self.group, incoming.keep())
+        let wishes = self.ranks.all_or_none(wishes)?;
+        read::fetch(&self.ranks, &resized.servers, &resized.mine, &wishes)?;
+        self.ranks.all_or_none(self.expect_the_same(resized, plan))?;
+        let names = self.ranks.all_or_none(self.files.put(incoming))?;
+        self.files.own(names);
+        Ok(())
     }
 
     /// Whether the regions that every rank here got from one old rank are what all the old ranks had.
@@ -352,7 +397,7 @@ impl Checkpointer {
                             "region {name:?} differs between the {} ranks there, and is not an array that these {} ranks \
                              could share",
                             resized.ranks,
-                            self.group.size()
+                            self.ranks.size()
                         ),
                     });
                 }
@@ -363,10 +408,10 @@ impl Checkpointer {
 }
 
 /// Tells all ranks what each has to say.
-fn gather<T: Serialize + for<'a> Deserialize<'a>>(job: &Checkpointer, own: &T) -> Result<Vec<T>, Error> {
+pub(super) fn gather<T: Serialize + for<'a> Deserialize<'a>>(job: &Checkpointer, own: &T) -> Result<Vec<T>, Error> {
     let unreadable = |error: serde_json::Error| Error::Group { why: error.to_string() };
     let text = serde_json::to_vec(own).map_err(unreadable)?;
-    job.group.gather_all(&text)?.iter().map(|text| serde_json::from_slice(text).map_err(unreadable)).collect()
+    job.ranks.gather_all(&text)?.iter().map(|text| serde_json::from_slice(text).map_err(unreadable)).collect()
 }
 
 /// The first copy of a part that proves intact, and what was met; else what each failed at.
@@ -387,7 +432,7 @@ fn tally(reached: &Reached, file: &dyn StoredFile) -> Result<String, String> {
     let geometry = reached.manifest.geometry().map_err(|error| error.to_string())?;
     let mut healer = Healer::open(geometry, file, reached.manifest.table_crc32c).map_err(|lost| lost.to_string())?;
     healer.read(&mut |_, _| {}).map_err(|lost| lost.to_string())?;
-    Ok(super::restart::describe(&healer.tally()))
+    Ok(crate::session::restart::describe(&healer.tally()))
 }
 
 /// Takes apart that ranks cannot talk, which ends a restart, and that something failed, of which all ranks know.
@@ -395,7 +440,6 @@ fn told_on_all<T>(outcome: Result<T, Error>) -> Result<Result<T, String>, Error>
     match outcome {
         Ok(value) => Ok(Ok(value)),
         Err(Error::Group { why }) => Err(Error::Group { why }),
-        Err(Error::NothingIntact { why }) => Ok(Err(why)),
-        Err(error) => Ok(Err(error.to_string())),
+        Err(error) => Ok(Err(error.reason())),
     }
 }

@@ -11,8 +11,8 @@
 //! A routed file of old rank r goes to new rank r mod M: under its name where r is below M, else as `NAME.rank-00007`,
 //! because the name may be taken.
 
-use super::super::files::PREFIX;
 use crate::generation::{Manifest, NAME_BYTES_MAX, RegionEntry};
+use crate::session::files::PREFIX;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stretch of an old rank's payload, and where it goes.
@@ -193,6 +193,7 @@ mod tests {
             protection: Protection::Shard,
             table_crc32c: 0,
             regions: entries(regions),
+            epoch: 1,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Ranks read each other's parts: each says what it wants, and who proved a part gives of it, in bounded pieces.
 
-use super::super::agreement;
 use super::scan::Reached;
-use crate::image::Healer;
-use crate::{Error, Group, StoredFile};
+use crate::image::{Healer, PAGE_BYTES};
+use crate::session::ranks::Ranks;
+use crate::{Error, StoredFile};
 use std::collections::BTreeMap;
 
 /// Bytes that go between two ranks at once.
@@ -14,12 +14,12 @@ const WISHES_AT_ONCE: usize = 4096;
 
 /// A stretch of an old rank's payload that this rank wants.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish {
-    pub(super) part: u32,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
+pub(in super::super) struct Wish {
+    pub(in super::super) part: u32,
+    pub(in super::super) offset: u64,
+    pub(in super::super) bytes: u64,
     /// Where it goes: room for that many bytes.
-    pub(super) into: *mut u8,
+    pub(in super::super) into: *mut u8,
 }
 
 /// A wish as others hear of it.
@@ -58,24 +58,24 @@ impl Heard {
 ///
 /// # Errors
 /// On all ranks when a part can no longer be read; the rooms then hold nothing useful. [`Error::Group`].
-pub(super) fn fetch(
-    group: &dyn Group,
+pub(in super::super) fn fetch(
+    group: &Ranks,
     servers: &[u32],
     mine: &BTreeMap<u32, Reached>,
     wishes: &[Wish],
 ) -> Result<(), Error> {
-    let batches = agreement::most(group, wishes.len().div_ceil(WISHES_AT_ONCE) as u64)? as usize;
+    let batches = group.most(wishes.len().div_ceil(WISHES_AT_ONCE) as u64)? as usize;
     for batch in 0..batches {
         let range = |length: usize| (batch * WISHES_AT_ONCE).min(length)..((batch + 1) * WISHES_AT_ONCE).min(length);
         let got = fetch_some(group, servers, mine, &wishes[range(wishes.len())])?;
-        agreement::all_or_none(group, got)?;
+        group.all_or_none(got)?;
     }
     Ok(())
 }
 
 /// The outer error means that ranks cannot talk; the inner one that a part cannot be read here.
 fn fetch_some(
-    group: &dyn Group,
+    group: &Ranks,
     servers: &[u32],
     mine: &BTreeMap<u32, Reached>,
     wishes: &[Wish],
@@ -97,7 +97,7 @@ fn fetch_some(
             wishes.iter().filter(|wish| servers.get(wish.part as usize) == Some(&from)).collect();
         rooms.sort_by_key(|wish| wish.part);
         let (giving, getting) = (length(&to_give), length(&to_get));
-        let longest = agreement::most(group, giving.max(getting))?;
+        let longest = group.most(giving.max(getting))?;
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         let mut at = 0;
         while at < longest {
@@ -118,7 +118,7 @@ fn fetch_some(
 }
 
 /// What every rank wishes.
-fn hear(group: &dyn Group, wishes: &[Wish]) -> Result<Vec<Vec<Heard>>, Error> {
+fn hear(group: &Ranks, wishes: &[Wish]) -> Result<Vec<Vec<Heard>>, Error> {
     let told: Vec<u8> = wishes
         .iter()
         .flat_map(|wish| Heard { part: wish.part, offset: wish.offset, bytes: wish.bytes }.to_bytes())
@@ -169,6 +169,12 @@ impl Giver<'_> {
             self.files.insert(part, reached.open().map_err(|error| error.to_string())?);
         }
         let file = self.files.get(&part).ok_or("it is not open")?;
+        if reached.is_raw {
+            for &(offset, bytes, into) in stretches {
+                read_raw(&**file, &mut piece[into..into + bytes as usize], offset);
+            }
+            return Ok(());
+        }
         let geometry = reached.manifest.geometry().map_err(|error| error.to_string())?;
         let digest = reached.manifest.table_crc32c;
         let mut healer = Healer::open(geometry, &**file, digest).map_err(|lost| lost.to_string())?;
@@ -178,6 +184,18 @@ impl Giver<'_> {
             healer.read_range(offset..offset + bytes, put).map_err(|lost| lost.to_string())?;
         }
         Ok(())
+    }
+}
+
+/// Reads a file as it is, and zeros for pages that cannot be read: to the code over it they are bad pages.
+fn read_raw(file: &dyn StoredFile, room: &mut [u8], offset: u64) {
+    if file.read_at(room, offset).is_ok() {
+        return;
+    }
+    for (number, page) in room.chunks_mut(PAGE_BYTES).enumerate() {
+        if file.read_at(page, offset + (number * PAGE_BYTES) as u64).is_err() {
+            page.fill(0);
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! What parts of which generations a rank can reach, of however many ranks they are.
 
-use super::super::Checkpointer;
-use super::super::target::Kind;
-use crate::generation::{GenerationId, Manifest};
-use crate::tier::{Durable, node};
+use crate::generation::{Age, GenerationId, Manifest};
+use crate::session::Checkpointer;
+use crate::tier::Durable;
+use crate::tier::node::{self, KeptFor};
 use crate::{Disk, Error, Storage, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use surefoot_model::CheckpointTier as Tier;
 
 /// Generations of each rank that are looked at, newest first.
 const KEYS_MAX: usize = 64;
@@ -15,18 +16,21 @@ const KEYS_MAX: usize = 64;
 /// A generation as its parts describe it. Parts that differ in any of this are never put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in super::super) struct Key {
+    /// The run first: its numbers say nothing of those of other runs.
+    pub(in super::super) epoch: u64,
     pub(in super::super) generation: GenerationId,
     pub(in super::super) taken_realtime_ns: u64,
     pub(in super::super) ranks: u32,
 }
 
 impl Key {
-    pub(in super::super) fn generation(&self) -> GenerationId {
-        self.generation
-    }
-
     pub(in super::super) fn of(manifest: &Manifest) -> Self {
-        Key { generation: manifest.generation, taken_realtime_ns: manifest.taken_realtime_ns, ranks: manifest.ranks }
+        Key {
+            epoch: manifest.epoch,
+            generation: manifest.generation,
+            taken_realtime_ns: manifest.taken_realtime_ns,
+            ranks: manifest.ranks,
+        }
     }
 }
 
@@ -35,8 +39,10 @@ impl Key {
 pub(in super::super) enum Place {
     /// In the memory of this node.
     Memory(PathBuf),
+    /// There, too, as what a rank keeps for its partner.
+    Partner(PathBuf),
     /// In a durable tier.
-    Durable(Kind, Durable),
+    Durable(Tier, Durable),
 }
 
 /// A part that this rank can reach.
@@ -44,12 +50,16 @@ pub(in super::super) enum Place {
 pub(in super::super) struct Reached {
     pub(in super::super) manifest: Manifest,
     pub(in super::super) place: Place,
+    /// Whether others are given the file as it is, not the payload in it.
+    pub(in super::super) is_raw: bool,
 }
 
 impl Reached {
-    pub(super) fn open(&self) -> Result<Box<dyn StoredFile>, Error> {
+    pub(in super::super) fn open(&self) -> Result<Box<dyn StoredFile>, Error> {
         match &self.place {
-            Place::Memory(path) => Disk.open_file(path, false).map_err(Error::storage("open", path)),
+            Place::Memory(path) | Place::Partner(path) => {
+                Disk.open_file(path, false).map_err(Error::storage("open", path))
+            }
             Place::Durable(_, tier) => tier.image(self.manifest.generation, self.manifest.rank, false),
         }
     }
@@ -57,6 +67,7 @@ impl Reached {
     pub(super) fn place_name(&self) -> &'static str {
         match &self.place {
             Place::Memory(_) => "memory",
+            Place::Partner(_) => "its partner",
             Place::Durable(kind, _) => kind.name(),
         }
     }
@@ -66,46 +77,93 @@ impl Reached {
 pub(in super::super) type Reach = BTreeMap<Key, BTreeMap<u32, Vec<Reached>>>;
 
 /// Parts by generation, as ranks of a job tell each other: stretches of ranks, the last one included.
-pub(super) type Told = Vec<(Key, Vec<(u32, u32)>)>;
+pub(in super::super) type Told = Vec<(Key, Vec<(u32, u32)>)>;
+
+/// What this rank can reach.
+#[derive(Default)]
+pub(in super::super) struct Found {
+    /// Parts.
+    pub(in super::super) reach: Reach,
+    /// Rows of parity, by generation and the rank that kept them.
+    pub(in super::super) rows: Reach,
+    /// Generations that all ranks had, as marks here say.
+    pub(in super::super) marked: BTreeSet<Key>,
+}
+
+/// How much of the shared directory each rank looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Breadth {
+    /// Its own part of each generation of as many ranks as there are, and its share of those of others.
+    SameRanks,
+    /// Its share of all, whichever ranks there were.
+    AnyRanks,
+}
 
 impl Checkpointer {
-    /// The parts that this rank can reach: in the memory of its node, on its SSD, and its share of those in the shared
-    /// directory, which all ranks see.
-    pub(in super::super) fn reach(&self) -> Result<Reach, Error> {
-        let mut reach = Reach::new();
-        let mut add = |manifest: Manifest, place: Place| {
+    /// What this rank can reach: in the memory of its node, on its SSD, and its share of what is in the shared directory,
+    /// which all ranks see. What cannot be looked at offers nothing.
+    pub(in super::super) fn look(&self, breadth: Breadth) -> Found {
+        let mut found = Found::default();
+        let add = |reach: &mut Reach, manifest: Manifest, place: Place| {
             let of_key = reach.entry(Key::of(&manifest)).or_default();
-            of_key.entry(manifest.rank).or_default().push(Reached { manifest, place });
+            of_key.entry(manifest.rank).or_default().push(Reached { manifest, place, is_raw: false });
         };
-        if let Some(memory) = &self.config.memory {
-            for part in node::parts(&memory.directory, &self.config.job)? {
-                add(part.manifest, Place::Memory(part.image));
+        let opened = self.tiers.memory.as_ref().filter(|memory| memory.fault().is_none());
+        if let (Some(memory), Some(_)) = (&self.config.memory, opened) {
+            for part in node::parts(&memory.directory, &self.config.job).unwrap_or_default() {
+                if part.is_complete {
+                    found.marked.insert(Key::of(&part.manifest));
+                }
+                match part.kept_for {
+                    KeptFor::Itself => add(&mut found.reach, part.manifest, Place::Memory(part.image)),
+                    KeptFor::Partner => add(&mut found.reach, part.manifest, Place::Partner(part.image)),
+                    KeptFor::Group => add(&mut found.rows, part.manifest, Place::Memory(part.image)),
+                }
             }
         }
-        let (own, size) = (self.group.rank(), self.group.size());
-        for target in self.targets() {
-            for stored in target.tier.generations()?.iter().take(KEYS_MAX) {
+        let (own, size) = (self.ranks.rank(), self.ranks.size());
+        for target in self.tiers.targets() {
+            for stored in target.tier.generations().unwrap_or_default().iter().take(KEYS_MAX) {
+                let is_listed = target.kind == Tier::Durable
+                    || breadth == Breadth::AnyRanks
+                    || stored.committed_ranks.is_some_and(|ranks| ranks != size);
                 // One that cannot be listed has no parts to offer; the others may.
-                for rank in target.tier.ranks(stored.generation).unwrap_or_default() {
-                    if target.kind == Kind::Shared && rank % size != own {
+                let ranks = match is_listed {
+                    true => target.tier.ranks(stored.generation).unwrap_or_default(),
+                    false => vec![own],
+                };
+                for rank in ranks {
+                    if target.kind == Tier::Shared && rank % size != own {
                         continue;
                     }
                     let Ok(manifest) = target.tier.manifest(stored.generation, rank) else { continue };
                     if manifest.job == self.config.job {
-                        add(manifest, Place::Durable(target.kind, target.tier.clone()));
+                        if stored.committed_ranks == Some(manifest.ranks) {
+                            found.marked.insert(Key::of(&manifest));
+                        }
+                        add(&mut found.reach, manifest, Place::Durable(target.kind, target.tier.clone()));
                     }
                 }
             }
         }
-        while reach.len() > KEYS_MAX {
-            reach.pop_first();
+        // What a run came to its end with is a result, and nothing to go on from.
+        let is_past = |key: &Key| self.is_past(Age { epoch: key.epoch, generation: key.generation });
+        found.reach.retain(|key, _| !is_past(key));
+        found.rows.retain(|key, _| !is_past(key));
+        while found.reach.len() > KEYS_MAX {
+            found.reach.pop_first();
         }
-        Ok(reach)
+        while found.rows.len() > KEYS_MAX {
+            found.rows.pop_first();
+        }
+        let (reach, rows) = (&found.reach, &found.rows);
+        found.marked.retain(|key| reach.contains_key(key) || rows.contains_key(key));
+        found
     }
 }
 
 /// What this rank tells the others of what it can reach.
-pub(super) fn told(reach: &Reach) -> Told {
+pub(in super::super) fn told(reach: &Reach) -> Told {
     let stretches = |parts: &BTreeMap<u32, Vec<Reached>>| {
         let mut stretches: Vec<(u32, u32)> = Vec::new();
         for &rank in parts.keys() {
@@ -138,15 +196,17 @@ pub(in super::super) fn complete(all: &[Told]) -> Vec<Key> {
 }
 
 /// Which ranks of the job can reach a part, one of each machine before the second of any.
-pub(super) fn reachers(all: &[Told], hosts: &[Vec<u8>], key: Key, part: u32) -> Vec<u32> {
+///
+/// `hosts` has a number for the machine of each rank.
+pub(in super::super) fn reachers(all: &[Told], hosts: &[u32], key: Key, part: u32) -> Vec<u32> {
     let has = |told: &Told| {
         told.iter()
             .any(|(of, stretches)| *of == key && stretches.iter().any(|&(first, last)| (first..=last).contains(&part)))
     };
-    let mut of_hosts: BTreeMap<&[u8], u32> = BTreeMap::new();
+    let mut of_hosts: BTreeMap<u32, u32> = BTreeMap::new();
     let mut found: Vec<(u32, u32)> = Vec::new();
     for (rank, _) in all.iter().enumerate().filter(|(_, told)| has(told)) {
-        let before = of_hosts.entry(hosts.get(rank).map_or(&[], Vec::as_slice)).or_default();
+        let before = of_hosts.entry(hosts.get(rank).copied().unwrap_or_default()).or_default();
         found.push((*before, rank as u32));
         *before += 1;
     }
@@ -167,7 +227,7 @@ mod tests {
     use super::*;
 
     fn key(number: u64, ranks: u32) -> Key {
-        Key { generation: GenerationId { number, nonce: 1 }, taken_realtime_ns: 5, ranks }
+        Key { epoch: 1, generation: GenerationId { number, nonce: 1 }, taken_realtime_ns: 5, ranks }
     }
 
     #[test]
@@ -181,16 +241,20 @@ mod tests {
         let later = Key { taken_realtime_ns: 6, ..key(2, 3) };
         let mixed = [all[0].clone(), vec![(later, vec![(1, 1)])]];
         assert_eq!(complete(&mixed), [], "the missing part was taken at another time");
+        let whole = |epoch: u64, number: u64| (Key { epoch, ..key(number, 1) }, vec![(0, 0)]);
+        let runs = [vec![whole(1, 900), whole(2, 3), whole(2, 4)]];
+        let numbers: Vec<u64> = complete(&runs).iter().map(|key| key.generation.number).collect();
+        assert_eq!(numbers, [4, 3, 900], "the newest run comes first, whatever its numbers");
     }
 
     #[test]
     fn every_machine_is_asked_before_the_same_one_again() {
         let told: Told = vec![(key(1, 9), vec![(0, 8)])];
         let all = vec![told.clone(), told.clone(), told.clone(), Vec::new(), told];
-        let hosts: Vec<Vec<u8>> = ["a", "a", "b", "b", "b"].iter().map(|name| name.as_bytes().to_vec()).collect();
+        let hosts = [0, 0, 1, 1, 1];
         assert_eq!(reachers(&all, &hosts, key(1, 9), 0), [0, 2, 1, 4]);
         assert_eq!(reachers(&all, &hosts, key(1, 9), 1), [2, 0, 1, 4]);
-        assert_eq!(reachers(&all, &vec![b"a".to_vec(); 5], key(1, 9), 2), [2, 4, 0, 1]);
+        assert_eq!(reachers(&all, &[0; 5], key(1, 9), 2), [2, 4, 0, 1]);
         assert!(reachers(&all, &hosts, key(1, 8), 0).is_empty());
     }
 }

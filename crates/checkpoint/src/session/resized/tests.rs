@@ -79,7 +79,7 @@ fn every_node_s_drive_gets_the_mark_and_keeps_no_more_than_it_is_to() {
         std::fs::create_dir_all(&drive).unwrap();
         config.set("durable", drive.to_str().unwrap()).unwrap();
         config.set("policy", "durable").unwrap();
-        let group = job.group;
+        let group = job.ranks.into_group();
         let mut job = Checkpointer::open_on(hosts[rank].to_owned(), config, group).unwrap();
         for _ in 0..5 {
             job.checkpoint().unwrap();

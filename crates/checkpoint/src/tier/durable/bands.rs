@@ -5,8 +5,8 @@
 //! meanwhile cannot make an image whose parts do not belong together.
 
 use super::writer::{Fill, Pace, in_pieces};
+use crate::StoredFile;
 use crate::image::{COLUMNS_DATA, Geometry, PAGE_BYTES, Source, fill};
-use crate::{Error, StoredFile};
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -89,6 +89,6 @@ impl Band {
     }
 }
 
-fn refused(error: Error) -> io::Error {
+fn refused(error: surefoot_heal::Error) -> io::Error {
     io::Error::other(error.to_string())
 }

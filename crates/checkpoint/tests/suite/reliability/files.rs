@@ -1,11 +1,11 @@
 //! Files of the tiers that are changed, exchanged, cut, lost or replaced while the job is down.
 
-use super::super::session::{Back, Tiers, files, job, restarted};
+use super::super::session::{Back, Tiers, always_both, files, job, restarted};
 use super::{Outcome, Row, Seed};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::image::Protection;
 use surefoot_checkpoint::{Config, Disk, Manifest, Policy};
 
@@ -48,7 +48,7 @@ impl Tier {
         let mut config = tiers.config(match self {
             Tier::Memory | Tier::Partner => Policy::Fixed(Fixed::Memory),
             Tier::Checked | Tier::Straight => Policy::Fixed(Fixed::Durable),
-            Tier::Both | Tier::Shard => Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }),
+            Tier::Both | Tier::Shard => always_both(),
         });
         config.partner = self == Tier::Partner;
         if let (Some(durable), Tier::Shard | Tier::Straight) = (&mut config.durable, self) {
@@ -82,7 +82,7 @@ impl Down {
         job(2, &config, |mut rank| {
             for step in 1..=STEPS {
                 rank.save(step);
-                rank.job.finish().unwrap();
+                rank.job.wait_for_copies().unwrap();
             }
         });
         if tier == Tier::Shard {
@@ -345,7 +345,7 @@ const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
     (
         "manifest of another version",
         |down, seed| {
-            let version = *seed.one_of(&[b"00", b"02", b"99", b"\xFF\xFF"]);
+            let version = *seed.one_of(&[b"00", b"03", b"99", b"\xFF\xFF"]);
             for path in down.newest().manifests {
                 change(&path, |bytes| bytes[6..8].copy_from_slice(version));
             }
@@ -357,7 +357,7 @@ const DAMAGES: &[(&str, Damage, &[Allowed])] = &[
         |down, _| {
             for before in 0..if down.tier.is_on_ssd() { 2 } else { STEPS as usize } {
                 for path in [0, 1].into_iter().flat_map(|rank| down.part(rank, before).manifests) {
-                    change(&path, |bytes| bytes[6..8].copy_from_slice(b"02"));
+                    change(&path, |bytes| bytes[6..8].copy_from_slice(b"03"));
                 }
             }
         },

@@ -1,8 +1,8 @@
 //! Real processes that are killed, or told that a system call failed, at a place that the seed chooses.
 
-use super::super::image::payload;
-use super::super::kill::{PLACES, can_trace, points, run, run_restart};
-use super::super::traced::Fate;
+use super::super::kill::{PLACES, points, run, run_restart};
+use super::super::payload::payload;
+use super::super::traced::{Fate, can_trace};
 use super::{Outcome, Row, Seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use surefoot_checkpoint::generation::{GenerationId, Manifest, RegionEntry};
@@ -59,6 +59,7 @@ fn stopped_in_the_copy(seed: &mut Seed) -> Outcome {
         protection: Protection::Shard,
         table_crc32c: 0,
         regions: vec![RegionEntry { name: "state".into(), bytes: 1_000_000 }],
+        epoch: 0,
     };
     let source = |number: u64| Source::new(vec![&contents[number as usize][..]]);
     let mut memory = Memory::open(home.path(), "job", 0, 2).unwrap();

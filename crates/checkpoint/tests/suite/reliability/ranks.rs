@@ -1,13 +1,13 @@
 //! Ranks of a job of which one is killed while they agree: between the phases of a checkpoint, wherever that is.
 
-use super::super::session::{Back, Rank, Tiers, restarted};
+use super::super::session::{Back, Rank, Tiers, always_both, restarted};
 use super::{Outcome, Row, Seed};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::{Config, Error, Group, Policy};
 
@@ -72,7 +72,7 @@ fn saved(config: &Config, dying: u32, dies_at: u64) -> (u64, u64) {
                         rank.compute(step);
                         rank.job.checkpoint()?;
                         reported.fetch_max(step, Ordering::Relaxed);
-                        rank.job.finish()?;
+                        rank.job.wait_for_copies()?;
                     }
                     Ok::<(), Error>(())
                 };
@@ -124,7 +124,7 @@ fn run(tier: &'static str, config: &dyn Fn(&Tiers) -> Config, seed: &mut Seed) -
 /// One of the ranks is not there when the others restart; when it is, all come back.
 fn absent() -> Outcome {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+    let config = tiers.config(always_both());
     assert_eq!(saved(&config, 0, u64::MAX).0, STEPS);
     let mut groups = thread_group(RANKS, Some(Duration::from_millis(200)));
     drop(groups.remove(1));
@@ -145,11 +145,10 @@ fn absent() -> Outcome {
 type Kept = (&'static str, bool, fn() -> Policy);
 
 pub fn rows() -> Vec<Row> {
-    let always = || Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
     let tiers: [Kept; 4] = [
         ("memory", false, || Policy::Fixed(Fixed::Memory)),
         ("SSD", false, || Policy::Fixed(Fixed::Durable)),
-        ("memory and SSD", false, always),
+        ("memory and SSD", false, always_both),
         ("memory and partner", true, || Policy::Fixed(Fixed::Memory)),
     ];
     let row = |(tier, partner, policy): Kept| {

@@ -1,7 +1,7 @@
 //! Directories that are full, small, read-only, shared, or laid with traps.
 
-use super::super::image::payload;
-use super::super::session::{Rank, Tiers, job, restarted};
+use super::super::payload::payload;
+use super::super::session::{Rank, Tiers, always_both, job, restarted};
 use super::{Outcome, Row, Seed};
 use std::ffi::CString;
 use std::fs;
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use surefoot_checkpoint::controller::{Fixed, Surefoot};
+use surefoot_checkpoint::controller::Fixed;
 use surefoot_checkpoint::group::thread_group;
 use surefoot_checkpoint::{Alone, Checkpointer, Config, Place, Policy};
 use surefoot_testkit::not_run::not_run;
@@ -115,6 +115,24 @@ fn ranks_of_one_node_that_fit_alone_but_not_together_are_not_sent_into_memory() 
     }
 }
 
+#[test]
+fn memory_with_room_for_two_of_three_slots_uses_these_two() {
+    let places = apart(|| {
+        let tiers = Tiers::new();
+        let memory = fs::canonicalize(tiers.home.path().join("memory")).unwrap();
+        mount(None, &memory, 0, "size=900k,mode=0700")?;
+        let places =
+            job(1, &tiers.config(memory_only()), |mut rank| (1..=5).map(|step| rank.save(step)).collect::<Vec<_>>());
+        let back = restarted(1, &tiers.config(memory_only()), 5);
+        assert_eq!(back[0].0, Some(5), "{back:?}");
+        Ok(places)
+    });
+    match places {
+        Ok(places) => assert_eq!(places, [[Place::Memory; 5]]),
+        Err(why) => not_run("memory_with_room_for_two_of_three_slots_uses_these_two", &why),
+    }
+}
+
 /// Docker's /dev/shm, and a state of which one image fits, and no second.
 fn small_shm(has_ssd: bool) -> Result<Outcome, String> {
     apart(|| {
@@ -198,14 +216,14 @@ fn private_files() -> Result<Outcome, String> {
         // SAFETY: the mask is this thread's own, and its threads'.
         unsafe { libc::umask(0) };
         let tiers = Tiers::new();
-        let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
+        let mut config = tiers.config(always_both());
         config.partner = true;
         let own = job(2, &config, |mut rank| {
             let file = rank.job.route_file("output").unwrap();
             fs::write(&file, "mine").unwrap();
             for step in 1..=3 {
                 rank.save(step);
-                rank.job.finish().unwrap();
+                rank.job.wait_for_copies().unwrap();
             }
             rank.job.restart().unwrap().unwrap();
             file
@@ -320,7 +338,7 @@ fn same_job_twice(policy: fn() -> Policy, has_memory: bool) -> Outcome {
         first.save(1);
         let second = Rank::open(config.clone(), thread_group(1, None).remove(0));
         let error = second.err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error.contains("is the same job running here?"), "the second job may begin: {error}");
+        assert!(error.contains("the same job is running here"), "the second job may begin: {error}");
         (2..=4).for_each(|step| _ = first.save(step));
     });
     assert_eq!(restarted(1, &config, 4)[0].0, Some(4));
@@ -335,9 +353,19 @@ fn foreign_directory(below: &'static str) -> Result<Outcome, String> {
     let path = tiers.home.path().join(below);
     std::os::unix::fs::chown(&path, Some(65_534), None)
         .map_err(|error| format!("files cannot be given away: {error}"))?;
-    let error = Rank::open(config, thread_group(1, None).remove(0)).err().unwrap().to_string();
-    assert!(error.contains("belongs to another user"), "{error}");
-    Ok(Refused)
+    // Memory is intact where the SSD is not.
+    let opened = Rank::open(config, thread_group(1, None).remove(0)).and_then(|mut rank| {
+        rank.state.fill(0);
+        let restored = rank.job.restart()?.unwrap();
+        assert!(rank.is_at(1));
+        Ok(restored.report)
+    });
+    let (said, outcome) = match opened {
+        Ok(report) => (report, Elsewhere),
+        Err(error) => (error.to_string(), Refused),
+    };
+    assert!(said.contains("belongs to another user"), "{said}");
+    Ok(outcome)
 }
 
 #[test]
@@ -366,7 +394,7 @@ pub fn rows() -> Vec<Row> {
             .at_most(10),
         Row::where_possible("directory of another user", "memory", &[Refused], |_| foreign_directory("memory/job"))
             .at_most(10),
-        Row::where_possible("directory of another user", "SSD", &[Refused], |_| foreign_directory("ssd/job"))
+        Row::where_possible("directory of another user", "SSD", &[Elsewhere], |_| foreign_directory("ssd/job"))
             .at_most(10),
     ]
 }

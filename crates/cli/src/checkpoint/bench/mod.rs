@@ -1,11 +1,14 @@
 //! `surefoot checkpoint bench`: what this machine's tiers take, and the paper's microbenchmark with every policy.
 
 mod directories;
+mod figures;
 pub mod options;
 pub mod output;
 mod paper;
 mod picture;
+mod printed;
 mod program;
+mod setup;
 mod tables;
 pub mod tiers;
 

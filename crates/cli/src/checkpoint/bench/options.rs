@@ -1,9 +1,9 @@
 //! The options of `surefoot checkpoint bench`.
 
+use super::setup::Saver;
 use crate::checkpoint::options::{parse_bytes, positive};
 use clap::Args;
 use std::path::PathBuf;
-use surefoot_checkpoint::measure::paper::Saver;
 
 /// Ranks that MPI is asked for at most; all of them share this machine.
 const RANKS_MAX: i64 = 64;

@@ -1,13 +1,13 @@
 //! The figures as JSON lines, and every run as comma-separated values.
 
+use super::figures::{average, checks};
 use super::paper::Results;
+use super::setup::PAPER_RANKS;
 use super::tables::{FIGURES, modelled};
 use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_checkpoint::measure::Spread;
-use surefoot_checkpoint::measure::figures::{average, checks};
-use surefoot_checkpoint::measure::paper::PAPER_RANKS;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -1,8 +1,11 @@
 //! Runs the paper's microbenchmark, every policy with every size, in turns.
 
 use super::directories::OwnDirectory;
+use super::figures::{Cell, Figures};
 use super::options::BenchOptions;
+use super::printed::Measured;
 use super::program::{LimitedMemory, Program, why_no_limited_memory};
+use super::setup::{Directories, PAPER_RANKS, Saver, Setup};
 use super::{output, picture, tables};
 use crate::checkpoint::words::{size, time};
 use crate::destination::Destination;
@@ -12,12 +15,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_checkpoint::measure::figures::{Cell, Figures};
-use surefoot_checkpoint::measure::paper::{Directories, PAPER_RANKS, Saver, Setup};
-use surefoot_checkpoint::measure::printed::Measured;
 use surefoot_checkpoint::simulate::Kind;
-use surefoot_checkpoint::tier::memory_available_bytes;
 use surefoot_checkpoint::{Disk, Storage};
+use surefoot_heal::limits::memory_available_bytes;
 
 /// More runs than this are no table any more.
 const RUNS_MAX: usize = 5_000;

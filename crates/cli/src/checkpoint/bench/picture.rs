@@ -2,7 +2,7 @@
 
 use super::paper::Results;
 use super::tables::{FIGURES, Figure};
-use crate::checkpoint::chart::{self, Line, Panel};
+use crate::checkpoint::chart::{self, Line, Panel, Scale};
 use crate::checkpoint::words::size;
 
 pub fn svg(results: &Results) -> String {
@@ -17,7 +17,7 @@ fn panel(results: &Results, figure: &Figure) -> Panel {
         .enumerate()
         .map(|(number, &saver)| {
             let of_saver = results.cells.iter().filter(|cell| cell.saver == saver);
-            let point = |cell: &surefoot_checkpoint::measure::figures::Cell| {
+            let point = |cell: &super::figures::Cell| {
                 cell.spread(figure.measured).map(|spread| (cell.node_bytes, spread.median))
             };
             Line { number, name: saver.name().into(), points: of_saver.filter_map(point).collect() }
@@ -31,6 +31,7 @@ fn panel(results: &Results, figure: &Figure) -> Panel {
     Panel {
         title: format!("{}{cut}", figure.title),
         across: "bytes of a checkpoint per node, at full size",
+        scale: Scale::Logarithmic,
         tick: size,
         range: (0.0, top),
         lines,

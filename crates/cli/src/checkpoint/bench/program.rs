@@ -4,6 +4,7 @@ use super::directories::OwnDirectory;
 use anyhow::{Context, bail};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -21,6 +22,12 @@ const SOURCES: [(&str, &str); 3] = [
 
 /// How the library may be called, the faster to link first.
 const LIBRARIES: [&str; 2] = ["libsurefoot.so", "libsurefoot.a"];
+
+/// What bindings/c/build.rs calls the shared library of this version, whose header is in here.
+const SONAME: &str = match env!("CARGO_PKG_VERSION_MAJOR").as_bytes() {
+    b"0" => concat!("libsurefoot.so.0.", env!("CARGO_PKG_VERSION_MINOR")),
+    _ => concat!("libsurefoot.so.", env!("CARGO_PKG_VERSION_MAJOR")),
+};
 
 const INSTALL_MPI: &str = "install Open MPI (libopenmpi-dev, openmpi-bin)";
 
@@ -66,6 +73,11 @@ impl Program {
         // A copy: whoever builds another one meanwhile does not change what is measured.
         let linked = home.path().join(library.file_name().unwrap_or_default());
         fs::copy(&library, &linked).with_context(|| format!("cannot copy {}", library.display()))?;
+        // A shared library is asked for by its SONAME when the program starts.
+        let soname = home.path().join(SONAME);
+        if linked != soname {
+            symlink(&linked, &soname).with_context(|| soname.display().to_string())?;
+        }
         let mut compiler = Command::new("mpicc");
         compiler.args(["-std=c99", "-D_GNU_SOURCE", "-O2", "-o", "paper", "paper.c"]).current_dir(home.path());
         compiler.arg(&linked).arg(format!("-Wl,-rpath,{}", home.path().display()));
@@ -105,6 +117,8 @@ impl Program {
             command.args(["--mca", "btl_vader_backing_directory"]).arg(&tmp);
         }
         command.args(["-np", &ranks.to_string()]).arg(self.home.path().join("paper")).args(arguments);
+        // What is measured is what was asked for here.
+        command.env("SUREFOOT_CHECKPOINT_SETTINGS", "none");
         command.env("TMPDIR", &tmp).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: what ends it is our word, not the terminal's.
         command.process_group(0);

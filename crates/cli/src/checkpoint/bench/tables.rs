@@ -1,11 +1,11 @@
 //! The figures as tables for people.
 
+use super::figures::{self, Check, Value, average, checks, share_of_plain};
 use super::paper::Results;
+use super::setup::{PAPER_RANKS, Saver};
 use crate::checkpoint::words::{size, time};
 use crate::table::Table;
 use surefoot_checkpoint::measure::Spread;
-use surefoot_checkpoint::measure::figures::{self, Check, Value, average, checks, share_of_plain};
-use surefoot_checkpoint::measure::paper::{PAPER_RANKS, Saver};
 use surefoot_checkpoint::simulate::{Kind, POWER, Run, Settings};
 
 /// One of the paper's figures: what is measured, and the same from the stepped controller.
@@ -200,8 +200,8 @@ fn short(value: f64) -> String {
 fn legend(results: &Results) -> String {
     let [ssd, memory, idle] = POWER;
     format!(
-        "lifetime, lifetime-performance, size-limited: the controller of MEMSYS'16 (Abeyratne et al.); size-limited in memory for \
-         two checkpoints of {}.\nThose, memory, ssd and every-10th: checksums, no code. surefoot: every checkpoint with its code, \
+        "paper-lifetime, paper-performance, paper: the controller of MEMSYS'16 (Abeyratne et al.); paper in memory for \
+         two checkpoints of {}.\nThose, memory, durable and every:10: checksums, no code. surefoot: every checkpoint with its code, \
          the SSD in the background, a durable copy at most\n{} old; surefoot-when-due: only when it says that one pays. plain: a \
          write to a fresh file in memory, and the one before the last removed.\nModel here: the same controller stepped through, \
          with the speed of memory that was measured; paper's machine: with its 2.7 GB/s (surefoot: 1.5 times a plain copy).\n\

@@ -3,6 +3,7 @@
 mod filter;
 pub mod findings;
 mod phrase;
+pub(crate) use phrase::length;
 pub(crate) mod public;
 mod series;
 mod source;

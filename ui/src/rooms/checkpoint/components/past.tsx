@@ -15,7 +15,7 @@ export function PastCheckpoints() {
   const toNs = (past.value?.toS ?? 0) * 1e9;
   return (
     <>
-      <p class="muted aside" data-testid="records-say" hidden={others === 0}>
+      <p class="muted aside" hidden={others === 0}>
         {count(others)} other records of this range are not shown.
       </p>
       {wanted !== "" && shown.length === 0 && (
@@ -31,7 +31,7 @@ export function PastCheckpoints() {
         </p>
       )}
       {jobs.length === 0 && (
-        <section class="card" data-testid="decisions-none">
+        <section class="card">
           <p class="empty">No job decided anything about its checkpoints in this range, as far as the history knows.</p>
         </section>
       )}

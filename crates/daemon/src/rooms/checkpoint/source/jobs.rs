@@ -212,6 +212,7 @@ mod tests {
                 protection: Protection::Shard,
                 table_crc32c: 0,
                 regions: Vec::new(),
+                epoch: 0,
             }),
             written_realtime_ns: u64::MAX,
             manifests: Vec::new(),

@@ -1,0 +1,8 @@
+//! Gives the shared library its SONAME.
+
+#[path = "../soname.rs"]
+mod soname;
+
+fn main() -> std::io::Result<()> {
+    soname::give("libsurefoot.so")
+}

@@ -1,0 +1,166 @@
+! SPDX-License-Identifier: Apache-2.0 OR MIT
+!
+! How the ranks of an MPI communicator take checkpoints together, for Fortran: what bindings/c/surefoot_checkpoint_mpi.h is
+! for C. The library itself knows no MPI, so this is compiled with the program, by the same mpif90.
+!
+!     modules=$(pkg-config --variable=fortrandir surefoot)
+!     mpif90 -o program $modules/surefoot_checkpoint.f90 $modules/surefoot_checkpoint_mpi.f90 program.f90 \
+!         $(pkg-config --libs surefoot)
+!
+! Programs that use mpi_f08 pass comm%MPI_VAL.
+module surefoot_checkpoint_mpi
+  use, intrinsic :: iso_c_binding
+  use mpi
+  use surefoot_checkpoint
+  implicit none
+  private
+  public :: surefoot_mpi_group_open, surefoot_mpi_group_close
+
+  ! MPI counts in integers of 32 bits: longer data goes in pieces.
+  integer(c_size_t), parameter :: piece_bytes = 1073741824_c_size_t
+  integer, parameter :: tag = 17191
+  integer, parameter :: byte = c_int8_t
+
+contains
+
+  ! Makes a group of a communicator's ranks. Collective. Close it with surefoot_mpi_group_close, after the handles that were
+  ! opened with it; group has the attribute target, and is passed to surefoot_checkpoint_open by c_loc.
+  !
+  ! error is MPI_SUCCESS, or what MPI says; then the group must not be used.
+  subroutine surefoot_mpi_group_open(comm, group, error)
+    integer, intent(in) :: comm
+    type(surefoot_group), intent(out) :: group
+    integer, intent(out) :: error
+    integer :: own, rank, ranks, ignored
+
+    call MPI_Comm_dup(comm, own, error)
+    if (error /= MPI_SUCCESS) return
+    call MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN, error)
+    if (error == MPI_SUCCESS) call MPI_Comm_rank(own, rank, error)
+    if (error == MPI_SUCCESS) call MPI_Comm_size(own, ranks, error)
+    if (error /= MPI_SUCCESS) then
+      call MPI_Comm_free(own, ignored)
+      return
+    end if
+    ! The library hands the context on and never follows it: it holds the communicator's number itself.
+    group%context = transfer(int(own, c_intptr_t), c_null_ptr)
+    group%rank = int(rank, c_int32_t)
+    group%size = int(ranks, c_int32_t)
+    group%broadcast = c_funloc(broadcast)
+    group%all_gather = c_funloc(all_gather)
+    group%exchange = c_funloc(exchange)
+  end subroutine
+
+  ! Frees what surefoot_mpi_group_open made. Collective. May be called twice.
+  subroutine surefoot_mpi_group_close(group, error)
+    type(surefoot_group), intent(inout) :: group
+    integer, intent(out) :: error
+    integer :: own
+
+    error = MPI_SUCCESS
+    if (.not. c_associated(group%broadcast)) return
+    own = communicator(group%context)
+    call MPI_Comm_free(own, error)
+    group = surefoot_group()
+  end subroutine
+
+  function communicator(context) result(own)
+    type(c_ptr), intent(in) :: context
+    integer :: own
+
+    own = int(transfer(context, 0_c_intptr_t))
+  end function
+
+  function piece(left) result(bytes)
+    integer(c_size_t), intent(in) :: left
+    integer :: bytes
+
+    bytes = int(min(left, piece_bytes))
+  end function
+
+  function broadcast(context, data, bytes, root) bind(c, name='') result(status)
+    type(c_ptr), value :: context, data
+    integer(c_size_t), value :: bytes
+    integer(c_int32_t), value :: root
+    integer(c_int) :: status
+    integer(byte), pointer :: all(:)
+    integer(c_size_t) :: done
+    integer :: error
+
+    error = MPI_SUCCESS
+    call c_f_pointer(data, all, [bytes])
+    done = 0
+    do while (done < bytes .and. error == MPI_SUCCESS)
+      call MPI_Bcast(all(done + 1), piece(bytes - done), MPI_BYTE, int(root), communicator(context), error)
+      done = done + piece(bytes - done)
+    end do
+    status = int(error, c_int)
+  end function
+
+  function all_gather(context, own, all, bytes_each) bind(c, name='') result(status)
+    type(c_ptr), value :: context, own, all
+    integer(c_size_t), value :: bytes_each
+    integer(c_int) :: status
+    integer(byte), pointer :: mine(:), everybodys(:)
+    integer(c_size_t) :: done
+    integer :: error, ranks, part, place, count, ignored
+
+    call MPI_Comm_size(communicator(context), ranks, error)
+    call c_f_pointer(own, mine, [bytes_each])
+    call c_f_pointer(all, everybodys, [bytes_each*ranks])
+    done = 0
+    do while (done < bytes_each .and. error == MPI_SUCCESS)
+      count = piece(bytes_each - done)
+      ! A piece of every rank's bytes, each in its place: places are bytes_each apart.
+      call MPI_Type_contiguous(count, MPI_BYTE, part, error)
+      if (error /= MPI_SUCCESS) exit
+      call MPI_Type_create_resized(part, 0_MPI_ADDRESS_KIND, int(bytes_each, MPI_ADDRESS_KIND), place, error)
+      if (error == MPI_SUCCESS) then
+        call MPI_Type_commit(place, error)
+        if (error == MPI_SUCCESS) call MPI_Allgather(mine(done + 1), count, MPI_BYTE, everybodys(done + 1), 1, place, &
+                                                     communicator(context), error)
+        call MPI_Type_free(place, ignored)
+      end if
+      call MPI_Type_free(part, ignored)
+      done = done + count
+    end do
+    status = int(error, c_int)
+  end function
+
+  ! The two directions may have different lengths; who has no more to send or to receive does not take part.
+  function exchange(context, to, send, send_bytes, from, receive, receive_bytes) bind(c, name='') result(status)
+    type(c_ptr), value :: context, send, receive
+    integer(c_int32_t), value :: to, from
+    integer(c_size_t), value :: send_bytes, receive_bytes
+    integer(c_int) :: status
+    integer(byte), pointer :: out(:), in(:)
+    integer(byte), target :: nothing(1)
+    integer(c_size_t) :: sent, received
+    integer :: error, out_count, in_count, out_rank, in_rank, came, of_message(MPI_STATUS_SIZE)
+
+    sent = 0
+    received = 0
+    do
+      out_count = piece(send_bytes - sent)
+      in_count = piece(receive_bytes - received)
+      out_rank = merge(int(to), MPI_PROC_NULL, out_count > 0)
+      in_rank = merge(int(from), MPI_PROC_NULL, in_count > 0)
+      out => nothing
+      in => nothing
+      if (out_count > 0) call c_f_pointer(send, out, [send_bytes])
+      if (in_count > 0) call c_f_pointer(receive, in, [receive_bytes])
+      call MPI_Sendrecv(out(merge(sent, 0_c_size_t, out_count > 0) + 1), out_count, MPI_BYTE, out_rank, tag, &
+                        in(merge(received, 0_c_size_t, in_count > 0) + 1), in_count, MPI_BYTE, in_rank, tag, &
+                        communicator(context), of_message, error)
+      if (error == MPI_SUCCESS .and. in_count > 0) then
+        call MPI_Get_count(of_message, MPI_BYTE, came, error)
+        if (error == MPI_SUCCESS .and. came /= in_count) error = MPI_ERR_TRUNCATE
+      end if
+      sent = sent + out_count
+      received = received + in_count
+      if (error /= MPI_SUCCESS .or. (sent >= send_bytes .and. received >= receive_bytes)) exit
+    end do
+    status = int(error, c_int)
+  end function
+
+end module

@@ -1,0 +1,218 @@
+//! Copies the newest checkpoint of a job that is dead from memory to its SSD, as its session would have at its end.
+
+use super::Progress;
+use crate::generation::{Age, Commit, GenerationId, Manifest};
+use crate::tier::{
+    Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, node_parts, small_bytes,
+};
+use crate::{Disk, Error, Storage};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Generations that are tried before giving up.
+const GENERATIONS_TRIED_MAX: usize = 16;
+
+/// What is to be drained, and where to.
+#[derive(Debug, Clone)]
+pub struct Drains {
+    /// The job.
+    pub job: String,
+    /// The directory of the memory tier.
+    pub memory: PathBuf,
+    /// The directory of the durable tier.
+    pub durable: PathBuf,
+    /// How it is written.
+    pub options: DurableOptions,
+    /// Whether the ranks that are here are enough: the others are drained on their own nodes.
+    pub is_part: bool,
+    /// Whether more than are to be kept go from the durable tier; not where nobody said how many that are.
+    pub prunes: bool,
+}
+
+/// What was drained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drained {
+    /// Which checkpoint.
+    pub generation: GenerationId,
+    /// When it was taken, `CLOCK_REALTIME` nanoseconds.
+    pub taken_realtime_ns: u64,
+    /// Ranks whose parts were here.
+    pub ranks_here: Vec<u32>,
+    /// Ranks that it has.
+    pub ranks: u32,
+    /// Bytes that were written; 0 where the durable tier had it already.
+    pub bytes: u64,
+    /// Pages that had gone bad in memory, and were repaired on the way.
+    pub healed_pages: u64,
+    /// Newer ones that were not taken, and why.
+    pub refused: Vec<String>,
+}
+
+/// The parts of a generation in the memory of this node, by rank, the one to try first first.
+type Parts = BTreeMap<u32, Vec<NodePart>>;
+
+/// Copies the newest complete generation of a job from memory to its durable tier, every page proved on the way. The job
+/// must not be running, and does not start meanwhile.
+///
+/// # Errors
+/// [`Error::Storage`] of kind `WouldBlock` when the job is running; [`Error::Option`] when memory has nothing of it;
+/// [`Error::NothingIntact`] with what each generation failed at; [`Error::NoRoom`] and [`Error::Storage`] when the durable
+/// tier does not take it. What is in memory stays in each case.
+pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
+    let refuse = |why: String| Err(Error::Option { option: "job", why });
+    let (memory, durable) = (real(&wish.memory)?, real(&wish.durable)?);
+    let Some(directory) = JobDirectory::open(&memory, &wish.job)? else {
+        return refuse(format!("{} holds nothing of {:?}", wish.memory.display(), wish.job));
+    };
+    Disk.expect_own_directory(directory.path()).map_err(Error::storage("use", directory.path()))?;
+    // Held to the end: a job that started now would write over what is read.
+    let _memory_locks = directory.lock(false)?;
+    let _durable_locks = match JobDirectory::open(&durable, &wish.job)? {
+        Some(directory) => Some(directory.lock(false)?),
+        None => None,
+    };
+    let mut generations: BTreeMap<Age, Parts> = BTreeMap::new();
+    // Rows of parity are no part of a checkpoint.
+    for part in node_parts(&memory, &wish.job)?.into_iter().filter(|part| part.kept_for != KeptFor::Group) {
+        let of_rank = generations.entry(part.manifest.age()).or_default();
+        of_rank.entry(part.manifest.rank).or_default().push(part);
+    }
+    if generations.is_empty() {
+        return refuse(format!("{} holds no checkpoint of {:?}", wish.memory.display(), wish.job));
+    }
+    let mut refused = Vec::new();
+    for (Age { generation, .. }, parts) in generations.into_iter().rev().take(GENERATIONS_TRIED_MAX) {
+        let number = generation.number;
+        match expect_whole(&parts, wish.is_part) {
+            Ok(()) => {}
+            Err(why) => {
+                refused.push(format!("generation {number}: {why}"));
+                continue;
+            }
+        }
+        let tier = Durable::open(Arc::new(Disk), &durable, &wish.job, wish.options.clone())?;
+        match write(&tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
+            Ok(written) => return Ok(Drained { refused, ..written }),
+            Err(Error::Damaged { path, why }) => {
+                refused.push(format!("generation {number}: {}: {why}", path.display()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::NothingIntact { why: refused.join("; ") })
+}
+
+fn real(path: &Path) -> Result<PathBuf, Error> {
+    std::fs::canonicalize(path).map_err(Error::storage("open", path))
+}
+
+/// Whether the parts are all of one checkpoint that every rank completed.
+fn expect_whole(parts: &Parts, is_part: bool) -> Result<(), String> {
+    let ranks = parts.values().flatten().map(|part| part.manifest.ranks).max().unwrap_or(0);
+    if parts.values().flatten().any(|part| part.manifest.ranks != ranks) {
+        return Err("its parts are of jobs of different sizes".into());
+    }
+    let here = parts.len() as u64;
+    // Of a job that was killed in the middle of a save some ranks have the mark and some not: one is enough, because it
+    // is set only when all have their parts.
+    if !parts.values().flatten().any(|part| part.is_complete) {
+        return Err("it was not completed on all ranks".into());
+    }
+    match here == u64::from(ranks) || is_part {
+        true => Ok(()),
+        false => Err(format!(
+            "{here} of its {ranks} ranks are in the memory of this node; drain the others on theirs, each with --part"
+        )),
+    }
+}
+
+fn write(
+    tier: &Durable,
+    generation: GenerationId,
+    parts: &Parts,
+    [is_part, prunes]: [bool; 2],
+    progress: Progress<'_>,
+) -> Result<Drained, Error> {
+    let first = parts.values().flatten().next().map(|part| part.manifest.clone());
+    let first = first.ok_or_else(|| Error::Option { option: "job", why: "it has no part".into() })?;
+    let mut drained = Drained {
+        generation,
+        taken_realtime_ns: first.taken_realtime_ns,
+        ranks_here: parts.keys().copied().collect(),
+        ranks: first.ranks,
+        bytes: 0,
+        healed_pages: 0,
+        refused: Vec::new(),
+    };
+    let is_there = |rank: u32| {
+        let found = tier.manifest(generation, rank);
+        found.is_ok_and(|found| found.job == first.job && found.ranks == first.ranks)
+    };
+    let missing: Vec<(u32, &[NodePart])> =
+        parts.iter().filter(|(rank, _)| !is_there(**rank)).map(|(rank, parts)| (*rank, parts.as_slice())).collect();
+    let payload = |parts: &[NodePart]| parts.first().map_or(0, |part| part.manifest.payload_bytes);
+    let bytes = missing.iter().map(|(_, parts)| tier.bytes_for(payload(parts)));
+    let bytes = bytes.sum::<Result<u64, Error>>()?;
+    let small = missing.iter().filter_map(|(_, parts)| parts.first()).map(|part| {
+        let regions = &part.manifest.regions;
+        small_bytes([regions.len() as u64, regions.iter().map(|region| region.name.len() as u64).sum()], [0; 2])
+    });
+    tier.room(bytes.saturating_add(small.sum()))?;
+    charge(tier, bytes)?;
+    let total = missing.iter().map(|(_, parts)| payload(parts)).fold(0, u64::saturating_add);
+    let mut done = 0;
+    for (count, (rank, copies)) in missing.iter().enumerate() {
+        // What a run that was killed left of it.
+        tier.abandon(generation, *rank);
+        let written = match write_first(tier, copies) {
+            Ok(written) => written,
+            Err(error) => {
+                missing[..count].iter().for_each(|(rank, _)| tier.abandon(generation, *rank));
+                return Err(error);
+            }
+        };
+        drained.bytes = drained.bytes.saturating_add(written.bytes);
+        drained.healed_pages += written.healed_pages;
+        done += payload(copies);
+        progress(done, total);
+    }
+    if !tier.is_committed(generation) {
+        tier.commit(Commit { generation, ranks: first.ranks, epoch: first.epoch })?;
+    }
+    if prunes && !is_part {
+        // What cannot be removed now is tried again by the next.
+        let _ = tier.prune();
+    }
+    Ok(drained)
+}
+
+/// Takes what is about to be written off the drive's budget where the job keeps one, as its session would have. A budget that
+/// cannot be read stays as it is: the next session begins with an empty one.
+fn charge(tier: &Durable, bytes: u64) -> Result<(), Error> {
+    match tier.kept_budget() {
+        Ok(Some(budget)) if bytes > 0 => {
+            tier.keep_budget(&Budget { left_bytes: budget.left_bytes - bytes as f64, ..budget })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the first of a rank's copies that proves whole.
+fn write_first(tier: &Durable, copies: &[NodePart]) -> Result<crate::tier::Written, Error> {
+    let mut lost = None;
+    for copy in copies {
+        let opened = Disk.open_file(&copy.image, false).map_err(Error::storage("open", &copy.image));
+        let manifest: Manifest = copy.manifest.clone();
+        let written = opened.and_then(|image| tier.write(&StoredPart::new(manifest, image, copy.image.clone())));
+        match written {
+            Err(error @ Error::Damaged { .. }) => lost = Some(error),
+            Err(Error::Storage { path, source, .. }) if path == copy.image => {
+                lost = Some(Error::Damaged { path, why: source.to_string() });
+            }
+            other => return other,
+        }
+    }
+    Err(lost.unwrap_or_else(|| Error::storage("find", Path::new("its part"))(io::ErrorKind::NotFound.into())))
+}

@@ -1,0 +1,129 @@
+//! Jobs as a whole: what each occupies, and its removal.
+
+use super::survey::Survey;
+use crate::tier::{JobDirectory, Removed};
+use crate::{Disk, Error, Storage};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A job of one user, with what it keeps in each directory that was looked at.
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// The user whose it is.
+    pub owner: u32,
+    /// Its directories, one for each tier.
+    pub directories: Vec<JobDirectory>,
+}
+
+impl Job {
+    /// Bytes in memory, in durable tiers, and of routed files and journals.
+    pub fn bytes(&self) -> [u64; 3] {
+        self.directories.iter().map(JobDirectory::occupied).fold([0; 3], |[memory, durable, other], found| {
+            [
+                memory.saturating_add(found.memory_bytes),
+                durable.saturating_add(found.durable_bytes),
+                other.saturating_add(found.other_bytes),
+            ]
+        })
+    }
+
+    /// When its newest checkpoint was written, `CLOCK_REALTIME` nanoseconds.
+    pub fn newest_realtime_ns(&self) -> u64 {
+        self.directories.iter().map(|found| found.occupied().newest_realtime_ns).max().unwrap_or(0)
+    }
+
+    /// Whether it was marked as completed.
+    pub fn is_completed(&self) -> bool {
+        self.directories.iter().any(|found| found.occupied().completed.is_some())
+    }
+
+    /// Whether a process of it holds a lock here.
+    pub fn is_running(&self) -> bool {
+        self.directories.iter().any(JobDirectory::is_running)
+    }
+
+    /// Removes it from all these directories, after the locks of all of them were taken.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]: of kind `WouldBlock` when it is running, of kind `PermissionDenied` when it is another user's
+    /// and `of_any_user` was not said; else with what could not be removed.
+    pub fn remove(self, of_any_user: bool) -> Result<Removed, Error> {
+        for directory in self.directories.iter().filter(|_| !of_any_user) {
+            let own = Disk.expect_own_directory(directory.path());
+            own.map_err(Error::storage("remove", directory.path()))?;
+        }
+        let locks = self.directories.iter().map(|directory| directory.lock(false));
+        let locks = locks.collect::<Result<Vec<_>, Error>>()?;
+        let mut removed = Removed::default();
+        for (directory, locks) in self.directories.into_iter().zip(&locks) {
+            removed.add(directory.remove(locks)?);
+        }
+        Ok(removed)
+    }
+}
+
+/// The job of this name below directories of tiers, by user; nothing where there is none.
+///
+/// # Errors
+/// As [`JobDirectory::open`].
+pub fn job(bases: &[PathBuf], name: &str) -> Result<Vec<Job>, Error> {
+    let places = bases.iter().map(|base| (base.clone(), name.to_owned()));
+    opened(places, &mut |error| Err(error))
+}
+
+/// The jobs that a survey found a copy or a journal of, by user and name. What cannot be opened is told to `problem`.
+pub fn jobs(survey: &Survey, problem: &mut dyn FnMut(Error)) -> Vec<Job> {
+    let mut names: BTreeMap<&Path, String> = BTreeMap::new();
+    for copy in survey.copies.iter().filter(|copy| !copy.is_astray()) {
+        // A manifest that cannot be read gives the directory's last name, which need not be all of the job's.
+        if copy.manifest.is_ok() || !names.contains_key(copy.job_directory.as_path()) {
+            names.insert(&copy.job_directory, copy.job());
+        }
+    }
+    for (directory, _) in &survey.journals {
+        let last = || directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        names.entry(directory).or_insert_with(last);
+    }
+    let places = names.into_iter().filter_map(|(directory, name)| {
+        let base = directory.ancestors().nth(name.split('/').count())?;
+        directory.ends_with(&name).then(|| (base.to_owned(), name))
+    });
+    let told = &mut |error| {
+        problem(error);
+        Ok(())
+    };
+    opened(places, told).unwrap_or_default()
+}
+
+fn opened(
+    places: impl Iterator<Item = (PathBuf, String)>,
+    failed: &mut dyn FnMut(Error) -> Result<(), Error>,
+) -> Result<Vec<Job>, Error> {
+    let mut found: BTreeMap<(String, u32), Vec<JobDirectory>> = BTreeMap::new();
+    for (base, name) in places {
+        match JobDirectory::open(&base, &name) {
+            Ok(Some(directory)) => {
+                let of_job = found.entry((name, directory.owner())).or_default();
+                // One directory may be memory and SSD at once.
+                if of_job.iter().all(|known| known.path() != directory.path()) {
+                    of_job.push(directory);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => failed(error)?,
+        }
+    }
+    Ok(found.into_iter().map(|((name, owner), directories)| Job { name, owner, directories }).collect())
+}
+
+/// Whether an error says that a job is running.
+pub fn is_running(error: &Error) -> bool {
+    matches!(error, Error::Storage { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// The user that this process acts as.
+pub fn own_user() -> u32 {
+    crate::tier::effective_user()
+}

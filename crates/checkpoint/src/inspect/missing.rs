@@ -1,0 +1,137 @@
+//! Ranks of which a checkpoint has nothing where it should have something.
+//!
+//! In a durable tier rank 0 marks a checkpoint as complete on so many ranks. In memory a slot is marked when all ranks had
+//! theirs, and the file of nodes says which of them ran here: the newest checkpoint that is marked has them all. Older ones
+//! may be on some ranks alone, when a job was killed between two saves.
+
+use super::survey::{Copy, Survey, Tier, open_of};
+use crate::GenerationId;
+use crate::generation::Age;
+use crate::session::ranks_here;
+use crate::storage::Directory;
+use crate::tier::NODES;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Missing ranks that are named.
+const NAMED_MAX: u64 = 8;
+
+/// Ranks that a checkpoint should have here and has not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The job.
+    pub job: String,
+    /// In which tier.
+    pub tier: Tier,
+    /// The generation's directory; in memory the job's.
+    pub directory: PathBuf,
+    /// Which checkpoint.
+    pub generation: GenerationId,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// How many are missing.
+    pub missing_count: u64,
+    /// The first of them.
+    pub first_missing: Vec<u32>,
+}
+
+/// Copies of one checkpoint in one directory.
+struct Group<'a> {
+    first: &'a Copy,
+    ranks: u32,
+    epoch: u64,
+    here: BTreeSet<u32>,
+}
+
+/// What is missing of all checkpoints that a survey found.
+pub fn missing(survey: &Survey) -> Vec<Missing> {
+    let mut found = of_memory(survey);
+    found.extend(of_durable(survey));
+    found
+}
+
+fn of_durable(survey: &Survey) -> Vec<Missing> {
+    let mut groups: BTreeMap<(&Path, GenerationId), Group<'_>> = BTreeMap::new();
+    for copy in survey.copies.iter().filter(|copy| copy.tier == Tier::Durable) {
+        let (Some(generation), Some(ranks)) = (copy.generation, copy.committed_ranks) else { continue };
+        let epoch = copy.manifest.as_ref().map_or(0, |manifest| manifest.epoch);
+        let new = || Group { first: copy, ranks, epoch, here: BTreeSet::new() };
+        let group = groups.entry((&copy.directory, generation)).or_insert_with(new);
+        group.epoch = group.epoch.max(epoch);
+        group.here.insert(copy.rank);
+    }
+    let missing = groups.into_iter().filter_map(|((directory, generation), group)| {
+        let all = [(0, group.ranks.saturating_sub(1))];
+        let found = group.missing(&all, directory, generation)?;
+        // Of a drive that only this node sees, the others' parts are on theirs.
+        let own = group.ranks_of_this_node();
+        let is_own_drive = own.as_ref().is_some_and(|own| {
+            group.here.iter().all(|rank| holds(own, *rank)) && group.missing(own, directory, generation).is_none()
+        });
+        (!is_own_drive).then_some(found)
+    });
+    missing.collect()
+}
+
+fn of_memory(survey: &Survey) -> Vec<Missing> {
+    let mut newest: BTreeMap<&Path, Age> = BTreeMap::new();
+    let marked = |copy: &&Copy| copy.tier == Tier::Memory && copy.manifests.iter().any(|path| is_marked(path));
+    for copy in survey.copies.iter().filter(marked) {
+        if let Ok(manifest) = &copy.manifest {
+            let age = newest.entry(&copy.job_directory).or_insert(manifest.age());
+            *age = manifest.age().max(*age);
+        }
+    }
+    let missing = newest.into_iter().filter_map(|(directory, age)| {
+        let of_it = |copy: &&Copy| {
+            let is_it = copy.manifest.as_ref().is_ok_and(|manifest| manifest.age() == age);
+            is_it && copy.tier == Tier::Memory && copy.job_directory == directory
+        };
+        let first = survey.copies.iter().find(of_it)?;
+        let ranks = first.manifest.as_ref().map_or(0, |manifest| manifest.ranks);
+        let here = survey.copies.iter().filter(of_it).map(|copy| copy.rank).collect();
+        let group = Group { first, ranks, epoch: age.epoch, here };
+        group.missing(&group.ranks_of_this_node()?, directory, age.generation)
+    });
+    missing.collect()
+}
+
+fn is_marked(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "copy")
+}
+
+fn holds(stretches: &[(u32, u32)], rank: u32) -> bool {
+    stretches.iter().any(|(first, last)| (*first..=*last).contains(&rank))
+}
+
+impl Group<'_> {
+    /// The ranks that ran on this node, as the file of nodes beside the checkpoint says.
+    fn ranks_of_this_node(&self) -> Option<Vec<(u32, u32)>> {
+        let directory = Directory::open(&self.first.job_directory).ok()?;
+        let (file, _) = open_of(&directory, NODES, self.first.owner).ok()?;
+        ranks_here(&file, self.epoch)
+    }
+
+    /// What is missing of these ranks.
+    fn missing(&self, stretches: &[(u32, u32)], directory: &Path, generation: GenerationId) -> Option<Missing> {
+        let last_rank = self.ranks.checked_sub(1)?;
+        let within: Vec<(u32, u32)> = stretches
+            .iter()
+            .map(|(first, last)| (*first, (*last).min(last_rank)))
+            .filter(|(first, last)| first <= last)
+            .collect();
+        let expected: u64 = within.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+        let here = self.here.iter().filter(|rank| holds(&within, **rank)).count() as u64;
+        let missing_count = expected.saturating_sub(here);
+        let ranks = within.iter().flat_map(|(first, last)| *first..=*last).filter(|rank| !self.here.contains(rank));
+        (missing_count > 0).then(|| Missing {
+            job: self.first.job(),
+            tier: self.first.tier,
+            directory: directory.to_owned(),
+            generation,
+            ranks: self.ranks,
+            missing_count,
+            first_missing: ranks.take(missing_count.min(NAMED_MAX) as usize).collect(),
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! Bytes that are already here, read as a file.
+
+use crate::StoredFile;
+use std::io;
+
+/// A file's content.
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+impl StoredFile for Bytes<'_> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let from = self.0.get(start..).and_then(|rest| rest.get(..bytes.len()));
+        bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! The end of a job: its newest checkpoint made durable, the job marked as completed, or all of it removed.
+
+use crate::config::AfterCompletion;
+use crate::controller::{Decision, Place};
+use crate::generation::{Age, GenerationId};
+use crate::session::nodes::Inventory;
+use crate::session::redundancy::Redundancy;
+use crate::session::tiers::drain::{Content, Drain};
+use crate::session::tiers::{Tiers, Which};
+use crate::session::{Checkpointer, clock};
+use crate::tier::{COMPLETED, Completed, Removed, remove_own};
+use crate::{Disk, Error, Storage};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use surefoot_model::CheckpointTier as Tier;
+
+/// The age of no mark.
+pub(super) const NOT_COMPLETED: Age = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
+
+/// Where the newest checkpoint of a job is after [`Checkpointer::finish`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The newest that this session took, or came back to; `None` where it has none.
+    pub generation: Option<GenerationId>,
+    /// Whether it survives the loss of power.
+    pub is_durable: bool,
+    /// The same in words, one line; where it is not durable, why not.
+    pub said: String,
+}
+
+impl Checkpointer {
+    /// Waits until what is on its way to the durable tiers is written and marked as complete. Nothing else is written:
+    /// the newest checkpoint may be in memory only, see [`Checkpointer::finish`].
+    ///
+    /// # Errors
+    /// [`Error::Group`]; that something could not be written is a notice.
+    pub fn wait_for_copies(&mut self) -> Result<(), Error> {
+        let begun = Instant::now();
+        let finished = self.end_drains();
+        self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
+        finished
+    }
+
+    /// Makes the newest checkpoint durable, whatever the policy says, and waits for it: for the end of the program, and
+    /// whenever memory may be lost. Without a durable tier the result says that it is in memory only. It may be called
+    /// again, and the job goes on from there.
+    ///
+    /// # Errors
+    /// On all ranks, [`Error::Storage`] or [`Error::NoRoom`] with the file when the durable tier does not take it: it stays
+    /// in memory. [`Error::Group`].
+    pub fn finish(&mut self) -> Result<Finished, Error> {
+        let begun = Instant::now();
+        let finished = self.end_drains().and_then(|()| self.make_newest_durable());
+        self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
+        finished
+    }
+
+    fn make_newest_durable(&mut self) -> Result<Finished, Error> {
+        let told = |generation, is_durable, said: String| Finished { generation, is_durable, said };
+        let Some((generation, taken)) = self.run.newest else {
+            return Ok(told(None, false, "this session took no checkpoint and came back to none".into()));
+        };
+        let number = generation.number;
+        let Some(target) = &self.tiers.durable else {
+            let said = format!(
+                "generation {number} is in memory only, which the loss of power or a restart of the machine takes: no \
+                 durable tier is set (durable or shared)"
+            );
+            return Ok(told(Some(generation), false, said));
+        };
+        let place = target.kind.place();
+        let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
+        let is_there = is_written && target.tier.is_committed(generation);
+        let missing = self.ranks.sum(u64::from(!is_there))?;
+        let said = |took: &str| format!("generation {number} is {place}{took}");
+        if missing == 0 {
+            return Ok(told(Some(generation), true, said("")));
+        }
+        if !is_written && let Some(durable) = &self.tiers.durable {
+            // What a run that was killed left of it: before any rank writes, because the directory goes when it is empty.
+            durable.tier.abandon(generation, self.ranks.rank());
+        }
+        // What is in memory no more, because a restart had it from elsewhere, cannot be written from here.
+        let content = if is_written { Ok(Content::There(generation)) } else { self.in_memory(generation) };
+        let content = match self.ranks.all_or_none(content) {
+            Ok(content) => content,
+            Err(Error::Group { why }) => return Err(Error::Group { why }),
+            Err(error) => {
+                let said = format!("generation {number} is not {place}: {error}; save once more");
+                return Ok(told(Some(generation), false, said));
+            }
+        };
+        let bytes = self.tiers.durable.as_ref().map_or(0, |durable| content.bytes_for(&durable.tier));
+        let left = self.spend_late(bytes)?;
+        if let Some(durable) = &mut self.tiers.durable {
+            durable.drain = Some(Drain::start_late(&durable.tier, content, taken, left));
+        }
+        match self.end_drain(Which::Durable)? {
+            Some(error) => Err(error),
+            None => Ok(told(Some(generation), true, said(", written by this call"))),
+        }
+    }
+
+    /// As [`Checkpointer::finish`], and marks the job as completed: its next run begins anew instead of going on from its
+    /// end, unless the setting `after_completion` is `continue`. The checkpoints stay until that run's take their place;
+    /// [`Checkpointer::discard`] and `surefoot checkpoint remove` give their room back.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::finish`], and then the job is not marked; [`Error::Storage`] when the mark cannot be written.
+    pub fn complete(&mut self) -> Result<Finished, Error> {
+        let finished = self.finish()?;
+        let realtime_ns = self.ranks.of_root(clock::realtime_ns())?;
+        let (job, epoch) = (self.config.job.clone(), self.run.epoch);
+        let mark = Completed { job, number: self.run.number, epoch, realtime_ns };
+        let directories = self.marked_directories();
+        let put = match self.run.number {
+            0 => Ok(()),
+            _ => directories.iter().try_for_each(|directory| mark.put(&Disk, directory)),
+        };
+        if let Err(error) = self.ranks.all_or_none(put) {
+            // Marked somewhere would be marked: the job is to go on from here.
+            directories.iter().for_each(|directory| drop(Completed::remove(&Disk, directory)));
+            return Err(error);
+        }
+        self.run.completed = mark.age();
+        Ok(finished)
+    }
+
+    /// The directories of this job where this rank puts the mark, one of each tier that no other rank here does.
+    fn marked_directories(&self) -> Vec<PathBuf> {
+        let is_root = self.ranks.rank() == 0;
+        let is_here = |kind: Tier| is_root || (kind == Tier::Durable && self.nodes.is_first_here);
+        let memory = self.config.memory.as_ref().filter(|_| self.nodes.is_first_here);
+        let memory = memory.map(|memory| memory.directory.join(&self.config.job));
+        let durable = self.tiers.targets().filter(|target| is_here(target.kind));
+        // The tier that fails rather goes first.
+        durable.map(|target| target.tier.directory().to_owned()).chain(memory).collect()
+    }
+
+    /// Finds out whether the job was completed before, and takes the mark away where it is to go on from its end.
+    pub(super) fn find_completion(&mut self) -> Result<(), Error> {
+        let memory = self.config.memory.as_ref().map(|memory| memory.directory.join(&self.config.job));
+        let durable = self.tiers.targets().map(|target| target.tier.directory().to_owned());
+        let directories: Vec<PathBuf> = memory.into_iter().chain(durable).collect();
+        if self.config.after_completion == AfterCompletion::Continue {
+            let removed = directories.iter().try_for_each(|directory| Completed::remove(&Disk, directory));
+            return self.ranks.all_or_none(removed);
+        }
+        for directory in &directories {
+            let mark = directory.join(COMPLETED);
+            if mark.symlink_metadata().is_ok() && Completed::read(&Disk, directory, &self.config.job).is_none() {
+                self.note(format!("{} cannot be read: it counts as no mark of a completed job", mark.display()));
+            }
+        }
+        let marks = directories.iter().filter_map(|directory| Completed::read(&Disk, directory, &self.config.job));
+        let own = marks.map(|mark| mark.age()).max().unwrap_or(NOT_COMPLETED);
+        let epoch = self.ranks.most(own.epoch)?;
+        let number = if own.epoch == epoch { own.generation.number } else { 0 };
+        let number = self.ranks.most(number)?;
+        self.run.completed = Age { epoch, generation: GenerationId { number, nonce: u64::MAX } };
+        Ok(())
+    }
+
+    /// Whether a checkpoint is of a run that was completed, or of one before it, and so nothing to go on from.
+    pub(super) fn is_past(&self, age: Age) -> bool {
+        self.run.completed.generation.number > 0 && age <= self.run.completed
+    }
+
+    /// Whether the job was completed and nothing was saved since, on any node that is looked at. Then it begins anew, and
+    /// says so.
+    pub(super) fn begins_after_completion(&mut self, inventory: &Inventory) -> Result<bool, Error> {
+        let number = self.run.completed.generation.number;
+        if number == 0 || !inventory.seen().is_empty() {
+            return Ok(false);
+        }
+        self.expect_nothing_unlooked(&self.unlooked()?)?;
+        self.note(format!(
+            "the job was completed at generation {number}: it begins anew; after_completion=continue goes on from there"
+        ));
+        Ok(true)
+    }
+
+    /// Takes a checkpoint to this place, whatever the policy says: [`Place::Memory`]; [`Place::Both`], into memory and on its
+    /// way to the durable tier; or [`Place::Durable`], which is durable when this returns. [`Place::Skip`] leaves it to
+    /// the policy, as [`Checkpointer::checkpoint`] does.
+    ///
+    /// # Errors
+    /// As [`Checkpointer::checkpoint`]; [`Error::Option`] when there is no such tier.
+    pub fn checkpoint_to(&mut self, place: Place) -> Result<crate::session::Saved, Error> {
+        let needs_memory = matches!(place, Place::Memory | Place::Both);
+        let missing = match () {
+            () if needs_memory && self.tiers.memory.is_none() => Some(("memory", "no memory tier is set")),
+            () if place.is_durable() && self.tiers.durable.is_none() => Some(("durable", "no durable tier is set")),
+            () => None,
+        };
+        let possible = missing.map_or(Ok(()), |(option, why)| Err(Error::Option { option, why: why.into() }));
+        self.ranks.all_or_none(possible)?;
+        self.take_checkpoint((place != Place::Skip).then(|| asked_for(place, "the program asked for it")))
+    }
+
+    /// Removes every checkpoint of the job in all its tiers, of all ranks, and ends it: for a job whose result is
+    /// elsewhere. What this session is asked afterwards is refused; drop it.
+    ///
+    /// Refused where another process takes the job's name at this moment. What is not the job's, in its directories, stays.
+    ///
+    /// # Errors
+    /// On all ranks, [`Error::Storage`] when something cannot be removed; what is left is removed by
+    /// `surefoot checkpoint remove`. [`Error::Group`].
+    pub fn discard(&mut self) -> Result<Removed, Error> {
+        let marked = self.marked_directories();
+        // The writes that are under way end first, and the locks are given up on all ranks before one removes.
+        self.redundancy = Redundancy::Own;
+        self.journal.close();
+        (self.tiers, self.run.newest) = (Tiers::default(), None);
+        self.ranks.all_or_none(Ok(()))?;
+        let mut removed = Removed::default();
+        let mut own = Ok(());
+        let bases = [
+            self.config.memory.as_ref().map(|memory| &memory.directory),
+            self.config.durable.as_ref().map(|durable| &durable.directory),
+            self.config.shared.as_ref().map(|shared| &shared.directory),
+        ];
+        for base in bases.into_iter().flatten() {
+            if marked.contains(&base.join(&self.config.job)) {
+                match remove_own(base, &self.config.job) {
+                    Ok(found) => removed.add(found),
+                    Err(error) => own = own.and(Err(error)),
+                }
+            }
+        }
+        self.ranks.all_or_none(own)?;
+        removed.bytes = self.ranks.sum(removed.bytes)?;
+        Ok(removed)
+    }
+}
+
+/// A decision that is not the policy's.
+pub(super) fn asked_for(place: Place, why: &str) -> Decision {
+    Decision { place, reasons: vec![why.to_owned()], is_refused: false }
+}
+
+/// What an earlier release kept of a job where nobody had said where, if there is anything.
+pub(super) fn of_earlier_release(memory: &Path, job: &str) -> Option<String> {
+    if memory != crate::config::memory_default() {
+        return None;
+    }
+    let base = memory.parent()?;
+    let former = base.join(job);
+    let rooms = Disk.expect_own_directory(&former).and_then(|()| Disk.list_directory(&former)).ok()?;
+    let has_ranks = rooms.iter().any(|name| name.to_str().is_some_and(|name| name.starts_with("rank-")));
+    has_ranks.then(|| {
+        let (base, former) = (base.display(), former.display());
+        format!(
+            "an earlier release kept this job in {former}, which is not looked at: memory={base} goes on from there"
+        )
+    })
+}

@@ -1,0 +1,109 @@
+//! Ranks and the nodes that they run on. A rank need not run where it ran when it saved: another order of the nodes, a spare
+//! one among them, or fewer ranks on each, and its part lies in the memory or on the drive of a node on which others run now.
+//!
+//! So before a restart each rank says in one short message what it reaches, of all ranks (`inventory`); a part that is not
+//! where its rank runs is proved by a rank that reaches it and read from there (`fetch`), as is what parity is rebuilt from.
+//! What lies on no node of the job is not lost silently: each tier keeps a small file that says on which nodes the runs of the
+//! job saved (`placement`), and a restart that finds nothing whole names these nodes and refuses.
+
+mod fetch;
+mod inventory;
+mod placement;
+#[cfg(test)]
+mod tests;
+
+pub(super) use fetch::{Held, Wanted};
+pub(super) use inventory::Inventory;
+pub(crate) use placement::ranks_here;
+
+use crate::Error;
+use crate::session::ranks::Ranks;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The longest name of a node that is told and written down.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Host {
+    /// What people call it.
+    name: String,
+    /// What tells it from others until it boots again, whatever containers on it are called.
+    id: String,
+}
+
+impl Host {
+    /// As it may stand in a message.
+    fn plain(name: &str, id: &str) -> Self {
+        let plain = |text: &str| -> String {
+            text.chars().filter(|letter| !letter.is_control()).take(NAME_BYTES_MAX).collect()
+        };
+        let (name, id) = (plain(name), plain(id));
+        Host { name: if name.is_empty() { "an unnamed node".into() } else { name }, id }
+    }
+}
+
+/// The nodes of a job, which rank runs on which, and this rank's place among them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Nodes {
+    all: Vec<Host>,
+    /// The number of each rank's node, from 0 in the order of their first ranks.
+    of_ranks: Vec<u32>,
+    /// Whether this rank is the first on its own.
+    pub(super) is_first_here: bool,
+    /// Ranks on this one's.
+    pub(super) ranks_here: usize,
+}
+
+impl Nodes {
+    /// Asks all ranks where they run. `id` tells nodes apart, `name` is what people call this one. It is the only time
+    /// that every rank hears something of each other one while a job runs on: a hundred bytes of each, at the start.
+    pub(super) fn of(ranks: &Ranks, id: &str, name: &str) -> Result<Self, Error> {
+        let mut end = name.len().min(NAME_BYTES_MAX);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        let all = ranks.gather_all(&[id.as_bytes(), &[0], &name.as_bytes()[..end]].concat())?;
+        let mut numbers: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let mut nodes = Nodes::default();
+        for message in &all {
+            let mut halves = message.splitn(2, |byte| *byte == 0);
+            let (id, name) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+            let number = *numbers.entry(id).or_insert_with(|| {
+                nodes.all.push(Host::plain(&String::from_utf8_lossy(name), &String::from_utf8_lossy(id)));
+                nodes.all.len() as u32 - 1
+            });
+            nodes.of_ranks.push(number);
+        }
+        let here = nodes.of_ranks.get(ranks.rank() as usize).copied();
+        nodes.is_first_here = nodes.of_ranks.iter().position(|of| Some(*of) == here) == Some(ranks.rank() as usize);
+        nodes.ranks_here = nodes.of_ranks.iter().filter(|of| Some(**of) == here).count();
+        Ok(nodes)
+    }
+
+    /// Whether there are several.
+    pub(super) fn are_several(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// What people call the node of a rank.
+    pub(super) fn name_of(&self, rank: u32) -> &str {
+        self.all.get(self.of_rank(rank) as usize).map_or("an unknown node", |node| &node.name)
+    }
+
+    /// By rank, the number of its node.
+    pub(super) fn of_ranks(&self) -> &[u32] {
+        &self.of_ranks
+    }
+
+    /// The number of a rank's node.
+    pub(super) fn of_rank(&self, rank: u32) -> u32 {
+        self.of_ranks.get(rank as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Whether a node of an earlier run is one of these: under its name after a boot, under its number in a new container.
+    fn has(&self, node: &Host) -> bool {
+        self.all.iter().any(|known| known.name == node.name || known.id == node.id)
+    }
+}

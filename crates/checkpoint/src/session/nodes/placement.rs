@@ -1,0 +1,403 @@
+//! On which nodes the runs of a job saved: a small file beside the checkpoints of each tier, written once by each run. Who
+//! finds a checkpoint of which parts are missing, or in a shared directory nothing but this file, can say where they lie.
+
+use super::{Host, Inventory, Nodes};
+use crate::generation::{frame, framed_bytes, unframe};
+use crate::session::resized::Key;
+use crate::session::tiers::Which;
+use crate::session::{Checkpointer, clock};
+use crate::tier::{NODES, NODES_NEW};
+use crate::{Disk, Error, Storage, StoredFile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The first bytes of the file.
+const MAGIC: [u8; 8] = *b"SFNODE01";
+
+/// Runs of which it is kept, the newest.
+const RUNS_MAX: usize = 8;
+
+/// Nodes, and stretches of ranks on one, that are named in a message.
+const NAMED_MAX: usize = 8;
+
+/// Where the ranks of one run ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Placement {
+    /// The run.
+    epoch: u64,
+    /// Its nodes.
+    nodes: Vec<Host>,
+    /// In the order of the ranks: the number of a node, and how many ranks one after the other ran there.
+    ranks: Vec<(u32, u32)>,
+    /// Whether a checkpoint became complete in the tier beside whose checkpoints this lies; `None` where an earlier release
+    /// wrote it, which did not say.
+    #[serde(default)]
+    is_durable: Option<bool>,
+}
+
+/// What a file in a tier says of a run: was anything there that should still be?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// A checkpoint was in the memory of this node, and the file beside it is not lost with it.
+    InMemory,
+    /// A checkpoint was complete here, or one may have been.
+    Durable,
+}
+
+impl Placement {
+    fn new(epoch: u64, nodes: &Nodes) -> Self {
+        let mut ranks: Vec<(u32, u32)> = Vec::new();
+        for &host in &nodes.of_ranks {
+            match ranks.last_mut() {
+                Some((last, count)) if *last == host => *count += 1,
+                _ => ranks.push((host, 1)),
+            }
+        }
+        Placement { epoch, nodes: nodes.all.clone(), ranks, is_durable: Some(false) }
+    }
+
+    /// The stretches of these ranks by the node on which they ran.
+    fn of_nodes(&self, stretches: &[(u32, u32)]) -> BTreeMap<u32, Vec<(u32, u32)>> {
+        let mut of_nodes: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut first = 0u32;
+        for &(node, count) in self.ranks.iter().filter(|(_, count)| *count > 0) {
+            let last = first.saturating_add(count - 1);
+            for &(from, to) in stretches {
+                if from.max(first) <= to.min(last) {
+                    of_nodes.entry(node).or_default().push((from.max(first), to.min(last)));
+                }
+            }
+            first = last.saturating_add(1);
+        }
+        of_nodes
+    }
+}
+
+/// What is in the file, the newest run first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Placements {
+    runs: Vec<Placement>,
+}
+
+impl Placements {
+    /// What is written there; nothing where there is no such file, or none that can be read.
+    fn read(directory: &Path) -> Self {
+        let file = Disk.open_file(&directory.join(NODES), false);
+        file.map(|file| Placements::of_file(&*file)).unwrap_or_default()
+    }
+
+    fn of_file(file: &dyn StoredFile) -> Self {
+        let bytes = framed_bytes(file).unwrap_or_default();
+        let mut found: Placements = unframe(MAGIC, &bytes).unwrap_or_default();
+        found.runs.truncate(RUNS_MAX);
+        for run in &mut found.runs {
+            run.nodes.iter_mut().for_each(|node| *node = Host::plain(&node.name, &node.id));
+        }
+        found
+    }
+
+    /// Adds a run. What is there for it already stays, but that a checkpoint of it became complete is added.
+    fn add(&mut self, run: Placement) {
+        match self.runs.iter_mut().find(|known| known.epoch == run.epoch) {
+            Some(known) if run.is_durable == Some(true) => known.is_durable = run.is_durable,
+            Some(_) => {}
+            None => self.runs.push(run),
+        }
+        self.runs.sort_by_key(|run| std::cmp::Reverse(run.epoch));
+        self.runs.truncate(RUNS_MAX);
+    }
+
+    /// Puts the file in its place, whole and durable.
+    fn write(&self, directory: &Path, rank: u32) -> Result<(), Error> {
+        let mut kept = self.clone();
+        let bytes = loop {
+            match frame(MAGIC, &kept) {
+                Ok(bytes) => break bytes,
+                Err(_) if kept.runs.len() > 1 => kept.runs.truncate(kept.runs.len() - 1),
+                Err(why) => return Err(Error::Option { option: "nodes", why }),
+            }
+        };
+        let (path, new) = (directory.join(NODES), directory.join(format!("{NODES_NEW}{rank:05}")));
+        let _ = Disk.remove_file(&new);
+        let file = Disk.create_file(&new, 0, false).map_err(Error::storage("create", &new))?;
+        let written = file.write_at(&bytes, 0).and_then(|()| file.sync());
+        drop(file);
+        let put = written.and_then(|()| Disk.rename(&new, &path)).map_err(Error::storage("write", &new));
+        if put.is_err() {
+            let _ = Disk.remove_file(&new);
+        }
+        put.and_then(|()| Disk.sync_directory(directory).map_err(Error::storage("sync", directory)))
+    }
+}
+
+/// By an open file of nodes, the stretches of ranks of a run that ran on this machine; `None` where it says nothing of that.
+pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Option<Vec<(u32, u32)>> {
+    let placements = Placements::of_file(file);
+    let run = placements.runs.iter().find(|run| run.epoch == epoch)?;
+    let here = Host::plain(&clock::host_name(), &clock::host());
+    let is_here = |node: &Host| node.id == here.id || node.name == here.name;
+    let all = run.of_nodes(&[(0, u32::MAX)]);
+    let mut own: Vec<(u32, u32)> = Vec::new();
+    for (node, stretches) in all {
+        if run.nodes.get(node as usize).is_some_and(is_here) {
+            own.extend(stretches);
+        }
+    }
+    (!own.is_empty()).then_some(own)
+}
+
+impl Checkpointer {
+    /// The job's directories in all tiers; whether all nodes see it.
+    fn job_directories(&self) -> Vec<(PathBuf, bool)> {
+        let memory = self.config.memory.iter().map(|memory| (memory.directory.join(&self.config.job), false));
+        let durable = self.tiers.targets().map(|target| (target.tier.directory().to_owned(), target.is_shared()));
+        memory.chain(durable).collect()
+    }
+
+    /// Writes down on which nodes this run saves, after its first checkpoint: once on each node, and in the shared
+    /// directory. That it fails is a notice. Not collective.
+    pub(in super::super) fn write_placement(&mut self) {
+        if std::mem::replace(&mut self.run.is_placement_written, true) || !self.nodes.is_first_here {
+            return;
+        }
+        let rank = self.ranks.rank();
+        for (directory, is_shared) in self.job_directories() {
+            if is_shared && rank != 0 {
+                continue;
+            }
+            let mut placements = Placements::read(&directory);
+            placements.add(Placement::new(self.run.epoch, &self.nodes));
+            if let Err(error) = placements.write(&directory, rank) {
+                self.note(format!("on which nodes this job saves is not written down: {error}"));
+            }
+        }
+    }
+
+    /// Writes down that a checkpoint is complete in one of the durable tiers, once in a run: what is not there later was lost, and
+    /// not never written. That it fails is a notice. Not collective.
+    pub(in super::super) fn write_durable(&mut self, which: Which) {
+        let (rank, is_first_here) = (self.ranks.rank(), self.nodes.is_first_here);
+        let target = match which {
+            Which::Durable => &mut self.tiers.durable,
+            Which::Shared => &mut self.tiers.shared,
+        };
+        let Some(target) = target.as_mut().filter(|target| !target.is_noted) else { return };
+        target.is_noted = true;
+        if !(if target.is_shared() { rank == 0 } else { is_first_here }) {
+            return;
+        }
+        let directory = target.tier.directory().to_owned();
+        let mut placements = Placements::read(&directory);
+        placements.add(Placement { is_durable: Some(true), ..Placement::new(self.run.epoch, &self.nodes) });
+        if let Err(error) = placements.write(&directory, rank) {
+            self.note(format!("that this job has durable checkpoints is not written down: {error}"));
+        }
+    }
+
+    /// What the files on all nodes say, the newest run first. Collective.
+    fn placements(&self) -> Result<Vec<Placement>, Error> {
+        let mut own = Placements::default();
+        // The others on this node see the same files, and one rank is enough for the shared directory.
+        for (directory, is_shared) in self.job_directories() {
+            if self.nodes.is_first_here && (!is_shared || self.ranks.rank() == 0) {
+                Placements::read(&directory).runs.into_iter().for_each(|run| own.add(run));
+            }
+        }
+        let text = serde_json::to_vec(&own).map_err(|error| Error::Group { why: error.to_string() })?;
+        let mut all = Placements::default();
+        for text in self.ranks.gather_all(&text)? {
+            let told: Placements =
+                serde_json::from_slice(&text).map_err(|error| Error::Group { why: error.to_string() })?;
+            told.runs.into_iter().for_each(|run| all.add(run));
+        }
+        Ok(all.runs)
+    }
+
+    /// For each generation that is not whole within reach, what is missing and where it lies. Collective; no words are
+    /// exchanged where all are whole.
+    pub(in super::super) fn whereabouts(&self, inventory: &Inventory) -> Result<BTreeMap<Key, String>, Error> {
+        let seen = inventory.seen();
+        let missing: Vec<(Key, Vec<(u32, u32)>)> = seen.iter().map(|key| (*key, inventory.missing(key))).collect();
+        if missing.iter().all(|(_, stretches)| stretches.is_empty()) {
+            return Ok(BTreeMap::new());
+        }
+        let placements = self.placements()?;
+        let of = |(key, stretches): (Key, Vec<(u32, u32)>)| {
+            let placement = placements.iter().find(|placement| placement.epoch == key.epoch);
+            (!stretches.is_empty()).then(|| (key, where_they_lie(&stretches, placement, &self.nodes)))
+        };
+        Ok(missing.into_iter().filter_map(of).collect())
+    }
+
+    /// Refuses to begin anew where a file says that checkpoints were beside it, of which nothing is found: somebody or something
+    /// took them and left the file. A boot takes both from memory, and what never became durable is no loss of a drive. Collective.
+    fn expect_nothing_lost(&self) -> Result<(), Error> {
+        let says = |(directory, kept): &(PathBuf, Kept)| {
+            let runs = Placements::read(directory).runs;
+            // What a run kept that was completed may be gone: nobody goes on from there.
+            let mut later = runs.iter().filter(|run| run.epoch > self.run.completed.epoch);
+            match kept {
+                Kept::InMemory => later.next().is_some(),
+                Kept::Durable => later.any(|run| run.is_durable != Some(false)),
+            }
+        };
+        let memory = self.config.memory.iter().map(|of| (of.directory.join(&self.config.job), Kept::InMemory));
+        let durable = self.tiers.targets().map(|of| (of.tier.directory().to_owned(), Kept::Durable));
+        let lost: Vec<PathBuf> = memory.chain(durable).filter(says).map(|(directory, _)| directory).collect();
+        let own = match lost.is_empty() {
+            true => Ok(()),
+            false => {
+                let names = |kind: &dyn Fn(&PathBuf) -> String| lost.iter().map(kind).collect::<Vec<_>>().join(" and ");
+                let shown = names(&|directory| directory.display().to_string());
+                let files = names(&|directory| directory.join(NODES).display().to_string());
+                let name = self.nodes.name_of(self.ranks.rank());
+                Err(Error::NothingIntact {
+                    why: format!(
+                        "job {:?} had checkpoints in {shown} on {name}, and nothing of them is there any more: put the \
+                         directories back from where they were moved to, or, to begin anew, remove {files}",
+                        self.config.job
+                    ),
+                })
+            }
+        };
+        self.ranks.all_or_none(own).map_err(|error| match error {
+            Error::OtherRank { why, .. } => Error::NothingIntact { why },
+            error => error,
+        })
+    }
+
+    /// Refuses to begin anew where a run saved on nodes that are not of this job: its checkpoints may be there. Collective.
+    pub(in super::super) fn expect_nothing_elsewhere(&mut self) -> Result<(), Error> {
+        let placements = self.placements()?;
+        let Some(newest) = placements.first() else { return Ok(()) };
+        self.expect_nothing_lost()?;
+        let away: Vec<&str> = newest
+            .nodes
+            .iter()
+            .filter(|node| !self.nodes.has(node))
+            .map(|node| node.name.as_str())
+            .take(NAMED_MAX)
+            .collect();
+        if away.is_empty() {
+            self.note(
+                "this job saved in memory before, and its memory is gone, as after a boot or with a container; nothing of it \
+                 had become durable: it begins anew"
+                    .into(),
+            );
+            return Ok(());
+        }
+        let files: Vec<String> =
+            self.job_directories().iter().map(|(directory, _)| directory.join(NODES).display().to_string()).collect();
+        Err(Error::NothingIntact {
+            why: format!(
+                "job {:?} saved checkpoints on {}, which {} of this run, and nothing of them is within reach: start it on \
+                 the nodes where it ran, or, to begin anew, remove {}",
+                self.config.job,
+                away.join(", "),
+                if away.len() == 1 { "is no node" } else { "are no nodes" },
+                files.join(" and ")
+            ),
+        })
+    }
+}
+
+/// What is missing of a generation, and where it was written.
+fn where_they_lie(missing: &[(u32, u32)], placement: Option<&Placement>, nodes: &Nodes) -> String {
+    let Some(placement) = placement else {
+        return format!("missing: {}, written where is not known", ranks(missing));
+    };
+    let of_nodes = placement.of_nodes(missing);
+    let count = of_nodes.len();
+    let mut lines: Vec<String> = of_nodes
+        .iter()
+        .take(NAMED_MAX)
+        .map(|(node, stretches)| match placement.nodes.get(*node as usize) {
+            None => format!("{}, written where is not known", ranks(stretches)),
+            Some(node) if nodes.has(node) => {
+                format!("{}, written on {} and no longer there", ranks(stretches), node.name)
+            }
+            Some(node) => format!("{}, on {}, which is no node of this run", ranks(stretches), node.name),
+        })
+        .collect();
+    if count > NAMED_MAX {
+        lines.push(format!("those of {} more nodes", count - NAMED_MAX));
+    }
+    format!("missing: {}", lines.join("; "))
+}
+
+fn ranks(stretches: &[(u32, u32)]) -> String {
+    let mut words: Vec<String> = stretches
+        .iter()
+        .take(NAMED_MAX)
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") })
+        .collect();
+    if stretches.len() > NAMED_MAX {
+        words.push(format!("{} more stretches", stretches.len() - NAMED_MAX));
+    }
+    let is_one = matches!(stretches, [(first, last)] if first == last);
+    format!(
+        "the {} of rank{} {}",
+        if is_one { "part" } else { "parts" },
+        if is_one { "" } else { "s" },
+        words.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::NAME_BYTES_MAX;
+    use super::*;
+    use std::fs;
+
+    fn nodes(names: &[&str], of_ranks: &[u32]) -> Nodes {
+        let all = names.iter().map(|name| Host::plain(name, name)).collect();
+        Nodes { all, of_ranks: of_ranks.to_vec(), ..Nodes::default() }
+    }
+
+    #[test]
+    fn the_newest_runs_are_kept_and_what_is_no_such_file_says_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Placements::read(home.path()), Placements::default());
+        for epoch in 1..=20 {
+            let mut placements = Placements::read(home.path());
+            placements.add(Placement::new(epoch, &nodes(&["a", "b"], &[0, 0, 1, 0])));
+            placements.write(home.path(), 3).unwrap();
+        }
+        let found = Placements::read(home.path());
+        assert_eq!(found.runs.iter().map(|run| run.epoch).collect::<Vec<_>>(), (13..=20).rev().collect::<Vec<_>>());
+        assert_eq!(found.runs[0].ranks, [(0, 2), (1, 1), (0, 1)]);
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
+        for wrong in [&b""[..], b"SFNODE01", b"SFNODE99 and more than sixteen bytes", &[0xFF; 5000]] {
+            fs::write(home.path().join(NODES), wrong).unwrap();
+            assert_eq!(Placements::read(home.path()), Placements::default());
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_node() {
+        let placement = Placement::new(1, &nodes(&["a", "b", "c"], &[0, 0, 1, 1, 2, 1]));
+        let here = nodes(&["a", "new"], &[0, 1]);
+        let said = where_they_lie(&[(1, 3), (5, 5)], Some(&placement), &here);
+        let wanted = "missing: the part of rank 1, written on a and no longer there; \
+                      the parts of ranks 2 to 3, 5, on b, which is no node of this run";
+        assert_eq!(said, wanted);
+        assert!(where_they_lie(&[(4, 4)], None, &here).contains("the part of rank 4, written where is not known"));
+        let many: Vec<String> = (0..100).map(|number| format!("node-{number:03}")).collect();
+        let names: Vec<&str> = many.iter().map(String::as_str).collect();
+        let placement = Placement::new(1, &nodes(&names, &(0..100).collect::<Vec<u32>>()));
+        let said = where_they_lie(&[(0, 99)], Some(&placement), &here);
+        assert!(said.contains("those of 92 more nodes") && said.len() < 1000, "{said}");
+        // A container that is called otherwise now, and a machine that was booted.
+        let all = vec![Host::plain("pod-7", "a"), Host::plain("b", "booted")];
+        let again = Nodes { all, of_ranks: vec![0, 1], ..Nodes::default() };
+        assert!(
+            again.has(&Host::plain("a", "a"))
+                && again.has(&Host::plain("b", "b"))
+                && !again.has(&Host::plain("c", "c"))
+        );
+        assert_eq!(Host::plain("a\u{1b}[2J\nb", "").name, "a[2Jb");
+        assert!(Host::plain(&"x".repeat(1000), "").name.len() == NAME_BYTES_MAX);
+    }
+}

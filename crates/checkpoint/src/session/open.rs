@@ -1,0 +1,118 @@
+//! Opens a session on all ranks: its tiers, the nodes, who keeps checkpoints for whom, and which was the newest.
+//!
+//! It is here, and at a restart, that ranks tell each other more than an agreement: where each runs, a hundred bytes of every
+//! rank to every other one.
+
+use super::finish::of_earlier_release;
+use super::journal::Journal;
+use super::nodes::Nodes;
+use super::ranks::Ranks;
+use super::redundancy::Redundancy;
+use super::regions::Regions;
+use super::run::Run;
+use super::schedule::Schedule;
+use super::tiers::{Opened, UNSEEN_NUMBERS};
+use super::{Checkpointer, clock};
+use crate::config::Config;
+use crate::storage::Disk;
+use crate::tier::Memory;
+use crate::{Error, Group, Storage};
+use std::sync::Arc;
+
+impl Checkpointer {
+    /// Opens the tiers on all ranks.
+    ///
+    /// # Errors
+    /// On all ranks when it fails on one: [`Error::Option`] without a tier or with a name that cannot be one,
+    /// [`Error::Storage`] when a tier cannot be used or another process runs the same rank of the same job.
+    pub fn open(config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
+        Checkpointer::open_as(clock::host(), &clock::host_name(), config, group)
+    }
+
+    /// As [`Checkpointer::open`], on a machine of this name.
+    #[cfg(test)]
+    pub(super) fn open_on(host: String, config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
+        let name = host.clone();
+        Checkpointer::open_as(host, &name, config, group)
+    }
+
+    /// As [`Checkpointer::open_on`], on a machine that people call by another name.
+    pub(super) fn open_as(host: String, name: &str, config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
+        Checkpointer::open_with(&(Arc::new(Disk) as Arc<dyn Storage>), host, name, config, group)
+    }
+
+    /// As [`Checkpointer::open_as`], with the durable tiers on this storage.
+    pub(super) fn open_with(
+        storage: &Arc<dyn Storage>,
+        host: String,
+        name: &str,
+        config: Config,
+        group: Box<dyn Group>,
+    ) -> Result<Self, Error> {
+        let mut ranks = Ranks::new(group);
+        let opened = Opened::open(&config, storage, ranks.rank());
+        let mut opened = ranks.all_or_none(opened)?;
+        let is_any_unopened = opened.expect_a_reason_to_go_on(&ranks)?;
+        let usable = opened.usable(&config);
+        let nodes = Nodes::of(&ranks, &host, name)?;
+        ranks.place(&nodes);
+        let Opened { mut tiers, files, ending, .. } = opened;
+        let threads = config.memory.as_ref().and_then(|memory| memory.threads);
+        let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
+        tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
+        let fault = tiers.memory.as_ref().and_then(Memory::fault);
+        let (redundancy, crowded) = Redundancy::open(&ranks, &nodes, &config, fault)?;
+        let mut job = Checkpointer {
+            journal: Journal::new(&usable, ranks.rank()),
+            schedule: Schedule::new(&config, host, ending),
+            config,
+            ranks,
+            nodes,
+            regions: Regions::default(),
+            files,
+            tiers,
+            redundancy,
+            run: Run::default(),
+            left_out: None,
+        };
+        crowded.into_iter().for_each(|crowded| job.note(crowded));
+        job.begin(is_any_unopened)?;
+        Ok(job)
+    }
+
+    /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
+    fn begin(&mut self, is_any_unopened: bool) -> Result<(), Error> {
+        let newest = self.tiers.newest_seen();
+        let seen = [newest.generation.number, clock::realtime_ns().max(newest.epoch + 1)];
+        [self.run.number, self.run.epoch] = self.ranks.most_of_each(seen)?;
+        self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
+        if is_any_unopened {
+            // What lies there may have higher numbers, and what is taken from here on is newer than that.
+            self.run.number += UNSEEN_NUMBERS;
+        }
+        self.resume_budget()?;
+        self.find_completion()?;
+        let memory = self.config.memory.as_ref().filter(|_| newest.generation.number == 0);
+        if let Some(said) = memory.and_then(|memory| of_earlier_release(&memory.directory, &self.config.job)) {
+            self.note(said);
+        }
+        self.record_opening();
+        self.make_ahead_as_before();
+        for open in self.open_to_all() {
+            self.note(format!(
+                "any user may take away or replace what is in {open}: chmod o-w, or the sticky bit, ends that"
+            ));
+        }
+        for unopened in self.tiers.unopened() {
+            self.note(format!("{unopened}; it gets no checkpoints"));
+        }
+        Ok(())
+    }
+}
+
+/// Threads that copy where nobody says how many: this rank's share of the cores on which it may run. More than a few
+/// cores do not copy faster, because memory is then what there is no more of.
+fn threads_here(ranks_here: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / ranks_here.max(1)).clamp(1, 4)
+}

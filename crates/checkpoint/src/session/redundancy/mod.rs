@@ -1,0 +1,143 @@
+//! What survives a lost rank or node: a copy at a partner, or parity within a group. Neither says anything to other ranks
+//! than those.
+
+pub(in crate::session) mod parity;
+pub(in crate::session) mod partner;
+
+use crate::Error;
+use crate::config::Config;
+use crate::generation::{GenerationId, Manifest};
+use crate::session::nodes::Nodes;
+use crate::session::ranks::Ranks;
+use crate::tier::{Memory, SlotImage};
+use parity::Parity;
+use partner::Partner;
+
+/// How a rank's checkpoints are kept by others.
+pub(in crate::session) enum Redundancy {
+    /// By nobody else.
+    Own,
+    /// As a copy in another rank's memory.
+    Partner(Partner),
+    /// By parity in the memory of a group of ranks.
+    Parity(Parity),
+}
+
+impl Redundancy {
+    /// What is wished, if there is another rank; and what is to be said of it. `fault` is why memory could not be opened.
+    ///
+    /// # Errors
+    /// On all ranks, [`Error::Option`] for what is not possible; [`Error::Storage`].
+    pub(in crate::session) fn open(
+        ranks: &Ranks,
+        nodes: &Nodes,
+        config: &Config,
+        fault: Option<&str>,
+    ) -> Result<(Self, Option<String>), Error> {
+        if config.parity.is_some() {
+            return Redundancy::open_parity(ranks, nodes, config, fault);
+        }
+        let Some(memory) = config.memory.as_ref().filter(|_| config.partner && ranks.size() > 1) else {
+            return Ok((Redundancy::Own, None));
+        };
+        let store = match fault {
+            Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
+            None => Memory::open_for_partner(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),
+        };
+        let store = ranks.all_or_none(store)?;
+        Ok((Redundancy::Partner(Partner::new(ranks, nodes, store)), None))
+    }
+
+    fn open_parity(
+        ranks: &Ranks,
+        nodes: &Nodes,
+        config: &Config,
+        fault: Option<&str>,
+    ) -> Result<(Self, Option<String>), Error> {
+        let Some(wished) = config.parity else { return Ok((Redundancy::Own, None)) };
+        let refuse = |why: &str| Err(Error::Option { option: "parity", why: why.to_owned() });
+        if config.partner {
+            return refuse("a partner keeps a whole copy already: ask for one of the two");
+        }
+        if !(1..=parity::DATA_MAX).contains(&wished.data) || !(1..=parity::PARITY_MAX).contains(&wished.parity) {
+            return refuse("1 to 16 ranks give data, and 1 to 3 may be lost");
+        }
+        let Some(memory) = &config.memory else {
+            return refuse("it protects checkpoints in memory, and no memory tier is configured");
+        };
+        let store = match fault {
+            Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
+            None => Memory::open_for_parity(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),
+        };
+        let store = ranks.all_or_none(store)?;
+        let parity = Parity::new(nodes, ranks.rank(), store, wished.data, wished.parity)?;
+        let crowded = parity.crowded(nodes).map(|most| {
+            format!(
+                "{most} of the ranks that share parity are on one node, and {} may be lost: start more nodes with fewer \
+                 ranks each, or ask for less data to a stripe",
+                wished.parity
+            )
+        });
+        Ok((Redundancy::Parity(parity), crowded))
+    }
+
+    /// Whether others keep anything.
+    pub(in crate::session) fn is_any(&self) -> bool {
+        !matches!(self, Redundancy::Own)
+    }
+
+    /// What is missing where it failed, in words.
+    pub(in crate::session) fn missing(&self) -> &'static str {
+        match self {
+            Redundancy::Parity(_) => "no parity",
+            _ => "no copy at a partner",
+        }
+    }
+
+    /// Has others keep a checkpoint that all ranks have.
+    ///
+    /// # Errors
+    /// On all ranks when it fails on one; what was kept before is as it was. [`Error::Group`].
+    pub(in crate::session) fn keep(
+        &mut self,
+        ranks: &Ranks,
+        image: Result<(Manifest, SlotImage), Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Redundancy::Own => Ok(()),
+            Redundancy::Partner(partner) => {
+                let (manifest, image) = ranks.all_or_none(image)?;
+                partner.hand_over(ranks, &manifest, image.bytes())
+            }
+            Redundancy::Parity(parity) => {
+                let (manifest, image) = ranks.all_or_none(image)?;
+                parity.build(ranks, &manifest, image.bytes())
+            }
+        }
+    }
+
+    /// The parity, where there is any.
+    pub(in crate::session) fn parity(&self) -> Option<&Parity> {
+        match self {
+            Redundancy::Parity(parity) => Some(parity),
+            _ => None,
+        }
+    }
+
+    /// As [`Redundancy::parity`].
+    pub(in crate::session) fn parity_mut(&mut self) -> Option<&mut Parity> {
+        match self {
+            Redundancy::Parity(parity) => Some(parity),
+            _ => None,
+        }
+    }
+
+    /// Forgets what is held of newer generations than the one that all ranks came back to.
+    pub(in crate::session) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
+        match self {
+            Redundancy::Own => Ok(()),
+            Redundancy::Partner(partner) => partner.forget_newer(restored),
+            Redundancy::Parity(parity) => parity.forget_newer(restored),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! When a checkpoint is taken, and where it goes. What is asked and told is in `decide`, what this rank knows in `facts`,
+//! the drive beneath it in `drive`, what is left of its budget in `budget`, that the program is to end in `ending`.
+
+pub(in crate::session) mod budget;
+pub(in crate::session) mod decide;
+pub(in crate::session) mod drive;
+pub(in crate::session) mod ending;
+pub(in crate::session) mod facts;
+
+use crate::config::Config;
+#[cfg(test)]
+use crate::controller::Visible;
+use crate::controller::{Controller, Course, Decision, Fixed, Place, Policy, Situation};
+use crate::session::Checkpointer;
+use drive::DriveFile;
+use ending::Ending;
+use std::time::Instant;
+
+/// What a session goes by when it decides.
+pub(in crate::session) struct Schedule {
+    pub(in crate::session) controller: Controller,
+    pub(in crate::session) course: Course,
+    pub(in crate::session) began: Instant,
+    pub(in crate::session) ending: Ending,
+    /// Checkpoints that went to the SSD since the last that the shared directory was to get.
+    pub(in crate::session) unshared_count: u64,
+    pub(in crate::session) drive_file: DriveFile,
+    /// What tells this machine from others.
+    pub(in crate::session) host: String,
+    /// How old the newest was when it was last said that none was taken; `None` when one was.
+    said_untaken_s: Option<f64>,
+    /// How old the durable copy was when it was last said that its tier takes none.
+    said_undurable_s: Option<f64>,
+    /// What was known at each decision.
+    #[cfg(test)]
+    pub(in crate::session) asked: Vec<Situation>,
+    /// What the last checkpoint cost.
+    #[cfg(test)]
+    pub(in crate::session) cost: Visible,
+}
+
+impl Schedule {
+    pub(in crate::session) fn new(config: &Config, host: String, ending: Ending) -> Self {
+        Schedule {
+            controller: Controller::new(policy(config)),
+            course: Course::default(),
+            began: Instant::now(),
+            ending,
+            unshared_count: 0,
+            drive_file: DriveFile::of(config),
+            host,
+            said_untaken_s: None,
+            said_undurable_s: None,
+            #[cfg(test)]
+            asked: Vec::new(),
+            #[cfg(test)]
+            cost: Visible::default(),
+        }
+    }
+
+    /// Seconds since the session began.
+    pub(in crate::session) fn now_s(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Takes note of a call, for what writes in the background cost the program between calls.
+    pub(in crate::session) fn enter(&mut self, begun: Instant, is_save: bool, is_writing: bool) {
+        let now_s = begun.saturating_duration_since(self.began).as_secs_f64();
+        self.course.entered(now_s, is_save, is_writing);
+    }
+}
+
+impl Checkpointer {
+    /// Says that none was taken, when that happens first and again when the newest has become twice as old.
+    pub(in crate::session) fn watch_age(&mut self, decision: &Decision, situation: &Situation) {
+        let is_wished = !matches!(self.schedule.controller.policy(), Policy::Fixed(Fixed::Never) | Policy::Paper(_));
+        if decision.place != Place::Skip || !is_wished {
+            self.schedule.said_untaken_s = None;
+            return;
+        }
+        let age_s = situation.since_any_s;
+        if self.schedule.said_untaken_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
+            self.schedule.said_untaken_s = Some(age_s.max(1.0));
+            let why = decision.reasons.join("; ");
+            let newest = match self.run.newest {
+                Some(_) => format!("the newest is {age_s:.0} s old"),
+                None => format!("there is none since the start {age_s:.0} s ago"),
+            };
+            self.note(format!("no checkpoint was taken; {newest}: {why}; {}", self.tiers.directories()));
+        }
+    }
+
+    /// Says that the durable tier takes none, when that happens first and again when its newest has become twice as old.
+    pub(in crate::session) fn watch_durable(&mut self, decision: &Decision, situation: &Situation) {
+        let is_wished = !matches!(
+            self.schedule.controller.policy(),
+            Policy::Fixed(Fixed::Never | Fixed::Memory) | Policy::Paper(_)
+        );
+        if situation.fits_durable || !situation.has_durable || decision.place == Place::Skip || !is_wished {
+            self.schedule.said_undurable_s = None;
+            return;
+        }
+        let age_s = situation.since_durable_s;
+        if self.schedule.said_undurable_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
+            self.schedule.said_undurable_s = Some(age_s.max(1.0));
+            let place = self.tiers.durable.as_ref().map(|durable| durable.tier.directory().display().to_string());
+            let place = place.unwrap_or_default();
+            self.note(format!(
+                "no checkpoint becomes durable: {place} is full, or it cannot be written to; the durable copy is \
+                 {age_s:.0} s old, or as old as the start"
+            ));
+        }
+    }
+}
+
+/// The policy of a job. Without an SSD the shared directory is the durable tier, and both bounds on age hold for it.
+fn policy(config: &Config) -> Policy {
+    let mut policy = config.policy.clone();
+    if let (Policy::Surefoot(surefoot), None, Some(shared)) = (&mut policy, &config.durable, &config.shared) {
+        surefoot.staleness_max_s = surefoot.staleness_max_s.min(shared.rule.staleness_max_s);
+    }
+    policy
+}

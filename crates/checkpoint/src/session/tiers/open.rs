@@ -1,0 +1,441 @@
+//! Opens the tiers of a rank, each by itself: one that is dead, missing or another user's keeps nobody from the others.
+
+use crate::config::{Config, MemoryConfig};
+use crate::generation::{Age, check_job_name};
+use crate::session::Checkpointer;
+use crate::session::files::Files;
+use crate::session::finish::NOT_COMPLETED;
+use crate::session::ranks::{Message, Ranks};
+use crate::session::schedule::ending::Ending;
+use crate::session::tiers::{Target, Tiers};
+use crate::tier::{Durable, DurableOptions, Memory, node};
+use crate::{Error, Storage};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use surefoot_model::CheckpointTier as Tier;
+
+/// How far the numbers of generations go on beside a tier that cannot be looked at: more than any job is ahead there.
+pub(in crate::session) const UNSEEN_NUMBERS: u64 = 1_000_000;
+
+/// What was opened of a rank's tiers.
+pub(in crate::session) struct Opened {
+    pub(in crate::session) tiers: Tiers,
+    pub(in crate::session) files: Files,
+    pub(in crate::session) ending: Ending,
+    /// Why the first of those could not be opened that could not.
+    fault: Option<Error>,
+    /// Whether there is anything of this job that one might go on from.
+    holds_any: bool,
+}
+
+impl Opened {
+    /// Opens what is configured.
+    ///
+    /// # Errors
+    /// When no tier can be used; when a setting is wrong, or another process runs the same rank of the same job.
+    pub(in crate::session) fn open(config: &Config, storage: &Arc<dyn Storage>, rank: u32) -> Result<Self, Error> {
+        check_job_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
+        let mut fault = None;
+        let memory = config.memory.as_ref().map(|memory| open_memory(memory, &config.job, rank, &mut fault));
+        let memory = memory.transpose()?;
+        let mut target = |directory: &Path, options: &DurableOptions, kind: Tier| {
+            let tier = open_durable(storage, directory, &config.job, options, rank)?;
+            fault = fault.take().or(tier.fault());
+            Ok::<_, Error>(Target::new(tier, kind))
+        };
+        let ssd = config.durable.as_ref().map(|durable| target(&durable.directory, &durable.options, Tier::Durable));
+        let ssd = ssd.transpose()?;
+        let shared = config.shared.as_ref().map(|shared| target(&shared.directory, &shared.options, Tier::Shared));
+        let shared = shared.transpose()?;
+        let is_open = |target: &Option<Target>| target.as_ref().is_some_and(|target| target.tier.fault().is_none());
+        let directories = [
+            config.memory.as_ref().map(|of| (&of.directory, memory.as_ref().is_some_and(|of| of.fault().is_none()))),
+            config.durable.as_ref().map(|of| (&of.directory, is_open(&ssd))),
+            config.shared.as_ref().map(|of| (&of.directory, is_open(&shared))),
+        ];
+        if directories.iter().all(Option::is_none) {
+            let why = "no checkpoint directory configured: set memory, durable or shared".into();
+            return Err(Error::Option { option: "memory", why });
+        }
+        let base = directories.into_iter().flatten().find_map(|(directory, is_open)| is_open.then_some(directory));
+        let files = match (base, fault.take()) {
+            (None, Some(error)) => return Err(error),
+            (base, error) => {
+                fault = error;
+                let base = base.map_or(Path::new(""), |base| base.as_path());
+                Files::new(base, &config.job, rank)?
+            }
+        };
+        let in_memory =
+            memory.as_ref().is_some_and(|of| of.manifests().next().is_some() || !of.unreadable().is_empty());
+        let is_on_node =
+            || memory.as_ref().is_some_and(|memory| on_node(config, memory, NOT_COMPLETED).is_ok_and(|found| found));
+        let in_target = |target: &Target| target.tier.generations().is_ok_and(|found| !found.is_empty());
+        let holds_any = in_memory || ssd.iter().chain(&shared).any(in_target) || is_on_node();
+        // Without an SSD the shared directory takes its place.
+        let (durable, shared) = if ssd.is_some() { (ssd, shared) } else { (shared, None) };
+        let ending = Ending::watching(config.sigterm)?;
+        let tiers = Tiers { memory, durable, shared, to_share: None };
+        Ok(Opened { tiers, files, ending, fault, holds_any })
+    }
+
+    /// The settings without the tiers that could not be opened: nothing else is written there, either.
+    pub(in crate::session) fn usable(&self, config: &Config) -> Config {
+        let mut usable = config.clone();
+        if self.tiers.memory.as_ref().is_some_and(|memory| memory.fault().is_some()) {
+            usable.memory = None;
+        }
+        for target in self.tiers.targets().filter(|target| target.tier.fault().is_some()) {
+            match target.kind {
+                Tier::Memory | Tier::Durable => usable.durable = None,
+                Tier::Shared => usable.shared = None,
+            }
+        }
+        usable
+    }
+
+    /// Goes on without a tier that could not be opened where there is a checkpoint to go on from; a new job is told what
+    /// is wrong instead. Whether there is such a tier on any rank.
+    ///
+    /// # Errors
+    /// On all ranks, with what is wrong with the tier.
+    pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<bool, Error> {
+        let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
+        let told = ranks.sum(told)?;
+        let (unopened_count, holding_count) = (told as u32, told >> 32);
+        if unopened_count > 0 && holding_count == 0 {
+            ranks.all_or_none(self.fault.take().map_or(Ok(()), Err))?;
+        }
+        Ok(unopened_count > 0)
+    }
+}
+
+fn open_memory(of: &MemoryConfig, job: &str, rank: u32, fault: &mut Option<Error>) -> Result<Memory, Error> {
+    match of.make_default().and_then(|()| Memory::open(&of.directory, job, rank, of.slots)) {
+        Err(error) if error.is_of_its_tier() => {
+            let why = error.to_string();
+            *fault = Some(error);
+            Ok(Memory::unopened(&of.directory, job, why))
+        }
+        opened => opened,
+    }
+}
+
+fn open_durable(
+    storage: &Arc<dyn Storage>,
+    base: &Path,
+    job: &str,
+    options: &DurableOptions,
+    rank: u32,
+) -> Result<Durable, Error> {
+    let opened = Durable::open(Arc::clone(storage), base, job, options.clone()).and_then(|tier| tier.take(rank));
+    match opened.and_then(|tier| tier.generations().map(|_| tier)) {
+        Err(error) if error.is_of_its_tier() => {
+            Durable::unopened(Arc::clone(storage), base, job, options.clone(), error)
+        }
+        opened => opened,
+    }
+}
+
+/// Whether the memory of this node holds any checkpoint that is newer than `after` and was complete, or why that cannot
+/// be seen.
+fn on_node(config: &Config, memory: &Memory, after: Age) -> Result<bool, String> {
+    if let Some(fault) = memory.fault() {
+        return Err(fault.to_owned());
+    }
+    let Some(of) = &config.memory else { return Ok(false) };
+    node::has_complete(&of.directory, &config.job, after).map_err(|error| error.to_string())
+}
+
+impl Checkpointer {
+    /// Whether this rank sees a checkpoint that was complete, where it can look. That it cannot is for
+    /// [`Checkpointer::unlooked`] to say.
+    pub(in crate::session) fn sees_complete(&self) -> bool {
+        let in_memory = self.tiers.memory.as_ref().is_some_and(|memory| self.on_node(memory).is_ok_and(|found| found));
+        let mut durable = self.tiers.targets().flat_map(|target| target.tier.generations().unwrap_or_default());
+        in_memory || durable.any(|stored| stored.committed_ranks.is_some() && !self.is_past(stored.age()))
+    }
+
+    fn on_node(&self, memory: &Memory) -> Result<bool, String> {
+        on_node(&self.config, memory, self.run.completed)
+    }
+
+    /// A text with what is on this rank and cannot be read.
+    pub(in crate::session) fn with_unreadable(&self, text: String, are: &str) -> String {
+        let unreadable = self.unreadable();
+        if unreadable.is_empty() { text } else { format!("{text}; {are}: {}", unreadable.join("; ")) }
+    }
+
+    /// Why no checkpoint comes back, where they were looked for, and what can be done.
+    pub(in crate::session) fn nothing_intact(&self, why: &str) -> Error {
+        let why = format!(
+            "{why}; looked in {}: `surefoot checkpoint verify` shows what is there. As the last way, \
+             `surefoot checkpoint remove` takes it away, and the job begins anew",
+            self.tiers.directories()
+        );
+        Error::NothingIntact { why }
+    }
+
+    /// Refuses to begin anew beside a tier that could not be looked at.
+    pub(in crate::session) fn expect_nothing_unlooked(&self, unlooked: &Option<String>) -> Result<(), Error> {
+        let Some(unlooked) = unlooked else { return Ok(()) };
+        let why = format!(
+            "there is none where it was looked, but {unlooked}: mend that, or leave this tier out of the settings to \
+             begin anew"
+        );
+        Err(Error::NothingIntact { why })
+    }
+
+    /// Directories of tiers in which everybody may rename what is another's.
+    pub(in crate::session) fn open_to_all(&self) -> Vec<String> {
+        let memory = self.config.memory.as_ref().map(|of| &of.directory);
+        let durable = self.config.durable.as_ref().map(|of| &of.directory);
+        let shared = self.config.shared.as_ref().map(|of| &of.directory);
+        let is_open = |path: &&std::path::PathBuf| {
+            std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0)
+        };
+        let all = memory.into_iter().chain(durable).chain(shared);
+        all.filter(is_open).map(|path| path.display().to_string()).collect()
+    }
+
+    /// What any rank cannot look at now, in words; the same on all. There may be checkpoints there.
+    pub(in crate::session) fn unlooked(&self) -> Result<Option<String>, Error> {
+        let memory = self.tiers.memory.as_ref().and_then(|memory| {
+            let why = self.on_node(memory).err()?;
+            Some(format!("memory ({why})"))
+        });
+        let targets = self.tiers.targets().filter_map(|target| {
+            let error = target.tier.generations().err()?;
+            Some(format!("{} ({error})", target.kind.name()))
+        });
+        let own: Vec<String> = memory.into_iter().chain(targets).collect();
+        let mut message = Message { sums: [u64::from(!own.is_empty()), 0], ..Message::default() };
+        if !own.is_empty() {
+            message.fail(self.ranks.rank(), &own.join(" and "), false);
+        }
+        let told = self.ranks.tell(message, |_| ())?;
+        let others = match told.sums[0] {
+            0 | 1 => String::new(),
+            count => format!(", and {} more cannot look at all of theirs", count - 1),
+        };
+        Ok(told.first_failure().map(|(rank, why)| format!("rank {rank} cannot look at {why}{others}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::controller::{Policy, Surefoot};
+    use crate::session::clock;
+    use crate::{Alone, Disk, Place, StoredFile};
+    use std::io;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    /// A drive of which a part does not answer any more; and how many images were begun on it, and
+    /// the room that it says it has, if it is not 0.
+    #[derive(Default)]
+    struct Failing(AtomicU32, AtomicU32, AtomicU64);
+
+    /// What fails, with `EIO`.
+    const NOTHING: u32 = 0;
+    const LISTING: u32 = 1;
+    const LOOKING: u32 = 2;
+    const SYNCING: u32 = 3;
+    const ALL: u32 = 4;
+    const CREATING: u32 = 5;
+
+    impl Failing {
+        fn check(&self, what: u32) -> io::Result<()> {
+            let failing = self.0.load(Ordering::Relaxed);
+            if failing == what || failing == ALL { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+        }
+    }
+
+    impl Storage for Failing {
+        fn create_directory(&self, path: &Path) -> io::Result<()> {
+            self.check(ALL).and_then(|()| Disk.create_directory(path))
+        }
+
+        fn expect_own_directory(&self, path: &Path) -> io::Result<()> {
+            self.check(LOOKING).and_then(|()| Disk.expect_own_directory(path))
+        }
+
+        fn create_file(&self, path: &Path, bytes: u64, direct: bool) -> io::Result<Box<dyn StoredFile>> {
+            self.1.fetch_add(u32::from(path.extension().is_some_and(|kind| kind == "image")), Ordering::Relaxed);
+            self.check(ALL).and_then(|()| self.check(CREATING)).and_then(|()| Disk.create_file(path, bytes, direct))
+        }
+
+        fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
+            self.check(ALL).and_then(|()| Disk.open_file(path, writable))
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.check(ALL).and_then(|()| Disk.rename(from, to))
+        }
+
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            self.check(ALL).and_then(|()| Disk.remove_file(path))
+        }
+
+        fn remove_directory(&self, path: &Path) -> io::Result<()> {
+            self.check(ALL).and_then(|()| Disk.remove_directory(path))
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            self.check(SYNCING).and_then(|()| Disk.sync_directory(path))
+        }
+
+        fn list_directory(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+            self.check(LISTING).and_then(|()| Disk.list_directory(path))
+        }
+
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+            self.check(ALL).and_then(|()| Disk.lock(path))
+        }
+
+        fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+            match self.2.load(Ordering::Relaxed) {
+                0 => self.check(ALL).and_then(|()| Disk.free_bytes(path)),
+                bytes => Ok(bytes),
+            }
+        }
+    }
+
+    #[test]
+    fn a_drive_that_fails_to_be_read_stops_no_restart_and_is_no_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+        [&memory, &ssd].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+        let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
+        config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
+        let drive = Arc::new(Failing::default());
+        let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
+        let mut state = vec![0u8; 100_000];
+        let mut open = |fails: u32| {
+            drive.0.store(fails, Ordering::Relaxed);
+            let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config.clone(), Box::new(Alone))?;
+            // SAFETY: `state` outlives the job, and is left alone during its calls.
+            unsafe { job.protect("state", state.as_mut_ptr(), state.len())? };
+            Ok::<_, Error>(job)
+        };
+        let mut job = open(NOTHING).unwrap();
+        assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
+        job.wait_for_copies().unwrap();
+        // It fails while the job runs, and before it begins.
+        drive.0.store(ALL, Ordering::Relaxed);
+        let report = job.restart().unwrap().unwrap().report;
+        assert!(report.contains("from memory") && report.contains("cannot look at the SSD"), "{report}");
+        drop(job);
+        for fails in [LISTING, LOOKING, ALL] {
+            let mut job = open(fails).unwrap();
+            let restored = job.restart().unwrap().unwrap();
+            let words = ["from memory", "cannot look at the SSD", "a newer one may be there"];
+            assert!(words.iter().all(|word| restored.report.contains(word)), "{fails}: {restored:?}");
+            assert!(!restored.report.contains("os error"), "{restored:?}");
+            assert_eq!(restored.generation.number, 1);
+            assert!(job.restart_resized().unwrap().is_some() && job.open_resized().unwrap().is_some());
+        }
+        // Memory is gone, too: what can be read is read, and else it is no beginning.
+        std::fs::remove_dir_all(memory.join("job")).unwrap();
+        let restored = open(SYNCING).unwrap().restart().unwrap().unwrap();
+        assert!(restored.report.contains("from the SSD"), "what cannot be written to may still be read: {restored:?}");
+        for fails in [LISTING, LOOKING, ALL] {
+            std::fs::remove_dir_all(memory.join("job")).unwrap();
+            let refused = open(fails).err().unwrap().to_string();
+            assert!(refused.contains("ssd/job") && refused.contains("kernel's log"), "{fails}: {refused}");
+        }
+        let mut job = open(NOTHING).unwrap();
+        drive.0.store(LISTING, Ordering::Relaxed);
+        for refused in [job.restart().map(drop), job.restart_resized().map(drop), job.open_resized().map(drop)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("cannot look at the SSD") && refused.contains("begin anew"), "{refused}");
+        }
+    }
+
+    /// A job of two tiers whose every save asks for a durable copy.
+    fn with_durable_saves() -> (tempfile::TempDir, Config) {
+        let home = tempfile::tempdir().unwrap();
+        let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
+        [&memory, &ssd].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+        let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
+        config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
+        (home, config)
+    }
+
+    #[test]
+    fn a_drive_to_which_writes_fail_is_left_alone_for_a_while_and_then_tried_again() {
+        let (_home, config) = with_durable_saves();
+        let drive = Arc::new(Failing::default());
+        let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
+        let mut state = vec![0u8; 100_000];
+        let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config, Box::new(Alone)).unwrap();
+        // SAFETY: `state` outlives the job, and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let save = |job: &mut Checkpointer, count: usize| -> (Vec<Place>, String) {
+            let mut places = Vec::new();
+            for _ in 0..count {
+                places.push(job.checkpoint().unwrap().decision.place);
+                job.wait_for_copies().unwrap();
+            }
+            (places, job.take_notices().join("\n"))
+        };
+        let tries = || drive.1.load(Ordering::Relaxed);
+        drive.0.store(CREATING, Ordering::Relaxed);
+        let (places, said) = save(&mut job, 20);
+        assert_eq!(places[0], Place::Both);
+        assert!(places[1..].iter().all(|place| *place == Place::Memory) && tries() == 1, "{places:?}");
+        assert!(said.lines().count() == 1 && said.contains("tried again in 60 s"), "said once: {said}");
+        let why = job.checkpoint().unwrap().decision.reasons.join("; ");
+        assert!(why.contains("the SSD is left alone, because the last write failed"), "{why}");
+        // Each try that fails in a row is followed by a longer rest, up to an hour.
+        for (number, rest_s) in [(2, 120), (3, 240), (4, 480), (5, 960), (6, 1_920), (7, 3_600), (8, 3_600)] {
+            job.tiers.durable.as_mut().unwrap().end_rest();
+            let (_, said) = save(&mut job, 3);
+            let wanted = format!("{number} writes in a row have failed; the SSD is tried again in {rest_s} s");
+            assert!(tries() == number && said.lines().count() == 1 && said.contains(&wanted), "{said}");
+        }
+        // Who says so himself tries at once, and what works ends the rest.
+        assert!(job.checkpoint_to(Place::Durable).is_err() && tries() == 9);
+        assert!(job.finish().is_err() && tries() == 10);
+        job.take_notices();
+        drive.0.store(NOTHING, Ordering::Relaxed);
+        assert!(job.finish().unwrap().is_durable);
+        let (places, said) = save(&mut job, 2);
+        assert_eq!(places, [Place::Both; 2], "{said}");
+    }
+
+    #[test]
+    fn the_small_files_beside_an_image_need_room_too() {
+        let (home, config) = with_durable_saves();
+        let drive = Arc::new(Failing::default());
+        let storage: Arc<dyn Storage> = Arc::clone(&drive) as _;
+        let mut state = vec![0u8; 4_000];
+        let mut job = Checkpointer::open_with(&storage, clock::host(), "here", config, Box::new(Alone)).unwrap();
+        for number in 0..4_000 {
+            // SAFETY: `state` outlives the job, and is left alone during its calls.
+            unsafe { job.protect(&format!("{number:0>100}"), state.as_mut_ptr().add(number), 1).unwrap() };
+        }
+        let routed = job.route_file("log").unwrap();
+        std::fs::write(routed, "a line").unwrap();
+        let image_bytes = job.tiers.durable.as_ref().unwrap().tier.bytes_for(4_006).unwrap();
+        drive.2.store(image_bytes + 100_000, Ordering::Relaxed);
+        let taken = job.checkpoint().unwrap();
+        assert_eq!(taken.decision.place, Place::Memory, "its manifest alone has half a megabyte: {taken:?}");
+        drive.2.store(image_bytes + 700_000, Ordering::Relaxed);
+        assert_eq!(job.checkpoint().unwrap().decision.place, Place::Both);
+        job.wait_for_copies().unwrap();
+        let written: u64 = std::fs::read_dir(home.path().join("ssd/job"))
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let files = std::fs::read_dir(&path)
+                    .map(|found| found.map(|file| file.unwrap().metadata().unwrap().len()).sum());
+                files.unwrap_or_else(|_| std::fs::metadata(&path).unwrap().len())
+            })
+            .sum();
+        assert!(written > image_bytes + 400_000 && written <= image_bytes + 700_000, "{written} beside {image_bytes}");
+    }
+}

@@ -1,0 +1,114 @@
+//! A durable tier as a session sees it: what it is called, and what is on its way to it.
+
+use crate::controller::Copies;
+use crate::session::tiers::drain::Drain;
+use crate::tier::Durable;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use surefoot_model::CheckpointTier as Tier;
+
+/// How long a tier is left alone after a write that failed; twice as long after each more in a row, up to the most. Each try
+/// costs a copy's time on the drive, and a drive that fails does so for minutes or for good.
+const REST: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(3_600);
+
+/// How long a shared directory that seemed to be full is left alone.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// A durable tier of this rank.
+pub(in crate::session) struct Target {
+    pub(in crate::session) tier: Durable,
+    pub(in crate::session) kind: Tier,
+    pub(in crate::session) drain: Option<Drain>,
+    /// What it got from this rank so far.
+    pub(in crate::session) copies: Copies,
+    /// What could be written there when it was last looked at, and when that was.
+    free: Cell<(Option<u64>, Instant)>,
+    failing: Option<Failing>,
+    /// Whether it is written down that this run has a complete checkpoint there.
+    pub(in crate::session) is_noted: bool,
+}
+
+/// Writes that failed, one after the other.
+struct Failing {
+    count: u32,
+    /// When the tier is tried again.
+    rests_until: Instant,
+}
+
+/// Which of a session's targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::session) enum Which {
+    /// The durable tier: the SSD, or the shared directory where there is no SSD.
+    Durable,
+    /// The shared directory beside an SSD.
+    Shared,
+}
+
+impl Target {
+    pub(in crate::session) fn new(tier: Durable, kind: Tier) -> Self {
+        let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
+        Target { tier, kind, drain: None, copies: Copies::default(), free, failing: None, is_noted: false }
+    }
+
+    /// Whether all nodes see it.
+    pub(in crate::session) fn is_shared(&self) -> bool {
+        self.kind == Tier::Shared
+    }
+
+    /// Takes note of a write that failed; says when the next is tried.
+    pub(in crate::session) fn failed(&mut self) -> String {
+        let count = self.failing.as_ref().map_or(0, |failing| failing.count).saturating_add(1);
+        let rest = REST.saturating_mul(1u32.checked_shl(count - 1).unwrap_or(u32::MAX)).min(REST_MAX);
+        self.failing = Some(Failing { count, rests_until: Instant::now() + rest });
+        let times = if count > 1 { format!("{count} writes in a row have failed; ") } else { String::new() };
+        let name = self.kind.name();
+        format!("{times}{name} is tried again in {} s, or at once where the program saves there", rest.as_secs())
+    }
+
+    /// Takes note of a write that arrived.
+    pub(in crate::session) fn worked(&mut self) {
+        self.failing = None;
+    }
+
+    /// Why nothing is written to it for now, where that is so.
+    pub(in crate::session) fn rest(&self) -> Option<String> {
+        let failing = self.failing.as_ref().filter(|failing| Instant::now() < failing.rests_until)?;
+        let writes = match failing.count {
+            1 => "the last write failed".to_owned(),
+            count => format!("{count} writes in a row have failed"),
+        };
+        let left_s = failing.rests_until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+        Some(format!("{} is left alone, because {writes}; it is tried again in {left_s} s", self.kind.name()))
+    }
+
+    /// Lets the rest be over.
+    #[cfg(test)]
+    pub(in crate::session) fn end_rest(&mut self) {
+        self.failing.iter_mut().for_each(|failing| failing.rests_until = Instant::now());
+    }
+
+    /// When the newest one was taken that is there or on its way, seconds since the session began.
+    pub(in crate::session) fn last_written_s(&self, session_began: Instant) -> f64 {
+        self.copies.last_written_s(self.drain.as_ref().map(|drain| drain.began_s(session_began)))
+    }
+
+    /// Bytes that can still be written, for one who needs so many; `None` where it cannot be said.
+    ///
+    /// A shared file system that is away for a while holds up whoever looks at it, and the program is to go on: it is
+    /// looked at by the thread that writes to it, and by this one only when there seemed to be too little room, now and
+    /// then.
+    pub(in crate::session) fn free_bytes(&self, needed_bytes: u64) -> Option<u64> {
+        let (known, seen) = self.free.get();
+        let is_enough = known.is_some_and(|known| known >= needed_bytes);
+        if self.kind == Tier::Durable || (!is_enough && seen.elapsed() >= LOOK_AGAIN) {
+            self.free.set((self.tier.free_bytes().ok(), Instant::now()));
+        }
+        self.free.get().0
+    }
+
+    /// Takes note of what the thread that wrote to it saw.
+    pub(in crate::session) fn saw_free_bytes(&self, free_bytes: Option<u64>) {
+        self.free.set((free_bytes, Instant::now()));
+    }
+}

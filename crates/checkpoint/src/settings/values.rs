@@ -1,0 +1,93 @@
+//! The values of settings that nobody said, in the words in which they would be said.
+
+use crate::config::{AfterCompletion, Config};
+use crate::controller::{Fixed, Policy, Priority, Surefoot, YEAR_S};
+use crate::tier::DurableOptions;
+
+/// What a setting is; `None` where a job has nothing of the kind.
+pub(super) fn of(config: &Config, name: &str) -> Option<String> {
+    let none = || "none".to_owned();
+    let path = |path: &std::path::Path| path.display().to_string();
+    Some(match name {
+        "memory" => config.memory.as_ref().map_or_else(none, |memory| path(&memory.directory)),
+        "memory.slots" => config.memory.as_ref()?.slots.to_string(),
+        "memory.protection" => config.memory.as_ref()?.protection.label().to_owned(),
+        "memory.threads" => config.memory.as_ref()?.threads.map_or_else(|| "auto".to_owned(), |n| n.to_string()),
+        "memory.ahead_bytes" => {
+            config.memory.as_ref()?.ahead_bytes_max.map_or_else(|| "auto".to_owned(), |n| n.to_string())
+        }
+        "partner" => if config.partner { "yes" } else { "no" }.to_owned(),
+        "parity" => config.parity.map_or_else(none, |parity| format!("{}+{}", parity.data, parity.parity)),
+        "durable" => config.durable.as_ref().map_or_else(none, |durable| path(&durable.directory)),
+        "shared" => config.shared.as_ref().map_or_else(none, |shared| path(&shared.directory)),
+        "shared.staleness_max_s" => plain(config.shared.as_ref()?.rule.staleness_max_s),
+        "shared.every" => config.shared.as_ref()?.rule.every.map_or_else(none, |every| every.to_string()),
+        "after_completion" => match config.after_completion {
+            AfterCompletion::Anew => "anew",
+            AfterCompletion::Continue => "continue",
+        }
+        .to_owned(),
+        "sigterm" => if config.sigterm { "checkpoint" } else { "leave" }.to_owned(),
+        "policy" => policy(&config.policy),
+        "health_file" => path(&config.health_file),
+        "drive_file" => config.drive_file.as_deref().map_or_else(none, path),
+        _ => match name.split_once('.') {
+            Some(("durable", part)) => of_target(&config.durable.as_ref()?.options, part)?,
+            Some(("shared", part)) => of_target(&config.shared.as_ref()?.options, part)?,
+            Some(("endurance", part)) => {
+                let said = &config.durable.as_ref()?.endurance;
+                let number = match part {
+                    "rated_bytes" => said.rated_bytes,
+                    "written_bytes" => said.written_bytes,
+                    "remaining_years" => said.remaining_s.map(|remaining_s| remaining_s / YEAR_S),
+                    _ => said.amplification_factor,
+                };
+                number.map_or_else(|| "as the drive says".to_owned(), plain)
+            }
+            _ => match &config.policy {
+                Policy::Surefoot(surefoot) => of_policy(surefoot, name)?,
+                _ => return None,
+            },
+        },
+    })
+}
+
+fn of_target(options: &DurableOptions, part: &str) -> Option<String> {
+    Some(match part {
+        "keep" => options.keep.to_string(),
+        "queue_depth" => options.queue_depth.to_string(),
+        "protection" => options.protection.label().to_owned(),
+        "limit_bytes_per_s" => options.limit_bytes_per_s.map_or_else(|| "no limit".to_owned(), |n| n.to_string()),
+        _ => return None,
+    })
+}
+
+fn of_policy(policy: &Surefoot, name: &str) -> Option<String> {
+    Some(match name {
+        "memory_mtbf_s" => plain(1.0 / policy.soft_failures_per_s),
+        "durable_mtbf_s" => plain(1.0 / policy.hard_failures_per_s),
+        "staleness_max_s" => plain(policy.staleness_max_s),
+        "priority" => match policy.priority {
+            Priority::Staleness => "staleness",
+            Priority::Endurance => "endurance",
+        }
+        .to_owned(),
+        _ => return None,
+    })
+}
+
+fn policy(policy: &Policy) -> String {
+    match policy {
+        Policy::Surefoot(_) => "surefoot".to_owned(),
+        Policy::Paper(paper) => if paper.rules.performance { "paper" } else { "paper-lifetime" }.to_owned(),
+        Policy::Fixed(Fixed::Never) => "never".to_owned(),
+        Policy::Fixed(Fixed::Memory) => "memory".to_owned(),
+        Policy::Fixed(Fixed::Durable) => "durable".to_owned(),
+        Policy::Fixed(Fixed::EveryNth(every)) => format!("every:{every}"),
+    }
+}
+
+/// Without the last digits, which a quotient of a quotient gets wrong.
+fn plain(number: f64) -> String {
+    format!("{}", (number * 1e6).round() / 1e6)
+}

@@ -1,0 +1,110 @@
+//! `surefoot checkpoint drain`.
+
+use super::options::{DrainOptions, durable_of, own_memory};
+use super::progress::Bar;
+use super::words::{size, utc};
+use crate::exit::Outcome;
+use crate::output;
+use crate::units::rfc3339;
+use anyhow::Context;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::Error;
+use surefoot_checkpoint::inspect::{self, Drains};
+use surefoot_checkpoint::tier::DurableOptions;
+
+/// A checkpoint that is durable now.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "drained")]
+pub struct Line<'a> {
+    job: &'a str,
+    directory: &'a Path,
+    generation: u64,
+    taken_realtime_ns: u64,
+    taken_realtime: String,
+    ranks: u32,
+    ranks_here: &'a [u32],
+    /// 0 where it was there already.
+    written_bytes: u64,
+    pages_repaired_count: u64,
+    refused: &'a [String],
+}
+
+pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
+    let memory = options.memory.clone().map_or_else(own_memory, Ok)?;
+    let known = || -> anyhow::Result<PathBuf> {
+        let known = durable_of(&memory, &options.job)?.into_iter().next();
+        known.with_context(|| {
+            format!(
+                "{} was opened without a durable tier, or nobody wrote down which: name it, --durable DIR",
+                options.job
+            )
+        })
+    };
+    let durable = options.durable.clone().map_or_else(known, Ok)?;
+    let keep = options.keep.unwrap_or(DurableOptions::default().keep);
+    let wish = Drains {
+        job: options.job.clone(),
+        memory,
+        durable: durable.clone(),
+        options: DurableOptions { keep, ..DurableOptions::default() },
+        is_part: options.part,
+        prunes: options.keep.is_some(),
+    };
+    let mut bar = Bar::new("drain");
+    let drained = inspect::drain(&wish, &mut |done, total| bar.show(done, total));
+    drop(bar);
+    let drained = match drained {
+        Err(error) if inspect::is_running(&error) => {
+            crate::people::tell!("surefoot: {}: left alone: {error}; its own `finish` does this", options.job);
+            return Ok(Outcome::Found);
+        }
+        Err(Error::NothingIntact { why }) => {
+            crate::people::tell!("surefoot: nothing of {} is drained: {why}", options.job);
+            return Ok(Outcome::Found);
+        }
+        other => other?,
+    };
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    let number = drained.generation.number;
+    if options.json {
+        output::stream(&mut out, "checkpoint drain")?;
+        output::line(
+            &mut out,
+            &Line {
+                job: &options.job,
+                directory: &durable,
+                generation: number,
+                taken_realtime_ns: drained.taken_realtime_ns,
+                taken_realtime: rfc3339(drained.taken_realtime_ns),
+                ranks: drained.ranks,
+                ranks_here: &drained.ranks_here,
+                written_bytes: drained.bytes,
+                pages_repaired_count: drained.healed_pages,
+                refused: &drained.refused,
+            },
+        )?;
+    } else {
+        drained.refused.iter().try_for_each(|refused| writeln!(out, "Not taken: {refused}"))?;
+        let written = match drained.bytes {
+            0 => "was there already".to_owned(),
+            bytes => format!("{} written", size(bytes as f64)),
+        };
+        let repaired = match drained.healed_pages {
+            0 => String::new(),
+            pages => format!(", {pages} bad pages repaired on the way"),
+        };
+        writeln!(
+            out,
+            "Generation {number} of {} UTC is durable in {}: {} of {} ranks, {written}{repaired}",
+            utc(drained.taken_realtime_ns),
+            durable.display(),
+            drained.ranks_here.len(),
+            drained.ranks,
+        )?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,99 @@
+//! What jobs occupy, for `list` and `remove`.
+
+use super::words::{size, time};
+use crate::table::Table;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use surefoot_checkpoint::inspect::Job;
+
+/// What a job of one user occupies in the directories that were looked at.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "job")]
+pub struct JobLine {
+    pub job: String,
+    pub uid: u32,
+    pub directories: Vec<PathBuf>,
+    /// Slots, and what ranks keep of others'; room for the next checkpoint is counted.
+    pub memory_bytes: u64,
+    pub durable_bytes: u64,
+    /// Routed files and the journal.
+    pub other_bytes: u64,
+    pub newest_realtime_ns: u64,
+    pub age_s: f64,
+    /// Whether a process on this machine holds a lock of it.
+    pub is_running: bool,
+    /// Whether it was marked as completed.
+    pub is_completed: bool,
+}
+
+impl JobLine {
+    pub fn of(job: &Job, now_ns: u64) -> Self {
+        let [memory_bytes, durable_bytes, other_bytes] = job.bytes();
+        let newest_realtime_ns = job.newest_realtime_ns();
+        JobLine {
+            job: job.name.clone(),
+            uid: job.owner,
+            directories: job.directories.iter().map(|found| found.path().to_owned()).collect(),
+            memory_bytes,
+            durable_bytes,
+            other_bytes,
+            newest_realtime_ns,
+            // A clock that was set back makes nothing younger than now.
+            age_s: now_ns.saturating_sub(newest_realtime_ns) as f64 / 1e9,
+            is_running: job.is_running(),
+            is_completed: job.is_completed(),
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        [self.durable_bytes, self.other_bytes].into_iter().fold(self.memory_bytes, u64::saturating_add)
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.is_running, self.is_completed) {
+            (true, _) => "running",
+            (false, true) => "completed",
+            (false, false) => "-",
+        }
+    }
+
+    /// In the middle of a sentence.
+    pub fn words(&self) -> String {
+        format!(
+            "{} in memory, {} durable, {} of files; the newest checkpoint is {} old",
+            size(self.memory_bytes as f64),
+            size(self.durable_bytes as f64),
+            size(self.other_bytes as f64),
+            time(self.age_s)
+        )
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(PathBuf::as_path)
+    }
+}
+
+/// `CLOCK_REALTIME`, nanoseconds.
+pub fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub fn table(lines: &[JobLine]) -> String {
+    let header = ["job", "user", "in memory", "durable", "files", "newest", "state"];
+    let mut table = Table::new(&header, &[0, 6]);
+    for line in lines {
+        table.row(vec![
+            line.job.clone(),
+            line.uid.to_string(),
+            size(line.memory_bytes as f64),
+            size(line.durable_bytes as f64),
+            size(line.other_bytes as f64),
+            time(line.age_s),
+            line.state().into(),
+        ]);
+    }
+    table.text()
+}

@@ -1,0 +1,155 @@
+//! `surefoot checkpoint remove`.
+
+use super::jobs::{JobLine, now_ns};
+use super::options::{RemoveOptions, own_memory};
+use super::words::size;
+use crate::exit::Outcome;
+use crate::output;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::inspect::{self, Job};
+use surefoot_checkpoint::settings::{Told, read_published};
+
+/// What became of a job.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "removal")]
+pub struct Line<'a> {
+    job: &'a str,
+    uid: u32,
+    directories: &'a [PathBuf],
+    bytes: u64,
+    age_s: f64,
+    /// `would_remove` without `--yes`, `removed`, or `left_alone`.
+    outcome: &'static str,
+    /// Why it was left alone; empty otherwise.
+    why: &'a str,
+    /// What lies in its directories and is not its own; it stays.
+    left: &'a [PathBuf],
+    /// Directories of the job that were not looked at, as it was opened with them; they stay.
+    elsewhere: &'a [PathBuf],
+}
+
+/// A job, and what became of it.
+struct Outcomes {
+    job: JobLine,
+    outcome: &'static str,
+    why: String,
+    left: Vec<PathBuf>,
+    elsewhere: Vec<PathBuf>,
+}
+
+impl Outcomes {
+    fn line(&self) -> Line<'_> {
+        Line {
+            job: &self.job.job,
+            uid: self.job.uid,
+            directories: &self.job.directories,
+            bytes: self.job.bytes(),
+            age_s: self.job.age_s,
+            outcome: self.outcome,
+            why: &self.why,
+            left: &self.left,
+            elsewhere: &self.elsewhere,
+        }
+    }
+}
+
+pub fn run(options: &RemoveOptions) -> anyhow::Result<Outcome> {
+    let bases = bases(options)?;
+    let mut problems = Vec::new();
+    let mut jobs = match &options.job {
+        Some(name) => inspect::job(&bases, name)?,
+        // A user who has had no job yet has no directory.
+        None if options.directories.is_empty() && !bases[0].exists() => Vec::new(),
+        None => inspect::jobs(&inspect::survey(&bases)?, &mut |error| problems.push(error.to_string())),
+    };
+    if let (Some(name), true) = (&options.job, jobs.is_empty()) {
+        let places: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();
+        anyhow::bail!("no job is called {name:?} in {}; --in names other directories", places.join(", "));
+    }
+    let now_ns = now_ns();
+    if let Some(age_s) = options.older_than {
+        jobs.retain(|job| now_ns.saturating_sub(job.newest_realtime_ns()) as f64 >= age_s * 1e9);
+    }
+    let lines: Vec<Outcomes> = jobs.into_iter().map(|job| one(job, options, now_ns)).collect();
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "checkpoint remove")?;
+        lines.iter().try_for_each(|line| output::line(&mut out, &line.line()))?;
+    } else {
+        lines.iter().try_for_each(|line| tell(&mut out, line))?;
+        let is_any = lines.iter().any(|line| line.outcome == "would_remove");
+        match (lines.is_empty(), is_any) {
+            (true, _) => writeln!(out, "No job is that old.")?,
+            (false, true) => writeln!(out, "Nothing was removed; --yes does it.")?,
+            (false, false) => {}
+        }
+    }
+    out.flush()?;
+    problems.iter().for_each(|problem| crate::people::tell!("surefoot: left alone: {problem}"));
+    let is_left = lines.iter().any(|line| line.outcome == "left_alone" || !line.left.is_empty());
+    Ok(if is_left || !problems.is_empty() { Outcome::Found } else { Outcome::Done })
+}
+
+/// The directories of tiers. Without a name the user's own in memory, if it is there.
+fn bases(options: &RemoveOptions) -> anyhow::Result<Vec<PathBuf>> {
+    match options.directories.is_empty() {
+        false => Ok(options.directories.clone()),
+        true => Ok(vec![own_memory()?]),
+    }
+}
+
+fn one(job: Job, options: &RemoveOptions, now_ns: u64) -> Outcomes {
+    let line = JobLine::of(&job, now_ns);
+    let strange: Vec<PathBuf> = job.directories.iter().flat_map(|found| found.strange().to_vec()).collect();
+    let elsewhere = elsewhere(&line);
+    let told = |job, outcome, why: String, left| Outcomes { job, outcome, why, left, elsewhere: elsewhere.clone() };
+    if line.is_running {
+        return told(line, "left_alone", "it is running".into(), strange);
+    }
+    if !options.all_users && line.uid != inspect::own_user() {
+        return told(line, "left_alone", "it belongs to another user; --all-users takes it, too".into(), strange);
+    }
+    if !options.yes {
+        return told(line, "would_remove", String::new(), strange);
+    }
+    match job.remove(options.all_users) {
+        Ok(removed) => told(line, "removed", String::new(), removed.left),
+        Err(error) => told(line, "left_alone", error.to_string(), strange),
+    }
+}
+
+/// The job's directories of other tiers that are there, as its settings beside what is looked at name them.
+fn elsewhere(line: &JobLine) -> Vec<PathBuf> {
+    let settings = line.paths().filter_map(|path| read_published(path).ok().flatten()).flatten();
+    let is_tier = |told: &Told| ["memory", "durable", "shared"].contains(&told.name.as_str()) && told.value != "none";
+    let named = settings.filter(is_tier).map(|told| Path::new(&told.value).join(&line.job));
+    let known: Vec<PathBuf> = line.paths().filter_map(|path| path.canonicalize().ok()).collect();
+    let is_other = |path: &PathBuf| path.canonicalize().is_ok_and(|path| !known.contains(&path));
+    let mut others: Vec<PathBuf> = named.filter(is_other).collect();
+    others.sort();
+    others.dedup();
+    others
+}
+
+fn tell(out: &mut impl Write, line: &Outcomes) -> io::Result<()> {
+    // A name of somebody else's must not begin a line of ours.
+    let shown = |path: &Path| surefoot_model::one_line(&path.to_string_lossy());
+    let name = surefoot_model::one_line(&line.job.job);
+    match line.outcome {
+        "removed" => {
+            writeln!(out, "{name}: removed, {} given back", size(line.job.bytes() as f64))?;
+        }
+        "left_alone" => writeln!(out, "{name}: left alone: {}", line.why)?,
+        _ => {
+            writeln!(out, "{name}: would be removed: {}", line.job.words())?;
+            line.job.paths().try_for_each(|path| writeln!(out, "  {}", shown(path)))?;
+        }
+    }
+    line.elsewhere
+        .iter()
+        .try_for_each(|path| writeln!(out, "  stays, because --in does not name its tier: {}", shown(path)))?;
+    line.left.iter().try_for_each(|path| writeln!(out, "  stays, because it is not the job's: {}", shown(path)))
+}

@@ -1,0 +1,91 @@
+//! `surefoot checkpoint settings`: which settings are in force, and where each was said.
+
+use super::options::SettingsOptions;
+use crate::exit::Outcome;
+use crate::output;
+use crate::table::Table;
+use anyhow::Context;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use surefoot_checkpoint::config::memory_default;
+use surefoot_checkpoint::inspect;
+use surefoot_checkpoint::settings::{Settings, Surroundings, Told, read_published};
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "setting")]
+pub struct SettingLine<'a> {
+    /// The directory of the job that was opened with it; `null` for one that is started here and now.
+    job_directory: Option<&'a Path>,
+    name: &'a str,
+    value: &'a str,
+    /// `default`, the file with its line, the variable, or `the program`.
+    source: &'a str,
+    /// Whether the job has the tier or the policy that it belongs to.
+    is_in_force: bool,
+}
+
+pub fn run(options: &SettingsOptions) -> anyhow::Result<Outcome> {
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "checkpoint settings")?;
+    }
+    if options.directories.is_empty() {
+        let here = Settings::of(&Surroundings::here(), "", memory_default())?.told();
+        show(&mut out, options, None, &here)?;
+    } else {
+        let jobs = opened(&options.directories)?;
+        for (directory, told) in &jobs {
+            show(&mut out, options, Some(directory), told)?;
+        }
+        if jobs.is_empty() {
+            out.flush()?;
+            anyhow::bail!(
+                "no job that was opened by this version lies there; without DIR, what one started here would use"
+            );
+        }
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+/// The jobs below these directories that say with what they were opened.
+fn opened(directories: &[PathBuf]) -> anyhow::Result<Vec<(PathBuf, Vec<Told>)>> {
+    let mut found = Vec::new();
+    for (directory, _) in inspect::survey(directories)?.journals {
+        let told = read_published(&directory)
+            .with_context(|| format!("the settings in {} cannot be read", directory.display()))?;
+        found.extend(told.map(|told| (directory, told)));
+    }
+    Ok(found)
+}
+
+fn show(
+    out: &mut impl Write,
+    options: &SettingsOptions,
+    directory: Option<&Path>,
+    settings: &[Told],
+) -> anyhow::Result<()> {
+    if options.json {
+        for told in settings {
+            let Told { name, value, source, is_in_force } = told;
+            let line = SettingLine { job_directory: directory, name, value, source, is_in_force: *is_in_force };
+            output::line(out, &line)?;
+        }
+        return Ok(());
+    }
+    if let Some(directory) = directory {
+        writeln!(out, "{}, when it was opened last:", surefoot_model::one_line(&directory.to_string_lossy()))?;
+    }
+    let mut table = Table::new(&["setting", "value", "said by"], &[0, 1, 2]);
+    for told in settings {
+        let source = if told.is_in_force { told.source.clone() } else { format!("{}; not in force", told.source) };
+        table.row(vec![told.name.clone(), told.value.clone(), source]);
+    }
+    out.write_all(table.text().as_bytes())?;
+    if settings.iter().any(|told| !told.is_in_force) {
+        writeln!(out, "Not in force: it belongs to a tier or a policy that this job does not have.")?;
+    }
+    Ok(())
+}

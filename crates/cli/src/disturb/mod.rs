@@ -1,0 +1,33 @@
+//! `surefoot disturb`: what stalls do to a workload.
+
+pub mod drift;
+pub mod length;
+pub mod predict;
+pub mod run;
+
+use crate::exit::Outcome;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub enum DisturbCommand {
+    /// Run a workload with and without a disturbance of this host, and tell what it does to the workload.
+    #[command(after_help = run::HELP)]
+    Run(Box<run::RunOptions>),
+    /// Tell how long the stalls of a driver are from counting them alone, beside what they are known to be.
+    #[command(after_help = length::HELP)]
+    Length(Box<length::LengthOptions>),
+    /// Tell whether stalls make the wall clock lose time, beside a reference that they do not touch.
+    #[command(after_help = drift::HELP)]
+    Drift(Box<drift::DriftOptions>),
+    /// Predict how many times as long a job on many nodes takes whose nodes stop now and then.
+    Predict(Box<predict::PredictOptions>),
+}
+
+pub fn run(command: &DisturbCommand) -> anyhow::Result<Outcome> {
+    match command {
+        DisturbCommand::Run(options) => run::run(options),
+        DisturbCommand::Length(options) => length::run(options),
+        DisturbCommand::Drift(options) => drift::run(options),
+        DisturbCommand::Predict(options) => predict::run(options),
+    }
+}

@@ -1,0 +1,92 @@
+//! `surefoot disturb run`.
+
+pub mod lines;
+mod options;
+mod progress;
+mod spec;
+mod text;
+mod warnings;
+
+pub use options::{HELP, RunOptions};
+pub use spec::SpecChoice;
+
+use crate::args::GUARD_WORKLOAD;
+use crate::exit::Outcome;
+use crate::{output, people};
+use lines::{EffectLine, RunLine, StallLine};
+use progress::Progress;
+use std::io::{self, Write};
+use surefoot_disturb::disturbance::choose;
+use surefoot_disturb::experiment::{Experiment, Told};
+use surefoot_disturb::safety::{self, Permit};
+use surefoot_disturb::workload::{Guard, Workload};
+use surefoot_hostfs::{Root, privilege, signals};
+
+pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
+    let root = Root::host();
+    let experiment = options.experiment(guard());
+    experiment.check()?;
+    safety::check(&experiment.spec, &root)?;
+    let stop = signals::stop_flag()?;
+    let mut chosen = choose(&experiment.spec, &root)?;
+    let permit = chosen.is_of_cores.then(|| Permit::ask(&root, person(), options.even_if_in_use)).transpose()?;
+    let mut out = io::BufWriter::new(people::stdout());
+    let mut progress = Progress::new(experiment.run_count());
+    let mut broken = None;
+    if options.json {
+        output::stream(&mut out, "disturb run")?;
+    }
+    let found = experiment.run(&mut chosen, stop, |told| {
+        let Told::Run(run, stalls) = told;
+        progress.done(run);
+        if options.json {
+            let mut lines = || -> io::Result<()> {
+                // Interrupts and packets have no length, and there are thousands a second.
+                for stall in stalls.iter().filter(|_| !experiment.spec.what.is_rated()) {
+                    output::line(&mut out, &StallLine::of(run, stall))?;
+                }
+                output::line(&mut out, &RunLine::of(run))?;
+                out.flush()
+            };
+            broken = broken.take().or(lines().err());
+        }
+    })?;
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    let overruled = permit.map(|permit| permit.overruled).unwrap_or_default();
+    let warnings = warnings::of(&experiment, &chosen, &found, &overruled, &root);
+    let effect = EffectLine::of(&experiment, &chosen, &found, warnings);
+    if options.json {
+        output::line(&mut out, &effect)?;
+    } else {
+        out.write_all(text::of(&effect).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+/// Surefoot itself, by the link that also leads to a program that was replaced since it started.
+fn guard() -> Guard {
+    Guard { program: "/proc/self/exe".into(), arguments: vec![GUARD_WORKLOAD.into()] }
+}
+
+/// The person who asks, also through sudo.
+pub(super) fn person() -> u32 {
+    let through = std::env::var("SUDO_UID").ok().and_then(|number| number.parse().ok());
+    through.unwrap_or_else(privilege::effective_user)
+}
+
+impl RunOptions {
+    fn experiment(&self, guard: Guard) -> Experiment {
+        Experiment {
+            spec: self.disturbance.0.clone(),
+            workload: Workload { command: self.workload.clone(), guard, cgroup: None },
+            metric: self.metric.clone(),
+            repetitions: self.repetitions,
+            seed: self.seed,
+            time_limit: self.time_limit,
+            total_limit: self.total_limit,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The options of `surefoot disturb run`.
+
+use super::spec::SpecChoice;
+use crate::units::parse_duration;
+use clap::Args;
+use std::time::Duration;
+use surefoot_disturb::workload::Metric;
+
+/// What help says at its end.
+pub const HELP: &str = "It stops cores of this machine for everybody who uses it. It is refused on a host that looks as if it were in \
+                        use, and everything ends with this process, also when that is killed.";
+
+#[derive(Args)]
+pub struct RunOptions {
+    /// What is done: freeze:length=2ms,period=1s[,cores=0-1][,phase=same|staggered|random][,method=bpf|spin|cgroup-freeze|stop], or
+    /// ipi, timer, softirq or tlb-shootdown, as in ipi:rate=1000,cores=1
+    #[arg(long, value_name = "SPEC")]
+    pub disturbance: SpecChoice,
+    /// The command that it is done to, for the shell
+    #[arg(long, value_name = "COMMAND")]
+    pub workload: String,
+    /// The number that a run comes to: wall (its time), regex:EXPRESSION (its first group, in what it prints) or json:NAME.NAME
+    #[arg(long, value_name = "METRIC", default_value = "wall")]
+    pub metric: Metric,
+    /// Pairs of an undisturbed and a disturbed run; 6 are needed for an interval that holds the truth in 19 of 20 cases
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub repetitions: usize,
+    /// Chooses the order of the runs and the moments of the stalls
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A run that takes longer is ended, and the command with it
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    pub time_limit: Duration,
+    /// All runs together may take so long
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub total_limit: Duration,
+    /// Disturb this host although it looks as if others needed it
+    #[arg(long)]
+    pub even_if_in_use: bool,
+    /// JSON lines instead of text: one per stall and per run, the effect last
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,142 @@
+//! What `--disturbance` says.
+
+use crate::args::cpu_list;
+use crate::units::parse_ns;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use surefoot_disturb::disturbance::{Method, Phase, Spec, What};
+
+const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=random or method=spin where needed";
+
+/// A disturbance as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecChoice(pub Spec);
+
+const METHODS: &str = "bpf, spin, cgroup-freeze or stop";
+
+fn method(name: &str) -> Option<Method> {
+    Method::ALL.into_iter().find(|method| method.name() == name)
+}
+
+/// `rate=1000` is so many a second.
+fn period_of_rate(values: &mut BTreeMap<&str, String>) -> Result<u64, String> {
+    let rate = values.remove("rate").ok_or("'rate' is missing; write ipi:rate=1000,cores=1")?;
+    match rate.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok((1e9 / number).round() as u64),
+        _ => Err(format!("rate={rate}: write how many a second, a number above 0")),
+    }
+}
+
+/// The keys and values; a value may hold commas where they are followed by a number, as in `cores=0,2-3`.
+fn values(text: &str) -> Result<BTreeMap<&str, String>, String> {
+    let mut values: BTreeMap<&str, String> = BTreeMap::new();
+    let mut last = None;
+    for part in text.split(',') {
+        match (part.split_once('='), last) {
+            (Some((key, value)), _) => {
+                if values.insert(key, value.to_owned()).is_some() {
+                    return Err(format!("'{key}' is there twice"));
+                }
+                last = Some(key);
+            }
+            (None, Some("cores")) => values.entry("cores").or_default().push_str(&format!(",{part}")),
+            (None, _) => return Err(format!("'{part}' is no key=value; {FORM}")),
+        }
+    }
+    Ok(values)
+}
+
+impl FromStr for SpecChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(':').ok_or(FORM)?;
+        let mut values = values(rest)?;
+        let phase = match values.remove("phase").as_deref() {
+            None | Some("same") => Phase::Same,
+            Some("random") => Phase::Random,
+            Some("staggered") => Phase::Staggered,
+            Some(other) => return Err(format!("'{other}' is no phase: same, staggered or random")),
+        };
+        let method = match values.remove("method").as_deref() {
+            None => None,
+            Some(name) => Some(method(name).ok_or_else(|| format!("'{name}' is no method: {}", METHODS))?),
+        };
+        let cores = values.remove("cores").map(|list| cpu_list(&list)).transpose()?.map_or(vec![], |list| list.0);
+        let time = |values: &mut BTreeMap<&str, String>, key: &str| {
+            let value = values.remove(key).ok_or_else(|| format!("'{key}' is missing; {FORM}"))?;
+            parse_ns(&value).map_err(|error| format!("{key}: {error}"))
+        };
+        let rated = What::RATED.into_iter().find(|what| what.name() == kind);
+        let (length_ns, period_ns) = match rated {
+            Some(_) if method.is_some() => return Err(format!("'method' is nothing that {kind} has")),
+            Some(_) => (0, period_of_rate(&mut values)?),
+            None => (time(&mut values, "length")?, time(&mut values, "period")?),
+        };
+        let what = match (kind, rated) {
+            (_, Some(what)) => what,
+
+            ("freeze", None) => What::Freeze(method),
+            // The methods by their own names.
+            (name, None) if method.is_none() && self::method(name).is_some() => What::Freeze(self::method(name)),
+            (other, None) => return Err(format!("'{other}' is no disturbance; {FORM}")),
+        };
+        match values.first_key_value() {
+            None => Ok(SpecChoice(Spec { what, length_ns, period_ns, cores, phase })),
+            Some((key, _)) => Err(format!("'{key}' is nothing that this disturbance has; {FORM}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::CpuId;
+
+    #[test]
+    fn a_disturbance_is_read_as_it_is_written() {
+        let spec = |text: &str| text.parse::<SpecChoice>().unwrap().0;
+        let cores = |cores: &[u32]| cores.iter().copied().map(CpuId).collect::<Vec<_>>();
+        let found = spec("freeze:length=2ms,period=1s,cores=0,2-3,phase=staggered");
+        let wanted = Spec {
+            what: What::Freeze(None),
+            length_ns: 2_000_000,
+            period_ns: 1_000_000_000,
+            cores: cores(&[0, 2, 3]),
+            phase: Phase::Staggered,
+        };
+        assert_eq!(found, wanted);
+        let found = spec("freeze:method=spin,period=1s,length=50us");
+        assert_eq!((found.what, found.phase, found.cores), (What::Freeze(Some(Method::Spin)), Phase::Same, vec![]));
+        let found = spec("softirq:rate=2000,cores=1");
+        assert_eq!((found.what, found.period_ns, found.length_ns), (What::Softirq, 500_000, 0));
+        assert_eq!(spec("stop:period=1s,length=50us").what, What::Freeze(Some(Method::Stop)));
+        assert_eq!(
+            spec("freeze:period=1s,length=50us,method=cgroup-freeze").what,
+            What::Freeze(Some(Method::CgroupFreeze))
+        );
+    }
+
+    #[test]
+    fn what_is_no_disturbance_says_what_would_be() {
+        for (text, said) in [
+            ("freeze", "write freeze:length="),
+            ("melt:length=1ms,period=1s", "'melt' is no disturbance"),
+            ("freeze:length=1ms", "'period' is missing"),
+            ("freeze:length=1,period=1s", "has no unit"),
+            ("freeze:length=1ms,period=1s,phase=new", "'new' is no phase"),
+            ("freeze:length=1ms,period=1s,method=smi", "'smi' is no method: bpf, spin"),
+            ("ipi:period=1s", "'rate' is missing"),
+            ("ipi:rate=0", "rate=0: write how many a second"),
+            ("timer:rate=10,method=bpf", "'method' is nothing that timer has"),
+            ("softirq:rate=10,length=1ms", "'length' is nothing"),
+            ("stop:length=1ms,period=1s,method=spin", "'stop' is no disturbance"),
+            ("freeze:length=1ms,period=1s,cores=x", "is not a list of cores"),
+            ("freeze:length=1ms,period=1s,length=2ms", "'length' is there twice"),
+            ("freeze:length=1ms,period=1s,cpu=1", "'cpu' is nothing that this disturbance has"),
+            ("freeze:length=1ms,5,period=1s", "'5' is no key=value"),
+        ] {
+            let error = text.parse::<SpecChoice>().unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What was imported, for people.
+
+use super::into::Kept;
+use super::read::Reading;
+use crate::memory::fault;
+use crate::table::Table;
+use crate::units::counted;
+use surefoot_model::{Dimm, Fidelity, one_line};
+
+pub fn of(dimms: &[Dimm], readings: &[Reading], show: usize, kept: Option<Kept>) -> String {
+    let mut text = String::new();
+    if dimms.is_empty() {
+        text += "No module is named by any report.\n";
+    } else {
+        text += &table(dimms);
+        for dimm in dimms {
+            text += &format!("\n{}", fault::text(dimm));
+        }
+    }
+    for reading in readings {
+        text += &format!("\n{}", totals(reading, show));
+    }
+    if let Some(kept) = kept {
+        text += &format!("\nInto the history: {}", counted(kept.kept_count, "report", "reports"));
+        let left = [
+            (kept.too_old_count, "older than it keeps"),
+            (kept.undated_count, "without a time"),
+            (kept.left_out_count, "beyond the number that it keeps"),
+        ];
+        for (count, why) in left.into_iter().filter(|(count, _)| *count > 0) {
+            text += &format!("; left out {count} {why}");
+        }
+        text += "\n";
+    }
+    text
+}
+
+fn table(dimms: &[Dimm]) -> String {
+    let mut table = Table::new(
+        &["module", "corrected", "uncorrected", "worst hour", "fault", "cells", "rows", "columns", "banks", "ranks"],
+        &[0, 4],
+    );
+    for dimm in dimms {
+        let mark = if dimm.fidelity == Fidelity::Exact { "" } else { "≥" };
+        let spread = &dimm.spread;
+        let mut row = vec![
+            dimm.id.clone(),
+            format!("{mark}{}", dimm.corrected_count),
+            dimm.uncorrected_count.to_string(),
+            worst_hour(dimm),
+            dimm.fault_mode.label().to_owned(),
+        ];
+        row.extend(
+            [spread.cells, spread.rows, spread.columns, spread.banks, spread.ranks].map(|count| count.to_string()),
+        );
+        table.row(row);
+    }
+    table.text()
+}
+
+/// Corrected errors in the hour that had the most; nothing where no report has a time.
+fn worst_hour(dimm: &Dimm) -> String {
+    if dimm.worst_window_s == 0.0 { "-".into() } else { format!("{:.0}", dimm.worst_rate_per_s * dimm.worst_window_s) }
+}
+
+fn totals(reading: &Reading, show: usize) -> String {
+    let totals = &reading.totals;
+    let of = if reading.format == "rasdaemon" { ("row", "rows") } else { ("line", "lines") };
+    let mut text = format!(
+        "{} ({}): {}, {} of {}\n",
+        one_line(&reading.file),
+        reading.format,
+        counted(totals.line_count, of.0, of.1),
+        counted(totals.report_count, "report", "reports"),
+        counted(reading.error_count, "error", "errors"),
+    );
+    let parts = [
+        (
+            totals.of_report_count,
+            if reading.format == "rasdaemon" { "rows that are reports" } else { "lines of records of errors" },
+        ),
+        (totals.other_count, "lines about other things"),
+        (totals.other_unit_count, "records of other units than memory"),
+        (totals.repeated_count, "records of an error that another record tells"),
+        (totals.lost_count, "errors lost, as the log itself says"),
+        (reading.unknown_module_count, "errors that name no module"),
+        (
+            reading.undated_count,
+            "reports without a time, so that nothing is known to stay: --booted TIME dates lines with seconds since boot",
+        ),
+        (totals.not_understood_count, if of.0 == "row" { "rows not understood" } else { "lines not understood" }),
+    ];
+    for (count, words) in parts.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!("  {count:>8}  {words}\n");
+    }
+    for one in totals.not_understood.iter().take(show) {
+        text += &format!("    {} {}: {}: {}\n", of.0, one.line, one.why, one.text);
+    }
+    let left = totals.not_understood_count - totals.not_understood.len().min(show) as u64;
+    if left > 0 {
+        text += &format!("    and {left} more\n");
+    }
+    for note in &totals.notes {
+        text += &format!("  {}\n", one_line(note));
+    }
+    text
+}

@@ -1,0 +1,45 @@
+//! `surefoot memory`: every module and its errors, whether their accounting works, what reporting costs, and the interval.
+
+pub mod bmc;
+pub mod doctor;
+pub mod fault;
+pub mod import;
+pub mod page_offline;
+mod reported;
+pub mod simulate;
+pub mod status;
+pub mod tune;
+pub mod watch;
+
+use crate::exit::Outcome;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub enum MemoryCommand {
+    /// Show every module: errors, rates, the fault that they point to, and how exact the counts are.
+    Status(status::StatusOptions),
+    /// Follow memory errors as they are reported, module by module.
+    Watch(watch::WatchOptions),
+    /// Check whether the accounting of memory errors itself works.
+    Doctor(doctor::DoctorOptions),
+    /// Read errors that others recorded: rasdaemon, mcelog, kernel logs, event logs.
+    Import(import::ImportOptions),
+    /// Show the pages of a failing row, as far as addresses were seen.
+    PageOffline(page_offline::PageOfflineOptions),
+    /// Simulate how errors are reported, and what that costs and loses.
+    Simulate(simulate::SimulateOptions),
+    /// Choose the polling interval that loses nothing at the least stall.
+    Tune(tune::TuneOptions),
+}
+
+pub fn run(command: &MemoryCommand) -> anyhow::Result<Outcome> {
+    match command {
+        MemoryCommand::Status(options) => status::run(options),
+        MemoryCommand::Watch(options) => watch::run(options),
+        MemoryCommand::Doctor(options) => doctor::run(options),
+        MemoryCommand::Import(options) => import::run(options),
+        MemoryCommand::PageOffline(options) => page_offline::run(options),
+        MemoryCommand::Simulate(options) => simulate::run(options),
+        MemoryCommand::Tune(options) => tune::run(options),
+    }
+}

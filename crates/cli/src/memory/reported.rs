@@ -1,0 +1,162 @@
+//! What was reported of the modules, beside what their counters say: only reports tell which part of a module fails.
+//!
+//! Three may know: a watch that runs, the history that one keeps, and the trace in a recorded tree.
+
+use crate::running;
+use crate::units::counted;
+use std::path::{Path, PathBuf};
+use surefoot_hostfs::{Root, clock};
+use surefoot_memory::follow::Follower;
+use surefoot_memory::look::Looker;
+use surefoot_memory::rate::Limit;
+use surefoot_memory::watch::{Labels, Suspects};
+use surefoot_model::{Dimm, ErrorReport, FaultMode, MemoryLook, MemoryProblem, MemorySource, Room};
+use surefoot_store::history::View;
+
+/// What is read of a recorded trace.
+const TRACE_BYTES_MAX: usize = 64 << 20;
+
+/// Who is asked.
+pub struct Sources {
+    /// The run directory of a watch; one that nobody named need not have any.
+    pub run_directory: Option<(PathBuf, bool)>,
+    /// A history; one that nobody named need not be there.
+    pub history: Option<(PathBuf, bool)>,
+    /// Whether the tree that is looked at may hold a trace.
+    pub has_trace: bool,
+}
+
+/// Adds to a look what was reported, and says in sentences where that is from, or who could tell.
+pub fn complete(look: &mut MemoryLook, looker: &Looker, root: &Root, limit: Limit, sources: &Sources) -> Vec<String> {
+    let mut suspects = Suspects::new(limit);
+    let labels = Labels::of(look);
+    let mut known = Vec::new();
+    if sources.has_trace && trace(root, &labels, looker, &mut suspects) {
+        known.push("the recorded trace".to_owned());
+    }
+    if let Some((path, is_named)) = &sources.history
+        && (*is_named || path.exists())
+    {
+        match history(path, &labels, looker, &mut suspects) {
+            Ok(0) => {}
+            Ok(_) => known.push(format!("the history {}", path.display())),
+            Err(why) => look.problems.push(problem(path, why)),
+        }
+    }
+    suspects.complete(look);
+    if let Some((directory, is_named)) = &sources.run_directory {
+        match running::memory(directory, &Root::host()) {
+            None if *is_named => {
+                let why = "no watch of root or of this user runs from it; name the --run-directory of one that does";
+                look.problems.push(problem(directory, why.to_owned()));
+            }
+            None => {}
+            Some(Ok(answer)) => {
+                take(look, &answer);
+                known.push(format!("the watch of {}", directory.display()));
+            }
+            Some(Err(why)) => look.problems.push(problem(directory, format!("{why:#}"))),
+        }
+    }
+    says(look, &known, sources)
+}
+
+fn problem(path: &Path, why: String) -> MemoryProblem {
+    MemoryProblem { source: MemorySource::McEvent, path: path.display().to_string(), why }
+}
+
+/// Adds a report whose module is here, or is one that only reports know.
+fn add(mut report: ErrorReport, labels: &Labels, looker: &Looker, suspects: &mut Suspects) -> bool {
+    let is_uncounted = report.source == MemorySource::CxlEvent && report.dimm.is_some();
+    match labels.module_of_kept(looker, &report) {
+        Some(id) => report.dimm = Some(id),
+        // A module that was taken out since, or one of another host.
+        None if !is_uncounted => return false,
+        None => {}
+    }
+    suspects.add(&report, clock::monotonic_ns());
+    true
+}
+
+/// Whether there is a trace.
+fn trace(root: &Root, labels: &Labels, looker: &Looker, suspects: &mut Suspects) -> bool {
+    let Ok(mut follower) = Follower::open(root) else { return false };
+    let mut reports = Vec::new();
+    let read = follower.turn(TRACE_BYTES_MAX, &mut |report| reports.push(report));
+    follower.finish(&mut |report| reports.push(report));
+    for report in reports {
+        add(report, labels, looker, suspects);
+    }
+    read.is_ok()
+}
+
+/// How many reports of modules that are here the history holds.
+fn history(path: &Path, labels: &Labels, looker: &Looker, suspects: &mut Suspects) -> Result<usize, String> {
+    let records = View::open(path).and_then(|view| view.records(0..i64::MAX, Some(Room::Memory)));
+    let records = records.map_err(|error| error.to_string())?;
+    let reports = records.rows.into_iter().filter_map(|record| serde_json::from_value::<ErrorReport>(record.body).ok());
+    Ok(reports.filter(|report| add(report.clone(), labels, looker, suspects)).count())
+}
+
+/// Takes from a watch's answer what it knows of the fault of each module: it has seen more reports than the history lists.
+fn take(look: &mut MemoryLook, answer: &serde_json::Value) {
+    let dimms = answer["dimms"].as_array().into_iter().flatten();
+    for told in dimms.filter_map(|dimm| serde_json::from_value::<Dimm>(dimm.clone()).ok()) {
+        match look.dimms.iter_mut().find(|dimm| dimm.id == told.id) {
+            Some(dimm) => {
+                let is_better = |dimm: &Dimm| {
+                    dimm.fault.as_ref().is_none_or(|fault| fault.mode == FaultMode::Undetermined)
+                        || dimm.spread.located_count < told.spread.located_count
+                };
+                if told.fault.is_some() && is_better(dimm) {
+                    (dimm.spread, dimm.fault_mode) = (told.spread, told.fault_mode);
+                    dimm.sources.extend(
+                        told.sources.iter().filter(|one| !dimm.sources.contains(one)).copied().collect::<Vec<_>>(),
+                    );
+                    dimm.fault = told.fault;
+                }
+            }
+            // Behind CXL, which no counter knows.
+            None if told.sources.first() == Some(&MemorySource::CxlEvent) => look.dimms.push(told),
+            None => {}
+        }
+    }
+}
+
+/// Where the faults are from; and of whom none is known, who could tell.
+fn says(look: &MemoryLook, known: &[String], sources: &Sources) -> Vec<String> {
+    let mut says = Vec::new();
+    let told = look.dimms.iter().filter(|dimm| dimm.fault.is_some()).count();
+    if told > 0 {
+        says.push(format!("Faults and places as reported to {}.", known.join(" and ")));
+    }
+    let has_errors = |dimm: &&Dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0;
+    let untold = look.dimms.iter().filter(has_errors).filter(|dimm| dimm.fault.is_none());
+    let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = untold.partition(|dimm| dimm.only_place.is_none());
+    if modules.len() + places.len() > 0 {
+        let modules = (modules.len() as u64, "module with errors", "modules with errors");
+        let places = (places.len() as u64, "row without a module", "rows without a module");
+        let those: Vec<String> =
+            [modules, places].into_iter().filter(|one| one.0 > 0).map(|one| counted(one.0, one.1, one.2)).collect();
+        let those = those.join(" and ");
+        let (asked, remedy) = match (known, sources.has_trace) {
+            ([], true) => (
+                "this tree has no trace of them".to_owned(),
+                "Name the history or the watch that followed them on that host: --history FILE or --run-directory DIR.",
+            ),
+            ([], false) => (
+                "no watch runs here and no history holds any".to_owned(),
+                "Run `surefoot watch`, which follows them from now on; `surefoot memory import FILE --into HISTORY` reads what \
+                 rasdaemon, mcelog or the kernel's log recorded before.",
+            ),
+            (known, _) => (
+                format!("{} has none of them", known.join(" and ")),
+                "`surefoot memory import FILE` reads what rasdaemon, mcelog or the kernel's log recorded before.",
+            ),
+        };
+        says.push(format!(
+            "Fault undetermined for {those}: counters do not tell which part fails, reports do, and {asked}. {remedy}"
+        ));
+    }
+    says
+}

@@ -1,0 +1,428 @@
+//! `surefoot memory status`.
+
+use super::bmc::BmcOptions;
+use super::{fault, reported};
+use crate::args::RUN_DIRECTORY;
+use crate::exit::Outcome;
+use crate::history::options::FILE_DEFAULT;
+use crate::output;
+use crate::table::{Table, paragraph};
+use crate::units::{self, counted};
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surefoot_daemon::rooms::memory::{CountsFile, State, findings};
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_memory::bmc::join_all;
+use surefoot_memory::counts::KeptFile;
+use surefoot_memory::look::Looker;
+use surefoot_memory::rate::Limit;
+use surefoot_model::{
+    Certainty, Dimm, Fidelity, Finding, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
+    Severity, one_line,
+};
+
+#[derive(Args)]
+pub struct StatusOptions {
+    /// A recorded tree with proc and sys instead of this host
+    #[arg(long, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+    /// File that keeps the counts between runs, through resets, reboots and moves of modules; made where it is not there
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Look a second time after this, so that the rates are those of this time; of the running host only
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    duration: Option<Duration>,
+    /// Corrected errors per second of one module that are borne; more is shown as over
+    #[arg(long, value_name = "NUMBER", default_value_t = 10.0)]
+    rate_limit: f64,
+    /// Run directory of a watch that follows reports, which tell the fault of a module [default: /run/surefoot, for this host]
+    #[arg(long, value_name = "DIR")]
+    run_directory: Option<PathBuf>,
+    /// History that a watch keeps, whose reports tell it, too [default: /var/lib/surefoot/history.db, for this host]
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    #[command(flatten)]
+    bmc: BmcOptions,
+    /// JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// How wide text for people is.
+const COLUMNS: usize = 110;
+/// Modules that the summary names of each kind.
+const NAMES_MAX: usize = 3;
+/// Findings that stand below the summary.
+const URGENT_MAX: usize = 8;
+/// Modules whose fault is shown with its map.
+const FAULTS_MAX: usize = 8;
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "dimm")]
+pub struct DimmLine<'a> {
+    #[serde(flatten)]
+    pub dimm: &'a Dimm,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "controller")]
+pub struct ControllerLine<'a> {
+    #[serde(flatten)]
+    controller: &'a MemoryController,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "problem")]
+pub struct ProblemLine<'a> {
+    #[serde(flatten)]
+    problem: &'a MemoryProblem,
+}
+
+pub fn run(options: &StatusOptions) -> anyhow::Result<Outcome> {
+    let seen = look(options)?;
+    let look = &seen.look;
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "memory status")?;
+        look.dimms.iter().try_for_each(|dimm| output::line(&mut out, &DimmLine { dimm }))?;
+        look.controllers.iter().try_for_each(|controller| output::line(&mut out, &ControllerLine { controller }))?;
+        look.problems.iter().try_for_each(|problem| output::line(&mut out, &ProblemLine { problem }))?;
+    } else {
+        out.write_all(text(&seen).as_bytes())?;
+    }
+    out.flush()?;
+    if let Some(why) = seen.unsaved {
+        return Err(why);
+    }
+    match &look.unsupported {
+        Some(why) => Err(Unsupported::new(format!("memory errors are not supported here: {why}"), "").into()),
+        None => Ok(Outcome::Done),
+    }
+}
+
+/// The host itself, or the tree that was named.
+pub fn root(host_root: Option<&PathBuf>) -> anyhow::Result<Root> {
+    let Some(folder) = host_root else { return Ok(Root::host()) };
+    anyhow::ensure!(
+        folder.is_dir(),
+        "--host-root {}: there is no such folder; name one that holds proc and sys",
+        folder.display()
+    );
+    Ok(Root::at(folder))
+}
+
+/// A look, and what to say beside it.
+struct Seen {
+    look: MemoryLook,
+    notes: Vec<String>,
+    /// Why the counts could not be kept: what was seen is shown all the same.
+    unsaved: Option<anyhow::Error>,
+}
+
+fn look(options: &StatusOptions) -> anyhow::Result<Seen> {
+    let per_s = options.rate_limit;
+    anyhow::ensure!(per_s.is_finite() && per_s > 0.0, "--rate-limit {per_s}: a rate is a number above 0, such as 10");
+    let bmc = options.bmc.sources()?;
+    let limit = Limit { per_s, depth: 10.0 * per_s };
+    let root = root(options.host_root.as_ref())?;
+    let mut looker = Looker::new(root.clone()).with_limit(limit);
+    let mut state = options.state.as_deref().map(open_state).transpose()?;
+    let mut refused = None;
+    if let Some(file) = &mut state {
+        let loaded = file.load().map_err(|why| about_state(file, &why))?;
+        looker = looker.with_kept(loaded.kept);
+        refused = loaded.refused;
+    }
+    let mut look = looker.look();
+    if let Some(duration) = options.duration {
+        look = again(&mut looker, &root, duration, options.host_root.is_some());
+    }
+    let mut unsaved = None;
+    if let Some(file) = &mut state {
+        // Nothing is kept of a host that tells nothing: a mistaken tree would empty the file's ages.
+        if look.unsupported.is_none() {
+            unsaved = file.save(looker.kept()).map_err(|why| about_state(file, &why)).err();
+        }
+        let path = file.path().display().to_string();
+        let problem = refused.map(|why| MemoryProblem { source: MemorySource::Edac, path, why });
+        look.problems.splice(0..0, problem);
+    }
+    join_all(&mut look, &bmc.ask());
+    let mut notes = reported::complete(&mut look, &looker, &root, limit, &options.reported());
+    notes.extend(no_rate(&look));
+    Ok(Seen { look, notes, unsaved })
+}
+
+/// The file of `--state`, refused before anything is done where it could not be replaced.
+pub fn open_state(path: &Path) -> anyhow::Result<CountsFile> {
+    CountsFile::open(path).with_context(|| format!("--state: {} cannot keep the counts", path.display()))
+}
+
+fn about_state(file: &CountsFile, why: &str) -> anyhow::Error {
+    anyhow::anyhow!("--state: {}: {why}", file.path().display())
+}
+
+/// A second look after this time. Of a tree whose clock stands still it is said that there is no rate.
+fn again(looker: &mut Looker, root: &Root, duration: Duration, is_tree: bool) -> MemoryLook {
+    let clock = || root.read(root.proc("uptime")).ok();
+    let before = clock();
+    std::thread::sleep(duration);
+    let mut look = looker.look();
+    if is_tree && clock() == before {
+        let why = "--duration gives no rate here: the clock of this tree (proc/uptime) stood still between the two looks, as that \
+                   of a recorded tree does; leave --duration out";
+        let path = root.proc("uptime").display().to_string();
+        look.problems.push(MemoryProblem { source: MemorySource::Edac, path, why: why.to_owned() });
+    }
+    look
+}
+
+/// Why no rate is shown, where none is.
+fn no_rate(look: &MemoryLook) -> Option<String> {
+    let has_errors = look.dimms.iter().any(|dimm| dimm.corrected_count > 0);
+    let is_known = look.dimms.iter().any(|dimm| dimm.rate_window_s > 0.0);
+    (has_errors && !is_known).then(|| {
+        "No rate now: it needs two readings within an hour. On the running host add --duration 10s, or --state FILE and look again."
+            .to_owned()
+    })
+}
+
+impl StatusOptions {
+    /// Who may know what was reported. Of a recorded tree nobody here knows anything, unless he is named.
+    fn reported(&self) -> reported::Sources {
+        let is_tree = self.host_root.is_some();
+        let source = |named: &Option<PathBuf>, default: &str| match named {
+            Some(path) => Some((path.clone(), true)),
+            None => (!is_tree).then(|| (PathBuf::from(default), false)),
+        };
+        reported::Sources {
+            run_directory: source(&self.run_directory, RUN_DIRECTORY),
+            history: source(&self.history, FILE_DEFAULT),
+            has_trace: is_tree,
+        }
+    }
+}
+
+fn text(seen: &Seen) -> String {
+    let look = &seen.look;
+    let mut text = summary(look);
+    if !look.dimms.is_empty() {
+        text.push('\n');
+        text += &dimms(&look.dimms);
+        text.push('\n');
+    }
+    text += &faults(&look.dimms);
+    if !look.controllers.is_empty() {
+        text += &controllers(&look.controllers);
+    }
+    for dimm in &look.dimms {
+        if let Some(before) = &dimm.moved_from {
+            text += &format!("Moved: {} is in {} and was in {before} before\n", dimm.id, dimm.label);
+        }
+    }
+    for problem in &look.problems {
+        text += &format!("Problem: {}: {}\n", problem.path, problem.why);
+    }
+    if look.problems_left_out > 0 {
+        text += &format!("{} more\n", counted(look.problems_left_out, "problem", "problems"));
+    }
+    for note in &seen.notes {
+        text += &paragraph(note, 0, 0, COLUMNS);
+    }
+    text
+}
+
+/// How things stand, the worst first: one line, and what to do where that is urgent.
+fn summary(look: &MemoryLook) -> String {
+    if look.dimms.is_empty() {
+        return String::new();
+    }
+    let has_fault = |dimm: &&Dimm| dimm.fault.as_ref().is_some_and(|fault| fault.urgency >= Severity::Warning);
+    let is_lost = |dimm: &&Dimm| dimm.uncorrected_count > 0;
+    // Rows that stand for a place and no module are counted apart.
+    let (modules, places): (Vec<&Dimm>, Vec<&Dimm>) = look.dimms.iter().partition(|dimm| dimm.only_place.is_none());
+    let of = |fits: &dyn Fn(&&Dimm) -> bool| modules.iter().copied().filter(fits).collect::<Vec<&Dimm>>();
+    let groups: [(&str, Vec<&Dimm>); 4] = [
+        ("lost data", of(&is_lost)),
+        ("with a fault to act on", of(&|dimm| !is_lost(dimm) && has_fault(dimm))),
+        ("over the rate limit", of(&|dimm| !is_lost(dimm) && !has_fault(dimm) && dimm.is_over_rate)),
+        (
+            "with corrected errors only",
+            of(&|dimm| !is_lost(dimm) && !has_fault(dimm) && !dimm.is_over_rate && dimm.corrected_count > 0),
+        ),
+    ];
+    let worst = look.dimms.iter().map(findings::severity).max().unwrap_or(Severity::Ok);
+    let mut parts: Vec<String> = Vec::new();
+    let mut bad = 0;
+    for (words, dimms) in groups.iter().filter(|(_, dimms)| !dimms.is_empty()) {
+        bad += dimms.len();
+        parts.push(format!("{} {words} ({})", dimms.len(), names(dimms)));
+    }
+    parts.push(format!("{} without errors", modules.len() - bad));
+    let all = counted(modules.len() as u64, "module", "modules");
+    let mut text = format!("{}: {all}: {}\n", worst.as_str().to_uppercase(), parts.join(", "));
+    let (bad, good): (Vec<&Dimm>, Vec<&Dimm>) =
+        places.into_iter().partition(|dimm| dimm.corrected_count > 0 || dimm.uncorrected_count > 0);
+    if !bad.is_empty() {
+        let rows = counted(bad.len() as u64, "row has", "rows have");
+        text += &format!("Apart from these {rows} errors whose module is not known: {}\n", names(&bad));
+    }
+    if !good.is_empty() {
+        text +=
+            &format!("{} of counters of several modules, without errors\n", counted(good.len() as u64, "row", "rows"));
+    }
+    let mut state = State::default();
+    // Who named the tree need not be told of it with every line.
+    state.seen(&MemoryEvent::Look(MemoryLook { recorded_tree: None, ..look.clone() }));
+    let mut urgent: Vec<Finding> = findings::of(&state);
+    // The fault of a module stands below with its evidence.
+    urgent.retain(|finding| finding.severity >= Severity::Warning && !finding.key.starts_with("memory/fault/"));
+    urgent.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in urgent.iter().take(URGENT_MAX) {
+        let words = format!("{}: {}", finding.severity.as_str().to_uppercase(), one_line(&finding.sentence));
+        text += &paragraph(&words, 0, 2, COLUMNS);
+    }
+    if urgent.len() > URGENT_MAX {
+        text += &format!("{} more like these\n", urgent.len() - URGENT_MAX);
+    }
+    text
+}
+
+/// The first of them by name, and how many more there are.
+fn names(dimms: &[&Dimm]) -> String {
+    let names: Vec<String> = dimms.iter().take(NAMES_MAX).map(|dimm| one_line(&dimm.id)).collect();
+    let more = if dimms.len() > NAMES_MAX { format!(" and {} more", dimms.len() - NAMES_MAX) } else { String::new() };
+    names.join(", ") + &more
+}
+
+/// The fault of each module that has one, the worst first.
+fn faults(dimms: &[Dimm]) -> String {
+    let mut faulty: Vec<&Dimm> = dimms.iter().filter(|dimm| dimm.fault.is_some()).collect();
+    faulty.sort_by_key(|dimm| std::cmp::Reverse(findings::severity(dimm)));
+    let mut text: String = faulty.iter().take(FAULTS_MAX).map(|dimm| format!("{}\n", fault::text(dimm))).collect();
+    if faulty.len() > FAULTS_MAX {
+        text += &format!(
+            "{} more with a fault; --json has all\n\n",
+            counted((faulty.len() - FAULTS_MAX) as u64, "module", "modules")
+        );
+    }
+    text
+}
+
+fn dimms(dimms: &[Dimm]) -> String {
+    // A certain serial number is the module's name and not said twice.
+    let has_serials = dimms.iter().any(|dimm| dimm.serial.as_deref().is_some_and(|serial| serial != dimm.id));
+    let mut columns = vec![
+        "module",
+        "label",
+        "serial",
+        "size",
+        "corrected",
+        "uncorrected",
+        "rate/s",
+        "worst/s",
+        "fault",
+        "counts",
+        "from",
+    ];
+    let mut left: &'static [usize] = &[0, 1, 2, 8, 9, 10];
+    if !has_serials {
+        columns.remove(2);
+        left = &[0, 1, 7, 8, 9];
+    }
+    let mut table = Table::new(&columns, left);
+    for dimm in dimms {
+        let errors = dimm.corrected_count;
+        let mut cells = vec![
+            format!("{}{}", dimm.id, if dimm.is_over_rate { " !" } else { "" }),
+            or_dash(&dimm.label),
+            serial(dimm),
+            size(dimm.size_bytes),
+            number(dimm, errors),
+            if dimm.uncorrected_count == 0 { "0".into() } else { number(dimm, dimm.uncorrected_count) },
+            rate(dimm, dimm.rate_per_s, dimm.rate_window_s),
+            rate(dimm, dimm.worst_rate_per_s, dimm.worst_window_s),
+            dimm.fault_mode.label().into(),
+            dimm.fidelity.label().into(),
+            dimm.sources.iter().map(|source| source.label()).collect::<Vec<_>>().join(", "),
+        ];
+        if !has_serials {
+            cells.remove(2);
+        }
+        table.row(cells);
+    }
+    table.text()
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".into() } else { text.into() }
+}
+
+fn serial(dimm: &Dimm) -> String {
+    match (&dimm.serial, dimm.serial_certainty) {
+        (Some(serial), _) if *serial == dimm.id => "as named".into(),
+        (Some(serial), Some(Certainty::Certain)) => serial.clone(),
+        (Some(serial), Some(Certainty::Probable)) => format!("{serial} (probable)"),
+        (Some(serial), _) => format!("{serial} (not unique)"),
+        (None, _) => "-".into(),
+    }
+}
+
+/// A count, with ≥ where it is no more than a lower bound.
+pub fn number(dimm: &Dimm, count: u64) -> String {
+    if dimm.fidelity == Fidelity::Exact { count.to_string() } else { format!("≥{count}") }
+}
+
+/// A rate with the time that it is taken over.
+pub fn rate(dimm: &Dimm, per_s: f64, window_s: f64) -> String {
+    let number = match per_s {
+        0.0 => return if window_s > 0.0 { "0".into() } else { "-".into() },
+        small if small < 0.01 => format!("{small:.1e}"),
+        rate if rate < 100.0 => format!("{rate:.2}"),
+        rate => format!("{rate:.0}"),
+    };
+    let at_least = if dimm.fidelity == Fidelity::Exact { "" } else { "≥" };
+    format!("{at_least}{number} ({})", window(window_s))
+}
+
+fn window(seconds: f64) -> String {
+    match seconds {
+        none if none <= 0.0 => "-".into(),
+        short if short < 120.0 => units::duration((short * 1e9) as u64),
+        minutes if minutes < 7_200.0 => format!("{:.0} min", minutes / 60.0),
+        hours if hours < 172_800.0 => format!("{:.1} h", hours / 3_600.0),
+        days => format!("{:.1} d", days / 86_400.0),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "-".into(),
+        whole if whole % (1 << 30) == 0 => format!("{} GiB", whole >> 30),
+        other => units::bytes(other),
+    }
+}
+
+fn controllers(controllers: &[MemoryController]) -> String {
+    let columns = ["controller", "name", "corrected", "uncorrected", "no module known", "adds up", "counts since"];
+    let mut table = Table::new(&columns, &[0, 1, 5]);
+    for one in controllers {
+        table.row(vec![
+            one.id.clone(),
+            or_dash(&one.name),
+            one.corrected_count.to_string(),
+            one.uncorrected_count.to_string(),
+            one.no_information_count.to_string(),
+            one.adds_up.map_or("not checkable", |adds_up| if adds_up { "yes" } else { "no" }).into(),
+            one.reset_s.map_or("-".into(), |seconds| window(seconds as f64)),
+        ]);
+    }
+    table.text()
+}

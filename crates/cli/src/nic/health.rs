@@ -1,0 +1,147 @@
+//! `surefoot nic health`.
+
+mod answer;
+pub mod lines;
+mod options;
+mod recover;
+mod text;
+mod watch;
+
+pub use options::HealthOptions;
+
+use crate::exit::Outcome;
+use crate::output;
+use anyhow::ensure;
+use lines::{InterfaceLine, ProblemLine, RecoveryLine};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_interfaces::baseline::Baselines;
+use surefoot_interfaces::look::Looker;
+use surefoot_interfaces::probe::{Peer, Prober};
+use surefoot_interfaces::{Error, self_test};
+use surefoot_model::{Interface, InterfaceLook, InterfaceState, RecoveryOutcome, SelfTest};
+
+pub fn run(options: &HealthOptions) -> anyhow::Result<Outcome> {
+    options.check()?;
+    if let Some(interface) = &options.answer {
+        return answer::run(options, interface);
+    }
+    let mut health = Health::open(options)?;
+    if options.watch { watch::run(options, &mut health) } else { once(options, &mut health) }
+}
+
+/// An error of the library as the exit code has it.
+fn told(error: Error) -> anyhow::Error {
+    match error {
+        Error::Unsupported(why) => Unsupported::new(format!("unsupported: {}", why.why), why.remedy).into(),
+        other => other.into(),
+    }
+}
+
+/// What is looked at, and how.
+struct Health {
+    root: Root,
+    looker: Looker,
+    prober: Option<Prober>,
+    baselines: Baselines,
+}
+
+impl Health {
+    fn open(options: &HealthOptions) -> anyhow::Result<Self> {
+        let root = crate::memory::status::root(options.host_root.as_ref())?;
+        let looker = Looker::new(root.clone()).only(options.interface.clone()).with_limits(options.limits());
+        let path: Option<&PathBuf> = options.baseline.as_ref();
+        let baselines = path.map(|path| Baselines::load(path)).transpose().map_err(told)?.unwrap_or_default();
+        let prober = match (&options.probe, &options.interface) {
+            (Some(peer), Some(interface)) => {
+                let peer = Peer::parse(peer).map_err(told)?;
+                let is_known = baselines.knows(interface, peer.kind(), &peer.name());
+                let mut prober = Prober::open(&root, interface, peer).map_err(told)?;
+                if is_known {
+                    prober.known();
+                }
+                Some(prober)
+            }
+            _ => None,
+        };
+        Ok(Health { root, looker, prober, baselines })
+    }
+
+    /// One look, with a round of probes before it where that was asked for.
+    fn look(&mut self, options: &HealthOptions, tests: BTreeMap<String, SelfTest>) -> anyhow::Result<InterfaceLook> {
+        let mut probes = BTreeMap::new();
+        if let (Some(prober), Some(interface)) = (&mut self.prober, &options.interface) {
+            let mut probe = prober.round(options.round()).map_err(told)?;
+            self.baselines.apply(interface, &mut probe);
+            probes.insert(interface.clone(), probe);
+        }
+        let look = self.looker.look_with(probes, tests);
+        if let Some(why) = &look.unsupported {
+            return Err(Unsupported::new(format!("network interfaces are not supported here: {why}"), "").into());
+        }
+        if let Some(name) = &options.interface {
+            let is_there = look.interfaces.iter().any(|one| one.name == *name);
+            ensure!(is_there, "--interface {name}: there is no such interface; `surefoot nic health` lists them");
+        }
+        Ok(look)
+    }
+
+    /// Keeps what was learned of round trips.
+    fn learn(&mut self, options: &HealthOptions, is_last: bool) -> anyhow::Result<()> {
+        self.baselines.learned(is_last);
+        match &options.baseline {
+            Some(path) => self.baselines.save(path).map_err(told),
+            None => Ok(()),
+        }
+    }
+}
+
+fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome> {
+    let first = health.looker.look();
+    let tests = tested(options, &first.interfaces)?;
+    // A recorded tree does not change, and probes take a while themselves.
+    if health.root.is_host() && health.prober.is_none() {
+        std::thread::sleep(options.over);
+    }
+    let look = health.look(options, tests)?;
+    health.learn(options, true)?;
+    let steps = if options.recover { recover::run(options, &health.root, &look)? } else { Vec::new() };
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "nic health")?;
+        look.interfaces.iter().try_for_each(|interface| output::line(&mut out, &InterfaceLine { interface }))?;
+        look.problems.iter().try_for_each(|problem| output::line(&mut out, &ProblemLine { problem }))?;
+        steps.iter().try_for_each(|step| output::line(&mut out, &RecoveryLine { step }))?;
+    } else {
+        out.write_all(text::of(&look).as_bytes())?;
+        out.write_all(text::steps(options.recover, options.yes, &steps).as_bytes())?;
+    }
+    out.flush()?;
+    let tests = look.interfaces.iter().filter_map(|one| Some((&one.name, one.self_test.as_ref()?.why_not.as_ref()?)));
+    if let Some((name, why)) = tests.into_iter().next() {
+        return Err(Unsupported::new(format!("unsupported: {name}: {why}"), "").into());
+    }
+    let is_bad = look.interfaces.iter().any(is_bad);
+    let failed = steps.iter().any(|step| step.outcome == RecoveryOutcome::Failed);
+    Ok(if is_bad || failed { Outcome::Found } else { Outcome::Done })
+}
+
+/// Whether it is what the command is asked to report as failure.
+fn is_bad(one: &Interface) -> bool {
+    let is_silent = one.probe.as_ref().is_some_and(|probe| probe.answered_count == 0);
+    let has_failed = one.self_test.as_ref().is_some_and(|test| test.why_not.is_none() && !test.has_passed);
+    one.state > InterfaceState::Ok || is_silent || has_failed
+}
+
+/// The self-tests that were asked for, after all of them are known to be allowed.
+fn tested(options: &HealthOptions, interfaces: &[Interface]) -> anyhow::Result<BTreeMap<String, SelfTest>> {
+    let Some(mode) = options.self_test() else { return Ok(BTreeMap::new()) };
+    let even_in_use = options.even_in_use;
+    // Devices without an interface here are none that a driver could be asked about.
+    let wanted = || interfaces.iter().filter(|one| !one.name.contains('/'));
+    wanted().try_for_each(|one| self_test::allowed(one, mode, even_in_use)).map_err(told)?;
+    let test = |one: &Interface| Ok((one.name.clone(), self_test::run(one, mode, even_in_use)?));
+    wanted().map(test).collect::<Result<_, Error>>().map_err(told)
+}

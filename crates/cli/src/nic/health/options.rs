@@ -1,0 +1,201 @@
+//! The options of `surefoot nic health`.
+
+use crate::units;
+use anyhow::ensure;
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surefoot_interfaces::decide::Policy;
+use surefoot_interfaces::judge::Limits;
+use surefoot_interfaces::probe::{COUNT_MAX, Round};
+use surefoot_interfaces::{journal, self_test};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TestMode {
+    /// The parts that run beside traffic
+    Online,
+    /// All parts; the interface is out of service while they run
+    Offline,
+}
+
+#[derive(Args)]
+pub struct HealthOptions {
+    /// Look at this interface alone
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Probe this neighbour through --interface: a hardware address, at which `surefoot nic health --answer` runs; an IP address
+    /// (echo of ICMP); or arp: and an IPv4 address
+    #[arg(long, value_name = "PEER", requires = "interface")]
+    pub probe: Option<String>,
+    /// Probes of a round, up to 10000 [default: 20]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX)))]
+    count: Option<u32>,
+    /// Time between two probes [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    every: Option<Duration>,
+    /// How long the answer of a probe is waited for [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    wait: Option<Duration>,
+    /// A median round trip over this is slow [default: over three times the usual one and 0.2 ms]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
+    slow_over: Option<u64>,
+    /// File that keeps what round trips usually are; made where it is not there
+    #[arg(long, value_name = "FILE", requires = "probe")]
+    pub baseline: Option<PathBuf>,
+    /// Run the driver's self-test
+    #[arg(long, value_enum, value_name = "PARTS", requires = "interface", conflicts_with_all = ["watch", "host_root"])]
+    self_test: Option<TestMode>,
+    /// Go on looking, and say what changes
+    #[arg(long)]
+    pub watch: bool,
+    /// Time between two looks of --watch [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    period: Option<Duration>,
+    /// Stop --watch after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    pub duration: Option<Duration>,
+    /// Without --watch and --probe: look for so long what counters do
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::parse_duration)]
+    pub over: Duration,
+    /// Show what would be done for an interface that hangs: recover by its health reporter, switch the link off and on, reset the
+    /// PCI function
+    #[arg(long, conflicts_with = "host_root")]
+    pub recover: bool,
+    /// Do it
+    #[arg(long, requires = "recover")]
+    pub yes: bool,
+    /// Also for an interface that carries the default route or an SSH session; also an offline self-test of one that is switched on
+    #[arg(long)]
+    pub even_in_use: bool,
+    /// Also where only unanswered probes say that an interface hangs
+    #[arg(long, requires = "recover")]
+    even_if_probable: bool,
+    /// Steps of recovery for one interface in an hour, up to 60 [default: 3]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=60))]
+    per_hour: Option<u32>,
+    /// The least time between two steps of recovery for one interface [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_ns)]
+    grace: Option<u64>,
+    /// Where steps of recovery are written down, with their reasons; the limits hold over it [default:
+    /// /var/lib/surefoot/nic-recovery.jsonl]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Answer the probes that arrive at this interface, and do nothing else
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["interface", "watch", "recover", "host_root"])]
+    pub answer: Option<String>,
+    /// Answer this much later, to see what slow looks like
+    #[arg(long, value_name = "TIME", requires = "answer", value_parser = units::parse_duration)]
+    pub answer_delay: Option<Duration>,
+    /// A recorded tree with proc and sys instead of this host
+    #[arg(long, value_name = "DIR", conflicts_with = "probe")]
+    pub host_root: Option<PathBuf>,
+    /// JSON lines instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The longest round, the longest wait, the longest delay.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+
+impl HealthOptions {
+    /// What no parser of one option sees.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let round = self.round();
+        let (every, delay) = (round.every.saturating_mul(round.count), self.answer_delay.unwrap_or_default());
+        for (option, time) in
+            [("--every", every), ("--wait", round.wait), ("--over", self.over), ("--answer-delay", delay)]
+        {
+            ensure!(time <= TIME_MAX, "{option}: {} s in all are over an hour", time.as_secs());
+        }
+        // The parser waives what an option needs where that would conflict with another one.
+        let of_a_probe = "it is of probes: add --probe, which names a neighbour";
+        let of_a_watch = "it is of --watch, which is not given";
+        let of_recovery = "it is of --recover, which is not given";
+        for (option, is_given, is_of_use, why) in [
+            ("--count", self.count.is_some(), self.probe.is_some(), of_a_probe),
+            ("--every", self.every.is_some(), self.probe.is_some(), of_a_probe),
+            ("--wait", self.wait.is_some(), self.probe.is_some(), of_a_probe),
+            ("--slow-over", self.slow_over.is_some(), self.probe.is_some(), of_a_probe),
+            ("--period", self.period.is_some(), self.watch, of_a_watch),
+            ("--duration", self.duration.is_some(), self.watch, of_a_watch),
+            ("--per-hour", self.per_hour.is_some(), self.recover, of_recovery),
+            ("--grace", self.grace.is_some(), self.recover, of_recovery),
+            ("--journal", self.journal.is_some(), self.recover, of_recovery),
+            (
+                "--even-in-use",
+                self.even_in_use,
+                self.recover || self.self_test.is_some(),
+                "it is of --recover or --self-test, of which none is given",
+            ),
+        ] {
+            ensure!(!is_given || is_of_use, "{option}: {why}");
+        }
+        for (option, is_given) in [("--yes", self.yes), ("--even-if-probable", self.even_if_probable)] {
+            ensure!(!is_given || self.recover, "{option}: it says how to --recover, which is not given");
+        }
+        ensure!(
+            self.baseline.is_none() || self.probe.is_some(),
+            "--baseline: it is of a neighbour, which --probe names"
+        );
+        Ok(())
+    }
+
+    pub fn round(&self) -> Round {
+        Round {
+            count: self.count.unwrap_or(20),
+            every: self.every.unwrap_or(Duration::from_millis(10)),
+            wait: self.wait.unwrap_or(Duration::from_secs(1)),
+        }
+    }
+
+    pub fn period(&self) -> Duration {
+        self.period.unwrap_or(Duration::from_secs(10))
+    }
+
+    pub fn journal(&self) -> &Path {
+        self.journal.as_deref().unwrap_or(Path::new(journal::DEFAULT))
+    }
+
+    pub fn limits(&self) -> Limits {
+        Limits { slow_over_ns: self.slow_over, ..Limits::default() }
+    }
+
+    pub fn policy(&self) -> Policy {
+        let usual = Policy::default();
+        let (per_hour, grace_ns) = (self.per_hour.unwrap_or(usual.per_hour), self.grace.unwrap_or(usual.grace_ns));
+        let (even_in_use, even_if_probable) = (self.even_in_use, self.even_if_probable);
+        Policy { per_hour, grace_ns, even_in_use, even_if_probable, ..usual }
+    }
+
+    pub fn self_test(&self) -> Option<self_test::Mode> {
+        self.self_test.map(|mode| match mode {
+            TestMode::Online => self_test::Mode::Online,
+            TestMode::Offline => self_test::Mode::Offline,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: HealthOptions,
+    }
+
+    #[test]
+    fn times_that_no_clock_counts_are_refused_by_name() {
+        let most = "213503982334601d";
+        for words in [["--every", most], ["--wait", most], ["--over", most], ["--every", "200s"]] {
+            let command = Command::try_parse_from([&["health"][..], &words].concat()).unwrap();
+            let error = command.options.check().unwrap_err().to_string();
+            assert!(error.starts_with(words[0]), "{error}");
+        }
+        let late = Command::try_parse_from(["health", "--answer", "lo", "--answer-delay", most]).unwrap();
+        assert!(super::super::run(&late.options).unwrap_err().to_string().starts_with("--answer-delay"));
+    }
+}

@@ -1,0 +1,65 @@
+//! A run by the machine's clock.
+
+use super::options::{Link, RunOptions};
+use super::result::{ResultLine, Spread};
+use crate::nic::part::{program, told};
+use crate::people::tell;
+use anyhow::bail;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use surefoot_hostfs::signals;
+use surefoot_nic::firmware::Build;
+use surefoot_nic::live::run::{self, LinkKind, RunConfig};
+
+/// Without a delivery for so long, something is stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Each part looks for something to do for so long before it sleeps.
+const SPIN_NS: u64 = 50_000;
+
+pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
+    let (link, name) = match options.link() {
+        Link::Memory => bail!("--link memory is within one process: use --link udp or veth"),
+        Link::Udp => (LinkKind::Udp, "udp"),
+        Link::Veth => (LinkKind::Veth, "veth"),
+    };
+    let directory = options.run.clone().unwrap_or_else(default_directory);
+    let also = if options.serve { "; programs open ports there until Ctrl-C" } else { "" };
+    tell!("surefoot nic run: directory {}{also}", directory.display());
+    let config = RunConfig {
+        message_count: if options.serve { 0 } else { options.messages },
+        message_bytes: options.size,
+        window: options.window,
+        hang_at: options.hangs(),
+        seed: options.seed,
+        link,
+        build: Build::Tolerant,
+        spin_ns: SPIN_NS,
+        directory,
+        program: program(),
+        patience: PATIENCE,
+        stop: signals::stop_flag()?,
+    };
+    let result = run::run(&config).map_err(told)?;
+    Ok(ResultLine {
+        clock: "wall",
+        link: name,
+        only_served: options.serve,
+        message_bytes: if options.serve { 0 } else { options.size },
+        failure_count: result.failure_count,
+        recovery_count: result.recovery_count,
+        detection_ns: Spread::of(result.detection_ns),
+        recovery_ns: Spread::of(result.recovery_ns),
+        detected_by: result.detected_by,
+        elapsed_ns: result.elapsed_ns,
+        dropped_count: result.dropped_count,
+        is_complete: result.is_done,
+        ..ResultLine::of(&result.verdict)
+    })
+}
+
+/// In memory where there is such a file system: what is shared is written all the time.
+fn default_directory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    base.join(format!("surefoot-nic-{}", std::process::id()))
+}

@@ -1,0 +1,246 @@
+//! `surefoot memory status` and `watch` with management controllers: a Redfish service of a few lines, `ipmi_sim`, and ones that hang,
+//! refuse or answer rubbish, beside which the other sources go on.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use surefoot_testkit::HostTree;
+use surefoot_testkit::not_run::not_run;
+
+fn fixture() -> HostTree {
+    HostTree::unpacked(Path::new(env!("CARGO_MANIFEST_DIR")).join("../memory/tests/fixtures/intel-icelake-16dimm.tree"))
+}
+
+fn run(words: &str, tree: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    command.arg("memory").args(words.split(' ')).arg("--host-root").arg(tree).args(options).output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str, field: &str, wanted: &str) -> Option<&'a Value> {
+    lines.iter().rev().find(|line| line["type"] == kind && line[field] == wanted)
+}
+
+fn problem<'a>(lines: &'a [Value], source: &str) -> &'a str {
+    of(lines, "problem", "source", source).and_then(|line| line["why"].as_str()).unwrap_or_else(|| panic!("{lines:#?}"))
+}
+
+fn is_installed(program: &str) -> bool {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// A server on a port of its own that answers each request as it is told, until the test process ends.
+fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut request, mut piece) = (Vec::new(), [0; 4096]);
+            while !request.windows(4).any(|four| four == b"\r\n\r\n") {
+                match stream.read(&mut piece) {
+                    Ok(0) | Err(_) => break,
+                    Ok(bytes) => request.extend_from_slice(&piece[..bytes]),
+                }
+            }
+            answer(&String::from_utf8_lossy(&request), &mut stream);
+        }
+    });
+    address
+}
+
+fn reply(stream: &mut TcpStream, status: &str, body: &str) {
+    let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+}
+
+/// A service with one system of two modules: one that the kernel knows by its serial number, and one that it does not show.
+fn redfish(request: &str, stream: &mut TcpStream) {
+    if !request.contains("Basic dGVzdGVyOnNlY3JldA==") {
+        return reply(stream, "401 Unauthorized", "{}");
+    }
+    let member = |path: &str| json!({"@odata.id": path});
+    let module =
+        |label: &str, serial: &str| json!({"DeviceLocator": label, "SerialNumber": serial, "CapacityMiB": 32768});
+    let metrics = |corrected: u64, lost: u64| json!({"LifeTime": {"CorrectableECCErrorCount": corrected, "UncorrectableECCErrorCount": lost}});
+    let memory = "/redfish/v1/Systems/1/Memory";
+    let body = match request.split(' ').nth(1).unwrap_or_default() {
+        "/redfish/v1/Systems" => json!({"Members": [member("/redfish/v1/Systems/1")]}),
+        "/redfish/v1/Systems/1" => json!({"Memory": member(memory)}),
+        path if path == memory => json!({"Members": [member(&format!("{memory}/1")), member(&format!("{memory}/2"))]}),
+        "/redfish/v1/Systems/1/Memory/1" => module("DIMM_A1", "03A10000"),
+        "/redfish/v1/Systems/1/Memory/2" => module("CXL_1", "CX77"),
+        "/redfish/v1/Systems/1/Memory/1/MemoryMetrics" => metrics(12, 0),
+        "/redfish/v1/Systems/1/Memory/2/MemoryMetrics" => metrics(5, 1),
+        _ => return reply(stream, "404 Not Found", "{}"),
+    };
+    reply(stream, "200 OK", &body.to_string());
+}
+
+fn password(folder: &Path, text: &str) -> String {
+    let file = folder.join(text);
+    std::fs::write(&file, format!("{text}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn redfish_counts_stand_beside_those_of_the_kernel() {
+    if !is_installed("curl") {
+        return not_run("redfish_counts_stand_beside_those_of_the_kernel", "curl is not installed");
+    }
+    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
+    let url = format!("http://{}", serve(redfish));
+    let file = password(folder.path(), "secret");
+    let options = ["--json", "--redfish", &url, "--bmc-user", "tester", "--bmc-password-file", &file];
+    let found = lines(&run("status", tree.path(), &options));
+    let known = of(&found, "dimm", "id", "03A10000").unwrap();
+    assert_eq!((&known["corrected_count"], &known["fidelity"]), (&12.into(), &"lower_bound".into()), "{known}");
+    assert_eq!((&known["sources"], &known["fault_mode"]), (&json!(["edac", "redfish"]), &"undetermined".into()));
+    let alone = of(&found, "dimm", "id", "CX77").unwrap();
+    assert_eq!((&alone["uncorrected_count"], &alone["sources"]), (&1.into(), &json!(["redfish"])));
+    // A watch has them, too, with its first answer.
+    let watched = lines(&run("watch", tree.path(), &[&options[..], &["--duration", "5s"]].concat()));
+    assert_eq!(of(&watched, "dimm", "id", "CX77").unwrap()["corrected_count"], 5);
+    // Another password: the kernel's counts are there all the same.
+    let file = password(folder.path(), "guess");
+    let options = ["--json", "--redfish", &url, "--bmc-user", "tester", "--bmc-password-file", &file];
+    let found = lines(&run("status", tree.path(), &options));
+    assert!(problem(&found, "redfish").contains("refuses this user"));
+    assert_eq!(of(&found, "dimm", "id", "03A10004").unwrap()["corrected_count"], 48_211);
+}
+
+#[test]
+fn a_controller_that_hangs_or_answers_rubbish_is_told_and_the_others_go_on() {
+    if !is_installed("curl") {
+        return not_run(
+            "a_controller_that_hangs_or_answers_rubbish_is_told_and_the_others_go_on",
+            "curl is not installed",
+        );
+    }
+    let tree = fixture();
+    let rubbish = serve(|_, stream| reply(stream, "200 OK", "<html>login</html>"));
+    let hangs = serve(|_, stream| {
+        let _ = stream.read(&mut [0; 1]);
+    });
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    for (address, why) in [(rubbish, "answered no JSON"), (hangs, "no answer"), (nobody, "no answer")] {
+        let url = format!("http://{address}");
+        let begun = Instant::now();
+        let found = lines(&run("status", tree.path(), &["--json", "--bmc-timeout", "2s", "--redfish", &url]));
+        assert!(problem(&found, "redfish").contains(why), "{}", problem(&found, "redfish"));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{url}");
+        assert_eq!(of(&found, "dimm", "id", "03A10004").unwrap()["corrected_count"], 48_211);
+    }
+}
+
+#[test]
+fn options_that_name_no_controller_are_refused() {
+    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
+    let file = password(folder.path(), "secret");
+    let readable = folder.path().join("readable");
+    std::fs::write(&readable, "secret\n").unwrap();
+    std::fs::set_permissions(&readable, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let readable = readable.display().to_string();
+    for (options, why) in [
+        (vec!["--redfish", "bmc17"], "name a service"),
+        (vec!["--event-log=bmc17"], "needs --bmc-user"),
+        (vec!["--bmc-user", "x", "--bmc-password-file", &file], "names nobody"),
+        (vec!["--redfish", "https://x", "--bmc-user", "x", "--bmc-password-file", &readable], "others may read"),
+        (vec!["--redfish-insecure"], "--redfish"),
+    ] {
+        for command in ["status", "watch --duration 1s"] {
+            let output = run(command, tree.path(), &options);
+            assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{options:?}: {output:?}");
+        }
+    }
+}
+
+/// A management controller that is simulated; it ends with the test.
+struct Simulated(Child);
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn simulate(folder: &Path, port: u16) -> Simulated {
+    let allowed = ["callback", "user", "operator", "admin"].map(|who| format!("  allowed_auths_{who} none md5\n"));
+    let lan = format!(
+        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\n  addr 127.0.0.1 {port}\n  priv_limit admin\n{}\n  guid \
+         a123456789abcdefa123456789abcdef\nendlan\nuser 1 true \"\" \"\" user 10 none md5\nuser 2 true \"tester\" \"secret\" admin \
+         10 none md5\n",
+        allowed.concat()
+    );
+    std::fs::write(folder.join("lan.conf"), lan).unwrap();
+    let emulated = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nsel_enable 0x20 1000 \
+                    0x0a\nsensor_add 0x20 0 1 12 111\nmc_enable 0x20\n";
+    std::fs::write(folder.join("bmc.emu"), emulated).unwrap();
+    std::fs::create_dir(folder.join("state")).unwrap();
+    let mut command = Command::new("ipmi_sim");
+    command.args(["-c", "lan.conf", "-f", "bmc.emu", "-s", "state", "-n"]).current_dir(folder);
+    Simulated(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+#[test]
+fn the_event_log_of_a_controller_counts_its_modules() {
+    const TEST: &str = "the_event_log_of_a_controller_counts_its_modules";
+    if !is_installed("ipmi_sim") || !is_installed("ipmitool") {
+        return not_run(TEST, "ipmi_sim or ipmitool is not installed");
+    }
+    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let _simulated = simulate(folder.path(), port);
+    let file = password(folder.path(), "secret");
+    let log = |offset: u8| {
+        let raw = format!("raw 0x0a 0x44 0 0 0x02 0 0 0 0 0x20 0 0x04 0x0c 0x01 0x6f {:#x} 0xff 0x05", 0xa0 | offset);
+        let mut command = Command::new("ipmitool");
+        command.args([
+            "-I",
+            "lanplus",
+            "-C",
+            "3",
+            "-H",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-U",
+            "tester",
+            "-f",
+            &file,
+        ]);
+        command.args(raw.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    };
+    let begun = Instant::now();
+    while !log(0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the simulated controller does not start");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(log(0) && log(1));
+    let place = format!("--event-log=127.0.0.1:{port}");
+    let options = ["--json", &place, "--bmc-user", "tester", "--bmc-password-file", &file, "--bmc-timeout", "60s"];
+    let found = lines(&run("status", tree.path(), &options));
+    let counted: Vec<&Value> =
+        found.iter().filter(|line| line["type"] == "dimm" && line["sources"] == json!(["event_log"])).collect();
+    let [module] = counted[..] else { panic!("{found:#?}") };
+    assert_eq!((&module["corrected_count"], &module["uncorrected_count"]), (&2.into(), &1.into()), "{module}");
+    assert_eq!(module["fidelity"], "lower_bound");
+    let wrong = password(folder.path(), "guess");
+    let options = ["--json", &place, "--bmc-user", "tester", "--bmc-password-file", &wrong, "--bmc-timeout", "60s"];
+    let found = lines(&run("status", tree.path(), &options));
+    assert!(problem(&found, "event_log").contains("got no answer"), "{found:#?}");
+    assert_eq!(of(&found, "dimm", "id", "03A10004").unwrap()["corrected_count"], 48_211);
+}

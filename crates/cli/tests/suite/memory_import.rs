@@ -1,0 +1,197 @@
+//! `surefoot memory import` and `page-offline` on logs of each kind. Where the tool runs here, its own output is the fixture:
+//! ipmitool 1.8.19 asked ipmi_sim 2.0.33, and rasdaemon 0.6.8 made the tables of its database.
+#![allow(clippy::unwrap_used)]
+
+use super::golden::compare;
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const FIXTURES: &str = "../memory/tests/fixtures/import";
+
+/// Runs in the folder of the fixtures, so that names are short.
+fn surefoot(arguments: &[&str]) -> Output {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FIXTURES);
+    Command::new(env!("CARGO_BIN_EXE_surefoot")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{output:?}");
+    text(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+#[test]
+fn a_kernel_log_leads_to_the_row_that_fails() {
+    let output = surefoot(&["memory", "import", "kernel-skx-row.log"]);
+    assert!(output.status.success());
+    compare("memory-import-kernel.txt", &text(&output));
+    let json = lines(&surefoot(&["memory", "import", "kernel-skx-row.log", "--json"]));
+    let kinds: Vec<&str> = json.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], kinds[kinds.len() - 1]), ("stream", "import"));
+    assert_eq!(of(&json, "report").len(), 13);
+    let dimm = of(&json, "dimm")[1];
+    assert_eq!(
+        (&dimm["fault_mode"], &dimm["corrected_count"], &dimm["fidelity"]),
+        (&"row".into(), &32.into(), &"exact".into())
+    );
+    assert_eq!(dimm["fault"]["action"], "post_package_repair");
+    let import = of(&json, "import")[0];
+    let sum = ["of_report_count", "other_count", "not_understood_count"].map(|name| import[name].as_u64().unwrap());
+    assert_eq!(Some(sum.iter().sum::<u64>()), import["line_count"].as_u64());
+    assert_eq!(of(&json, "not_understood")[0]["line"], 25);
+}
+
+#[test]
+fn the_pages_of_the_row_are_listed_and_nothing_is_changed() {
+    let arguments = ["memory", "page-offline", "kernel-skx-row.log", "--module", "CPU_SrcID#0_MC#1_Chan#0_DIMM#1"];
+    let refused = surefoot(&arguments);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("--dry-run shows the pages"), "{}", errors(&refused));
+    let output = surefoot(&[&arguments[..], &["--dry-run"]].concat());
+    compare("memory-page-offline.txt", &text(&output));
+    let json = lines(&surefoot(&[&arguments[..], &["--dry-run", "--json"]].concat()));
+    assert_eq!(of(&json, "page").len(), 5);
+    assert_eq!(of(&json, "page_offline")[0]["done"], false);
+    let unknown = surefoot(&["memory", "page-offline", "kernel-skx-row.log", "--dry-run", "--module", "DIMM_Z9"]);
+    assert!(errors(&unknown).contains("no report names it; there are CPU_SrcID#0"), "{}", errors(&unknown));
+}
+
+#[test]
+fn the_lists_of_ipmitool_tell_the_same_in_every_form() {
+    for file in ["ipmitool-sel-list.txt", "ipmitool-c-sel-elist.txt", "ipmitool-v-sel-list.txt"] {
+        let json = lines(&surefoot(&["memory", "import", file, "--json"]));
+        let import = of(&json, "import")[0];
+        assert_eq!(import["format"], "sel", "{file}");
+        assert_eq!((&import["report_count"], &import["not_understood_count"]), (&4.into(), &0.into()), "{file}");
+        let has_note =
+            |words: &str| import["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(words));
+        assert!(has_note("limit of corrected errors was reached"), "{file}");
+        // A list that names no module says how to export one that does.
+        assert_eq!(has_note("export it with -v"), file != "ipmitool-v-sel-list.txt", "{file}: {}", import["notes"]);
+        let sum = |name: &str| of(&json, "dimm").iter().map(|dimm| dimm[name].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((sum("corrected_count"), sum("uncorrected_count")), (3, 1), "{file}");
+        assert!(of(&json, "dimm").iter().all(|dimm| dimm["fidelity"] == "lower_bound"), "{file}");
+    }
+    // The bytes of the event name the module, which only -v prints.
+    let verbose = lines(&surefoot(&["memory", "import", "ipmitool-v-sel-list.txt", "--json"]));
+    assert_eq!(of(&verbose, "dimm")[1]["id"], "sensor 0x01 module 5");
+}
+
+#[test]
+fn a_database_of_rasdaemon_counts_each_error_once() {
+    let output = surefoot(&["memory", "import", "rasdaemon.db"]);
+    compare("memory-import-rasdaemon.txt", &text(&output));
+    let json = lines(&surefoot(&["memory", "import", "rasdaemon.db", "--json"]));
+    let import = of(&json, "import")[0];
+    assert_eq!(
+        (&import["line_count"], &import["report_count"], &import["error_count"]),
+        (&8.into(), &5.into(), &9.into())
+    );
+    assert_eq!((&import["repeated_count"], &import["other_unit_count"]), (&1.into(), &1.into()));
+    assert_eq!(import["not_understood_count"], 1);
+}
+
+#[test]
+fn firmware_s_records_and_amd_s_and_mcelog_s() {
+    let json = lines(&surefoot(&["memory", "import", "kernel-ghes.log", "kernel-amd.log", "mcelog.log", "--json"]));
+    let counts: Vec<u64> = of(&json, "import").iter().map(|line| line["report_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2, 1, 2]);
+    let ghes = of(&json, "dimm")[0];
+    assert_eq!((&ghes["id"], &ghes["uncorrected_count"]), (&"PROC 1 DIMM 4".into(), &1.into()));
+    assert_eq!(ghes["fault"]["urgency"], "critical");
+}
+
+#[test]
+fn standard_input_is_read_and_what_is_no_log_is_refused() {
+    let run = |input: &[u8], arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+        command.args(["memory", "import", "-"]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let log =
+        b"[    9.0] EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:0 slot:0 page:0x1 offset:0x0 grain:32)\n";
+    let json = lines(&run(log, &["--json", "--booted", "2026-11-01T00:00:00Z"]));
+    assert_eq!(of(&json, "report")[0]["at_realtime"], "2026-11-01T00:00:09Z");
+    for (input, why) in [
+        (&b""[..], "there is nothing in it"),
+        (b"a poem\nof two lines\n", "name it with --format"),
+        (&[0xff, 0xfe, 0, 1, 2], "name it with --format"),
+    ] {
+        let refused = run(input, &[]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(errors(&refused).contains(why), "{}", errors(&refused));
+    }
+    // Whoever says what it is gets every line counted.
+    let forced = lines(&run(b"a poem\nof two lines\n", &["--format", "sel", "--json"]));
+    assert_eq!(of(&forced, "import")[0]["not_understood_count"], 2);
+}
+
+#[test]
+fn reports_go_into_a_history_once_however_often_they_are_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let record = |at_s: u64| {
+        format!(
+            "Hardware event. This is not a software error.\nMCE 0\nCPU 6 BANK 7 TSC 5\nMISC 8c ADDR 123457040\nTIME {at_s} x\n\
+             STATUS 8c00004000010092 MCGSTATUS 0\nMCGCAP f000c14 APICID 20 SOCKETID 1\nCPUID Vendor Intel Family 6 Model 106\n"
+        )
+    };
+    // Two in one second, and one that is older than a history keeps.
+    let log = directory.path().join("mcelog");
+    std::fs::write(&log, [now_s - 100, now_s - 100, now_s - 50, now_s - 90 * 86_400].map(record).concat()).unwrap();
+    let history = directory.path().join("history.db");
+    let (log, history) = (log.to_str().unwrap(), history.to_str().unwrap());
+    for _ in 0..2 {
+        let json = lines(&surefoot(&["memory", "import", log, "--into", history, "--json"]));
+        let into = &of(&json, "import")[0]["into"];
+        assert_eq!((&into["kept_count"], &into["too_old_count"]), (&3.into(), &1.into()));
+    }
+    let past = lines(&surefoot(&["history", "--file", history, "--room", "memory", "--json"]));
+    let records: Vec<&Value> = past.iter().filter(|line| line["kind"] == "corrected_error").collect();
+    assert_eq!(records.len(), 3, "{past:?}");
+    assert_eq!(records[0]["subject"]["name"], "socket1/channel2", "{:?}", records[0]);
+}
+
+#[test]
+fn an_import_that_fails_leaves_neither_a_history_nor_its_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let [poem, none, history] = ["poem", "none", "history.db"].map(|name| directory.path().join(name));
+    std::fs::write(&poem, "a poem\nof two lines\n").unwrap();
+    for log in [&poem, &none] {
+        let words = ["memory", "import", log.to_str().unwrap(), "--into", history.to_str().unwrap()];
+        assert_eq!(surefoot(&words).status.code(), Some(2), "{log:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["poem"]);
+    let nowhere = directory.path().join("no/such/history.db");
+    let output = surefoot(&["memory", "import", poem.to_str().unwrap(), "--into", nowhere.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no directory"), "{output:?}");
+}
+
+#[test]
+fn the_guide_shows_what_is_printed() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/memory.md")).unwrap();
+    for golden in ["memory-import-kernel.txt", "memory-page-offline.txt"] {
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden)).unwrap();
+        let shown: Vec<String> = text.lines().map(|line| format!("    {line}").trim_end().to_owned()).collect();
+        assert!(guide.contains(&shown.join("\n")), "docs/guide/memory.md does not show {golden}");
+    }
+}

@@ -1,0 +1,262 @@
+//! What the memory errors come to: a finding or more for each module that is bad, and some of their accounting. Pure.
+
+use super::state::State;
+use surefoot_memory::fault::FIND_MODULE;
+use surefoot_model::{
+    Certainty, Dimm, DimmFault, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController, MemoryLook,
+    Persistence, Room, Severity, Subject, SubjectKind,
+};
+
+/// Problems that one finding names.
+const PROBLEMS_MAX: usize = 10;
+
+/// Everything that is to be said now; nothing of a host that tells of no memory errors.
+pub fn of(state: &State) -> Vec<Finding> {
+    let Some(look) = state.look_if_supported() else { return Vec::new() };
+    let mut findings: Vec<Finding> = look.dimms.iter().flat_map(of_dimm).collect();
+    findings.extend(look.controllers.iter().flat_map(|controller| of_controller(controller, look)));
+    findings.extend(checks(state));
+    findings.extend(problems(look));
+    findings.extend(lost(state));
+    if findings.iter().all(|finding| finding.subject.kind != SubjectKind::Dimm) {
+        findings.push(say("dimms", Subject::host(), Severity::Ok, well(look)));
+    }
+    if let Some(tree) = &look.recorded_tree {
+        // Whoever reads one of them must not take it for a fault of the machine that it is read on.
+        findings
+            .iter_mut()
+            .for_each(|finding| finding.sentence = format!("Recorded tree {tree}: {}", finding.sentence));
+    }
+    findings
+}
+
+/// What to call a module: its slot, and what it is known by.
+pub(crate) fn name(dimm: &Dimm) -> String {
+    if let Some(place) = &dimm.only_place {
+        return format!("of {place} ({}), not known which,", dimm.id);
+    }
+    match dimm.label.as_str() {
+        "" => dimm.id.clone(),
+        label if label == dimm.id => label.to_owned(),
+        label => format!("{label} ({})", dimm.id),
+    }
+}
+
+/// The words for the part that fails.
+fn mode_label(mode: FaultMode) -> &'static str {
+    match mode {
+        FaultMode::None => "none",
+        FaultMode::Cell => "one cell",
+        FaultMode::Row => "a row",
+        FaultMode::Column => "a column",
+        FaultMode::Bank => "a bank",
+        FaultMode::Banks => "several banks",
+        FaultMode::Rank => "a rank",
+        FaultMode::Undetermined => "undetermined",
+    }
+}
+
+/// How bad a module is: what its counts, its rate and its fault ask for.
+pub fn severity(dimm: &Dimm) -> Severity {
+    let of_counts = match (dimm.uncorrected_count, dimm.corrected_count) {
+        (0, 0) => Severity::Ok,
+        (0, _) => Severity::Notice,
+        _ => Severity::Critical,
+    };
+    let of_rate = if dimm.is_over_rate { Severity::Warning } else { Severity::Ok };
+    let of_fault = dimm.fault.as_ref().map_or(Severity::Ok, |fault| fault.urgency);
+    of_counts.max(of_rate).max(of_fault)
+}
+
+/// "at least " before a number of a module whose counts are no more than that.
+pub fn at_least(dimm: &Dimm) -> &'static str {
+    if dimm.fidelity == Fidelity::Exact { "" } else { "at least " }
+}
+
+fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
+    Finding::new(Room::Memory, rule, subject, severity, sentence)
+}
+
+fn of_dimm(dimm: &Dimm) -> Vec<Finding> {
+    let subject = Subject::new(SubjectKind::Dimm, &dimm.id);
+    let name = name(dimm);
+    let mut findings = Vec::new();
+    if dimm.uncorrected_count > 0 {
+        let errors = counted(dimm.uncorrected_count, "uncorrected error", "uncorrected errors");
+        let at_least = at_least(dimm);
+        let remedy = match dimm.only_place {
+            None => "replace the module.".to_owned(),
+            Some(_) => format!("move work away. {FIND_MODULE}"),
+        };
+        let sentence = format!("Memory module {name} had {at_least}{errors}: what stood there is lost; {remedy}");
+        findings.push(say("uncorrected", subject.clone(), Severity::Critical, sentence));
+    }
+    if dimm.is_over_rate {
+        // It stays over while errors of a moment ago leak away, or by a window that is too long for a rate now.
+        let errors = match rate(dimm.rate_per_s) {
+            Some(rate) => format!("{}{rate} errors per second, over the bound", at_least(dimm)),
+            None => "more errors than the bound allows".to_owned(),
+        };
+        let find = dimm.only_place.as_ref().map(|_| format!(" {FIND_MODULE}")).unwrap_or_default();
+        let sentence = format!(
+            "Memory module {name} corrects {errors}; reporting them takes time, and the module goes bad: move work away and \
+             plan to replace it.{find}"
+        );
+        let worst = rate(dimm.worst_rate_per_s).unwrap_or_default();
+        let worst = format!("worst: {worst} per second over {:.0} s", dimm.worst_window_s);
+        findings.push(say("rate", subject.clone(), Severity::Warning, sentence).with_evidence(vec![worst]));
+    }
+    findings.extend(dimm.fault.as_ref().and_then(|fault| of_fault(&name, subject, fault)));
+    findings
+}
+
+/// A rate in words that are not 0 where it is not; none where it is.
+fn rate(per_s: f64) -> Option<String> {
+    let words = if per_s < 0.05 { format!("{per_s:.1e}") } else { format!("{per_s:.1}") };
+    (per_s > 0.0).then_some(words)
+}
+
+/// A fault that stays and takes banks or ranks with it is more than its errors: the code corrects one of them at a time.
+fn of_fault(name: &str, subject: Subject, fault: &DimmFault) -> Option<Finding> {
+    let is_permanent = fault.persistence == Persistence::Permanent;
+    let least = match fault.mode {
+        FaultMode::None => return None,
+        FaultMode::Rank if is_permanent => Severity::Critical,
+        FaultMode::Banks if is_permanent => Severity::Warning,
+        _ => Severity::Ok,
+    };
+    let severity = fault.urgency.max(least);
+    // What asks for nothing is on the page, and no finding.
+    if severity == Severity::Ok || (severity == Severity::Notice && fault.action == MemoryAction::Watch) {
+        return None;
+    }
+    let kind = match fault.persistence {
+        Persistence::Transient => "transient fault",
+        Persistence::Permanent => "permanent fault",
+        Persistence::Undetermined => "fault",
+    };
+    let part = match fault.mode {
+        FaultMode::Undetermined => "an undetermined part".to_owned(),
+        mode => mode_label(mode).to_owned(),
+    };
+    let sentence = format!("Memory module {name} has a {kind} of {part}. {}", fault.advice);
+    let finding = say("fault", subject, severity, sentence.trim_end().to_owned()).with_certainty(fault.certainty);
+    Some(finding.with_evidence(vec![fault.evidence.clone()]))
+}
+
+fn of_controller(controller: &MemoryController, look: &MemoryLook) -> Vec<Finding> {
+    let id = &controller.id;
+    let mut findings = Vec::new();
+    let of_dimms = look.dimms.iter().filter(|dimm| dimm.controller == *id);
+    let of_dimms = of_dimms.map(|dimm| dimm.uncorrected_count).fold(0, u64::saturating_add);
+    let unplaced = controller.uncorrected_count.saturating_sub(of_dimms);
+    if unplaced > 0 {
+        let errors = counted(unplaced, "uncorrected error", "uncorrected errors");
+        let sentence =
+            format!("Memory controller {id} had {errors} of no known module: look for the module in the event log.");
+        findings.push(say(&format!("uncorrected-{id}"), Subject::host(), Severity::Critical, sentence));
+    }
+    if controller.no_information_count > 0 {
+        let errors = counted(controller.no_information_count, "corrected error", "corrected errors");
+        let sentence = format!("Memory controller {id} had {errors} of no known module.");
+        findings.push(say(&format!("no-information-{id}"), Subject::host(), Severity::Notice, sentence));
+    }
+    if controller.adds_up == Some(false) {
+        let sentence = format!(
+            "The counts of memory controller {id} do not add up: its total is not that of its modules and of the errors \
+             without one."
+        );
+        let evidence = format!(
+            "{id}: {} corrected errors in all, {} without a module",
+            controller.corrected_count, controller.no_information_count
+        );
+        let finding = say(&format!("sum-{id}"), Subject::host(), Severity::Notice, sentence);
+        findings.push(finding.with_evidence(vec![evidence]));
+    }
+    findings
+}
+
+/// What the doctor says; no accounting of errors is worth waking somebody.
+fn checks(state: &State) -> impl Iterator<Item = Finding> {
+    let bad = state.checks.iter().filter(|check| check.severity > Severity::Ok);
+    bad.map(|check| {
+        let severity = check.severity.min(Severity::Warning);
+        let parts = [&check.evidence, &check.consequence, &check.remedy].map(|part| part.trim_end_matches('.'));
+        let told: Vec<&str> = parts[1..].iter().copied().filter(|part| !part.is_empty()).collect();
+        let sentence = format!("The accounting of memory errors: {}.", told.join("; "));
+        let finding = say(&format!("accounting-{}", check.rule), Subject::host(), severity, sentence);
+        finding.with_certainty(check.certainty).with_evidence(vec![check.evidence.clone()])
+    })
+}
+
+fn problems(look: &MemoryLook) -> Option<Finding> {
+    let count = look.problems_left_out.saturating_add(look.problems.len() as u64);
+    let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
+    let sentence = match count {
+        0 => return None,
+        1 => "One problem was met in reading memory errors.".to_owned(),
+        count => format!("{count} problems were met in reading memory errors."),
+    };
+    Some(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
+}
+
+/// Reports that are not listed, one finding for each thing that became of them: to have been read and counted is no loss.
+fn lost(state: &State) -> Vec<Finding> {
+    let of = |kind: LossKind| {
+        let those = state.lost.iter().filter(move |((_, own, _), _)| *own == kind);
+        let count = those.clone().map(|(_, count)| *count).fold(0, u64::saturating_add);
+        let evidence = those.map(|((source, _, why), count)| format!("{}: {count}: {why}", source.label()));
+        (count > 0).then(|| finding_of(kind, count, evidence.take(PROBLEMS_MAX).collect()))
+    };
+    [LossKind::NotRead, LossKind::NotUnderstood, LossKind::NotListed].into_iter().filter_map(of).collect()
+}
+
+fn finding_of(kind: LossKind, count: u64, evidence: Vec<String>) -> Finding {
+    let reports = counted(count, "report of a memory error", "reports of memory errors");
+    let were = if count == 1 { "was" } else { "were" };
+    let (rule, sentence) = match kind {
+        LossKind::NotRead => (
+            "reports-not-read",
+            format!(
+                "{reports} {were} dropped by the kernel before surefoot read them: where these errors are is not known."
+            ),
+        ),
+        LossKind::NotUnderstood => (
+            "reports-not-understood",
+            format!(
+                "{reports} could not be understood: this kernel words them in a way that this release does not know. The \
+                 counters of the modules are read all the same."
+            ),
+        ),
+        LossKind::NotListed => (
+            "reports-not-listed",
+            format!(
+                "{reports} came too fast to be listed one by one: each was read, and counts for its module's fault."
+            ),
+        ),
+    };
+    say(rule, Subject::host(), Severity::Notice, sentence).with_certainty(Certainty::Certain).with_evidence(evidence)
+}
+
+fn well(look: &MemoryLook) -> String {
+    let corrected = look.dimms.iter().map(|dimm| dimm.corrected_count).fold(0, u64::saturating_add);
+    let at_least = look.dimms.iter().map(at_least).max().unwrap_or_default();
+    let module_count = look.dimms.iter().filter(|dimm| dimm.only_place.is_none()).count();
+    let modules = counted(module_count as u64, "memory module", "memory modules");
+    match (module_count, corrected) {
+        (0, 0) => "No memory error was reported; none is counted by module.".to_owned(),
+        (_, 0) => format!("{modules}, and no error of any was ever counted."),
+        (_, errors) => {
+            let errors = counted(errors, "corrected error", "corrected errors");
+            format!("{modules}, {at_least}{errors} in all, and no fault that asks for anything.")
+        }
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

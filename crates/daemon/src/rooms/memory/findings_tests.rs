@@ -1,0 +1,245 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use surefoot_model::{
+    CheckResult, ErrorReport, ErrorSeverity, Fidelity, LossKind, MemoryAction, MemoryCheck, MemoryEvent, MemoryProblem,
+    MemorySource, Spread,
+};
+
+fn dimm(id: &str) -> Dimm {
+    Dimm {
+        id: id.into(),
+        label: "A1".into(),
+        serial: None,
+        serial_certainty: None,
+        part: None,
+        size_bytes: 0,
+        controller: "mc0".into(),
+        corrected_count: 0,
+        uncorrected_count: 0,
+        rate_per_s: 0.0,
+        rate_window_s: 0.0,
+        worst_rate_per_s: 0.0,
+        worst_window_s: 0.0,
+        is_over_rate: false,
+        fidelity: Fidelity::Exact,
+        sources: vec![MemorySource::Edac],
+        spread: Spread::default(),
+        fault_mode: FaultMode::None,
+        fault: None,
+        moved_from: None,
+        only_place: None,
+    }
+}
+
+fn fault(mode: FaultMode, persistence: Persistence, urgency: Severity) -> DimmFault {
+    DimmFault {
+        mode,
+        persistence,
+        certainty: Certainty::Probable,
+        evidence: "40 errors in 3 banks".into(),
+        cells: Vec::new(),
+        cells_left_out: 0,
+        action: MemoryAction::Replace,
+        urgency,
+        advice: "Replace it.".into(),
+    }
+}
+
+fn look(dimms: Vec<Dimm>) -> MemoryLook {
+    MemoryLook { looked_realtime_ns: 1, dimms, ..MemoryLook::default() }
+}
+
+fn found(events: &[MemoryEvent]) -> Vec<Finding> {
+    let mut state = State::default();
+    events.iter().for_each(|event| state.seen(event));
+    of(&state)
+}
+
+fn of_look(look: MemoryLook) -> Vec<(String, Severity)> {
+    found(&[MemoryEvent::Look(look)]).into_iter().map(|finding| (finding.key, finding.severity)).collect()
+}
+
+#[test]
+fn a_host_without_any_source_is_not_nagged_about() {
+    assert!(found(&[]).is_empty());
+    assert!(of_look(MemoryLook { unsupported: Some("a virtual machine".into()), ..look(vec![]) }).is_empty());
+}
+
+#[test]
+fn where_no_module_is_known_none_is_to_be_replaced_but_found() {
+    let place = Dimm { only_place: Some("socket 1, channel 2".into()), ..dimm("socket1/channel2") };
+    let lost = Dimm { uncorrected_count: 2, is_over_rate: true, ..place.clone() };
+    for finding in of_dimm(&lost) {
+        let sentence = &finding.sentence;
+        assert!(sentence.contains("of socket 1, channel 2 (socket1/channel2), not known which"), "{sentence}");
+        assert!(sentence.contains(FIND_MODULE) && !sentence.contains("replace the module"), "{sentence}");
+    }
+    // A place is not counted as one of the modules.
+    let findings = found(&[MemoryEvent::Look(look(vec![dimm("S1"), place]))]);
+    assert_eq!(findings[0].sentence, "1 memory module, and no error of any was ever counted.");
+}
+
+#[test]
+fn healthy_modules_are_praised_once() {
+    let findings = found(&[MemoryEvent::Look(look(vec![dimm("S1"), dimm("S2")]))]);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].sentence, "2 memory modules, and no error of any was ever counted.");
+    let mut some = dimm("S1");
+    some.corrected_count = 3;
+    let findings = found(&[MemoryEvent::Look(look(vec![some]))]);
+    assert_eq!(
+        findings[0].sentence,
+        "1 memory module, 3 corrected errors in all, and no fault that asks for anything."
+    );
+}
+
+#[test]
+fn uncorrected_errors_are_critical_and_a_rate_over_the_bound_is_a_warning() {
+    let mut bad = dimm("S1");
+    bad.uncorrected_count = 2;
+    bad.is_over_rate = true;
+    bad.rate_per_s = 23.4;
+    bad.fidelity = Fidelity::LowerBound;
+    let findings = found(&[MemoryEvent::Look(look(vec![bad]))]);
+    let [uncorrected, rate] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(uncorrected.key, "memory/uncorrected/dimm/S1");
+    assert_eq!(uncorrected.severity, Severity::Critical);
+    assert!(uncorrected.sentence.contains("A1 (S1) had at least 2 uncorrected errors"), "{}", uncorrected.sentence);
+    assert_eq!((rate.key.as_str(), rate.severity), ("memory/rate/dimm/S1", Severity::Warning));
+    assert!(rate.sentence.contains("at least 23.4 errors per second"), "{}", rate.sentence);
+}
+
+#[test]
+fn a_permanent_fault_of_many_banks_or_a_rank_is_as_bad_as_its_reach() {
+    for (mode, persistence, urgency, wanted) in [
+        (FaultMode::Rank, Persistence::Permanent, Severity::Ok, Some(Severity::Critical)),
+        (FaultMode::Banks, Persistence::Permanent, Severity::Notice, Some(Severity::Warning)),
+        (FaultMode::Banks, Persistence::Permanent, Severity::Critical, Some(Severity::Critical)),
+        (FaultMode::Banks, Persistence::Transient, Severity::Notice, Some(Severity::Notice)),
+        (FaultMode::Row, Persistence::Permanent, Severity::Notice, Some(Severity::Notice)),
+        (FaultMode::Cell, Persistence::Transient, Severity::Ok, None),
+        (FaultMode::None, Persistence::Undetermined, Severity::Critical, None),
+    ] {
+        let mut bad = dimm("S1");
+        bad.fault_mode = mode;
+        bad.fault = Some(fault(mode, persistence, urgency));
+        let findings = of_look(look(vec![bad]));
+        let of_fault = findings.iter().find(|(key, _)| key == "memory/fault/dimm/S1").map(|(_, severity)| *severity);
+        assert_eq!(of_fault, wanted, "{mode:?} {persistence:?}");
+    }
+}
+
+#[test]
+fn a_fault_that_asks_for_nothing_is_no_finding() {
+    let mut flipped = dimm("S1");
+    let watch =
+        DimmFault { action: MemoryAction::Watch, ..fault(FaultMode::Cell, Persistence::Transient, Severity::Notice) };
+    flipped.fault = Some(watch);
+    assert_eq!(of_look(look(vec![flipped])), [("memory/dimms/host".to_owned(), Severity::Ok)]);
+}
+
+#[test]
+fn counts_that_do_not_add_up_and_errors_without_a_module_are_told_by_controller() {
+    let controller = MemoryController {
+        id: "mc1".into(),
+        name: "Skylake".into(),
+        corrected_count: 9,
+        uncorrected_count: 1,
+        no_information_count: 4,
+        adds_up: Some(false),
+        reset_s: None,
+    };
+    let findings = of_look(MemoryLook { controllers: vec![controller], ..look(vec![dimm("S1")]) });
+    let wanted = [
+        ("memory/uncorrected-mc1/host", Severity::Critical),
+        ("memory/no-information-mc1/host", Severity::Notice),
+        ("memory/sum-mc1/host", Severity::Notice),
+        ("memory/dimms/host", Severity::Ok),
+    ];
+    assert_eq!(findings, wanted.map(|(key, severity)| (key.to_owned(), severity)));
+}
+
+#[test]
+fn accounting_that_fails_is_no_alarm_and_what_cannot_be_read_is_named() {
+    let check = |rule: &str, severity| MemoryCheck {
+        rule: rule.into(),
+        result: CheckResult::Found,
+        severity,
+        certainty: Certainty::Certain,
+        evidence: "/sys/kernel/debug/ras/cec is there.".into(),
+        consequence: "counts stay near zero".into(),
+        remedy: "boot with ras=cec_disable".into(),
+    };
+    let problem = MemoryProblem { source: MemorySource::Edac, path: "/sys/x".into(), why: "is not a number".into() };
+    let findings = found(&[
+        MemoryEvent::Look(MemoryLook { problems: vec![problem], ..look(vec![]) }),
+        MemoryEvent::Checks { checks: vec![check("cec", Severity::Critical), check("labels", Severity::Ok)] },
+    ]);
+    assert_eq!(findings[0].key, "memory/accounting-cec/host");
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(
+        findings[0].sentence,
+        "The accounting of memory errors: counts stay near zero; boot with ras=cec_disable."
+    );
+    assert_eq!(findings[1].evidence, ["/sys/x: is not a number"]);
+}
+
+#[test]
+fn reports_that_are_not_listed_are_told_apart_by_what_became_of_them() {
+    let of = |source, kind, count| MemoryEvent::Lost { source, kind, count, why: "the buffer was full".into() };
+    let lost = |source, count| of(source, LossKind::NotRead, count);
+    let report = ErrorReport {
+        at_realtime_ns: 1,
+        at_ns: None,
+        source: MemorySource::McEvent,
+        severity: ErrorSeverity::Corrected,
+        dimm: None,
+        label: String::new(),
+        count: 1,
+        fidelity: Fidelity::Exact,
+        location: Default::default(),
+        detail: String::new(),
+    };
+    let findings = found(&[
+        MemoryEvent::Look(look(vec![dimm("S1")])),
+        lost(MemorySource::McEvent, 5),
+        MemoryEvent::Report(report),
+        lost(MemorySource::McEvent, 7),
+        lost(MemorySource::MceRecord, 1),
+        of(MemorySource::McEvent, LossKind::NotListed, 900),
+        of(MemorySource::McEvent, LossKind::NotUnderstood, 1),
+    ]);
+    let said: Vec<(&str, &str)> =
+        findings.iter().map(|finding| (finding.key.as_str(), finding.sentence.as_str())).take(3).collect();
+    let [read, understood, listed] = said[..] else { panic!("{said:?}") };
+    assert!(read.1.starts_with("8 reports of memory errors were dropped by the kernel"), "{read:?}");
+    assert!(understood.1.starts_with("1 report of a memory error could not be understood"), "{understood:?}");
+    assert!(listed.1.starts_with("900 reports of memory errors came too fast"), "{listed:?}");
+    assert_eq!(understood.0, "memory/reports-not-understood/host");
+}
+
+#[test]
+fn what_a_recorded_tree_says_names_the_tree() {
+    let bad = Dimm { uncorrected_count: 1, ..dimm("S1") };
+    let recorded_tree = Some("/srv/node17".to_owned());
+    let told = |dimm, recorded_tree| found(&[MemoryEvent::Look(MemoryLook { recorded_tree, ..look(vec![dimm]) })]);
+    let findings = told(bad, recorded_tree.clone());
+    let well = told(dimm("S1"), recorded_tree);
+    for finding in findings.iter().chain(&well) {
+        assert!(finding.sentence.starts_with("Recorded tree /srv/node17: "), "{}", finding.sentence);
+    }
+    assert!(findings.len() + well.len() >= 2);
+}
+
+#[test]
+fn a_module_over_the_bound_is_never_said_to_correct_nothing() {
+    let sentence = |now: f64| {
+        let worst = Dimm { worst_rate_per_s: 0.02, worst_window_s: 600.0, ..dimm("mc0/dimm0") };
+        let finding = of_dimm(&Dimm { rate_per_s: now, is_over_rate: true, ..worst }).remove(0);
+        assert_eq!(finding.evidence, ["worst: 2.0e-2 per second over 600 s"]);
+        finding.sentence
+    };
+    assert!(sentence(0.0).contains("corrects more errors than the bound allows;"), "{}", sentence(0.0));
+    assert!(sentence(0.02).contains("corrects 2.0e-2 errors per second, over the bound;"), "{}", sentence(0.02));
+    assert!(sentence(20.0).contains("corrects 20.0 errors per second, over the bound;"), "{}", sentence(20.0));
+}

@@ -1,0 +1,150 @@
+//! The answer of `/api/v1/memory`. Times are absolute, so that an answer says the same however late it is read.
+
+use super::state::State;
+use crate::http::SCHEMA;
+use axum::body::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_memory::cost::OfDimm;
+use surefoot_model::{
+    Dimm, ErrorReport, LossKind, MemoryCheck, MemoryController, MemoryProblem, MemorySource, ReportingCost,
+};
+
+/// The longest answer.
+const ANSWER_BYTES_MAX: usize = 6 << 20;
+
+/// Everything about memory errors at one moment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Memory")]
+pub struct Answer {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The version of Surefoot.
+    pub version: &'static str,
+    /// Why there is nothing to see, and what to do; absent where memory errors are watched.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When the look began, `CLOCK_REALTIME`; `null` before the first has ended.
+    pub looked_realtime_ns: Option<u64>,
+    /// How long it took.
+    pub look_ns: u64,
+    /// The modules, by controller and place.
+    pub dimms: Vec<Dimm>,
+    /// Modules beyond those.
+    pub dimms_left_out: u64,
+    /// The controllers, by number.
+    pub controllers: Vec<MemoryController>,
+    /// What could not be read.
+    pub problems: Vec<MemoryProblem>,
+    /// Problems beyond those.
+    pub problems_left_out: u64,
+    /// The newest reports, oldest first.
+    pub reports: Vec<ErrorReport>,
+    /// Reports that were told since the start.
+    pub reports_count: u64,
+    /// Reports that are not listed.
+    pub lost: Vec<LostReports>,
+    /// What the doctor says of the accounting.
+    pub checks: Vec<MemoryCheck>,
+    /// What reporting costs.
+    pub costs: Vec<ReportingCost>,
+    /// What all of that comes to per day, nanoseconds of cores; `null` where nothing of it is counted here.
+    pub cost_per_day_ns: Option<u64>,
+    /// Each module's part of it, of those with errors since the watch began.
+    pub dimm_costs: Vec<DimmCost>,
+}
+
+/// What reporting the errors of a module costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DimmCost {
+    /// [`Dimm::id`].
+    pub id: String,
+    /// Corrected errors since the watch began.
+    pub corrected_count: u64,
+    /// Nanoseconds of cores per day, by its share of these errors.
+    pub per_day_ns: Option<u64>,
+}
+
+/// Reports of one source that are not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LostReports {
+    /// Whose.
+    pub source: MemorySource,
+    /// What became of them.
+    pub kind: LossKind,
+    /// How many, since the watch began.
+    pub count: u64,
+    /// Why.
+    pub why: String,
+}
+
+impl DimmCost {
+    fn of(OfDimm { id, corrected_count, per_day_ns }: OfDimm) -> Self {
+        DimmCost { id, corrected_count, per_day_ns }
+    }
+}
+
+impl Answer {
+    /// The answer of what is known.
+    pub(super) fn of(state: &State, why: Option<String>) -> Self {
+        let look = state.look.clone().unwrap_or_default();
+        let costs = state.costs();
+        let per_day = |costs: &[ReportingCost]| {
+            let counted = costs.iter().filter_map(|cost| cost.per_day_ns);
+            counted.fold(None, |sum: Option<u64>, one| Some(sum.unwrap_or(0).saturating_add(one)))
+        };
+        let lost = |((source, kind, why), count): (&(MemorySource, LossKind, String), &u64)| LostReports {
+            source: *source,
+            kind: *kind,
+            count: *count,
+            why: why.clone(),
+        };
+        Answer {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            why,
+            looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
+            look_ns: look.look_ns,
+            dimms: look.dimms,
+            dimms_left_out: 0,
+            controllers: look.controllers,
+            problems: look.problems,
+            problems_left_out: look.problems_left_out,
+            reports: state.reports.iter().cloned().collect(),
+            reports_count: state.reports_count,
+            lost: state.lost.iter().map(lost).collect(),
+            checks: state.checks.clone(),
+            cost_per_day_ns: per_day(&costs),
+            costs,
+            dimm_costs: state.tally.of_dimms().into_iter().map(DimmCost::of).collect(),
+        }
+    }
+
+    /// The answer of a recording or of a run that is over, as of its end.
+    pub fn at_end(state: &State) -> Self {
+        Answer::of(state, None)
+    }
+
+    /// The answer's text; half of what is long goes until that is short enough.
+    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
+        loop {
+            let body = text(&self);
+            if body.len() <= ANSWER_BYTES_MAX {
+                return body;
+            }
+            self.reports.drain(..self.reports.len().div_ceil(2));
+            let kept = self.problems.len() / 2;
+            self.problems_left_out += (self.problems.len() - kept) as u64;
+            self.problems.truncate(kept);
+            if self.reports.is_empty() {
+                let kept = self.dimms.len() / 2;
+                self.dimms_left_out += (self.dimms.len() - kept) as u64;
+                self.dimms.truncate(kept);
+            }
+            if self.dimms.is_empty() {
+                (self.controllers, self.checks, self.lost, self.dimm_costs) = Default::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What the files of campaigns come to: a table and a list of faults by experiment, build and seed. Every line may be a
+//! stranger's: all that is kept has a limit, and what is left out is counted.
+
+use super::file::{self, CampaignFile, Place};
+use super::lines::FaultLine;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use surefoot_model::one_line;
+use surefoot_nic::campaign::fault::Stack;
+use surefoot_nic::campaign::table::{Row, Table};
+use surefoot_nic::campaign::{Fault, FaultId};
+
+/// Faults of all files together; about 300 bytes of memory each.
+const FAULTS_MAX: usize = 200_000;
+/// Bytes that are read of one file.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Tables: campaigns that differ in experiment, build or seed.
+const TABLES_MAX: usize = 64;
+/// Other names of functions and findings than these are not kept.
+const NAMES_MAX: usize = 1024;
+/// Characters of a name, of a path, and of what is wrong with a line.
+const NAME_CHARACTERS_MAX: usize = 80;
+const TEXT_CHARACTERS_MAX: usize = 300;
+/// Who can detect; another word is of no campaign.
+const DETECTORS: [&str; 5] = ["watchdog", "interface", "self_test", "library", "silence"];
+
+/// Which campaign: experiment, build and seed.
+pub(crate) type Key = (String, Stack, u64);
+
+/// A fault and what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) fault: Fault,
+    pub(super) row: Row,
+    pub(super) function: Option<Arc<str>>,
+    pub(super) finding: Option<Arc<str>>,
+    pub(super) is_given_up: bool,
+}
+
+/// One campaign.
+#[derive(Debug, Default)]
+pub(super) struct Campaign {
+    pub(super) table: Table,
+    /// In the order of the files.
+    pub(super) faults: Vec<Kept>,
+    /// What the line of each fault said, in short.
+    said: HashMap<Fault, u64>,
+}
+
+/// A file and how its reading went.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) file: Arc<CampaignFile>,
+    place: Place,
+    /// Faults that were taken from it.
+    pub(super) fault_count: u64,
+    /// Lines that are of no campaign.
+    pub(super) bad_count: u64,
+    /// Lines that say again what another one has said.
+    pub(super) again_count: u64,
+    /// Faults for which there was no room.
+    pub(super) left_out_count: u64,
+    /// What is wrong: the first bad line, or why it cannot be read.
+    pub(super) problem: Option<String>,
+    is_over: bool,
+}
+
+/// All campaigns that are shown.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    pub(super) sources: Vec<Source>,
+    pub(super) campaigns: BTreeMap<Key, Campaign>,
+    names: HashMap<String, Arc<str>>,
+    fault_count: usize,
+}
+
+/// What became of a line.
+enum Taken {
+    Added,
+    Again,
+    NoRoom,
+}
+
+impl Reports {
+    pub(crate) fn new(files: &[Arc<CampaignFile>]) -> Self {
+        let source = |file: &Arc<CampaignFile>| Source {
+            file: Arc::clone(file),
+            place: Place::default(),
+            fault_count: 0,
+            bad_count: 0,
+            again_count: 0,
+            left_out_count: 0,
+            problem: None,
+            is_over: false,
+        };
+        let sources = files.iter().take(file::FILES_MAX).map(source).collect();
+        Reports { sources, ..Reports::default() }
+    }
+
+    /// Whether no file was named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Reads what the files have gained.
+    pub(crate) fn read_on(&mut self) {
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.iter_mut().filter(|source| !source.is_over).for_each(|source| self.read(source));
+        self.sources = sources;
+    }
+
+    fn read(&mut self, source: &mut Source) {
+        let file = Arc::clone(&source.file);
+        match file.bytes() {
+            Ok(bytes) if bytes >= source.place.bytes => {}
+            Ok(_) => return source.end("the file became shorter; start the watch again to read it anew"),
+            Err(error) => return source.end(&format!("cannot be read: {error}")),
+        }
+        let mut place = std::mem::take(&mut source.place);
+        let read = file::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
+            let taken = line.map_err(str::to_owned).and_then(|line| self.take(line));
+            match taken {
+                Ok(Taken::Added) => source.fault_count += 1,
+                Ok(Taken::Again) => source.again_count += 1,
+                Ok(Taken::NoRoom) => source.left_out_count += 1,
+                Err(why) => {
+                    source.bad_count += 1;
+                    source
+                        .problem
+                        .get_or_insert_with(|| clipped(&format!("line {number}: {why}"), TEXT_CHARACTERS_MAX));
+                }
+            }
+        });
+        source.place = place;
+        match read {
+            Err(error) => source.end(&format!("cannot be read: {error}")),
+            Ok(()) if source.place.bytes >= FILE_BYTES_MAX => {
+                source.end(&format!("only its first {} MiB are read", FILE_BYTES_MAX >> 20));
+            }
+            Ok(()) => {}
+        }
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<Taken, String> {
+        let read: FaultLine = serde_json::from_slice(line).map_err(|error| format!("not of a campaign: {error}"))?;
+        let (FaultId { experiment, stack, seed, fault }, row) = read.row()?;
+        if let Some(by) = row.detected_by.as_deref().filter(|by| !DETECTORS.contains(by)) {
+            return Err(format!("'{by}' detects nothing"));
+        }
+        if experiment.is_empty() || experiment.chars().count() > NAME_CHARACTERS_MAX {
+            return Err(format!("an experiment's name has 1 to {NAME_CHARACTERS_MAX} letters"));
+        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write(line.trim_ascii_end());
+        let said = hasher.finish();
+        let key = (one_line(&experiment), stack, seed);
+        if let Some(before) = self.campaigns.get(&key).and_then(|campaign| campaign.said.get(&fault)) {
+            let same =
+                "another line says otherwise of this fault: the files are of different versions of the experiment";
+            return if *before == said { Ok(Taken::Again) } else { Err(same.to_owned()) };
+        }
+        let has_table = self.campaigns.contains_key(&key) || self.campaigns.len() < TABLES_MAX;
+        if !has_table || self.fault_count >= FAULTS_MAX {
+            return Ok(Taken::NoRoom);
+        }
+        self.fault_count += 1;
+        let function = self.name(read.function.as_deref());
+        let finding = self.name(read.finding.as_deref());
+        let campaign = self.campaigns.entry(key).or_default();
+        campaign.table.add(&row);
+        campaign.said.insert(fault, said);
+        campaign.faults.push(Kept { fault, row, function, finding, is_given_up: read.given_up });
+        Ok(Taken::Added)
+    }
+
+    /// A name that many lines share.
+    fn name(&mut self, name: Option<&str>) -> Option<Arc<str>> {
+        let name = clipped(name?, NAME_CHARACTERS_MAX);
+        if let Some(known) = self.names.get(&name) {
+            return Some(Arc::clone(known));
+        }
+        (self.names.len() < NAMES_MAX).then(|| {
+            let shared: Arc<str> = name.as_str().into();
+            self.names.insert(name, Arc::clone(&shared));
+            shared
+        })
+    }
+}
+
+impl Source {
+    /// Nothing more is read.
+    fn end(&mut self, why: &str) {
+        self.is_over = true;
+        self.problem = Some(clipped(why, TEXT_CHARACTERS_MAX));
+    }
+
+    pub(super) fn path(&self) -> String {
+        clipped(&self.file.path().display().to_string(), TEXT_CHARACTERS_MAX)
+    }
+}
+
+/// The beginning of a stranger's words, in one line.
+fn clipped(text: &str, characters_max: usize) -> String {
+    one_line(&text.chars().take(characters_max).collect::<String>())
+}

@@ -1,0 +1,323 @@
+//! The answer of `/api/v1/nic/campaign`.
+
+use super::lines::TableLine;
+use super::reports::{Campaign, Kept, Key, Reports, Source};
+use crate::http::{ApiError, SCHEMA, parameters};
+use axum::http::{StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_nic::campaign::fault::Stack;
+use surefoot_nic::campaign::{FaultId, Outcome};
+
+/// Faults of one answer, unless it asks for fewer.
+const FAULTS_SHOWN_MAX: usize = 200;
+const FAULTS_SHOWN: usize = 50;
+
+/// What the files of campaigns come to.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "NicCampaign")]
+pub(crate) struct Answer {
+    /// [`crate::SCHEMA`].
+    schema: u32,
+    /// The version of Surefoot.
+    version: &'static str,
+    /// Why there are no tables, and what to do; absent where there are files.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// The files, in the order in which they were named.
+    files: Vec<FileView>,
+    /// A table for each experiment, build and seed, as `surefoot nic campaign report` has them.
+    tables: Vec<TableLine>,
+    /// The faults of the table that was asked for.
+    list: Option<ListView>,
+}
+
+/// A file of a campaign, and how its reading went.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "CampaignFile")]
+struct FileView {
+    path: String,
+    /// Faults that were taken from it.
+    fault_count: u64,
+    /// Lines that are of no campaign, or say otherwise of a fault than another line.
+    bad_count: u64,
+    /// Lines that say again what another one has said.
+    again_count: u64,
+    /// Faults for which there was no room: 200,000 faults are kept, and 64 tables.
+    left_out_count: u64,
+    /// What is wrong: the first bad line, or why it is not read on.
+    problem: Option<String>,
+}
+
+/// Some faults of one table.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "CampaignFaults")]
+struct ListView {
+    /// The table: `EXPERIMENT:BUILD:SEED`.
+    table: String,
+    /// Only of this outcome; `null` for all.
+    outcome: Option<&'static str>,
+    /// Faults of that outcome.
+    total_count: u64,
+    /// Those before the first one here.
+    offset: u64,
+    faults: Vec<FaultView>,
+}
+
+/// A fault of a list.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "CampaignFault")]
+struct FaultView {
+    /// From which it is replayed.
+    id: String,
+    /// code, data, register or stuck.
+    space: &'static str,
+    /// The location as people call it.
+    place: String,
+    bit: u8,
+    /// When, in instructions of the faulted interface.
+    at_instruction: u64,
+    /// The function of a bit in code.
+    function: Option<String>,
+    outcome: &'static str,
+    standard: &'static str,
+    detected_by: Option<String>,
+    /// What the self-test found.
+    finding: Option<String>,
+    /// From the fault to its detection, virtual time.
+    detection_ns: Option<u64>,
+    /// From detection until all ports were back, virtual time.
+    recovery_ns: Option<u64>,
+    /// The daemon found that reloading does not help.
+    given_up: bool,
+    /// Nobody executes the word after the fault, so it was not run.
+    pruned: bool,
+}
+
+/// What a client wants to see.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Question {
+    table: Option<Key>,
+    outcome: Option<Outcome>,
+    offset: usize,
+    limit: usize,
+}
+
+impl Question {
+    pub(super) fn of(uri: &Uri) -> Result<Self, ApiError> {
+        let mut question = Question { limit: FAULTS_SHOWN, ..Question::default() };
+        let mut of_list = None;
+        for (name, value) in parameters(uri, &["table", "outcome", "offset", "limit"])? {
+            let number = |most: usize| match value.parse::<usize>() {
+                Ok(number) if number <= most => Ok(number),
+                _ => Err(ApiError::bad_parameter(&name, &value, &format!("whole numbers up to {most}"))),
+            };
+            match name.as_str() {
+                "table" => question.table = Some(key_of(&value)?),
+                "outcome" => question.outcome = Some(outcome_of(&value)?),
+                "offset" => question.offset = number(u32::MAX as usize)?,
+                _ => question.limit = number(FAULTS_SHOWN_MAX)?,
+            }
+            if name != "table" {
+                of_list = Some(name);
+            }
+        }
+        match of_list.filter(|_| question.table.is_none()) {
+            Some(name) => Err(ApiError::bad_request(format!(
+                "'{name}' is of the faults of one table; add table=EXPERIMENT:BUILD:SEED"
+            ))),
+            None => Ok(question),
+        }
+    }
+}
+
+fn key_of(text: &str) -> Result<Key, ApiError> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let key = match parts[..] {
+        [experiment, build, seed] => {
+            build.parse::<Stack>().ok().zip(seed.parse().ok()).map(|(stack, seed)| (experiment.to_owned(), stack, seed))
+        }
+        _ => None,
+    };
+    key.ok_or_else(|| ApiError::bad_parameter("table", text, "EXPERIMENT:BUILD:SEED, such as send-chunk:tolerant:1"))
+}
+
+fn outcome_of(text: &str) -> Result<Outcome, ApiError> {
+    Outcome::named(text).ok_or_else(|| {
+        let names: Vec<&str> = Outcome::ALL.into_iter().map(Outcome::name).collect();
+        ApiError::bad_parameter("outcome", text, &names.join(", "))
+    })
+}
+
+impl Answer {
+    /// The answer; nothing but `why` where there is one.
+    pub(super) fn of(reports: &Reports, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
+        let mut answer = Answer {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            why,
+            files: Vec::new(),
+            tables: Vec::new(),
+            list: None,
+        };
+        if answer.why.is_some() {
+            return Ok(answer);
+        }
+        answer.files = reports.sources.iter().map(FileView::of).collect();
+        let line = |((experiment, stack, seed), campaign): (&Key, &Campaign)| {
+            TableLine::of(experiment, &stack.to_string(), *seed, &campaign.table)
+        };
+        answer.tables = reports.campaigns.iter().map(line).collect();
+        if let Some(key) = &question.table {
+            let campaign = reports.campaigns.get(key);
+            let none = || ApiError::new(StatusCode::NOT_FOUND, "no file has such a campaign; see tables");
+            answer.list = Some(ListView::of(key, campaign.ok_or_else(none)?, question));
+        }
+        Ok(answer)
+    }
+}
+
+impl FileView {
+    fn of(source: &Source) -> Self {
+        FileView {
+            path: source.path(),
+            fault_count: source.fault_count,
+            bad_count: source.bad_count,
+            again_count: source.again_count,
+            left_out_count: source.left_out_count,
+            problem: source.problem.clone(),
+        }
+    }
+}
+
+impl ListView {
+    fn of(key: &Key, campaign: &Campaign, question: &Question) -> Self {
+        let is_wanted = |kept: &&Kept| question.outcome.is_none_or(|outcome| kept.row.outcome == outcome);
+        let wanted = || campaign.faults.iter().filter(is_wanted);
+        let (experiment, stack, seed) = key;
+        ListView {
+            table: format!("{experiment}:{stack}:{seed}"),
+            outcome: question.outcome.map(Outcome::name),
+            total_count: wanted().count() as u64,
+            offset: question.offset as u64,
+            faults: wanted().skip(question.offset).take(question.limit).map(|kept| FaultView::of(key, kept)).collect(),
+        }
+    }
+}
+
+impl FaultView {
+    fn of((experiment, stack, seed): &Key, kept: &Kept) -> Self {
+        let Kept { fault, row, function, finding, is_given_up } = kept;
+        let id = FaultId { experiment: experiment.clone(), stack: *stack, seed: *seed, fault: *fault };
+        FaultView {
+            id: id.to_string(),
+            space: fault.space.name(),
+            place: fault.place(),
+            bit: fault.bit,
+            at_instruction: fault.at_instruction,
+            function: function.as_deref().map(str::to_owned),
+            outcome: row.outcome.name(),
+            standard: row.standard.name(),
+            detected_by: row.detected_by.clone(),
+            finding: finding.as_deref().map(str::to_owned),
+            detection_ns: row.detection_ns,
+            recovery_ns: row.recovery_ns,
+            given_up: *is_given_up,
+            pruned: row.is_pruned,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rooms::nic::campaign::file::CampaignFile;
+    use std::io::Write;
+    use std::sync::Arc;
+
+    fn line(id: &str, outcome: &str, more: &str) -> String {
+        let (experiment, build) = (id.split(':').next().unwrap(), id.split(':').nth(1).unwrap());
+        format!(
+            r#"{{"type":"fault","id":"{id}","experiment":"{experiment}","build":"{build}","space":"code","location":16,"place":"0x10","bit":1,"stuck_at":null,"at_instruction":7,"function":"send","outcome":"{outcome}","standard":"detected","detected_by":"watchdog","finding":null,"detected_on":0,"detection_ns":5,"recovery_ns":6,"recovery_count":1,"given_up":false,"pruned":false,"struck_ns":1{more}}}"#
+        ) + "\n"
+    }
+
+    fn reports(files: &[&str]) -> Reports {
+        let open = |text: &&str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            Arc::new(CampaignFile::open(file.path()).unwrap())
+        };
+        let mut reports = Reports::new(&files.iter().map(open).collect::<Vec<_>>());
+        reports.read_on();
+        reports
+    }
+
+    fn ask(reports: &Reports, query: &str) -> Result<Answer, ApiError> {
+        let uri: Uri = format!("/api/v1/nic/campaign{query}").parse().unwrap();
+        Answer::of(reports, &Question::of(&uri)?, None)
+    }
+
+    #[test]
+    fn shards_are_one_table_and_its_faults_are_listed_by_outcome_page_by_page() {
+        let id = |bit: u8| format!("code:tolerant:1:code:0x10:{bit}@7");
+        let first = line(&id(0), "hang", "") + &line(&id(1), "no_effect", "") + &line(&id(2), "hang", "");
+        let second =
+            line(&id(2), "hang", "") + &line(&id(3), "hang", "") + &line("code:plain:1:code:0x10:3@7", "dma", "");
+        let reports = reports(&[&first, &second]);
+        let answer = ask(&reports, "?table=code:tolerant:1&outcome=hang&offset=1&limit=1").unwrap();
+        let counts: Vec<(String, u64)> = answer.tables.iter().map(|one| (one.build.clone(), one.fault_count)).collect();
+        assert_eq!(counts, [("plain".to_owned(), 1), ("tolerant".to_owned(), 4)]);
+        assert_eq!((answer.files[0].fault_count, answer.files[1].fault_count, answer.files[1].again_count), (3, 2, 1));
+        let list = answer.list.unwrap();
+        assert_eq!((list.total_count, list.offset, list.faults.len()), (3, 1, 1));
+        assert_eq!(list.faults[0].id, id(2));
+        assert_eq!((list.faults[0].place.as_str(), list.faults[0].function.as_deref()), ("0x0010", Some("send")));
+        let all = ask(&reports, "?table=code:tolerant:1").unwrap().list.unwrap();
+        assert_eq!((all.total_count, all.faults.len(), all.outcome), (4, 4, None));
+    }
+
+    #[test]
+    fn what_is_of_no_campaign_is_counted_and_the_rest_is_shown() {
+        let good = line("code:tolerant:1:code:0x10:0@7", "hang", "");
+        let other = line("code:tolerant:1:code:0x10:0@7", "dma", "");
+        let liar = line("code:tolerant:1:code:0x10:1@7", "hang", "").replace("watchdog", "\u{1b}[2J");
+        let foreign = line("code:tolerant:1:code:0x10:2@7", "melted", "");
+        let text = ["\u{0}\n", &good, &other, &liar, &foreign, "{}\n", "{\"torn"].concat();
+        let reports = reports(&[&text]);
+        let answer = ask(&reports, "").unwrap();
+        let file = &answer.files[0];
+        assert_eq!((file.fault_count, file.bad_count, answer.tables[0].fault_count), (1, 5, 1));
+        let problem = file.problem.as_deref().unwrap();
+        assert!(problem.starts_with("line 1: not of a campaign"), "{problem}");
+        assert!(answer.list.is_none());
+    }
+
+    #[test]
+    fn seeds_without_end_are_counted_and_take_no_room() {
+        let text: String = (0..70).map(|seed| line(&format!("code:plain:{seed}:code:0x10:0@7"), "hang", "")).collect();
+        let reports = reports(&[&text]);
+        let answer = ask(&reports, "").unwrap();
+        assert_eq!((answer.tables.len(), answer.files[0].left_out_count), (64, 6));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_says_why() {
+        let reports = reports(&[&line("code:plain:1:code:0x10:0@7", "hang", "")]);
+        for (query, why) in [
+            ("?outcome=hang", "add table="),
+            ("?table=code", "EXPERIMENT:BUILD:SEED"),
+            ("?table=code:best:1", "EXPERIMENT:BUILD:SEED"),
+            ("?table=code:plain:1&outcome=melted", "hang, send_receive"),
+            ("?table=code:plain:1&limit=201", "up to 200"),
+            ("?table=code:plain:1&offset=-1", "whole numbers"),
+            ("?table=code:plain:2", "no file has"),
+            ("?fault=1", "unknown parameter"),
+        ] {
+            let error = format!("{:?}", ask(&reports, query).unwrap_err());
+            assert!(error.contains(why), "{query}: {error}");
+        }
+    }
+}

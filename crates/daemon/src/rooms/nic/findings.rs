@@ -1,0 +1,108 @@
+//! What the interfaces come to: a finding for each that is not well. Pure.
+
+use super::state::State;
+use surefoot_model::{
+    Certainty, Finding, Interface, InterfaceLook, InterfaceState, Room, Severity, Subject, SubjectKind,
+};
+
+/// Problems that one finding names.
+const PROBLEMS_MAX: usize = 10;
+
+/// Everything that is to be said now; nothing of a host without interfaces.
+pub fn of(state: &State) -> Vec<Finding> {
+    let Some(look) = state.look_if_supported() else { return Vec::new() };
+    let mut findings: Vec<Finding> = look.interfaces.iter().filter_map(of_interface).collect();
+    findings.extend(problems(look));
+    if findings.is_empty() {
+        findings.push(say("interfaces", Subject::host(), Severity::Ok, well(look)));
+    }
+    findings
+}
+
+fn say(rule: &str, subject: Subject, severity: Severity, sentence: String) -> Finding {
+    Finding::new(Room::Nic, rule, subject, severity, sentence)
+}
+
+fn of_interface(one: &Interface) -> Option<Finding> {
+    // Work that hangs on it is at stake at once.
+    let is_needed = !one.carries.is_empty();
+    let (rule, severity, what) = match one.state {
+        InterfaceState::Unknown | InterfaceState::Ok => return None,
+        InterfaceState::Slow => ("slow", Severity::Warning, "is slow"),
+        InterfaceState::Losing => ("losing", Severity::Warning, "loses packets or its link"),
+        InterfaceState::Hung if is_needed => ("hung", Severity::Critical, "hangs, and work goes through it"),
+        InterfaceState::Hung => ("hung", Severity::Critical, "hangs"),
+    };
+    let why = one.evidence.first().map_or(String::new(), |why| format!(": {why}"));
+    let sentence = format!("Network interface {} {what}{why}.", one.name);
+    let subject = Subject::new(SubjectKind::Interface, &one.name);
+    let certainty = one.certainty.unwrap_or(Certainty::CannotTellApartHere);
+    Some(say(rule, subject, severity, sentence).with_certainty(certainty).with_evidence(one.evidence.clone()))
+}
+
+fn problems(look: &InterfaceLook) -> Option<Finding> {
+    let lines = look.problems.iter().take(PROBLEMS_MAX).map(|problem| format!("{}: {}", problem.path, problem.why));
+    let sentence = match look.problems_left_out.saturating_add(look.problems.len() as u64) {
+        0 => return None,
+        1 => "One source on network interfaces cannot be read.".to_owned(),
+        count => format!("{count} sources on network interfaces cannot be read."),
+    };
+    Some(say("problems", Subject::host(), Severity::Notice, sentence).with_evidence(lines.collect()))
+}
+
+fn well(look: &InterfaceLook) -> String {
+    let in_state = |state| look.interfaces.iter().filter(|one| one.state == state).count();
+    let (ok, unknown) = (in_state(InterfaceState::Ok), in_state(InterfaceState::Unknown));
+    let all = if ok == 1 { "1 network interface works".to_owned() } else { format!("{ok} network interfaces work") };
+    match unknown {
+        0 => format!("{all}."),
+        1 => format!("{all}; 1 is switched off or has no link."),
+        _ => format!("{all}; {unknown} are switched off or have no link."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_model::{InterfaceEvent, InterfaceProblem};
+
+    fn found(interfaces: Vec<Interface>, problems: Vec<InterfaceProblem>) -> Vec<Finding> {
+        let mut state = State::default();
+        state.seen(&InterfaceEvent::Look(InterfaceLook { interfaces, problems, ..InterfaceLook::default() }));
+        of(&state)
+    }
+
+    fn eth(name: &str, state: InterfaceState) -> Interface {
+        let evidence = vec!["the first".to_owned(), "the second".to_owned()];
+        let certainty = Some(Certainty::Probable);
+        Interface { name: name.into(), state, evidence, certainty, ..Interface::default() }
+    }
+
+    #[test]
+    fn each_interface_that_is_not_well_is_a_finding_with_its_evidence() {
+        let all = InterfaceState::ALL.map(|state| eth(state.as_str(), state));
+        let findings = found(all.into(), Vec::new());
+        let keys: Vec<(&str, Severity)> = findings.iter().map(|one| (one.key.as_str(), one.severity)).collect();
+        assert_eq!(
+            keys,
+            [
+                ("nic/slow/interface/slow", Severity::Warning),
+                ("nic/losing/interface/losing", Severity::Warning),
+                ("nic/hung/interface/hung", Severity::Critical),
+            ]
+        );
+        assert_eq!(findings[2].sentence, "Network interface hung hangs: the first.");
+        assert_eq!((findings[2].evidence.len(), findings[2].certainty), (2, Certainty::Probable));
+    }
+
+    #[test]
+    fn that_all_is_well_is_said_and_what_cannot_be_read_too() {
+        let findings = found(vec![eth("eth0", InterfaceState::Ok), eth("eth1", InterfaceState::Unknown)], Vec::new());
+        assert_eq!(findings[0].sentence, "1 network interface works; 1 is switched off or has no link.");
+        let problem = InterfaceProblem { path: "devlink".into(), why: "no".into() };
+        let findings = found(vec![eth("eth0", InterfaceState::Ok)], vec![problem]);
+        assert_eq!((findings[0].severity, findings[0].evidence[0].as_str()), (Severity::Notice, "devlink: no"));
+        assert!(of(&State::default()).is_empty());
+    }
+}

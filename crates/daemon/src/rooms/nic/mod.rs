@@ -1,0 +1,111 @@
+//! Network interfaces: the state of each with its evidence, health reporters, counters, and what was done for one that hung.
+
+pub mod campaign;
+pub mod findings;
+mod series;
+mod source;
+mod state;
+mod view;
+
+pub use source::source;
+pub use state::State;
+pub use view::Answer;
+
+use crate::config::{Config, Mode};
+use crate::http::access::Viewer;
+use crate::http::{json_text, parameters};
+use crate::keep::shared::lock;
+use crate::keep::stream::Moment;
+use crate::rooms::{Chart, Room, Route, Taken};
+use prometheus_client::encoding::DescriptorEncoder;
+use std::sync::{Arc, Mutex};
+use surefoot_hostfs::Root;
+use surefoot_interfaces::presence;
+use surefoot_model::{Event, Finding};
+
+/// Why a recording shows none.
+const NOT_RECORDED: &str = "this recording holds no network interfaces; the release that made it did not look";
+/// Before the first look.
+const NOT_YET: &str = "the first look at the network interfaces has not ended yet";
+
+/// What its address answers.
+const SAYS: &str = "Network interfaces: state, evidence, health reporters and counters.";
+
+/// What its route answers, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    let own = vec![crate::schema::answer::<Answer>(of, "GET /api/v1/nic", SAYS)];
+    [own, campaign::schemas(of)].concat()
+}
+
+/// The room of network interfaces.
+pub(crate) struct Nic {
+    /// Why this host has none to show; `None` where it has, and in a replay.
+    unsupported: Option<String>,
+    state: Mutex<State>,
+    reports: Mutex<campaign::Reports>,
+    movies: campaign::Movies,
+}
+
+impl Nic {
+    pub(crate) fn new(config: &Config) -> Self {
+        let why = || presence::unsupported(&Root::host()).map(|why| why.to_string());
+        let unsupported = (config.mode == Mode::Live).then(why).flatten();
+        let campaign::Options { files, experiments } = &config.rooms.campaigns;
+        let reports = Mutex::new(campaign::Reports::new(files));
+        Nic { unsupported, state: Mutex::default(), reports, movies: campaign::Movies::new(experiments) }
+    }
+}
+
+impl Room for Nic {
+    fn room(&self) -> surefoot_model::Room {
+        surefoot_model::Room::Nic
+    }
+
+    fn take(&self, event: &Arc<Event>) -> Taken {
+        let Event::Interface(seen) = &**event else { return Taken::NotMine };
+        lock(&self.state).seen(seen);
+        // Who looks at interfaces asks for them.
+        Taken::Kept { is_news: false }
+    }
+
+    fn findings(&self, _: &Moment) -> Vec<Finding> {
+        findings::of(&lock(&self.state))
+    }
+
+    fn series(
+        &self,
+        moment: &Moment,
+        viewer: Viewer,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        series::encode(&lock(&self.state).seen_by(viewer), moment.now_realtime_ns, encoder)
+    }
+
+    fn routes(self: Arc<Self>) -> Vec<Route> {
+        let campaigns = campaign::routes(&self);
+        let own = Route::new("/api/v1/nic", SAYS, move |shared, viewer, uri| {
+            parameters(uri, &[])?;
+            let why = self.why_not_watched(&shared.moment());
+            let state = lock(&self.state).seen_by(viewer);
+            Ok(Answer::of(&state, why).within_limit(json_text))
+        });
+        std::iter::once(own).chain(campaigns).collect()
+    }
+
+    fn chart(&self, _: &Moment, _: Viewer) -> Option<Chart> {
+        let points: Vec<(u64, f64)> = lock(&self.state).bad.iter().copied().collect();
+        // A line at zero says nothing that the findings do not say.
+        let is_any = points.iter().any(|(_, bad)| *bad > 0.0);
+        is_any.then_some(Chart { title: "Network interfaces that are slow, losing or hung", unit: "count", points })
+    }
+
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        let look = lock(&self.state).look.as_ref().map(|look| look.unsupported.clone());
+        match look {
+            Some(unsupported) => unsupported,
+            None if moment.is_replay() => Some(NOT_RECORDED.to_owned()),
+            None => Some(self.unsupported.clone().unwrap_or_else(|| NOT_YET.to_owned())),
+        }
+    }
+}

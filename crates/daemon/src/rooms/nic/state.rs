@@ -1,0 +1,81 @@
+//! The fold over what was seen of interfaces; pure, so that a recording folds to the same.
+
+use crate::http::access::Viewer;
+use crate::rooms::CHART_POINTS_MAX;
+use std::collections::VecDeque;
+use surefoot_model::{InterfaceChange, InterfaceEvent, InterfaceLook, InterfaceState, RecoveryStep};
+
+/// Changes of state and steps that are kept one by one.
+const KEPT_MAX: usize = 128;
+
+/// What is known of the host's interfaces now.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The newest look; `None` before the first has ended.
+    pub(super) look: Option<InterfaceLook>,
+    /// The newest changes of state, oldest first.
+    pub(super) changes: VecDeque<InterfaceChange>,
+    /// The newest steps of recovery, oldest first.
+    pub(super) steps: VecDeque<RecoveryStep>,
+    /// When each look began, and how many interfaces were slow, losing or hung.
+    pub(super) bad: VecDeque<(u64, f64)>,
+}
+
+impl State {
+    /// Takes in what was seen.
+    pub fn seen(&mut self, seen: &InterfaceEvent) {
+        match seen {
+            InterfaceEvent::Look(look) => {
+                let bad = look.interfaces.iter().filter(|one| one.state > InterfaceState::Ok).count();
+                self.bad.push_back((look.looked_realtime_ns, bad as f64));
+                self.bad.drain(..self.bad.len().saturating_sub(CHART_POINTS_MAX));
+                self.look = Some(look.clone());
+            }
+            InterfaceEvent::Changed(change) => keep(&mut self.changes, change),
+            InterfaceEvent::Recovery(step) => keep(&mut self.steps, step),
+        }
+    }
+
+    /// The newest look, of a host that has any interface.
+    pub fn look_if_supported(&self) -> Option<&InterfaceLook> {
+        self.look.as_ref().filter(|look| look.unsupported.is_none())
+    }
+
+    /// What of it this viewer may see: from where somebody has logged in is not everybody's to know.
+    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
+        let mut state = self.clone();
+        if !viewer.sees_all {
+            let interfaces = state.look.iter_mut().flat_map(|look| &mut look.interfaces);
+            interfaces.for_each(|one| one.carries.retain(|reason| !reason.contains("SSH session")));
+            state.steps.iter_mut().for_each(|step| step.detail.clear());
+        }
+        state
+    }
+}
+
+fn keep<T: Clone>(kept: &mut VecDeque<T>, one: &T) {
+    if kept.len() == KEPT_MAX {
+        kept.pop_front();
+    }
+    kept.push_back(one.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_model::Interface;
+
+    #[test]
+    fn from_where_somebody_has_logged_in_is_for_root_alone() {
+        let carries = vec!["the default route of IPv4".to_owned(), "an SSH session of 192.0.2.7".to_owned()];
+        let interfaces = vec![Interface { name: "eth0".into(), carries, ..Interface::default() }];
+        let mut state = State::default();
+        state.seen(&InterfaceEvent::Look(InterfaceLook { interfaces, ..InterfaceLook::default() }));
+        let carried = |sees_all| {
+            let state = state.seen_by(Viewer { uid: Some(1000), sees_all });
+            state.look.unwrap().interfaces[0].carries.len()
+        };
+        assert_eq!((carried(true), carried(false)), (2, 1));
+    }
+}

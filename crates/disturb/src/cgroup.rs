@@ -1,0 +1,174 @@
+//! A control group for the workload, whose freezer stops it: of version 2, or of version 1.
+
+use crate::Fault;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::{Error, Root};
+
+/// The freezer of version 1 takes its time with a process in the kernel.
+const FREEZES_WITHIN: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_micros(20);
+
+/// Which version, by the files that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    const BOTH: [Version; 2] = [Version::Two, Version::One];
+
+    fn switch(self) -> &'static str {
+        match self {
+            Version::One => "freezer.state",
+            Version::Two => "cgroup.freeze",
+        }
+    }
+
+    fn word(self, stands: bool) -> &'static str {
+        match (self, stands) {
+            (Version::One, true) => "FROZEN",
+            (Version::One, false) => "THAWED",
+            (Version::Two, true) => "1",
+            (Version::Two, false) => "0",
+        }
+    }
+}
+
+/// A group that is to be made for each run.
+#[derive(Debug, Clone)]
+pub(crate) struct Cgroup {
+    version: Version,
+    path: PathBuf,
+}
+
+/// The folder of this process's own group in the hierarchy of a version.
+fn own(root: &Root, version: Version) -> Option<PathBuf> {
+    let mounts = root.read(root.proc("self/mounts")).ok()?;
+    let mounted = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (at, kind, options) = (words.next()?, words.next()?, words.next()?);
+        let is_it = match version {
+            Version::One => kind == "cgroup" && options.split(',').any(|option| option == "freezer"),
+            Version::Two => kind == "cgroup2",
+        };
+        is_it.then(|| root.path(at))
+    })?;
+    let groups = root.read(root.proc("self/cgroup")).ok()?;
+    let below = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let is_it = match version {
+            Version::One => controllers.split(',').any(|controller| controller == "freezer"),
+            Version::Two => controllers.is_empty(),
+        };
+        is_it.then_some(path)
+    })?;
+    // Of a process outside of its namespace the kernel tells a path that leads up.
+    let stays = !below.split('/').any(|part| part == "..");
+    stays.then(|| mounted.join(below.trim_start_matches('/')))
+}
+
+/// The best one that this process may make; tried, because delegation and mounts decide it as well.
+///
+/// # Errors
+/// [`Fault::Unsupported`].
+pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
+    let mut why = "no control group with a freezer is mounted".to_owned();
+    for version in Version::BOTH {
+        let Some(own) = own(root, version) else { continue };
+        let mut cgroup = Cgroup { version, path: own.join(format!("surefoot-disturb-{}", std::process::id())) };
+        let tried = cgroup.create().and_then(|path| {
+            let found = write(&path.join(version.switch()), version.word(false));
+            let _ = std::fs::remove_dir(&path);
+            found.map_err(Fault::from)
+        });
+        match tried {
+            Ok(()) => return Ok(cgroup),
+            Err(fault) => why = fault.to_string(),
+        }
+    }
+    Err(Fault::Unsupported { why, remedy: "run as root, or take method=stop".into() })
+}
+
+impl Cgroup {
+    /// Makes it; the workload's guard removes it after each run, also when this process is gone.
+    pub(crate) fn create(&mut self) -> Result<PathBuf, Fault> {
+        match DirBuilder::new().mode(0o755).create(&self.path) {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Fault::File { path: self.path.clone(), source })
+            }
+            _ => Ok(self.path.clone()),
+        }
+    }
+
+    /// Stops all that is in it, or lets it go on; returns when it stands still.
+    ///
+    /// # Errors
+    /// When it is not there any more.
+    pub(crate) fn freeze(&self, stands: bool) -> Result<(), Error> {
+        write(&self.path.join(self.version.switch()), self.version.word(stands))?;
+        let began = Instant::now();
+        while stands && began.elapsed() < FREEZES_WITHIN && !self.is_frozen() {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn is_frozen(&self) -> bool {
+        let read = |name: &str| {
+            let mut text = String::new();
+            let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(self.path.join(name));
+            file.is_ok_and(|file| file.take(4096).read_to_string(&mut text).is_ok()).then_some(text)
+        };
+        match self.version {
+            Version::One => read("freezer.state").is_some_and(|text| text.trim() == "FROZEN"),
+            Version::Two => read("cgroup.events").is_some_and(|text| text.lines().any(|line| line == "frozen 1")),
+        }
+    }
+}
+
+/// Lets whatever is in a group go on, whichever version it is of.
+pub(crate) fn thaw(path: &Path) {
+    for version in Version::BOTH {
+        let _ = write(&path.join(version.switch()), version.word(false));
+    }
+}
+
+/// Puts the process that calls this into a group.
+pub(crate) fn enter(path: &Path) -> Result<(), Error> {
+    write(&path.join("cgroup.procs"), "0")
+}
+
+fn write(path: &Path, word: &str) -> Result<(), Error> {
+    let opened = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    let written = opened.and_then(|mut file| file.write_all(word.as_bytes()));
+    written.map_err(|source| Error::System { action: format!("write {}", path.display()), source, remedy: "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn the_own_group_is_found_in_both_hierarchies() {
+        let tree = HostTree::new()
+            .file(
+                "proc/self/mounts",
+                "cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0\n\
+                 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n",
+            )
+            .file("proc/self/cgroup", "6:freezer:/jobs/7\n0::/user.slice\n");
+        let root = Root::at(tree.path());
+        assert_eq!(own(&root, Version::One).unwrap(), tree.path().join("sys/fs/cgroup/freezer/jobs/7"));
+        assert_eq!(own(&root, Version::Two).unwrap(), tree.path().join("sys/fs/cgroup/unified/user.slice"));
+        let tree = tree.file("proc/self/cgroup", "0::/../../x\n");
+        assert_eq!([Version::One, Version::Two].map(|version| own(&Root::at(tree.path()), version)), [None, None]);
+        assert!(find(&Root::at(tree.path())).unwrap_err().is_unsupported());
+    }
+}

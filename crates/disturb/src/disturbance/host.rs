@@ -1,0 +1,95 @@
+//! Which injector this host allows for what was asked.
+
+use super::bpf::Frozen;
+use super::rated::{Kind, Rated};
+use super::spin::{self, Spinners};
+use super::stop::Stopper;
+use super::{Injector, Method, Spec, What};
+use crate::Fault;
+use surefoot_hostfs::{Root, cpus};
+use surefoot_model::CpuId;
+
+/// What is going to be done, and by whom.
+pub struct Chosen {
+    /// Does it.
+    pub injector: Box<dyn Injector>,
+    /// The word for how.
+    pub method: &'static str,
+    /// What that really does, and how it differs from an SMI.
+    pub words: &'static str,
+    /// The cores that are disturbed.
+    pub cores: Vec<CpuId>,
+    /// Whether it disturbs whatever runs on the cores, and not the workload alone.
+    pub is_of_cores: bool,
+    /// Better methods that this host does not allow, each with the reason.
+    pub not_used: Vec<String>,
+}
+
+/// The cores that are meant, all of which must be online.
+fn cores_of(spec: &Spec, root: &Root) -> Result<Vec<CpuId>, Fault> {
+    let online = cpus::online(root)?;
+    if let Some(absent) = spec.cores.iter().find(|cpu| !online.contains(cpu)) {
+        let there = cpus::format_list(&online);
+        return Err(Fault::Refused(format!("core {} is not online: these are: {there}", absent.0)));
+    }
+    Ok(if spec.cores.is_empty() { online } else { spec.cores.clone() })
+}
+
+/// Picks how it is done: the method that was asked for, or else the best that works here.
+///
+/// # Errors
+/// The cores are not there, or no method works here.
+pub fn choose(spec: &Spec, root: &Root) -> Result<Chosen, Fault> {
+    let cores = cores_of(spec, root)?;
+    let What::Freeze(wanted) = spec.what else { return rated(spec, cores) };
+    if let Some(method) = wanted.filter(|method| !method.is_of_cores() && !spec.cores.is_empty()) {
+        return Err(Fault::Refused(format!(
+            "{} stops the workload wherever it runs: leave `cores` out",
+            method.name()
+        )));
+    }
+    let methods = wanted.map_or(Method::ALL.to_vec(), |method| vec![method]);
+    let mut not_used = Vec::new();
+    let mut refusal = None;
+    for method in methods {
+        match injector(method, root) {
+            Ok(injector) => {
+                let (words, is_of_cores) = (method.words(), method.is_of_cores());
+                return Ok(Chosen { injector, method: method.name(), words, cores, is_of_cores, not_used });
+            }
+            Err(fault) if fault.is_unsupported() => {
+                not_used.push(format!("{}: {fault}", method.name()));
+                refusal.get_or_insert(fault);
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Fault::Refused("no method was asked for".into())))
+}
+
+fn rated(spec: &Spec, cores: Vec<CpuId>) -> Result<Chosen, Fault> {
+    if spec.what == What::TlbShootdown && !spec.cores.is_empty() {
+        return Err(Fault::Refused("tlb-shootdown disturbs the workload wherever it runs: leave `cores` out".into()));
+    }
+    let injector: Box<dyn Injector> = match spec.what {
+        What::Timer | What::Freeze(_) => Box::new(Frozen::with_interrupts()?),
+        What::Ipi => Box::new(Rated::new(Kind::Ipi, &cores)?),
+        What::Softirq => Box::new(Rated::new(Kind::Softirq, &cores)?),
+        What::TlbShootdown => Box::new(Rated::new(Kind::TlbShootdown, &cores)?),
+    };
+    let is_of_cores = spec.what != What::TlbShootdown;
+    let (method, words) = (spec.what.name(), spec.what.words());
+    Ok(Chosen { injector, method, words, cores, is_of_cores, not_used: Vec::new() })
+}
+
+fn injector(method: Method, root: &Root) -> Result<Box<dyn Injector>, Fault> {
+    Ok(match method {
+        Method::Bpf => Box::new(Frozen::load()?),
+        Method::Spin => {
+            spin::is_allowed()?;
+            Box::new(Spinners::default())
+        }
+        Method::CgroupFreeze => Box::new(Stopper::by_freezer(root)?),
+        Method::Stop => Box::new(Stopper::by_signals()),
+    })
+}

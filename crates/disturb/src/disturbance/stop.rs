@@ -1,0 +1,116 @@
+//! The workload alone is stopped, by signals or by the freezer of its control group.
+
+use super::threads::{Threads, Told};
+use super::{Injector, Losses, Schedule, Stall};
+use crate::Fault;
+use crate::cgroup::{self, Cgroup};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use surefoot_hostfs::children::{self, Signal};
+use surefoot_hostfs::clock::monotonic_ns;
+use surefoot_hostfs::{Error, thread};
+
+/// How a workload stands still.
+#[derive(Debug, Clone)]
+enum By {
+    Signals,
+    Freezer(Cgroup),
+}
+
+/// Stops the workload, wherever it runs.
+pub(super) struct Stopper {
+    by: By,
+    threads: Threads,
+    begins: Option<Sender<u32>>,
+}
+
+impl Stopper {
+    pub(super) fn by_signals() -> Stopper {
+        Stopper { by: By::Signals, threads: Threads::default(), begins: None }
+    }
+
+    /// # Errors
+    /// This host has no freezer that this process may use.
+    pub(super) fn by_freezer(root: &surefoot_hostfs::Root) -> Result<Stopper, Fault> {
+        let by = By::Freezer(cgroup::find(root)?);
+        Ok(Stopper { by, threads: Threads::default(), begins: None })
+    }
+}
+
+impl By {
+    fn switch(&self, group: u32, stands: bool) -> Result<(), Error> {
+        match self {
+            By::Signals => children::signal_group(group, if stands { Signal::Stop } else { Signal::Continue }),
+            By::Freezer(cgroup) => cgroup.freeze(stands),
+        }
+    }
+
+    /// From the call that stops to the call that lets go on.
+    fn stop(&self, group: u32, schedule: &Schedule, told: &Told) {
+        let Some(first_ns) = schedule.firsts.first().map(|(_, first_ns)| *first_ns) else { return };
+        let mut number = 0;
+        while number < schedule.count {
+            let target_ns = first_ns + number * schedule.period_ns;
+            if !told.sleep_until(target_ns) {
+                return;
+            }
+            let end_ns = target_ns + schedule.length_ns;
+            if monotonic_ns() >= end_ns {
+                told.miss(1);
+            } else {
+                // A workload that has just ended cannot be stopped.
+                let is_stopped = self.switch(group, true).is_ok();
+                let start_ns = monotonic_ns();
+                told.sleep_until(end_ns);
+                let _ = self.switch(group, false);
+                if is_stopped {
+                    let length_ns = monotonic_ns() - start_ns;
+                    told.tell(Stall { cpu: None, target_ns, start_ns, length_ns });
+                }
+            }
+            let due = monotonic_ns().saturating_sub(first_ns) / schedule.period_ns + 1;
+            told.miss(due.saturating_sub(number + 1));
+            number = due.max(number + 1);
+        }
+    }
+}
+
+impl Injector for Stopper {
+    fn home(&mut self) -> Result<Option<PathBuf>, Fault> {
+        match &mut self.by {
+            By::Signals => Ok(None),
+            By::Freezer(cgroup) => cgroup.create().map(Some),
+        }
+    }
+
+    fn arm(&mut self, schedule: &Schedule) -> Result<(), Fault> {
+        let (begins, began): (Sender<u32>, Receiver<u32>) = channel();
+        let (by, schedule) = (self.by.clone(), schedule.clone());
+        let work = move |told: &Told| {
+            thread::set_timer_slack(Duration::from_nanos(1));
+            // Nobody tells where the workload could not be started.
+            if let Ok(group) = began.recv() {
+                by.stop(group, &schedule, told);
+            }
+        };
+        self.threads.add(work).map_err(|error| Fault::Start(format!("a thread that stops the workload: {error}")))?;
+        self.begins = Some(begins);
+        Ok(())
+    }
+
+    fn workload_began(&mut self, group: u32) {
+        if let Some(begins) = self.begins.take() {
+            let _ = begins.send(group);
+        }
+    }
+
+    fn collect(&mut self, into: &mut Vec<Stall>) {
+        self.threads.collect(into);
+    }
+
+    fn end(&mut self, into: &mut Vec<Stall>) -> Result<Losses, Fault> {
+        self.begins = None;
+        Ok(self.threads.end(into))
+    }
+}

@@ -1,0 +1,26 @@
+//! A stream of random numbers from a seed: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+
+/// The same seed gives the same numbers.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// 64 bits.
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    /// A number below `end`, each equally likely up to one part in 2^64 / `end`; 0 where `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.word()) * u128::from(end)) >> 64) as u64
+    }
+}

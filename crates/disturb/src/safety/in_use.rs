@@ -1,0 +1,161 @@
+//! Whether a host looks as if others needed it: the one place where that is decided.
+//!
+//! Each row is something that a person would look at, and is told in words. None of them proves anything; together with a
+//! switch they keep somebody from stopping the wrong machine.
+
+use std::collections::BTreeSet;
+use surefoot_hostfs::{Root, cpus, tasks};
+
+/// Programs that run where others rely on the machine, and what they say.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("kubelet", "it is a node of Kubernetes"),
+    ("slurmd", "it is a node of Slurm"),
+    ("slurmstepd", "a job of Slurm runs"),
+    ("pbs_mom", "it is a node of PBS"),
+    ("sge_execd", "it is a node of Grid Engine"),
+    ("corosync", "it is a node of a cluster"),
+    ("ceph-osd", "it stores data for others"),
+    ("libvirtd", "it runs virtual machines"),
+    ("qemu-system-x86", "it runs virtual machines"),
+    ("mysqld", "it is a database server"),
+    ("mariadbd", "it is a database server"),
+    ("postgres", "it is a database server"),
+    ("mongod", "it is a database server"),
+    ("redis-server", "it is a database server"),
+    ("nginx", "it is a web server"),
+    ("apache2", "it is a web server"),
+    ("httpd", "it is a web server"),
+    ("haproxy", "it is a load balancer"),
+    ("etcd", "it keeps the state of a cluster"),
+];
+/// Users other than the one who asks, whose processes run.
+const OTHER_USERS_MAX: usize = 1;
+/// Numbers of people's accounts: below are those of services, above those of containers.
+const PEOPLE: std::ops::RangeInclusive<u32> = 1_000..=59_999;
+/// The load for each core, over one minute, from which on it is at work.
+const LOAD_PER_CORE: f64 = 0.7;
+/// Connections from elsewhere to ports that this host serves.
+const SERVED_MAX: usize = 4;
+/// Lines of a table of connections that are looked at.
+const CONNECTIONS_MAX: usize = 100_000;
+
+/// What says that this host is in use, each in words; nothing where nothing does.
+pub fn evidence(root: &Root, own_user: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    programs(root, &mut found);
+    users(root, own_user, &mut found);
+    load(root, &mut found);
+    served(root, &mut found);
+    found
+}
+
+fn programs(root: &Root, found: &mut Vec<String>) {
+    let names: BTreeSet<String> = tasks::processes(root).into_iter().map(|(_, stat)| stat.name).collect();
+    let told = PROGRAMS.iter().filter(|(program, _)| names.contains(*program));
+    found.extend(told.map(|(program, words)| format!("{program} runs: {words}")));
+}
+
+fn users(root: &Root, own_user: u32, found: &mut Vec<String>) {
+    let users: BTreeSet<u32> = tasks::processes(root)
+        .into_iter()
+        .filter_map(|(pid, _)| tasks::user(root, pid))
+        .filter(|user| PEOPLE.contains(user) && *user != own_user)
+        .collect();
+    if users.len() > OTHER_USERS_MAX {
+        found.push(format!("{} other users have processes", users.len()));
+    }
+}
+
+fn load(root: &Root, found: &mut Vec<String>) {
+    let text = root.read(root.proc("loadavg")).unwrap_or_default();
+    let Some(load) = text.split(' ').next().and_then(|word| word.parse::<f64>().ok()) else { return };
+    let cores = cpus::online(root).map_or(1, |cores| cores.len().max(1));
+    if load > LOAD_PER_CORE * cores as f64 {
+        found.push(format!("the load is {load:.1} on {cores} cores"));
+    }
+}
+
+/// Connections of others to ports that listen, as /proc/net/tcp lists them.
+fn served(root: &Root, found: &mut Vec<String>) {
+    const ESTABLISHED: &str = "01";
+    const LISTENS: &str = "0A";
+    let text = ["net/tcp", "net/tcp6"].map(|file| root.read(root.proc(file)).unwrap_or_default());
+    // Address and port of both ends, and the state.
+    let rows = || {
+        text.iter().flat_map(|text| text.lines().skip(1).take(CONNECTIONS_MAX)).filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let (own, other, state) = (words.next()?, words.next()?, words.next()?);
+            Some((own.rsplit_once(':')?.1, other.rsplit_once(':')?.0, state))
+        })
+    };
+    let ports: BTreeSet<&str> = rows().filter(|row| row.2 == LISTENS).map(|row| row.0).collect();
+    let is_served = |row: &(&str, &str, &str)| row.2 == ESTABLISHED && ports.contains(row.0) && !is_loopback(row.1);
+    let count = rows().filter(is_served).count();
+    if count > SERVED_MAX {
+        found.push(format!("{count} connections from other hosts are served"));
+    }
+}
+
+/// Addresses are hexadecimal, in the host's order of bytes for each 32 bits.
+fn is_loopback(address: &str) -> bool {
+    let is_of_127 =
+        |word: &str| if cfg!(target_endian = "little") { word.ends_with("7F") } else { word.starts_with("7F") };
+    match address.len() {
+        8 => is_of_127(address),
+        32 => {
+            ["00000000000000000000000001000000", "00000000000000000000000000000001"].contains(&address)
+                || address[16..24] == *"0000FFFF" && is_of_127(&address[24..])
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    fn process(tree: HostTree, pid: u32, name: &str, user: u32) -> HostTree {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        tree.file(format!("proc/{pid}/stat"), format!("{pid} ({name}) S {}\n", fields.join(" ")))
+            .file(format!("proc/{pid}/status"), format!("Name:\t{name}\nUid:\t{user}\t{user}\t{user}\t{user}\n"))
+    }
+
+    fn quiet() -> HostTree {
+        let tree = HostTree::new().file("proc/loadavg", "0.30 0.2 0.1 1/100 7\n");
+        process(tree.file("sys/devices/system/cpu/online", "0-1\n"), 1, "systemd", 0)
+    }
+
+    #[test]
+    fn a_quiet_host_has_nothing_that_says_it_is_in_use() {
+        let tree = process(process(quiet(), 10, "bash", 1_000), 11, "vim", 1_001);
+        assert_eq!(evidence(&Root::at(tree.path()), 1_000), Vec::<String>::new(), "one other user");
+    }
+
+    #[test]
+    fn each_kind_of_evidence_is_told_in_words() {
+        let tree = process(quiet(), 10, "kubelet", 0);
+        assert_eq!(evidence(&Root::at(tree.path()), 0), ["kubelet runs: it is a node of Kubernetes"]);
+        let tree = process(process(quiet(), 10, "bash", 1_000), 11, "vim", 1_001);
+        assert_eq!(evidence(&Root::at(tree.path()), 0), ["2 other users have processes"]);
+        let tree = quiet().file("proc/loadavg", "1.50 0.2 0.1 1/100 7\n");
+        assert_eq!(evidence(&Root::at(tree.path()), 0), ["the load is 1.5 on 2 cores"]);
+    }
+
+    #[test]
+    fn connections_of_others_to_a_served_port_count_and_own_ones_do_not() {
+        let table = |other: &str| {
+            let row =
+                |local: &str, other: &str, state: &str| format!("   0: {local} {other} {state} 0:0 0:0 0 0 0 1\n");
+            let of = |port: u32| row("0500A8C0:1F90", &format!("{other}:{port:04X}"), "01");
+            let rows: String = (0..6).map(of).collect();
+            format!("  sl  local_address\n{}{rows}", row("00000000:1F90", "00000000:0000", "0A"))
+        };
+        let served = |other: &str| {
+            let tree = quiet().file("proc/net/tcp", table(other));
+            evidence(&Root::at(tree.path()), 0)
+        };
+        assert_eq!(served("0600A8C0"), ["6 connections from other hosts are served"]);
+        assert_eq!(served("0100007F"), Vec::<String>::new());
+    }
+}

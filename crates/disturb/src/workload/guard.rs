@@ -1,0 +1,116 @@
+//! The guard's side: starts the workload, tells when it began and ended, and ends it when nobody listens any more.
+//!
+//! Lines to the guard: the order (the command and its control group, JSON), `go`, `done`. Lines from it: `ready`, `started
+//! GROUP`, `ended CODE START_NS END_NS`, `over LEFT_BEHIND`.
+
+use crate::{Fault, cgroup};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use surefoot_hostfs::Root;
+use surefoot_hostfs::children::{self, Signal};
+use surefoot_hostfs::clock::monotonic_ns;
+
+/// How often what remains of a workload is killed before it is given up: a process in an uninterruptible call stays.
+const KILLS_MAX: u32 = 2_000;
+const KILL_PAUSE: Duration = Duration::from_millis(1);
+/// The longest line of the other side.
+const LINE_BYTES: u64 = 1 << 20;
+
+/// Guards one workload, as who started this process says by standard input, a socket.
+///
+/// # Errors
+/// [`Fault::Start`]; whoever started it reads the words.
+pub fn guard() -> Result<(), Fault> {
+    let words = |error: std::io::Error| Fault::Start(error.to_string());
+    let socket = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(words)?);
+    children::adopt_orphans()?;
+    let mut lines = BufReader::new(std::io::Read::take(socket.try_clone().map_err(words)?, LINE_BYTES));
+    let say = |line: String| (&socket).write_all(format!("{line}\n").as_bytes());
+    say("ready".into()).map_err(words)?;
+    let Some(order) = line(&mut lines) else { return Ok(()) };
+    let (command, cgroup): (String, Option<String>) =
+        serde_json::from_str(&order).map_err(|error| Fault::Start(error.to_string()))?;
+    let cgroup = cgroup.map(PathBuf::from);
+    // Nobody says `go` any more: there is nothing to do.
+    if line(&mut lines).is_none_or(|word| word != "go") {
+        return Ok(());
+    }
+    let (mut child, start_ns) = match start(&command, cgroup.as_deref()) {
+        Ok(started) => started,
+        Err(fault) => {
+            let _ = say(fault.to_string());
+            return Ok(());
+        }
+    };
+    let group = child.id();
+    let _ = say(format!("started {group}"));
+    // Hears `done`, or that nobody is there any more: both end the workload. Its end ends the wait below.
+    let freezer = cgroup.clone();
+    let listener = std::thread::spawn(move || {
+        let _ = line(&mut lines);
+        // Who stands still in a freezer of version 1 does not even end.
+        freezer.iter().for_each(|path| cgroup::thaw(path));
+        let _ = children::signal_group(group, Signal::Kill);
+    });
+    // Not collected yet: the workload's number is its own until then, so that whoever signals its group signals no other one.
+    let code = children::wait_for_end(group)?;
+    let end_ns = monotonic_ns();
+    let _ = say(format!("ended {code} {start_ns} {end_ns}"));
+    let _ = listener.join();
+    let left_behind = end_all(group);
+    let _ = child.wait();
+    children::collect_ended();
+    let _ = say(format!("over {left_behind}"));
+    if let Some(path) = cgroup {
+        // Whoever made it removes it; where he is gone, this does.
+        let _ = std::fs::remove_dir(path);
+    }
+    Ok(())
+}
+
+fn line(lines: &mut impl BufRead) -> Option<String> {
+    let mut text = String::new();
+    let bytes = lines.read_line(&mut text).ok()?;
+    (bytes > 0 && text.ends_with('\n')).then(|| text.trim_end().to_owned())
+}
+
+/// The workload as the leader of a group of its own, in its control group from its first instruction on.
+fn start(command: &str, cgroup: Option<&Path>) -> Result<(Child, u64), Fault> {
+    if let Some(path) = cgroup {
+        cgroup::enter(path)?;
+    }
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).process_group(0).stdin(Stdio::null());
+    children::kill_with_starter(&mut shell);
+    let start_ns = monotonic_ns();
+    let child = shell.spawn().map_err(|error| Fault::Start(format!("/bin/sh: {error}")))?;
+    if let Some(parent) = cgroup.and_then(Path::parent) {
+        // The guard itself must not stand still with the workload.
+        cgroup::enter(parent)?;
+    }
+    Ok((child, start_ns))
+}
+
+/// Ends the group and everything that descends from this process; returns how many processes the workload had left.
+fn end_all(group: u32) -> u64 {
+    let (root, own) = (Root::host(), std::process::id());
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..KILLS_MAX {
+        let left = children::descendants(&root, own);
+        if left.is_empty() {
+            break;
+        }
+        let _ = children::signal_group(group, Signal::Kill);
+        for pid in left {
+            seen.insert(pid);
+            let _ = children::signal_process(pid, Signal::Kill);
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
+    seen.len() as u64
+}

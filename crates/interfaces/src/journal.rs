@@ -1,0 +1,235 @@
+//! What was done for interfaces, written down before and after: a JSON line each. The limits of the policy hold over it, so they
+//! hold from one run to the next.
+
+use crate::Error;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::Root;
+use surefoot_model::RecoveryStep;
+
+/// Where it is unless somebody names another place.
+pub const DEFAULT: &str = "/var/lib/surefoot/nic-recovery.jsonl";
+/// A journal that has grown to this is not written on: a person is to put it away.
+const BYTES_MAX: u64 = 16 << 20;
+/// How much of its end is read: what an hour can hold many times over.
+const READ_BYTES: u64 = 1 << 20;
+
+/// How long another process is waited for, and how long between two looks.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// The journal, locked for this process.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// What it holds, oldest first.
+    pub steps: Vec<RecoveryStep>,
+}
+
+impl Journal {
+    /// Opens it to be written on, before anything is done.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it cannot be written, is no regular file, is full, or another process works with it for long.
+    pub fn open(root: &Root, path: &Path) -> Result<Journal, Error> {
+        Journal::open_within(root, path, PATIENCE)
+    }
+
+    fn open_within(root: &Root, path: &Path, patience: Duration) -> Result<Journal, Error> {
+        let path = root.path(path);
+        let bad = |why: String| Error::File { path: path.clone(), why: format!("{why}; nothing was changed") };
+        let opened = || -> io::Result<File> {
+            if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            }
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create(true).mode(0o600);
+            options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)
+        };
+        let file = opened().map_err(|error| bad(format!("the journal cannot be written: {error}")))?;
+        let found = file.metadata().map_err(|error| bad(error.to_string()))?;
+        if !found.is_file() || found.len() >= BYTES_MAX {
+            return Err(bad(format!("the journal is no regular file below {BYTES_MAX} bytes; put it away first")));
+        }
+        let until = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Another watch is at its step, which takes seconds at most.
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(bad("another surefoot is recovering interfaces".to_owned()));
+                }
+                Err(TryLockError::Error(error)) => return Err(bad(format!("the journal cannot be locked: {error}"))),
+            }
+        }
+        let mut journal = Journal { file, path: path.clone(), steps: Vec::new() };
+        let read = journal.read().map_err(|error| bad(format!("the journal cannot be read: {error}")));
+        read.map(|()| journal)
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        self.steps = read(&mut self.file)?;
+        // A write that was torn is a line of its own, and takes the next one not with it.
+        let mut last = [b'\n'];
+        if self.file.metadata()?.len() > 0 {
+            self.file.seek(SeekFrom::End(-1))?;
+            self.file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] { self.file.write_all(b"\n") } else { Ok(()) }
+    }
+
+    /// Whether a step is another one than the last for the same interface; how long ago that was is not compared. A watch that
+    /// withholds the same steps at each look writes each down once.
+    pub fn is_news(&self, step: &RecoveryStep) -> bool {
+        let last = self.steps.iter().rev().find(|last| last.interface == step.interface);
+        last.is_none_or(|last| (last.kind, &last.target, last.outcome) != (step.kind, &step.target, step.outcome))
+    }
+
+    /// What a journal holds, for a dry run; nothing where there is none.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it is there and cannot be read.
+    pub fn look(root: &Root, path: &Path) -> Result<Vec<RecoveryStep>, Error> {
+        let path = root.path(path);
+        let bad =
+            |error: io::Error| Error::File { path: path.clone(), why: format!("the journal cannot be read: {error}") };
+        // A pipe that nobody writes to is not waited for.
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+        match opened {
+            Ok(mut file) if file.metadata().is_ok_and(|found| found.is_file()) => read(&mut file).map_err(bad),
+            Ok(_) => Err(bad(io::Error::other("it is no regular file"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(bad(error)),
+        }
+    }
+
+    /// Writes a step down; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the journal does not take it.
+    pub fn write(&mut self, step: &RecoveryStep) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(step).unwrap_or_default();
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        self.steps.push(step.clone());
+        written.map_err(|error| Error::File {
+            path: self.path.clone(),
+            why: format!("the journal does not take the line on {}: {error}", step.interface),
+        })
+    }
+}
+
+/// The steps at the end of a file. A line that is none, because a write was torn, say, is left out.
+fn read(file: &mut File) -> io::Result<Vec<RecoveryStep>> {
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(READ_BYTES)))?;
+    let mut text = Vec::new();
+    file.take(READ_BYTES).read_to_end(&mut text)?;
+    let lines = text.split(|&byte| byte == b'\n');
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_model::{RecoveryKind, RecoveryOutcome};
+    use surefoot_testkit::HostTree;
+
+    fn step(at_realtime_ns: u64) -> RecoveryStep {
+        RecoveryStep {
+            at_realtime_ns,
+            interface: "eth0".into(),
+            kind: RecoveryKind::LinkCycle,
+            target: "eth0".into(),
+            reason: "it hangs".into(),
+            outcome: RecoveryOutcome::Begun,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_in_the_next_run_and_torn_lines_are_left_out() {
+        let tree = HostTree::new();
+        let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
+        assert_eq!(Journal::look(&root, path).unwrap(), []);
+        let mut journal = Journal::open(&root, path).unwrap();
+        journal.write(&step(1)).unwrap();
+        let error = Journal::open_within(&root, path, Duration::from_millis(100)).unwrap_err().to_string();
+        assert!(error.ends_with("another surefoot is recovering interfaces; nothing was changed"), "{error}");
+        journal.file.write_all(b"{\"at_realtime_ns\":2,\n").unwrap();
+        journal.write(&step(3)).unwrap();
+        drop(journal);
+        assert_eq!(Journal::look(&root, path).unwrap(), [step(1), step(3)]);
+        assert_eq!(Journal::open(&root, path).unwrap().steps, [step(1), step(3)]);
+    }
+
+    #[test]
+    fn a_journal_that_is_no_file_stops_everything() {
+        let tree = HostTree::new().folder("var/lib/surefoot/nic-recovery.jsonl");
+        let error = Journal::open(&Root::at(tree.path()), Path::new(DEFAULT)).unwrap_err().to_string();
+        assert!(error.ends_with("nothing was changed"), "{error}");
+    }
+
+    #[test]
+    fn a_torn_line_takes_no_other_with_it() {
+        let tree = HostTree::new();
+        let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
+        let mut journal = Journal::open(&root, path).unwrap();
+        journal.write(&step(1)).unwrap();
+        // The disk was full, or the power went.
+        journal.file.write_all(b"{\"at_realtime_ns\":2,").unwrap();
+        drop(journal);
+        Journal::open(&root, path).unwrap().write(&step(3)).unwrap();
+        assert_eq!(Journal::open(&root, path).unwrap().steps, [step(1), step(3)]);
+    }
+
+    #[test]
+    fn another_watch_at_its_step_is_waited_for() {
+        let tree = HostTree::new();
+        let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
+        let mut first = Journal::open(&root, path).unwrap();
+        let (other_root, seen) = (root.clone(), std::sync::mpsc::channel());
+        let second = std::thread::spawn(move || {
+            seen.0.send(()).unwrap();
+            Journal::open(&other_root, Path::new(DEFAULT)).map(|journal| journal.steps)
+        });
+        seen.1.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        first.write(&step(1)).unwrap();
+        drop(first);
+        assert_eq!(second.join().unwrap().unwrap(), [step(1)], "and what it did counts");
+    }
+
+    #[test]
+    fn of_two_interfaces_that_hang_neither_makes_the_others_step_news() {
+        let tree = HostTree::new();
+        let mut journal = Journal::open(&Root::at(tree.path()), Path::new(DEFAULT)).unwrap();
+        let withheld = |name: &str| RecoveryStep {
+            interface: name.into(),
+            target: name.into(),
+            outcome: RecoveryOutcome::Withheld,
+            ..step(1)
+        };
+        for name in ["eth0", "eth1"] {
+            assert!(journal.is_news(&withheld(name)));
+            journal.write(&withheld(name)).unwrap();
+        }
+        assert!(!journal.is_news(&withheld("eth0")) && !journal.is_news(&withheld("eth1")));
+        assert!(journal.is_news(&step(2)), "another outcome is");
+    }
+
+    #[test]
+    fn a_pipe_is_no_journal_and_is_not_waited_for() {
+        let tree = HostTree::new().folder("var/lib/surefoot");
+        let made = std::process::Command::new("mkfifo").arg(tree.path().join("var/lib/surefoot/pipe")).status();
+        assert!(made.unwrap().success());
+        let error = Journal::look(&Root::at(tree.path()), Path::new("var/lib/surefoot/pipe")).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+}

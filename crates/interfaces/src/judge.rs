@@ -1,0 +1,219 @@
+//! The state of an interface from what was seen of it. Pure.
+//!
+//! | seen | state | certainty |
+//! |---|---|---|
+//! | a health reporter is in the state *error* | hung | certain |
+//! | the kernel found a send queue stuck | hung | certain |
+//! | a neighbour that answered before answers no probe, or the interface takes none | hung | probable |
+//! | a neighbour that never answered answers no probe | unknown | |
+//! | a health reporter saw errors and got over them | losing | certain |
+//! | packets are damaged or missed; the link comes and goes | losing | certain |
+//! | some probes are not answered | losing | probable |
+//! | probes take much longer than they used to, or than they may | slow | probable, certain |
+//! | it is switched off, or has no link | unknown | |
+
+use surefoot_model::{Certainty, HealthReporter, Interface, InterfaceProbe, InterfaceState, ReporterState};
+
+/// What is borne.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Damaged and missed packets that are borne, as a share of all.
+    pub bad_share: f64,
+    /// So many of them are borne whatever their share is.
+    pub bad_count: u64,
+    /// Times that a link may come or go.
+    pub carrier_changes: u64,
+    /// Unanswered probes that are borne, as a share of all.
+    pub lost_share: f64,
+    /// How many times the usual a median round trip may take.
+    pub slow_factor: u64,
+    /// And so much on top: the scheduler wakes a process late now and then.
+    pub slow_margin_ns: u64,
+    /// What a median round trip may take, whatever is usual.
+    pub slow_over_ns: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            bad_share: 0.001,
+            bad_count: 10,
+            carrier_changes: 3,
+            lost_share: 0.01,
+            slow_factor: 3,
+            slow_margin_ns: 200_000,
+            slow_over_ns: None,
+        }
+    }
+}
+
+/// What one rule says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Claim {
+    state: InterfaceState,
+    certainty: Certainty,
+    why: String,
+}
+
+fn claim(state: InterfaceState, certainty: Certainty, why: String) -> Option<Claim> {
+    Some(Claim { state, certainty, why })
+}
+
+/// Sets state, certainty and evidence of `now`. `before` is the interface of an earlier look, and how long ago that was.
+pub fn judge(now: &mut Interface, before: Option<(&Interface, u64)>, limits: &Limits) {
+    let mut claims: Vec<Claim> = now.reporters.iter().filter_map(|one| reporter(one, before)).collect();
+    if let Some((before, ago_ns)) = before {
+        let ago = format!("in the last {} s", ago_ns.div_ceil(1_000_000_000));
+        claims.extend(stuck(now, before, &ago));
+        claims.extend(damaged(now, before, &ago, limits));
+        claims.extend(flapping(now, before, &ago, limits));
+    }
+    // Where nothing can pass, silence says nothing more.
+    let probe = now.probe.as_ref().filter(|_| closed(now).is_none());
+    claims.extend(probe.and_then(|probe| probed(probe, limits)));
+    claims.extend(now.self_test.as_ref().filter(|test| test.why_not.is_none() && !test.has_passed).map(|test| Claim {
+        state: InterfaceState::Losing,
+        certainty: Certainty::Probable,
+        why: format!("the driver's self-test failed: {}", failed_parts(test)),
+    }));
+    claims.sort_by_key(|claim| (std::cmp::Reverse(claim.state), claim.certainty));
+    now.evidence = claims.iter().map(|claim| claim.why.clone()).collect();
+    let worst = claims.first().filter(|claim| claim.state > InterfaceState::Ok);
+    (now.state, now.certainty) = match worst {
+        Some(worst) => (worst.state, Some(worst.certainty)),
+        None => quiet(now),
+    };
+}
+
+/// Why nothing can pass through it; `None` where something could.
+fn closed(now: &Interface) -> Option<&'static str> {
+    match (now.is_up, now.has_carrier) {
+        // No interface has such a name: devlink has the device, and its interfaces are elsewhere.
+        _ if now.name.contains('/') => Some("it has no interface in this network namespace"),
+        (false, _) => Some("it is switched off"),
+        (true, Some(false)) => Some("it has no link"),
+        _ => None,
+    }
+}
+
+/// The state where nothing speaks against it.
+fn quiet(now: &mut Interface) -> (InterfaceState, Option<Certainty>) {
+    if let Some(why) = closed(now) {
+        now.evidence.push(why.to_owned());
+        return (InterfaceState::Unknown, None);
+    }
+    match now.probe.as_ref().map(|probe| probe.answered_count) {
+        Some(0) => (InterfaceState::Unknown, None),
+        Some(_) => {
+            now.evidence.push("probes are answered as usual".to_owned());
+            (InterfaceState::Ok, Some(Certainty::Certain))
+        }
+        None => {
+            // Counters alone do not see an interface that is alive and moves nothing.
+            now.evidence.push("no counter and no health reporter speaks against it; it was not probed".to_owned());
+            (InterfaceState::Ok, Some(Certainty::Probable))
+        }
+    }
+}
+
+fn reporter(one: &HealthReporter, before: Option<(&Interface, u64)>) -> Option<Claim> {
+    let name = format!("health reporter {} of {}", one.name, one.device);
+    let dump = if one.has_dump { ", a dump is kept" } else { "" };
+    let counts = format!("{} errors, {} recoveries{dump}", one.error_count, one.recover_count);
+    if one.state == ReporterState::Error {
+        return claim(InterfaceState::Hung, Certainty::Certain, format!("{name}: error; {counts}"));
+    }
+    let is_it = |then: &&HealthReporter| (&then.device, then.port, &then.name) == (&one.device, one.port, &one.name);
+    let then = before?.0.reporters.iter().find(is_it)?;
+    let rise = one.error_count.checked_sub(then.error_count).filter(|rise| *rise > 0)?;
+    let why = format!("{name}: {rise} more errors, and it has got over them; {counts}");
+    claim(InterfaceState::Losing, Certainty::Certain, why)
+}
+
+fn stuck(now: &Interface, before: &Interface, ago: &str) -> Option<Claim> {
+    let rise = now.tx_timeout_count?.checked_sub(before.tx_timeout_count?).filter(|rise| *rise > 0)?;
+    let why = format!("the kernel found a send queue stuck {rise} times {ago}");
+    claim(InterfaceState::Hung, Certainty::Certain, why)
+}
+
+fn damaged(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> Option<Claim> {
+    let (now, then) = (&now.counters, &before.counters);
+    // A counter that went back was reset; what came since is not known.
+    let rise = |now: u64, then: u64| now.saturating_sub(then);
+    let parts = [
+        ("damaged on arrival", rise(now.rx_errors, then.rx_errors)),
+        ("missed by the device", rise(now.rx_missed_errors, then.rx_missed_errors)),
+        ("not sent", rise(now.tx_errors, then.tx_errors)),
+    ];
+    let bad = parts.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+    let good = rise(now.rx_packets, then.rx_packets).saturating_add(rise(now.tx_packets, then.tx_packets));
+    let share = bad as f64 / (bad as f64 + good as f64).max(1.0);
+    if bad <= limits.bad_count || share <= limits.bad_share {
+        return None;
+    }
+    let told: Vec<String> =
+        parts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    let why = format!("{:.2} % of its packets were lost {ago}: {}", share * 100.0, told.join(", "));
+    claim(InterfaceState::Losing, Certainty::Certain, why)
+}
+
+fn flapping(now: &Interface, before: &Interface, ago: &str, limits: &Limits) -> Option<Claim> {
+    let rise = now.carrier_change_count.saturating_sub(before.carrier_change_count);
+    let is_lost = now.is_up && now.has_carrier == Some(false) && rise > 0;
+    let why = match rise {
+        _ if is_lost => format!("its link went away {ago}"),
+        rise if rise > limits.carrier_changes => format!("its link came or went {rise} times {ago}"),
+        _ => return None,
+    };
+    claim(InterfaceState::Losing, Certainty::Certain, why)
+}
+
+fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
+    let InterfaceProbe { peer, sent_count, refused_count, answered_count, .. } = probe;
+    if *sent_count == 0 {
+        let why = format!("the interface took none of {refused_count} probes");
+        return (*refused_count > 0).then(|| claim(InterfaceState::Hung, Certainty::Probable, why)).flatten();
+    }
+    if *answered_count == 0 {
+        let waited = format!("{peer} answered none of {sent_count} probes");
+        return if probe.has_answered {
+            let why = format!("{waited}, and answered before: the interface, the way or the neighbour is hung");
+            claim(InterfaceState::Hung, Certainty::Probable, why)
+        } else {
+            let why = format!("{waited} and never did: it may not be there, or not answer probes of this kind");
+            claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why)
+        };
+    }
+    let lost = sent_count.saturating_sub(*answered_count);
+    if lost > 1 && lost as f64 / *sent_count as f64 > limits.lost_share {
+        let why = format!("{peer} did not answer {lost} of {sent_count} probes in time");
+        return claim(InterfaceState::Losing, Certainty::Probable, why);
+    }
+    let now = probe.round_trips?;
+    if let Some(most) = limits.slow_over_ns.filter(|most| now.p50_ns > *most) {
+        let why = format!("the median round trip to {peer} takes {}, and may take {}", time(now.p50_ns), time(most));
+        return claim(InterfaceState::Slow, Certainty::Certain, why);
+    }
+    let usual = probe.baseline?;
+    let most = usual.p50_ns.saturating_mul(limits.slow_factor).saturating_add(limits.slow_margin_ns);
+    let why =
+        format!("the median round trip to {peer} takes {}, and usually takes {}", time(now.p50_ns), time(usual.p50_ns));
+    (now.p50_ns > most).then(|| claim(InterfaceState::Slow, Certainty::Probable, why)).flatten()
+}
+
+fn time(ns: u64) -> String {
+    match ns {
+        short if short < 10_000_000 => format!("{:.0} us", short as f64 / 1e3),
+        long => format!("{:.0} ms", long as f64 / 1e6),
+    }
+}
+
+fn failed_parts(test: &surefoot_model::SelfTest) -> String {
+    let failed: Vec<String> =
+        test.parts.iter().filter(|part| part.value != 0).map(|part| format!("{} {}", part.name, part.value)).collect();
+    if failed.is_empty() { "it names no part".to_owned() } else { failed.join(", ") }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

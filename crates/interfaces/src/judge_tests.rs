@@ -1,0 +1,165 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use surefoot_model::{InterfaceCounters, ProbeKind, RoundTrips, SelfTest, SelfTestPart};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn up() -> Interface {
+    Interface {
+        name: "eth0".into(),
+        is_up: true,
+        has_carrier: Some(true),
+        tx_timeout_count: Some(5),
+        ..Interface::default()
+    }
+}
+
+fn reporter(state: ReporterState, error_count: u64) -> HealthReporter {
+    HealthReporter {
+        device: "pci/0000:01:00.0".into(),
+        port: None,
+        name: "tx".into(),
+        state,
+        error_count,
+        recover_count: 0,
+        has_dump: true,
+        dump_realtime_ns: None,
+        auto_recover: Some(true),
+        grace_period_ms: Some(500),
+    }
+}
+
+fn trips(p50_ns: u64) -> RoundTrips {
+    RoundTrips { p50_ns, p99_ns: 2 * p50_ns, max_ns: 3 * p50_ns, count: 20 }
+}
+
+fn probe(sent_count: u64, answered_count: u64) -> InterfaceProbe {
+    InterfaceProbe {
+        peer: "peer".into(),
+        kind: ProbeKind::Packet,
+        sent_count,
+        refused_count: 0,
+        answered_count,
+        wait_ns: SECOND,
+        round_trips: (answered_count > 0).then(|| trips(100_000)),
+        baseline: None,
+        has_answered: false,
+    }
+}
+
+fn judged(mut now: Interface, before: Option<&Interface>) -> (InterfaceState, Option<Certainty>, String) {
+    judge(&mut now, before.map(|before| (before, 10 * SECOND)), &Limits::default());
+    (now.state, now.certainty, now.evidence.join("; "))
+}
+
+#[test]
+fn an_interface_that_nothing_speaks_against_is_ok_and_surer_when_probed() {
+    let (state, certainty, why) = judged(up(), Some(&up()));
+    assert_eq!((state, certainty), (InterfaceState::Ok, Some(Certainty::Probable)), "{why}");
+    let (state, certainty, _) = judged(Interface { probe: Some(probe(20, 20)), ..up() }, None);
+    assert_eq!((state, certainty), (InterfaceState::Ok, Some(Certainty::Certain)));
+}
+
+#[test]
+fn one_that_is_off_or_without_a_link_is_unknown() {
+    for (off, says) in [
+        (Interface { is_up: false, has_carrier: None, ..up() }, "switched off"),
+        (Interface { has_carrier: Some(false), ..up() }, "no link"),
+    ] {
+        let (state, certainty, why) = judged(off.clone(), Some(&off));
+        assert_eq!((state, certainty), (InterfaceState::Unknown, None));
+        assert!(why.contains(says), "{why}");
+    }
+}
+
+#[test]
+fn a_reporter_in_error_is_a_hung_interface_and_one_that_got_over_it_is_not() {
+    let hung = Interface { reporters: vec![reporter(ReporterState::Error, 2)], ..up() };
+    let (state, certainty, why) = judged(hung, None);
+    assert_eq!((state, certainty), (InterfaceState::Hung, Some(Certainty::Certain)));
+    assert_eq!(why, "health reporter tx of pci/0000:01:00.0: error; 2 errors, 0 recoveries, a dump is kept");
+    let before = Interface { reporters: vec![reporter(ReporterState::Healthy, 2)], ..up() };
+    let after = Interface { reporters: vec![reporter(ReporterState::Healthy, 3)], ..up() };
+    assert_eq!(judged(after.clone(), Some(&before)).0, InterfaceState::Losing);
+    assert_eq!(judged(after.clone(), Some(&after)).0, InterfaceState::Ok, "an old error is no new one");
+}
+
+#[test]
+fn a_stuck_queue_counts_once_it_is_new() {
+    let stuck = Interface { tx_timeout_count: Some(6), ..up() };
+    let (state, certainty, why) = judged(stuck.clone(), Some(&up()));
+    assert_eq!((state, certainty), (InterfaceState::Hung, Some(Certainty::Certain)));
+    assert_eq!(why, "the kernel found a send queue stuck 1 times in the last 10 s");
+    assert_eq!(judged(stuck.clone(), Some(&stuck)).0, InterfaceState::Ok);
+    assert_eq!(judged(up(), Some(&stuck)).0, InterfaceState::Ok, "the driver was loaded anew");
+}
+
+#[test]
+fn damaged_packets_count_by_their_share_and_number() {
+    let with = |rx_packets, rx_errors| Interface {
+        counters: InterfaceCounters { rx_packets, rx_errors, ..InterfaceCounters::default() },
+        ..up()
+    };
+    let before = with(0, 0);
+    assert_eq!(judged(with(100, 10), Some(&before)).0, InterfaceState::Ok, "too few");
+    assert_eq!(judged(with(100_000, 20), Some(&before)).0, InterfaceState::Ok, "too small a share");
+    let (state, _, why) = judged(with(1_000, 20), Some(&before));
+    assert_eq!(state, InterfaceState::Losing);
+    assert_eq!(why, "1.96 % of its packets were lost in the last 10 s: 20 damaged on arrival");
+}
+
+#[test]
+fn a_link_that_flaps_or_goes_is_losing() {
+    let changed = |carrier_change_count, has_carrier| Interface { carrier_change_count, has_carrier, ..up() };
+    let before = changed(1, Some(true));
+    assert_eq!(judged(changed(4, Some(true)), Some(&before)).0, InterfaceState::Ok);
+    assert_eq!(judged(changed(5, Some(true)), Some(&before)).0, InterfaceState::Losing);
+    // Silence is explained by the link, and no hang.
+    let silent = InterfaceProbe { has_answered: true, ..probe(20, 0) };
+    let (state, _, why) = judged(Interface { probe: Some(silent), ..changed(2, Some(false)) }, Some(&before));
+    assert_eq!((state, why.as_str()), (InterfaceState::Losing, "its link went away in the last 10 s"));
+}
+
+#[test]
+fn silence_is_a_hang_only_of_a_neighbour_that_ever_answered() {
+    let of = |probe| judged(Interface { probe: Some(probe), ..up() }, None);
+    let (state, certainty, why) = of(probe(20, 0));
+    assert_eq!((state, certainty), (InterfaceState::Unknown, None));
+    assert!(why.contains("never did"), "{why}");
+    let (state, certainty, _) = of(InterfaceProbe { has_answered: true, ..probe(20, 0) });
+    assert_eq!((state, certainty), (InterfaceState::Hung, Some(Certainty::Probable)));
+    assert_eq!(of(InterfaceProbe { refused_count: 20, ..probe(0, 0) }).0, InterfaceState::Hung);
+    assert_eq!(of(probe(20, 19)).0, InterfaceState::Ok, "one is chance");
+    assert_eq!(of(probe(20, 18)).0, InterfaceState::Losing);
+}
+
+#[test]
+fn slow_is_against_what_is_usual_or_allowed() {
+    let with = |p50_ns, usual| Interface {
+        probe: Some(InterfaceProbe { round_trips: Some(trips(p50_ns)), baseline: usual, ..probe(20, 20) }),
+        ..up()
+    };
+    let usual = Some(trips(100_000));
+    assert_eq!(judged(with(500_000, None), None).0, InterfaceState::Ok, "nothing to compare with");
+    assert_eq!(judged(with(500_000, usual), None).0, InterfaceState::Ok);
+    let (state, certainty, why) = judged(with(500_001, usual), None);
+    assert_eq!((state, certainty), (InterfaceState::Slow, Some(Certainty::Probable)));
+    assert_eq!(why, "the median round trip to peer takes 500 us, and usually takes 100 us");
+    let mut allowed = with(500_001, None);
+    judge(&mut allowed, None, &Limits { slow_over_ns: Some(500_000), ..Limits::default() });
+    assert_eq!((allowed.state, allowed.certainty), (InterfaceState::Slow, Some(Certainty::Certain)));
+}
+
+#[test]
+fn the_worst_claim_gives_the_state_and_all_are_evidence() {
+    let test = SelfTest {
+        is_offline: true,
+        has_passed: false,
+        parts: vec![SelfTestPart { name: "Loopback test".into(), value: 13 }],
+        why_not: None,
+    };
+    let bad = Interface { reporters: vec![reporter(ReporterState::Error, 1)], self_test: Some(test), ..up() };
+    let (state, _, why) = judged(bad, None);
+    assert_eq!(state, InterfaceState::Hung);
+    assert!(why.ends_with("; the driver's self-test failed: Loopback test 13"), "{why}");
+}

@@ -1,0 +1,49 @@
+//! Whether this host has network interfaces to look at.
+
+use crate::read;
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_model::{Capability, CapabilityState};
+
+/// Why nothing is known of this host's interfaces, and what to do; `None` where it has any beside loopback.
+pub fn unsupported(root: &Root) -> Option<Unsupported> {
+    let why = match read::names(root, None) {
+        Ok((names, _)) if !names.is_empty() => return None,
+        Ok(_) => "there is no network interface but loopback here".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(Unsupported::new(why, "run Surefoot in the network namespace that has the interfaces"))
+}
+
+/// The row of `surefoot status`.
+pub fn capability(root: &Root) -> Capability {
+    let (state, reason, remedy) = match (unsupported(root), read::names(root, None)) {
+        (None, Ok((names, _))) => {
+            let hardware = names.iter().filter(|name| read::has_device(root, name)).count();
+            let all = names.len();
+            let words = if all == 1 { "one interface".to_owned() } else { format!("{all} interfaces") };
+            (CapabilityState::Works, format!("{words}, {hardware} with a device below"), String::new())
+        }
+        (Some(missing), _) => (CapabilityState::Unsupported, missing.why, missing.remedy),
+        (None, Err(error)) => (CapabilityState::Unsupported, error.to_string(), String::new()),
+    };
+    Capability { id: "nic.health".into(), name: "state of each network interface".into(), state, reason, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn interfaces_are_counted_and_loopback_is_none() {
+        let tree = HostTree::new().file("sys/class/net/lo/type", "772\n").file("sys/class/net/eth0/type", "1\n");
+        let row = capability(&Root::at(tree.path()));
+        assert_eq!((row.state, row.reason.as_str()), (CapabilityState::Works, "one interface, 0 with a device below"));
+        let tree = tree.without("sys/class/net/eth0");
+        let row = capability(&Root::at(tree.path()));
+        assert_eq!(row.state, CapabilityState::Unsupported);
+        assert!(row.reason.contains("loopback"), "{row:?}");
+        let row = capability(&Root::at(HostTree::new().path()));
+        assert!(row.reason.contains("class/net"), "{row:?}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the baseboard management controller knows of the modules: it sees errors that firmware keeps from the kernel.
+//!
+//! Two programs that others keep do the talking: `curl` for Redfish (TLS, proxies, certificates), `ipmitool` for the event log. A
+//! management controller is slow and may hang, refuse or answer rubbish, so that each question has a limit of time and of bytes, and
+//! what it says is a [`MemoryProblem`] where it makes no sense.
+
+pub mod event_log;
+pub mod redfish;
+mod sources;
+
+pub use sources::{Answered, PERIOD, Poller, Sources, join_all};
+
+use surefoot_model::{Certainty, Dimm, FaultMode, Fidelity, MemoryLook, MemoryProblem, MemorySource, Spread};
+
+/// Modules that are taken from one controller; the largest machines have fewer.
+pub const MODULES_MAX: usize = 512;
+
+/// A module, as the management controller counts its errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The name of its slot.
+    pub label: String,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Part number.
+    pub part: Option<String>,
+    /// Size; 0 where it does not tell.
+    pub size_bytes: u64,
+    /// Corrected errors; `None` where it does not count them.
+    pub corrected: Option<u64>,
+    /// Uncorrected errors; `None` where it does not count them.
+    pub uncorrected: Option<u64>,
+}
+
+/// What one look at a management controller found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The modules that it counts.
+    pub modules: Vec<Counted>,
+    /// What went wrong.
+    pub problems: Vec<MemoryProblem>,
+}
+
+/// Lays what the management controller counted beside what the kernel did: a module of the same serial number, otherwise of the same
+/// label, is the same one. Both count the same errors, each perhaps not all of them, so the larger count is a lower bound; they are
+/// never added.
+pub fn join(look: &mut MemoryLook, answer: Answer, source: MemorySource) {
+    for counted in answer.modules {
+        match look.dimms.iter_mut().find(|dimm| is_same(dimm, &counted)) {
+            Some(dimm) => add(dimm, &counted, source),
+            None => look.dimms.push(alone(counted, source)),
+        }
+    }
+    look.problems.extend(answer.problems);
+    if !look.dimms.is_empty() {
+        look.unsupported = None;
+    }
+}
+
+fn is_same(dimm: &Dimm, counted: &Counted) -> bool {
+    match (&dimm.serial, &counted.serial) {
+        (Some(own), Some(other)) => own == other,
+        _ => !dimm.label.is_empty() && dimm.label == counted.label,
+    }
+}
+
+fn add(dimm: &mut Dimm, counted: &Counted, source: MemorySource) {
+    let (corrected, uncorrected) = (counted.corrected.unwrap_or(0), counted.uncorrected.unwrap_or(0));
+    if corrected > dimm.corrected_count || uncorrected > dimm.uncorrected_count {
+        dimm.fidelity = Fidelity::LowerBound;
+    }
+    dimm.corrected_count = dimm.corrected_count.max(corrected);
+    dimm.uncorrected_count = dimm.uncorrected_count.max(uncorrected);
+    if dimm.fault_mode == FaultMode::None && dimm.corrected_count.saturating_add(dimm.uncorrected_count) > 0 {
+        dimm.fault_mode = FaultMode::Undetermined;
+    }
+    dimm.serial = dimm.serial.take().or_else(|| counted.serial.clone());
+    dimm.part = dimm.part.take().or_else(|| counted.part.clone());
+    if !dimm.sources.contains(&source) {
+        dimm.sources.push(source);
+    }
+}
+
+/// A module that the kernel does not show.
+fn alone(counted: Counted, source: MemorySource) -> Dimm {
+    let has_errors = [counted.corrected, counted.uncorrected].iter().flatten().any(|&count| count > 0);
+    Dimm {
+        id: counted.serial.clone().unwrap_or_else(|| counted.label.clone()),
+        label: counted.label,
+        serial_certainty: counted.serial.as_ref().map(|_| Certainty::Certain),
+        serial: counted.serial,
+        part: counted.part,
+        size_bytes: counted.size_bytes,
+        controller: String::new(),
+        corrected_count: counted.corrected.unwrap_or(0),
+        uncorrected_count: counted.uncorrected.unwrap_or(0),
+        rate_per_s: 0.0,
+        rate_window_s: 0.0,
+        worst_rate_per_s: 0.0,
+        worst_window_s: 0.0,
+        is_over_rate: false,
+        // Firmware counts from a threshold on, or for a while only; it does not say which.
+        fidelity: Fidelity::LowerBound,
+        sources: vec![source],
+        spread: Spread::default(),
+        fault_mode: if has_errors { FaultMode::Undetermined } else { FaultMode::None },
+        fault: None,
+        moved_from: None,
+        only_place: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn counted(label: &str, serial: Option<&str>, corrected: u64) -> Counted {
+        Counted {
+            label: label.into(),
+            serial: serial.map(Into::into),
+            corrected: Some(corrected),
+            uncorrected: Some(0),
+            ..Counted::default()
+        }
+    }
+
+    fn joined(dimms: Vec<Dimm>, modules: Vec<Counted>) -> MemoryLook {
+        let mut look = MemoryLook { dimms, unsupported: Some("no driver".into()), ..MemoryLook::default() };
+        join(&mut look, Answer { modules, problems: Vec::new() }, MemorySource::Redfish);
+        look
+    }
+
+    #[test]
+    fn a_module_that_both_count_is_one_and_its_errors_are_not_added() {
+        let mut dimm = alone(counted("A1", Some("S1"), 7), MemorySource::Edac);
+        dimm.fidelity = Fidelity::Exact;
+        let look = joined(vec![dimm.clone()], vec![counted("DIMM.Socket.A1", Some("S1"), 5)]);
+        assert_eq!((look.dimms.len(), look.dimms[0].corrected_count), (1, 7));
+        assert_eq!(look.dimms[0].sources, [MemorySource::Edac, MemorySource::Redfish]);
+        assert_eq!(look.dimms[0].fidelity, Fidelity::Exact, "the kernel saw all that it did, and more");
+        let look = joined(vec![dimm.clone()], vec![counted("A1", None, 9)]);
+        assert_eq!((look.dimms[0].corrected_count, look.dimms[0].fidelity), (9, Fidelity::LowerBound));
+        // Another serial number in the same slot is another module.
+        let look = joined(vec![dimm], vec![counted("A1", Some("S2"), 9)]);
+        assert_eq!(look.dimms.iter().map(|dimm| dimm.corrected_count).collect::<Vec<_>>(), [7, 9]);
+    }
+
+    #[test]
+    fn a_host_whose_kernel_shows_nothing_is_known_by_its_management_controller() {
+        let look = joined(Vec::new(), vec![counted("A1", None, 0), counted("A2", None, 3)]);
+        assert_eq!(look.unsupported, None);
+        assert_eq!(
+            look.dimms.iter().map(|dimm| dimm.fault_mode).collect::<Vec<_>>(),
+            [FaultMode::None, FaultMode::Undetermined]
+        );
+        assert!(joined(Vec::new(), Vec::new()).unsupported.is_some());
+        // Numbers that no memory has, of a controller that answers rubbish.
+        let rubbish = Counted { uncorrected: Some(1 << 63), ..counted("A3", None, 1 << 63) };
+        assert_eq!(joined(Vec::new(), vec![rubbish]).dimms[0].fault_mode, FaultMode::Undetermined);
+    }
+}

@@ -1,0 +1,190 @@
+//! A small Redfish server, well and ill, asked through the real curl.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What the server does with a path.
+#[derive(Clone)]
+enum Does {
+    Answers(String),
+    Refuses(u16),
+    Hangs,
+    Floods,
+}
+
+/// Answers these paths on a port of its own until the test's process ends; keeps what it was asked.
+fn serve(paths: BTreeMap<String, Does>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let keeps = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (paths, keeps) = (paths.clone(), Arc::clone(&keeps));
+            std::thread::spawn(move || _ = speak(stream, &paths, &keeps));
+        }
+    });
+    (url, asked)
+}
+
+fn speak(mut stream: TcpStream, paths: &BTreeMap<String, Does>, keeps: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            if reader.by_ref().take(8192).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head += &line;
+        }
+        keeps.lock().unwrap().push(head.clone());
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        match paths.get(path).cloned().unwrap_or(Does::Refuses(404)) {
+            Does::Answers(body) => {
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+            }
+            Does::Refuses(status) => write!(stream, "HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n")?,
+            Does::Hangs => std::thread::sleep(Duration::from_secs(600)),
+            Does::Floods => {
+                write!(stream, "HTTP/1.1 200 OK\r\n\r\n")?;
+                loop {
+                    stream.write_all(&[b' '; 65536])?;
+                }
+            }
+        }
+    }
+}
+
+fn link_to(path: &str) -> String {
+    format!(r#"{{"@odata.id": "{path}"}}"#)
+}
+
+/// Two modules and an empty slot, the second with errors.
+fn machine() -> BTreeMap<String, Does> {
+    let memory = "/redfish/v1/Systems/1/Memory";
+    let module = |number: u32, state: &str| {
+        format!(
+            r#"{{"DeviceLocator": "DIMM A{number}", "SerialNumber": "S{number}", "CapacityMiB": 32768,
+            "Status": {{"State": "{state}"}}, "Metrics": {}}}"#,
+            link_to(&format!("{memory}/{number}/MemoryMetrics"))
+        )
+    };
+    let metrics = |number: u32, corrected: u64| {
+        (
+            format!("{memory}/{number}/MemoryMetrics"),
+            Does::Answers(format!(
+                r#"{{"LifeTime": {{"CorrectableECCErrorCount": {corrected}, "UncorrectableECCErrorCount": {}}},
+                "CurrentPeriod": {{"CorrectableECCErrorCount": 1}}}}"#,
+                corrected / 100
+            )),
+        )
+    };
+    let links: Vec<String> = (1..=3).map(|number| link_to(&format!("{memory}/{number}"))).collect();
+    BTreeMap::from([
+        (
+            "/redfish/v1/Systems".into(),
+            Does::Answers(format!(r#"{{"Members": [{}]}}"#, link_to("/redfish/v1/Systems/1"))),
+        ),
+        ("/redfish/v1/Systems/1".into(), Does::Answers(format!(r#"{{"Memory": {}}}"#, link_to(memory)))),
+        (memory.into(), Does::Answers(format!(r#"{{"Members": [{}]}}"#, links.join(",")))),
+        (format!("{memory}/1"), Does::Answers(module(1, "Enabled"))),
+        (format!("{memory}/2"), Does::Answers(module(2, "Enabled"))),
+        (format!("{memory}/3"), Does::Answers(module(3, "Absent"))),
+        metrics(1, 0),
+        metrics(2, 312),
+    ])
+}
+
+fn asked(url: &str, seconds: u64) -> Answer {
+    let user = Some(("root".into(), "a \"quoted\\ word".into()));
+    look(&Service { url: url.into(), user, trust: Trust::System, patience: Duration::from_secs(seconds) })
+}
+
+#[test]
+fn every_module_is_read_with_its_errors_and_empty_slots_are_not() {
+    let (url, heads) = serve(machine());
+    let answer = asked(&url, 60);
+    assert_eq!(answer.problems, []);
+    let counts: Vec<_> = answer.modules.iter().map(|one| (&*one.label, one.corrected, one.uncorrected)).collect();
+    assert_eq!(counts, [("DIMM A1", Some(0), Some(0)), ("DIMM A2", Some(312), Some(3))]);
+    assert_eq!((answer.modules[1].serial.as_deref(), answer.modules[1].size_bytes), (Some("S2"), 32 << 30));
+    let heads = heads.lock().unwrap();
+    // root:a "quoted\ word
+    assert!(heads.iter().all(|head| head.contains("Authorization: Basic cm9vdDphICJxdW90ZWRcIHdvcmQ=")), "{heads:?}");
+}
+
+#[test]
+fn what_one_module_does_not_tell_costs_the_others_nothing() {
+    let mut paths = machine();
+    paths.insert("/redfish/v1/Systems/1/Memory/1/MemoryMetrics".into(), Does::Refuses(500));
+    let (url, _) = serve(paths.clone());
+    let answer = asked(&url, 60);
+    assert_eq!(answer.modules.iter().map(|one| one.corrected).collect::<Vec<_>>(), [None, Some(312)]);
+    assert!(answer.problems[0].why.contains("HTTP 500") && answer.problems[0].path.ends_with("1/MemoryMetrics"));
+    paths.insert("/redfish/v1/Systems/1/Memory/1".into(), Does::Answers("rubbish".into()));
+    let (url, _) = serve(paths);
+    let answer = asked(&url, 60);
+    assert_eq!((answer.modules.len(), answer.modules[0].corrected), (1, Some(312)));
+    assert!(answer.problems[0].why.contains("no JSON"), "{:?}", answer.problems);
+}
+
+#[test]
+fn what_is_no_count_is_told_and_a_module_without_a_name_has_that_of_its_address() {
+    let memory = "/redfish/v1/Systems/1/Memory";
+    for (value, is_told) in [("-5", true), ("\"7\"", true), ("7.5", true), ("null", false)] {
+        let mut paths = machine();
+        let metrics = format!(r#"{{"LifeTime": {{"UncorrectableECCErrorCount": {value}}}}}"#);
+        paths.insert(format!("{memory}/1/MemoryMetrics"), Does::Answers(metrics));
+        paths.insert(format!("{memory}/1"), Does::Answers("{}".into()));
+        let (url, _) = serve(paths);
+        let answer = asked(&url, 60);
+        assert_eq!((answer.modules[0].label.as_str(), answer.modules[0].uncorrected), ("1", None));
+        assert_eq!(answer.modules[1].corrected, Some(312));
+        let whys: Vec<_> =
+            answer.problems.iter().map(|one| (one.path.ends_with("1/MemoryMetrics"), &*one.why)).collect();
+        assert_eq!(whys.len(), usize::from(is_told), "{whys:?}");
+        assert!(whys.iter().all(|(is_there, why)| *is_there && why.contains("which is no count")), "{whys:?}");
+    }
+}
+
+#[test]
+fn a_controller_that_hangs_floods_refuses_or_is_not_there_is_a_problem_in_time() {
+    let ill = |does: Does| {
+        let (url, _) = serve(BTreeMap::from([("/redfish/v1/Systems".into(), does)]));
+        let answer = asked(&url, 2);
+        assert!(answer.modules.is_empty());
+        answer.problems[0].why.clone()
+    };
+    let begun = Instant::now();
+    let why = ill(Does::Hangs);
+    assert!(why.contains("timed out") || why.contains("no answer"), "{why}");
+    assert!(ill(Does::Floods).contains("said more than"));
+    assert!(ill(Does::Refuses(401)).contains("check the name and the password"));
+    assert!(ill(Does::Answers("[]".into())).contains("names no memory module"));
+    let nobody = asked("http://127.0.0.1:1", 5);
+    assert!(nobody.problems[0].why.contains("no answer: "), "{nobody:?}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn links_lead_nowhere_else() {
+    let path = |text: &str| link(&serde_json::json!({ "@odata.id": text }));
+    assert_eq!(path("/redfish/v1/Systems/1/").as_deref(), Some("/redfish/v1/Systems/1"));
+    for foreign in
+        ["http://elsewhere/redfish/", "@elsewhere/", "/redfish/../etc", "/redfish/a b", "/redfish/\nurl=x", "/x"]
+    {
+        assert_eq!(path(foreign), None, "{foreign}");
+    }
+    let service = Service { url: "http://a\nurl = file:///etc/passwd".into(), ..Service::default() };
+    assert!(
+        look(&Service { patience: Duration::from_secs(2), ..service }).problems[0].why.contains("control character")
+    );
+}

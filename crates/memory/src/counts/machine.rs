@@ -1,0 +1,255 @@
+//! A made-up machine as the oracle of the counts: it knows every error, and which of them nobody could ever read.
+#![allow(clippy::unwrap_used)]
+
+use super::{Kept, Moment};
+use crate::identity::{Counted, Module};
+use crate::rate::Limit;
+use crate::read::Driver;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use surefoot_model::{Certainty, Fidelity, MemorySource};
+
+const SLOTS: usize = 4;
+const WRAP: u64 = 1 << 32;
+
+/// What happens to the machine between two looks.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Time goes by.
+    Wait(u32),
+    /// Errors of the module in a slot: corrected, uncorrected.
+    Errors(usize, u32, u32),
+    /// Enough errors to carry a counter over its end, and the time that takes.
+    Storm(usize),
+    /// Somebody writes `reset_counters`, or loads the driver anew.
+    Reset,
+    /// The host is booted anew, with two modules exchanged or not, and so many errors of the first before anybody looks.
+    Reboot(Option<(usize, usize)>, u32),
+    /// A look.
+    Look,
+    /// A look at which firmware's tables could not be read.
+    LookWithoutSerials,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (3..5_000_u32).prop_map(Step::Wait),
+        6 => (0..SLOTS, 0..5_000_u32, 0..3_u32).prop_map(|(slot, corrected, uncorrected)| Step::Errors(slot, corrected, uncorrected)),
+        1 => (0..SLOTS).prop_map(Step::Storm),
+        1 => Just(Step::Reset),
+        1 => (prop::option::of((0..SLOTS, 0..SLOTS)), 0..9_000_u32).prop_map(|(exchanged, errors)| Step::Reboot(exchanged, errors)),
+        6 => Just(Step::Look),
+        2 => Just(Step::LookWithoutSerials),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Truth {
+    corrected: u64,
+    uncorrected: u64,
+}
+
+/// The machine: counters as the kernel has them, and for each module what can be known of its errors.
+struct Machine {
+    boot: u32,
+    clock_s: f64,
+    reset_at_s: f64,
+    /// Which module is in each slot.
+    modules: [usize; SLOTS],
+    counters: [Truth; SLOTS],
+    /// Of each slot, what was in its counter at the last look.
+    looked: [Truth; SLOTS],
+    /// Errors of each module that a look has seen, or still can see.
+    knowable: [Truth; SLOTS],
+    /// Whether counters were reset after the last look.
+    was_reset: bool,
+    /// Whether there may be errors of a module that nobody saw.
+    is_lost: [bool; SLOTS],
+}
+
+impl Machine {
+    fn new() -> Self {
+        Machine {
+            boot: 0,
+            clock_s: 10.0,
+            reset_at_s: 10.0,
+            modules: std::array::from_fn(|slot| slot),
+            counters: [Truth::default(); SLOTS],
+            looked: [Truth::default(); SLOTS],
+            knowable: [Truth::default(); SLOTS],
+            was_reset: false,
+            is_lost: [false; SLOTS],
+        }
+    }
+
+    fn errors(&mut self, slot: usize, corrected: u64, uncorrected: u64) {
+        let (counter, known) = (&mut self.counters[slot], &mut self.knowable[self.modules[slot]]);
+        counter.corrected += corrected;
+        counter.uncorrected += uncorrected;
+        known.corrected += corrected;
+        known.uncorrected += uncorrected;
+    }
+
+    /// Counters begin anew: what they got since the last look is lost.
+    fn clear(&mut self) {
+        for slot in 0..SLOTS {
+            let known = &mut self.knowable[self.modules[slot]];
+            known.corrected -= self.counters[slot].corrected - self.looked[slot].corrected;
+            known.uncorrected -= self.counters[slot].uncorrected - self.looked[slot].uncorrected;
+        }
+        self.counters = [Truth::default(); SLOTS];
+        self.looked = [Truth::default(); SLOTS];
+        // Two looks and a reset are told apart by whole seconds.
+        self.clock_s += 5.0;
+        self.reset_at_s = self.clock_s;
+        self.was_reset = true;
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Wait(seconds) => self.clock_s += f64::from(*seconds),
+            Step::Errors(slot, corrected, uncorrected) => {
+                self.errors(*slot, u64::from(*corrected), u64::from(*uncorrected))
+            }
+            Step::Storm(slot) => {
+                // Less than a whole turn: two turns between two looks would be seen by nobody.
+                let since = self.counters[*slot].corrected - self.looked[*slot].corrected;
+                if since < 10_000_000 {
+                    self.errors(*slot, WRAP - 100_000_000, 0);
+                    self.clock_s += 1_000.0;
+                }
+            }
+            Step::Reset => self.clear(),
+            Step::Reboot(exchanged, errors) => {
+                self.clear();
+                self.boot += 1;
+                self.clock_s = 30.0;
+                self.reset_at_s = 20.0;
+                if let Some((one, other)) = exchanged {
+                    self.modules.swap(*one, *other);
+                }
+                self.errors(0, u64::from(*errors), 0);
+            }
+            Step::Look | Step::LookWithoutSerials => {}
+        }
+    }
+
+    fn look(&mut self, kept: &mut Kept, has_serials: bool) {
+        let boot = format!("boot {}", self.boot);
+        let moment = Moment { boot_id: Some(&boot), clock_s: Some(self.clock_s) };
+        let reset_s = (self.clock_s - self.reset_at_s) as u64;
+        let modules: Vec<Module> = (0..SLOTS).map(|slot| self.module(slot, reset_s, has_serials)).collect();
+        kept.take(moment, &modules, Limit::default());
+        self.looked = self.counters;
+        if std::mem::take(&mut self.was_reset) {
+            self.modules.iter().for_each(|module| self.is_lost[*module] = true);
+        }
+    }
+
+    fn module(&self, slot: usize, reset_s: u64, has_serials: bool) -> Module {
+        let counter = self.counters[slot];
+        Module {
+            place: format!("mc0/dimm{slot}"),
+            label: format!("DIMM_{slot}"),
+            serial: has_serials.then(|| format!("S{}", self.modules[slot])),
+            certainty: has_serials.then_some(Certainty::Certain),
+            part: None,
+            size_bytes: 0,
+            controller: "mc0".into(),
+            driver: Driver::Skx,
+            reset_s: Some(reset_s),
+            counters: vec![Counted {
+                place: format!("mc0/dimm{slot}"),
+                corrected: Some(counter.corrected % WRAP),
+                uncorrected: Some(counter.uncorrected),
+                layers: vec![slot as u32],
+                number: slot,
+            }],
+            channels: std::collections::BTreeSet::from([0]),
+            block: None,
+            fidelity: Fidelity::Exact,
+            sources: vec![MemorySource::Edac],
+            only_place: None,
+            counted_also: Vec::new(),
+        }
+    }
+}
+
+/// What is kept of each module, by number.
+fn counted(kept: &Kept) -> BTreeMap<String, (u64, u64, bool)> {
+    let counts = |(name, one): (&String, &super::KeptModule)| {
+        (name.clone(), (one.corrected_count, one.uncorrected_count, one.is_lower_bound))
+    };
+    kept.modules.iter().map(counts).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever happens, each module has exactly the errors that could be known, and is a lower bound once some could be lost.
+    #[test]
+    fn every_module_keeps_its_errors(steps in steps()) {
+        let (mut machine, mut kept) = (Machine::new(), Kept::default());
+        machine.look(&mut kept, true);
+        for step in &steps {
+            machine.step(step);
+            // After a boot only a serial number says which module is where: look once with them.
+            let is_reboot = matches!(step, Step::Reboot(..));
+            if is_reboot || matches!(step, Step::Look | Step::LookWithoutSerials) {
+                machine.look(&mut kept, is_reboot || matches!(step, Step::Look));
+                let found = counted(&kept);
+                prop_assert_eq!(found.len(), SLOTS);
+                for module in 0..SLOTS {
+                    let known = machine.knowable[module];
+                    let wanted = (known.corrected, known.uncorrected, machine.is_lost[module]);
+                    prop_assert_eq!(found[&format!("S{module}")], wanted, "module {}", module);
+                }
+            }
+        }
+    }
+
+    /// What was written and read back counts on as if nothing had been between.
+    #[test]
+    fn what_is_kept_outlives_the_process(steps in steps()) {
+        let (mut machine, mut kept, mut written) = (Machine::new(), Kept::default(), Kept::default());
+        for step in &steps {
+            machine.step(step);
+            if matches!(step, Step::Look) {
+                machine.look(&mut kept, true);
+                written = serde_json::from_str(&serde_json::to_string(&written).unwrap()).unwrap();
+                machine.look(&mut written, true);
+                prop_assert_eq!(counted(&kept), counted(&written));
+            }
+        }
+    }
+}
+
+/// A module that is looked at without its serial number first takes what was counted along when it is known.
+#[test]
+fn a_serial_number_that_is_known_later_takes_the_counts_of_its_place_along() {
+    let (mut machine, mut kept) = (Machine::new(), Kept::default());
+    machine.errors(2, 40, 0);
+    machine.look(&mut kept, false);
+    assert_eq!(counted(&kept)["mc0/dimm2"].0, 40);
+    machine.errors(2, 2, 0);
+    machine.look(&mut kept, true);
+    assert_eq!((counted(&kept)["S2"].0, kept.modules.len()), (42, SLOTS));
+}
+
+/// Beyond the limit the modules that were not seen for the longest time go, and are counted.
+#[test]
+fn what_is_kept_has_a_limit() {
+    let (mut machine, mut kept) = (Machine::new(), Kept::default());
+    for round in 0..super::KEPT_MAX / SLOTS + 10 {
+        machine.step(&Step::Reboot(None, 0));
+        machine.modules = std::array::from_fn(|slot| slot);
+        let boot = format!("boot {round}");
+        let modules: Vec<Module> = (0..SLOTS)
+            .map(|slot| Module { serial: Some(format!("R{round}-{slot}")), ..machine.module(slot, 10, true) })
+            .collect();
+        kept.take(Moment { boot_id: Some(&boot), clock_s: Some(30.0) }, &modules, Limit::default());
+    }
+    assert_eq!((kept.modules.len(), kept.dropped_count), (super::KEPT_MAX, 10 * SLOTS as u64));
+    assert!(!kept.modules.contains_key("R0-0") && kept.modules.contains_key("R1033-0"));
+}

@@ -1,0 +1,270 @@
+//! Counts that survive: what is kept of every module between readings, and what a new reading adds to it.
+//!
+//! The kernel's counters begin anew with each boot, each load of a driver and each write to `reset_counters` by anybody, and
+//! wrap at 2^32. The counts of a module here only grow. What could have been lost on the way is said: its count is a lower bound then.
+
+#[cfg(test)]
+mod machine;
+mod step;
+mod text;
+
+pub use step::{Change, Count, step};
+pub use text::{KeptFile, Loaded, TEXT_BYTES_MAX};
+
+use crate::identity::Module;
+use crate::rate::{Limit, Rates};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Modules and places that are kept; the ones that were not seen for the longest time go first.
+pub const KEPT_MAX: usize = 4096;
+
+/// The widest counter of EDAC.
+const EDAC_MAX: u64 = u32::MAX as u64;
+
+/// What is kept between readings.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kept {
+    /// Modules by [`Module::id`].
+    pub modules: BTreeMap<String, KeptModule>,
+    /// Counters by place.
+    places: BTreeMap<String, KeptPlace>,
+    /// Modules that were dropped because there were too many.
+    pub dropped_count: u64,
+    /// Readings that were taken in.
+    readings: u64,
+}
+
+/// What is kept of a module.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeptModule {
+    /// Corrected errors that EDAC counted.
+    pub corrected_count: u64,
+    /// Uncorrected errors that EDAC counted.
+    pub uncorrected_count: u64,
+    /// Errors that its threshold block counted.
+    pub block_count: u64,
+    /// Whether more may have happened: a counter was reset, or the host began anew, after errors that nobody had read.
+    pub is_lower_bound: bool,
+    /// Rates of its corrected errors.
+    pub rates: Rates,
+    /// Where it is: its label, or its place.
+    pub here: String,
+    /// Where it was before.
+    pub moved_from: Option<String>,
+    /// The reading in which it was seen last.
+    seen: u64,
+}
+
+/// What is kept of a counter's place.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct KeptPlace {
+    corrected: Option<u64>,
+    uncorrected: Option<u64>,
+    reset_s: Option<u64>,
+    boot_id: Option<String>,
+    clock_s: Option<f64>,
+    /// Which module was there.
+    module: String,
+    seen: u64,
+}
+
+/// When a reading was made, by the host that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moment<'a> {
+    /// Which boot.
+    pub boot_id: Option<&'a str>,
+    /// Seconds since that boot.
+    pub clock_s: Option<f64>,
+}
+
+/// What a reading changed that somebody should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The counter's place.
+    pub place: String,
+    /// What became of it.
+    pub change: Change,
+}
+
+impl Kept {
+    /// Takes in the modules of a reading. Gives the names by which they are kept, in their order, and what was odd.
+    ///
+    /// A module whose serial number could not be read this time keeps the name that it had in this boot; one whose serial number
+    /// is known for the first time takes along what was counted at its place in this boot.
+    pub fn take(&mut self, moment: Moment<'_>, modules: &[Module], limit: Limit) -> (Vec<String>, Vec<Notice>) {
+        self.readings += 1;
+        let mut notices = Vec::new();
+        let mut names = Vec::with_capacity(modules.len());
+        for module in modules {
+            let name = self.name(moment, module, &names);
+            self.take_module(moment, module, &name, limit, &mut notices);
+            names.push(name);
+        }
+        self.drop_oldest();
+        (names, notices)
+    }
+
+    /// The module that was at a place in the newest reading.
+    pub(crate) fn module_of(&self, place: &str) -> Option<&KeptModule> {
+        self.modules.get(&self.places.get(place)?.module)
+    }
+
+    fn name(&mut self, moment: Moment<'_>, module: &Module, taken: &[String]) -> String {
+        let own = module.id().to_owned();
+        let before = self.places.get(&module.place).filter(|place| place.boot_id.as_deref() == moment.boot_id);
+        // Without a boot's name nothing proves that it is the same.
+        let Some(before) = before.filter(|place| place.boot_id.is_some() && place.module != own) else { return own };
+        let before = before.module.clone();
+        if taken.contains(&before) || !self.modules.contains_key(&before) {
+            return own;
+        }
+        if own == module.place {
+            return before;
+        }
+        if before == module.place
+            && !self.modules.contains_key(&own)
+            && let Some(kept) = self.modules.remove(&before)
+        {
+            self.modules.insert(own.clone(), kept);
+            if let Some(place) = self.places.get_mut(&module.place) {
+                place.module.clone_from(&own);
+            }
+        }
+        own
+    }
+
+    fn take_module(
+        &mut self,
+        moment: Moment<'_>,
+        module: &Module,
+        name: &str,
+        limit: Limit,
+        notices: &mut Vec<Notice>,
+    ) {
+        let readings = self.readings;
+        let kept = self.modules.entry(name.to_owned()).or_default();
+        if kept.rates.bucket.limit != limit {
+            kept.rates.bucket = crate::rate::Bucket::new(limit);
+        }
+        // A slot whose label was registered since has another name, and the module did not move.
+        let was_here =
+            self.places.get(&module.place).is_some_and(|place| place.module == name && place.seen == kept.seen);
+        kept.seen = readings;
+        let here = if module.label.is_empty() { &module.place } else { &module.label };
+        if kept.here != *here {
+            let before = std::mem::replace(&mut kept.here, here.clone());
+            if !was_here {
+                kept.moved_from = Some(before).filter(|before| !before.is_empty());
+            }
+        }
+        let mut window = None;
+        let mut corrected = 0_u64;
+        for counter in &module.counters {
+            let place = self.places.entry(counter.place.clone()).or_default();
+            let mut add = |before: Option<u64>, now: Option<u64>| {
+                let added = place.advance(moment, before, now, module.reset_s, EDAC_MAX)?;
+                kept.is_lower_bound |= !added.change.is_exact();
+                let notice = Notice { place: counter.place.clone(), change: added.change };
+                // One reset clears both counters of a place.
+                if added.change != Change::Grew && added.change != Change::First && notices.last() != Some(&notice) {
+                    notices.push(notice);
+                }
+                window = window.max(added.within_ns);
+                Some(added.count)
+            };
+            let more = add(place.corrected, counter.corrected).unwrap_or(0);
+            let uncorrected = add(place.uncorrected, counter.uncorrected).unwrap_or(0);
+            corrected = corrected.saturating_add(more);
+            kept.uncorrected_count = kept.uncorrected_count.saturating_add(uncorrected);
+            place.keep(moment, counter.corrected, counter.uncorrected, module.reset_s, name, readings);
+        }
+        kept.corrected_count = kept.corrected_count.saturating_add(corrected);
+        if let Some(block) = &module.block {
+            let place = self.places.entry(block.place()).or_default();
+            if let Some(added) = place.advance(moment, place.corrected, block.errors, None, EDAC_MAX) {
+                kept.is_lower_bound |= !added.change.is_exact();
+                kept.block_count = kept.block_count.saturating_add(added.count);
+                window = window.max(added.within_ns);
+                corrected = corrected.max(added.count);
+            }
+            place.keep(moment, block.errors, None, None, name, readings);
+        }
+        if let Some(within_ns) = window {
+            kept.rates.add(corrected, 0, within_ns);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        self.dropped_count += drop_oldest(&mut self.modules, |module| module.seen);
+        drop_oldest(&mut self.places, |place| place.seen);
+    }
+}
+
+fn drop_oldest<T>(kept: &mut BTreeMap<String, T>, seen: impl Fn(&T) -> u64) -> u64 {
+    let beyond = kept.len().saturating_sub(KEPT_MAX);
+    if beyond > 0 {
+        let mut ages: Vec<(u64, String)> = kept.iter().map(|(name, one)| (seen(one), name.clone())).collect();
+        ages.sort_unstable();
+        for (_, name) in ages.into_iter().take(beyond) {
+            kept.remove(&name);
+        }
+    }
+    beyond as u64
+}
+
+/// What one counter adds, and in which time.
+struct Added {
+    count: u64,
+    change: Change,
+    within_ns: Option<u64>,
+}
+
+impl KeptPlace {
+    fn advance(
+        &self,
+        moment: Moment<'_>,
+        before: Option<u64>,
+        now: Option<u64>,
+        reset_s: Option<u64>,
+        max: u64,
+    ) -> Option<Added> {
+        let count = |value, reset_s, boot_id, clock_s| Count { value, reset_s, boot_id, clock_s, max };
+        let before = before.map(|value| count(value, self.reset_s, self.boot_id.as_deref(), self.clock_s));
+        let now = count(now?, reset_s, moment.boot_id, moment.clock_s);
+        let (added, change) = step(before.as_ref(), &now);
+        let within_s = match (change, before) {
+            (Change::Grew | Change::Wrapped, Some(before)) => {
+                now.clock_s.zip(before.clock_s).map(|(now, before)| now - before).filter(|seconds| *seconds > 0.0)
+            }
+            _ => reset_s.map(|seconds| seconds as f64),
+        };
+        Some(Added { count: added, change, within_ns: within_s.map(|seconds| (seconds * 1e9) as u64) })
+    }
+
+    fn keep(
+        &mut self,
+        moment: Moment<'_>,
+        corrected: Option<u64>,
+        uncorrected: Option<u64>,
+        reset_s: Option<u64>,
+        module: &str,
+        seen: u64,
+    ) {
+        let is_same_boot = self.boot_id.as_deref() == moment.boot_id;
+        // What cannot be read now is compared with what was read before, in the same boot.
+        let known = |now: Option<u64>, before: Option<u64>| now.or(before.filter(|_| is_same_boot));
+        self.corrected = known(corrected, self.corrected);
+        self.uncorrected = known(uncorrected, self.uncorrected);
+        (self.reset_s, self.clock_s, self.seen) = (reset_s, moment.clock_s, seen);
+        if !is_same_boot {
+            self.boot_id = moment.boot_id.map(str::to_owned);
+        }
+        if self.module != module {
+            self.module = module.to_owned();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the kernel logged of its own accounting: storms, and records that it lost.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use surefoot_hostfs::Root;
+
+/// The kernel's own buffer is rarely larger.
+const LOG_BYTES_MAX: usize = 16 << 20;
+/// A log that is written faster than it is read is not read to its end.
+const OVERWRITTEN_MAX: u32 = 100;
+/// Banks in a storm at once that are told apart.
+const STORMS_MAX: usize = 1024;
+/// A line is shown up to here.
+const LINE_MAX: usize = 120;
+
+/// What stands in the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KernelLog {
+    /// Storms that have not subsided: `CPU3 BANK7`, or the empty text for all of the host on kernels before 6.8.
+    pub storms: BTreeSet<String>,
+    /// Storms that came, subsided or not.
+    pub storm_count: u64,
+    /// Lines that say that records were lost, the last of them, and how many there are.
+    pub lost: Option<(String, u64)>,
+    /// Lines that were read.
+    pub lines: u64,
+}
+
+impl KernelLog {
+    /// Reads it from the beginning, without waiting for more. In a recorded tree `dev/kmsg` is a file in the same form.
+    pub(super) fn read(root: &Root) -> Result<Self, String> {
+        let path = root.dev("kmsg");
+        let mut file = root.open_plain(&path).map_err(|error| {
+            if error.is_absent() {
+                return format!("there is no {}; give `dmesg` or journalctl's log to `memory import`", path.display());
+            }
+            format!("{}: {}", path.display(), crate::read::reason(&error))
+        })?;
+        let mut text = Vec::new();
+        let mut buffer = vec![0; 16 << 10];
+        let mut overwritten = 0;
+        while text.len() < LOG_BYTES_MAX && overwritten < OVERWRITTEN_MAX {
+            match file.read(&mut buffer) {
+                Ok(0) => break,
+                // The device gives one record for each reading.
+                Ok(length) => text.extend_from_slice(&buffer[..length]),
+                // Records were overwritten before they were read: the next reading goes on behind them.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => overwritten += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            }
+        }
+        Ok(Self::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    /// `6,339,5140900,-;message` lines; lines that begin with a blank belong to the one before.
+    fn parse(text: &str) -> Self {
+        let mut found = KernelLog::default();
+        for line in text.lines().filter(|line| !line.starts_with(' ')) {
+            let Some((head, message)) = line.split_once(';') else { continue };
+            found.lines += 1;
+            // Facility 0 is the kernel; others may write what they like.
+            if head.split(',').next().and_then(|level| level.parse::<u32>().ok()).is_some_and(|level| level < 8) {
+                found.take(message);
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, message: &str) {
+        let shown = || message.chars().take(LINE_MAX).collect::<String>();
+        let subject =
+            |mark: &str| message.split(mark).next().unwrap_or_default().trim_start_matches("mce: ").trim().to_owned();
+        const BEGUN: &str = "CMCI storm detected";
+        const ENDED: &str = "CMCI storm subsided";
+        if message.contains(BEGUN) {
+            self.storm_count += 1;
+            if self.storms.len() < STORMS_MAX {
+                self.storms.insert(subject(BEGUN));
+            }
+        } else if message.contains(ENDED) {
+            self.storms.remove(&subject(ENDED));
+        } else if message.contains("MCE records pool full")
+            || (message.contains("Lost ") && message.contains(" memory errors"))
+        {
+            let count = self.lost.take().map_or(0, |(_, count)| count);
+            self.lost = Some((shown(), count + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_lasts_until_it_has_subsided() {
+        let log = KernelLog::parse(
+            "4,1,10,-;mce: CPU3 BANK7 CMCI storm detected\n SUBSYSTEM=x\n4,2,11,-;mce: CPU4 BANK7 CMCI storm detected\n\
+             4,3,12,-;mce: CPU3 BANK7 CMCI storm subsided\n",
+        );
+        assert_eq!(log.storms, BTreeSet::from(["CPU4 BANK7".to_owned()]));
+        assert_eq!((log.storm_count, log.lines), (2, 3));
+        let old = KernelLog::parse("4,1,10,-;CMCI storm detected: switching to poll mode\n");
+        assert_eq!(old.storms, BTreeSet::from([String::new()]));
+    }
+
+    #[test]
+    fn users_cannot_make_up_storms() {
+        let log = KernelLog::parse("12,1,10,-;mce: CPU3 BANK7 CMCI storm detected\nno record\n");
+        assert_eq!((log.storm_count, log.lines), (0, 1));
+    }
+
+    #[test]
+    fn lost_records_are_counted() {
+        let log = KernelLog::parse("3,1,1,-;MCE records pool full!\n3,2,2,-;EDAC sbridge: Lost 7 memory errors\n");
+        assert_eq!(log.lost, Some(("EDAC sbridge: Lost 7 memory errors".into(), 2)));
+    }
+}

@@ -1,0 +1,40 @@
+//! A module whose errors nobody corrects has none to count.
+
+use super::found;
+use crate::doctor::{Facts, Rule, Verdict};
+use surefoot_model::Severity;
+
+pub(super) const RULE: Rule = Rule { name: "ecc-off", check };
+
+/// `dimm_edac_mode` of modules without a code (`edac_caps` in drivers/edac).
+const OFF: [&str; 3] = ["none", "unknown", "reserved"];
+
+fn check(facts: &Facts) -> Verdict {
+    let places = facts.reading.controllers.iter().flat_map(|one| one.places.iter().map(move |place| (one, place)));
+    let told: Vec<_> = places.filter(|(_, place)| !place.edac_mode.is_empty()).collect();
+    if told.is_empty() {
+        return Verdict::CannotTell("no module tells its mode of correction (dimm_edac_mode)".into());
+    }
+    let is_off = |mode: &str| OFF.contains(&mode.to_ascii_lowercase().as_str());
+    let off: Vec<_> = told.iter().filter(|(_, place)| is_off(&place.edac_mode)).collect();
+    let Some((controller, place)) = off.first() else {
+        return Verdict::Fine(format!(
+            "all {} modules or ranks have a code, such as {}",
+            told.len(),
+            told[0].1.edac_mode
+        ));
+    };
+    Verdict::Found(found(
+        Severity::Critical,
+        format!(
+            "{}/{}/dimm_edac_mode is {}: {} of {} modules or ranks are without a code",
+            controller.id,
+            place.name,
+            place.edac_mode,
+            off.len(),
+            told.len()
+        ),
+        "their errors are neither corrected nor counted: wrong bits go into programs and files",
+        "turn ECC on in firmware setup; where the modules cannot (8 chips a side), put in modules with ECC",
+    ))
+}

@@ -1,0 +1,38 @@
+use std::path::PathBuf;
+use surefoot_hostfs::Unsupported;
+
+/// What can go wrong with memory errors, beyond what one source says of itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file of the host.
+    #[error(transparent)]
+    Host(#[from] surefoot_hostfs::Error),
+    /// A file that was named could not be read.
+    #[error("{path}: cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that was named could not be written.
+    #[error("{path}: cannot be written: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something is not had here.
+    #[error("{0}")]
+    Unsupported(Unsupported),
+    /// An option or a value that cannot be.
+    #[error("{option}: {why}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// Why not, and what can be.
+        why: String,
+    },
+}

@@ -1,0 +1,51 @@
+//! The fault behind the errors of a module: which part fails, whether it stays, and what to do.
+//!
+//! Faults are counted, not errors: one stuck cell can report a billion times (Sridharan et al., ASPLOS 2015).
+//! [`Evidence`] takes reports one by one and holds a bounded part of them; [`Evidence::judge`] says what they come to.
+//!
+//! # How a mode is found
+//!
+//! 1. In each bank, the cells that were seen are covered by as few rows and columns as possible, the fullest first. One cell is a
+//!    cell; a row or a column that holds nearly all of them is that; cells that share no line, or need several, are the bank
+//!    (`bank.rs`).
+//! 2. Over the banks, one fault of many banks is told from several faults of one bank each: cells that repeat are faults of their
+//!    own, cells that are hit once each come from a large part (`mode.rs`). What is beside a clear fault, one cell here or there,
+//!    is mentioned and does not change the mode.
+//! 3. It stays where it was seen again after a scrub would have removed it (`persistence.rs`).
+//! 4. The advice is a table of mode, persistence and lost bits (`advice.rs`).
+//!
+//! ```
+//! use surefoot_memory::fault;
+//! use surefoot_memory::reports::{McEvent, mc_event};
+//! use surefoot_model::FaultMode;
+//! // Seven columns of row 100 of one bank.
+//! let reports: Vec<_> = (0..7)
+//!     .map(|column| {
+//!         let driver_detail = format!("APEI location: rank:0 bank:2 row:100 col:{}", column * 8);
+//!         mc_event(&McEvent { driver_detail, ..McEvent::default() })
+//!     })
+//!     .collect();
+//! let (spread, fault) = fault::judge(&reports);
+//! assert_eq!((fault.mode, spread.rows, spread.columns), (FaultMode::Row, 1, 7));
+//! ```
+
+mod advice;
+mod bank;
+mod evidence;
+mod mode;
+mod persistence;
+
+pub use advice::FIND_MODULE;
+pub(crate) use advice::at_place;
+pub use evidence::{BANKS_MAX, CELLS_MAX, CELLS_PER_BANK_MAX, CELLS_SHOWN_MAX, Evidence};
+
+use surefoot_model::{DimmFault, ErrorReport, Spread};
+
+/// What the reports of one module come to, all at once; see [`Evidence`].
+pub fn judge(reports: &[ErrorReport]) -> (Spread, DimmFault) {
+    let mut evidence = Evidence::default();
+    for report in reports {
+        evidence.add(report);
+    }
+    evidence.judge()
+}

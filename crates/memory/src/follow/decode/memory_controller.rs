@@ -1,0 +1,103 @@
+//! The events of the group `ras`.
+
+use super::{At, hexadecimal};
+use crate::reports::{McErrorType, McEvent, mc_event as report_of};
+use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource, one_line};
+
+/// `3 Corrected errors: memory read error on A1 (mc:0 location:1:0:-1 address:0x12 grain:32 syndrome:0x0 the driver's words)`
+pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
+    let (count, rest) = text.trim_start().split_once(' ')?;
+    let (kind, rest) = rest.split_once(" error")?;
+    let rest = rest.strip_prefix('s').unwrap_or(rest).strip_prefix(':')?;
+    let (what, fields) = rest.split_once(" (mc:")?;
+    // The driver's sentence comes first, and may have an "on" of its own.
+    let (msg, label) = match what.rfind(" on ") {
+        Some(at) => (&what[..at], &what[at + " on ".len()..]),
+        None => (what, ""),
+    };
+    let fields = fields.trim_end().strip_suffix(')').unwrap_or(fields);
+    let mut parts = fields.splitn(6, ' ');
+    let mc_index = parts.next()?.parse().ok()?;
+    let mut layers = parts.next()?.strip_prefix("location:")?.split(':').map(str::parse::<i32>);
+    let mut layer = || layers.next()?.ok();
+    let (top_layer, middle_layer, lower_layer) = (layer()?, layer()?, layer()?);
+    let address = hexadecimal(parts.next()?.strip_prefix("address:")?)?;
+    // Printed as 1 << grain_bits, in an int: 32 bits are none.
+    let grain: i64 = parts.next()?.strip_prefix("grain:")?.parse().ok()?;
+    let syndrome = hexadecimal(parts.next()?.strip_prefix("syndrome:")?)?;
+    Some(report_of(&McEvent {
+        at_realtime_ns: at.at_realtime_ns,
+        at_ns: Some(at.at_ns),
+        error_type: McErrorType::from_word(kind).unwrap_or(McErrorType::Info),
+        msg: msg.trim().to_owned(),
+        label: label.trim().to_owned(),
+        error_count: count.parse().ok()?,
+        mc_index,
+        top_layer,
+        middle_layer,
+        lower_layer,
+        address,
+        grain_bits: u8::try_from(grain.unsigned_abs().checked_ilog2().unwrap_or(0)).unwrap_or(0),
+        syndrome,
+        driver_detail: parts.next().unwrap_or_default().trim().to_owned(),
+    }))
+}
+
+/// `pfn 0x12: recovery action for dirty LRU page: Recovered`: bits that are lost, found by whoever wanted them.
+pub(super) fn memory_failure(text: &str, at: At) -> Option<ErrorReport> {
+    let (page, rest) = text.trim_start().strip_prefix("pfn ")?.split_once(':')?;
+    let address = hexadecimal(page)?.checked_mul(4096)?;
+    Some(ErrorReport {
+        severity: ErrorSeverity::Uncorrected,
+        location: DramLocation { address: Some(address), grain_bits: Some(12), ..DramLocation::default() },
+        ..plain(MemorySource::MemoryFailure, rest, at)
+    })
+}
+
+/// `{1} corrected error: memory error, physical addr: 0000000000001000 (mask lsb: 12) node: 0 ... FRU: ...`: firmware's own
+/// record.
+pub(super) fn extlog(text: &str, at: At) -> Option<ErrorReport> {
+    let (_, rest) = text.trim_start().strip_prefix('{')?.split_once('}')?;
+    let (severity, after) = rest.trim_start().split_once(" error:")?;
+    let (_, address) = after.split_once("physical addr: ")?;
+    let digits: String = address.chars().take_while(char::is_ascii_hexdigit).collect();
+    let address = hexadecimal(&digits).filter(|&address| address != 0 && address != u64::MAX);
+    let place = |word: &str| {
+        let (_, rest) = after.split_once(word)?;
+        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    Some(ErrorReport {
+        // The kernel's words for the severities of firmware: corrected, recoverable, fatal, info.
+        severity: match severity {
+            "corrected" | "info" | "informational" => ErrorSeverity::Corrected,
+            _ => ErrorSeverity::Uncorrected,
+        },
+        location: DramLocation {
+            address,
+            grain_bits: None,
+            rank: place("rank:"),
+            bank: place("bank:"),
+            row: place("row:"),
+            column: place("column:"),
+            ..DramLocation::default()
+        },
+        ..plain(MemorySource::Extlog, rest, at)
+    })
+}
+
+/// One error of which only the words are known. Firmware decides which it tells.
+fn plain(source: MemorySource, words: &str, at: At) -> ErrorReport {
+    ErrorReport {
+        at_realtime_ns: at.at_realtime_ns,
+        at_ns: Some(at.at_ns),
+        source,
+        severity: ErrorSeverity::Corrected,
+        dimm: None,
+        label: String::new(),
+        count: 1,
+        fidelity: Fidelity::Sampled,
+        location: DramLocation::default(),
+        detail: one_line(words.trim()).chars().take(crate::reports::TEXT_CHARACTERS_MAX).collect(),
+    }
+}

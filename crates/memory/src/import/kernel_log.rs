@@ -1,0 +1,475 @@
+//! What the kernel prints of memory errors.
+//!
+//! | who | what |
+//! |---|---|
+//! | EDAC core | `EDAC MC0: 3 CE memory read error on LABEL (channel:1 slot:0 page:0x12345 offset:0x40 grain:32 syndrome:0x0 - DETAIL)`; `UE` has no syndrome |
+//! | machine checks that no driver takes | `mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092`, then `TSC … ADDR … MISC …`, then `PROCESSOR …` |
+//! | AMD's decoder | `[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[…]: 0xdc2040000000011b`, `Error Addr: 0x…`, `IPID: 0x…, Syndrome: 0x…` |
+//! | firmware's records (GHES) | `{1}[Hardware Error]: event severity: corrected`, `section_type: memory error`, `physical_address: 0x…`, `node: 0 card: 1 … row: 100 column: 24`, `DIMM location: …` |
+//!
+//! One error may be told by several of them: the record of a machine check or of firmware first, EDAC's line behind it. So a
+//! record waits for some lines, and where EDAC's line comes it is left to that.
+
+use super::machine_check::{Gathered, hex, hex_after};
+use super::time::{self, Clock};
+use super::{Line, Sink};
+use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, mce_record, words};
+use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
+
+/// So many lines after the last one of a record EDAC's line is still of the same error.
+const WAIT_LINES: u64 = 12;
+
+const HARDWARE_ERROR: &str = "[Hardware Error]: ";
+
+/// Whether a line is of a kernel's log.
+pub(super) fn is_line(line: &str) -> bool {
+    ["EDAC ", HARDWARE_ERROR, " kernel: ", "Linux version "].iter().any(|text| line.contains(text))
+        || line
+            .trim_start()
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'))
+            .is_some_and(|(stamp, _)| stamp.trim().parse::<f64>().is_ok())
+}
+
+/// A record that waits to be told by EDAC, or else is told itself.
+#[derive(Debug)]
+enum Waiting {
+    MachineCheck(Box<Gathered>),
+    Firmware(Box<Firmware>),
+}
+
+#[derive(Debug)]
+struct Pending {
+    waiting: Waiting,
+    at_realtime_ns: u64,
+    /// Its last line.
+    line: u64,
+}
+
+/// A section of a firmware record.
+#[derive(Debug, Default)]
+struct Firmware {
+    severity: Option<ErrorSeverity>,
+    is_memory: bool,
+    location: DramLocation,
+    label: String,
+    what: String,
+}
+
+/// A reader of such a log.
+#[derive(Debug)]
+pub(super) struct KernelLog {
+    clock: Clock,
+    pending: Option<Pending>,
+}
+
+impl KernelLog {
+    pub fn new(clock: Clock) -> KernelLog {
+        KernelLog { clock, pending: None }
+    }
+
+    pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
+        let (at_ns, said) = time::kernel(line, &self.clock);
+        let number = sink.totals.line_count;
+        if self.pending.as_ref().is_some_and(|pending| number > pending.line + WAIT_LINES) {
+            self.flush(sink);
+        }
+        if let Some(at) = said.find("EDAC ") {
+            return self.edac(&said[at + "EDAC ".len()..], at_ns, sink);
+        }
+        if let Some(at) = said.find(HARDWARE_ERROR) {
+            let is_firmware = said[..at].ends_with('}');
+            let rest = said[at + HARDWARE_ERROR.len()..].trim();
+            return if is_firmware { self.firmware(rest, at_ns, sink) } else { self.machine_check(rest, at_ns, sink) };
+        }
+        // The machine check that it follows is told by its record.
+        if said.starts_with("mce: Uncorrected hardware memory error") { Line::OfReport } else { Line::Other }
+    }
+
+    pub fn end(&mut self, sink: &mut Sink<'_>) {
+        self.flush(sink);
+    }
+
+    /// Tells the record that waits.
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        let Some(pending) = self.pending.take() else { return };
+        let report = match pending.waiting {
+            Waiting::MachineCheck(gathered) => {
+                let mut record = gathered.record;
+                if record.at_realtime_ns == 0 {
+                    record.at_realtime_ns = pending.at_realtime_ns;
+                }
+                let report = mce_record(&record);
+                sink.totals.other_unit_count += u64::from(report.is_none());
+                report
+            }
+            Waiting::Firmware(section) if section.is_memory => Some(section.report(pending.at_realtime_ns)),
+            Waiting::Firmware(_) => None,
+        };
+        if let Some(mut report) = report {
+            report.source = MemorySource::KernelLog;
+            sink.report(report);
+        }
+    }
+
+    fn edac(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        if let Some(lost) = said.split_once("Lost ").and_then(|(_, rest)| rest.split_once(" memory errors")) {
+            let count = lost.0.trim().parse().unwrap_or(0);
+            sink.totals.lost_count = sink.totals.lost_count.saturating_add(count);
+            sink.totals.note("The driver says that it lost memory errors: its ring was full before it was emptied.");
+            return Line::OfReport;
+        }
+        let Some((index, words)) = said.strip_prefix("MC").and_then(|rest| rest.split_once(": ")) else {
+            // `EDAC skx MC0: CPU 0: Machine Check Event …` and such are of the error that the next line of the core tells.
+            let is_of_error =
+                ["Machine Check Event", "MACHINE CHECK", "MCE MEMORY ERROR", "TSC ", "ADDR ", "MISC ", "PROCESSOR "];
+            return if is_of_error.iter().any(|text| said.contains(text)) { Line::OfReport } else { Line::Other };
+        };
+        let Ok(index) = index.parse::<u32>() else { return Line::Other };
+        if words.starts_with("Giving out device") || words.starts_with("Removed device") {
+            return Line::Other;
+        }
+        match edac_event(index, words, at_ns) {
+            Ok(event) => {
+                let mut report = mc_event(&event);
+                report.source = MemorySource::KernelLog;
+                if report.at_realtime_ns == 0
+                    && let Some(pending) = &self.pending
+                {
+                    report.at_realtime_ns = pending.at_realtime_ns;
+                }
+                // The record that waited tells the same error.
+                self.pending = None;
+                sink.report(report);
+                Line::OfReport
+            }
+            Err(why) => Line::NotUnderstood(why),
+        }
+    }
+
+    fn machine_check(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        let number = sink.totals.line_count;
+        if let Some(status) = status(said) {
+            self.flush(sink);
+            let mut gathered = Gathered { has_status: true, line: number, ..Gathered::default() };
+            gathered.record.status = status.status;
+            gathered.record.bank = status.bank;
+            gathered.record.cpu = status.cpu;
+            gathered.record.vendor = status.vendor;
+            let waiting = Waiting::MachineCheck(Box::new(gathered));
+            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
+            return Line::OfReport;
+        }
+        if let Some(Pending { waiting: Waiting::MachineCheck(gathered), line, .. }) = &mut self.pending {
+            let is_taken = if let Some(address) = said.strip_prefix("Error Addr: ").and_then(hex) {
+                gathered.record.addr = address;
+                true
+            } else if said.contains("IPID: ") {
+                gathered.record.ipid = hex_after(said, "IPID").unwrap_or(0);
+                gathered.record.synd = hex_after(said, "Syndrome").unwrap_or(0);
+                true
+            } else {
+                gathered.take_processor(said) || gathered.take_registers(said)
+            };
+            if is_taken {
+                *line = number;
+                return Line::OfReport;
+            }
+        }
+        if is_about_a_record(said) {
+            Line::OfReport
+        } else {
+            Line::NotUnderstood("words of a hardware error that are not known")
+        }
+    }
+
+    fn firmware(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+        let number = sink.totals.line_count;
+        let is_new =
+            said.starts_with("Hardware error from APEI") || said.starts_with("Error ") && said.contains(", type: ");
+        if is_new || !matches!(self.pending, Some(Pending { waiting: Waiting::Firmware(_), .. })) {
+            self.flush(sink);
+            let waiting = Waiting::Firmware(Box::default());
+            self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
+        }
+        let Some(Pending { waiting: Waiting::Firmware(section), line, .. }) = &mut self.pending else {
+            return Line::Other;
+        };
+        *line = number;
+        section.take(said);
+        Line::OfReport
+    }
+}
+
+/// The event of the core's line; why not, otherwise.
+fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'static str> {
+    let (count, rest) = said.split_once(' ').unwrap_or((said, ""));
+    let count =
+        count.parse().map_err(|_| "EDAC's line begins with no number of errors, as kernels before 3.6 print it")?;
+    let (kind, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let error_type = match kind {
+        "CE" => McErrorType::Corrected,
+        "UE" => McErrorType::Uncorrected,
+        _ => return Err("EDAC's line says neither CE nor UE"),
+    };
+    let page_at = rest.find("page:0x").ok_or("EDAC's line has no page")?;
+    let open = rest[..page_at].rfind('(').ok_or("EDAC's line has no place in parentheses")?;
+    let (before, place) = (&rest[..open], &rest[open + 1..]);
+    let (place, detail) = place.split_once(" - ").unwrap_or((place, ""));
+    let number = |key: &str| words::pairs(place).find(|(name, _)| *name == key).map(|(_, value)| value);
+    let layer = |key: &str| number(key).and_then(|value| i32::try_from(value).ok()).unwrap_or(-1);
+    let page = number("page").ok_or("EDAC's page is no number")?;
+    let address =
+        page.checked_shl(12).filter(|shifted| shifted >> 12 == page).unwrap_or(0) | number("offset").unwrap_or(0);
+    // Grain is a size in bytes.
+    let grain_bits =
+        number("grain").filter(|&grain| grain > 1).map_or(0, |grain| (64 - (grain - 1).leading_zeros()) as u8);
+    let (msg, label) = match before.trim_end().rsplit_once("on ") {
+        Some((msg, label)) if msg.is_empty() || msg.ends_with(' ') => (msg.trim(), label.trim()),
+        _ => (before.trim(), ""),
+    };
+    // The line names its layers, the event does not: what words of it say of the place goes with the driver's own.
+    let (top_layer, middle_layer) = (layer("channel"), layer("slot"));
+    let detail = detail.trim_end().trim_end_matches(')');
+    Ok(McEvent {
+        at_realtime_ns,
+        at_ns: None,
+        error_type,
+        msg: msg.to_owned(),
+        label: label.to_owned(),
+        error_count: count,
+        mc_index: index,
+        top_layer,
+        middle_layer,
+        lower_layer: -1,
+        address,
+        grain_bits,
+        syndrome: number("syndrome").unwrap_or(0),
+        driver_detail: format!("{detail} {}", layers_as_words(place)).trim().to_owned(),
+    })
+}
+
+/// The layers that the line names, as `mc_event`'s text has them.
+fn layers_as_words(place: &str) -> String {
+    let known = |key: &str| matches!(key, "channel" | "slot" | "csrow");
+    words::pairs(place).filter(|(key, _)| known(key)).map(|(key, value)| format!("{key}:{value} ")).collect()
+}
+
+struct Status {
+    cpu: u32,
+    bank: u32,
+    status: u64,
+    vendor: CpuVendor,
+}
+
+/// The first line of a machine check, the core's or AMD's.
+fn status(said: &str) -> Option<Status> {
+    if let Some(rest) = said.strip_prefix("CPU ") {
+        let (cpu, rest) = rest.split_once(": Machine Check")?;
+        let (_, rest) = rest.split_once("Bank ")?;
+        let (bank, status) = rest.split_once(": ")?;
+        let vendor = CpuVendor::Intel;
+        return Some(Status { cpu: cpu.parse().ok()?, bank: bank.parse().ok()?, status: hex(status)?, vendor });
+    }
+    let rest = said.strip_prefix("CPU:")?;
+    let (cpu, rest) = rest.split_once(' ')?;
+    let (_, rest) = rest.split_once(" MC")?;
+    let (bank, rest) = rest.split_once("_STATUS[")?;
+    let (_, status) = rest.split_once("]: ")?;
+    Some(Status { cpu: cpu.parse().ok()?, bank: bank.parse().ok()?, status: hex(status)?, vendor: CpuVendor::Amd })
+}
+
+/// Lines about a machine check that have no registers in them.
+fn is_about_a_record(said: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "Machine check events logged",
+        "Machine check: ",
+        "Corrected error, no action required",
+        "Deferred error, no action required",
+        "Uncorrected, software",
+        "System Fatal error",
+        "Run the above through",
+        "cache level:",
+        "Ext. Error Code:",
+        "RIP",
+        "Some CPUs didn't answer",
+        "Fake kernel panic",
+        "This is not a software",
+        "PPIN:",
+        "FRU Text:",
+        "DRAM ECC error",
+        "Kernel panic",
+    ];
+    KNOWN.iter().any(|text| said.contains(text))
+}
+
+impl Firmware {
+    fn take(&mut self, said: &str) {
+        let value = |name: &str| said.strip_prefix(name).map(str::trim);
+        let severity = value("event severity: ").or_else(|| said.split_once(", type: ").map(|(_, kind)| kind.trim()));
+        if let Some(word) = severity {
+            self.severity = Some(match word {
+                "fatal" | "recoverable" => ErrorSeverity::Uncorrected,
+                _ => ErrorSeverity::Corrected,
+            });
+        } else if let Some(kind) = value("section_type: ") {
+            self.is_memory = kind == "memory error";
+        } else if let Some(address) = value("physical_address: ").and_then(hex) {
+            self.location.address = Some(address);
+        } else if let Some(mask) = value("physical_address_mask: ").and_then(hex) {
+            self.location.grain_bits = u8::try_from(mask.trailing_zeros()).ok().filter(|&bits| bits < 64);
+        } else if let Some(text) = value("fru_text: ") {
+            self.label = cut(text);
+        } else if let Some(text) = value("DIMM location: ").filter(|text| !text.starts_with("not present")) {
+            // Firmware that names the slot says it better than what it calls the part.
+            self.label = cut(text);
+        } else if let Some(text) = value("error_type: ") {
+            self.what = text.split_once(", ").map_or(text, |(_, words)| words).to_owned();
+        } else if said.starts_with("node:")
+            || said.starts_with("card:")
+            || said.contains(" row:")
+            || said.starts_with("rank:")
+        {
+            self.location = words::merged(words::location(said), self.location);
+        }
+    }
+
+    fn report(self, at_realtime_ns: u64) -> ErrorReport {
+        ErrorReport {
+            at_realtime_ns,
+            at_ns: None,
+            source: MemorySource::KernelLog,
+            severity: self.severity.unwrap_or(ErrorSeverity::Corrected),
+            dimm: None,
+            label: self.label,
+            count: 1,
+            fidelity: Fidelity::Sampled,
+            location: self.location,
+            detail: cut(&format!("firmware record; {}", self.what)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::import::{Clock, Format, Import, Totals};
+    use surefoot_model::{ErrorReport, ErrorSeverity, Fidelity};
+
+    fn read(text: &str) -> (Vec<ErrorReport>, Totals) {
+        let mut import = Import::new(Format::KernelLog, Clock::default());
+        let mut reports = Vec::new();
+        text.lines().for_each(|line| import.line(line, &mut reports));
+        let totals = import.end(&mut reports);
+        (reports, totals)
+    }
+
+    const EDAC: &str = "[  100.1] EDAC MC1: 3 CE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#1 (channel:0 slot:1 page:0x12345 \
+                        offset:0x40 grain:32 syndrome:0x0 -  OVERFLOW err_code:0x0101:0x0090  ProcessorSocketId:0x0 \
+                        MemoryControllerId:0x1 PhysicalRankId:0x4 Row:0x1a2b Column:0x3f8 Bank:0x2 BankGroup:0x1 )";
+
+    #[test]
+    fn a_line_of_edac_is_a_report_with_its_place() {
+        let (reports, totals) = read(&format!("[    1.0] Linux version 6.1\n{EDAC}\n"));
+        let [report] = reports.as_slice() else { panic!("{reports:?}") };
+        assert_eq!((report.count, report.fidelity), (3, Fidelity::LowerBound));
+        assert_eq!(report.label, "CPU_SrcID#0_MC#1_Chan#0_DIMM#1");
+        let place = &report.location;
+        assert_eq!((place.controller, place.channel, place.slot, place.rank), (Some(1), Some(0), Some(1), Some(4)));
+        assert_eq!(
+            (place.row, place.column, place.bank, place.bank_group),
+            (Some(0x1a2b), Some(0x3f8), Some(2), Some(1))
+        );
+        assert_eq!((place.address, place.grain_bits), (Some(0x1234_5040), Some(5)));
+        assert_eq!((totals.other_count, totals.of_report_count, totals.not_understood_count), (1, 1, 0));
+    }
+
+    #[test]
+    fn an_uncorrected_one_and_one_of_another_driver() {
+        let (reports, _) = read(
+            "EDAC MC0: 1 UE Cannot decode normalized address on mc#0csrow#1channel#3 (csrow:1 channel:3 page:0x0 offset:0x0 grain:64)\n",
+        );
+        assert_eq!(reports[0].severity, ErrorSeverity::Uncorrected);
+        assert_eq!((reports[0].location.rank, reports[0].location.channel), (Some(1), Some(3)));
+        assert_eq!((reports[0].location.address, reports[0].fidelity), (None, Fidelity::Sampled));
+        assert!(reports[0].detail.starts_with("Cannot decode normalized address"), "{}", reports[0].detail);
+    }
+
+    #[test]
+    fn a_machine_check_that_edac_tells_again_is_counted_once() {
+        let check = "\
+[ 100.0] mce: [Hardware Error]: Machine check events logged
+[ 100.0] mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010092
+[ 100.0] mce: [Hardware Error]: TSC 0 ADDR 123457040 MISC 8c
+[ 100.0] mce: [Hardware Error]: PROCESSOR 0:606a6 TIME 1700000000 SOCKET 1 APIC 20 microcode d0003a5
+";
+        let (alone, totals) = read(check);
+        assert_eq!((alone.len(), totals.of_report_count), (1, 4));
+        assert_eq!((alone[0].location.channel, alone[0].location.socket), (Some(2), Some(1)));
+        assert_eq!(alone[0].at_realtime_ns, 1_700_000_000_000_000_000);
+        let (both, _) = read(&format!("{check}{EDAC}\n"));
+        assert_eq!((both.len(), both[0].count), (1, 3));
+        let (twice, _) = read(&format!("{check}{}{check}", "[ 101.0] usb 1-1: new device\n".repeat(20)));
+        assert_eq!(twice.len(), 2);
+    }
+
+    #[test]
+    fn amd_s_decoder_is_read_where_edac_is_not_there() {
+        let (reports, totals) = read(
+            "\
+[Hardware Error]: Corrected error, no action required.
+[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc2040000000011b
+[Hardware Error]: Error Addr: 0x00000003f4c8a0c0
+[Hardware Error]: IPID: 0x0000009600350f00, Syndrome: 0x9f9a400c0a801203
+[Hardware Error]: Unified Memory Controller Ext. Error Code: 0, DRAM ECC error.
+[Hardware Error]: cache level: L3/GEN, tx: GEN, mem-tx: RD
+",
+        );
+        assert_eq!((reports.len(), totals.of_report_count, totals.not_understood_count), (1, 6, 0));
+        assert_eq!((reports[0].location.channel, reports[0].location.rank), (Some(3), Some(3)));
+        assert_eq!((reports[0].fidelity, reports[0].location.address), (Fidelity::LowerBound, None));
+    }
+
+    #[test]
+    fn a_record_of_firmware_is_a_report() {
+        let (reports, totals) = read(
+            "\
+{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0
+{1}[Hardware Error]: It has been corrected by h/w and requires no further action
+{1}[Hardware Error]: event severity: corrected
+{1}[Hardware Error]:  Error 0, type: corrected
+{1}[Hardware Error]:  fru_text: B1
+{1}[Hardware Error]:   section_type: memory error
+{1}[Hardware Error]:   physical_address: 0x00000012345040
+{1}[Hardware Error]:   physical_address_mask: 0x00000000ffffffc0
+{1}[Hardware Error]:   node: 0 card: 3 module: 1 rank: 1 bank: 2 row: 100 column: 24
+{1}[Hardware Error]:   error_type: 2, single-bit ECC
+{1}[Hardware Error]:   DIMM location: P1 B1
+{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4
+{2}[Hardware Error]: event severity: recoverable
+{2}[Hardware Error]:  Error 0, type: recoverable
+{2}[Hardware Error]:   section_type: PCIe error
+",
+        );
+        let [report] = reports.as_slice() else { panic!("{reports:?}") };
+        assert_eq!(
+            (report.label.as_str(), report.location.row, report.location.column),
+            ("P1 B1", Some(100), Some(24))
+        );
+        assert_eq!((report.location.address, report.location.grain_bits), (Some(0x1234_5040), Some(6)));
+        assert_eq!((report.severity, totals.of_report_count), (ErrorSeverity::Corrected, 15));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_kept_with_its_number() {
+        let (reports, totals) = read(
+            "\
+EDAC MC0: CE page 0x283, offset 0xce0, grain 8, syndrome 0x6ec3, row 0, channel 1 \"DIMM_B1\": amd76x_edac
+EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0: DEV 0000:64:0a.0 (INTERRUPT)
+EDAC sbridge: Lost 31 memory errors
+[Hardware Error]: words of another kernel
+",
+        );
+        assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (0, 31, 2));
+        assert_eq!(totals.not_understood.iter().map(|one| one.line).collect::<Vec<_>>(), [1, 4]);
+    }
+}

@@ -1,0 +1,180 @@
+//! The log of mcelog: a record of several lines for each machine check, `STATUS` near its end and `CPUID` last.
+
+use super::machine_check::{Gathered, decimal_after, hex_after};
+use super::{Line, Sink};
+use crate::reports::{CpuVendor, mce_record};
+use surefoot_model::MemorySource;
+
+/// No record has more lines; what comes after is not of it.
+const LINES_MAX: u32 = 64;
+
+/// Whether a line begins a record of mcelog's.
+pub(super) fn is_begin(line: &str) -> bool {
+    let line = untagged(line);
+    line.starts_with("Hardware event. This is not a software error")
+        || line.starts_with("HARDWARE ERROR. This is *NOT* a software problem")
+        || is_numbered(line)
+}
+
+/// `MCE 0`, without anything behind it.
+fn is_numbered(line: &str) -> bool {
+    let digits = line.strip_prefix("MCE ").map(str::trim);
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+/// Without `mcelog: `, and what syslog puts before that.
+fn untagged(line: &str) -> &str {
+    let at = line.find("mcelog").map(|at| (at, &line[at + "mcelog".len()..]));
+    match at.and_then(|(_, rest)| rest.split_once(": ")) {
+        Some((pid, words)) if pid.len() <= 12 => words,
+        _ => line,
+    }
+}
+
+/// A reader of such a log.
+#[derive(Debug, Default)]
+pub(super) struct Mcelog {
+    open: Option<Gathered>,
+    lines: u32,
+    /// The line that said `Hardware event` has come, and the record's own first line not yet.
+    announced: bool,
+}
+
+impl Mcelog {
+    pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
+        let is_tagged = line.trim_start().starts_with("mcelog");
+        let line = untagged(line).trim();
+        if line.is_empty() {
+            return Line::Other;
+        }
+        if is_begin(line) {
+            // The announcement and the number begin one record, or either does alone.
+            if !(self.announced && is_numbered(line)) {
+                self.close(sink);
+            }
+            self.announced = !is_numbered(line);
+            let number = sink.totals.line_count;
+            self.open.get_or_insert_with(|| Gathered { line: number, ..Gathered::default() });
+            self.lines = 0;
+            return Line::OfReport;
+        }
+        self.lines += 1;
+        if self.lines > LINES_MAX {
+            self.close(sink);
+        }
+        let Some(open) = &mut self.open else {
+            // The program's words of itself.
+            return if is_tagged { Line::Other } else { Line::NotUnderstood("it belongs to no record of mcelog") };
+        };
+        take(open, line);
+        Line::OfReport
+    }
+
+    pub fn end(&mut self, sink: &mut Sink<'_>) {
+        self.close(sink);
+    }
+
+    fn close(&mut self, sink: &mut Sink<'_>) {
+        self.announced = false;
+        let Some(open) = self.open.take() else { return };
+        if !open.has_status {
+            sink.totals.record_not_understood(open.line, "a record without STATUS; the log may be cut off there", "");
+            return;
+        }
+        match mce_record(&open.record) {
+            Some(mut report) => {
+                report.source = MemorySource::Mcelog;
+                sink.report(report);
+            }
+            None => sink.totals.other_unit_count += 1,
+        }
+    }
+}
+
+fn take(open: &mut Gathered, line: &str) {
+    let number = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
+    if line.starts_with("CPU ") && line.contains("BANK") {
+        open.record.cpu = number(decimal_after(line, "CPU ")).unwrap_or(0);
+        open.record.bank = number(decimal_after(line, "BANK ")).unwrap_or(0);
+    }
+    // A line of words could name any of these; registers stand alone or beside others.
+    if line.starts_with("MISC ") || line.starts_with("ADDR ") || line.starts_with("CPU ") || line.starts_with("SYND ") {
+        open.take_registers(line);
+    }
+    if line.starts_with("TIME ") {
+        open.record.at_realtime_ns = decimal_after(line, "TIME ").unwrap_or(0).saturating_mul(1_000_000_000);
+    }
+    if line.starts_with("STATUS ") {
+        if let Some(status) = hex_after(line, "STATUS") {
+            (open.record.status, open.has_status) = (status, true);
+        }
+        open.record.mcgstatus = hex_after(line, "MCGSTATUS").unwrap_or(0);
+    }
+    if line.starts_with("MCGCAP ") {
+        open.record.mcgcap = hex_after(line, "MCGCAP").unwrap_or(0);
+        // Its base is not said; sockets from 10 on are rare, and both readings agree below.
+        open.record.socketid = number(hex_after(line, "SOCKETID")).unwrap_or(0);
+    }
+    if let Some(vendor) = line.strip_prefix("CPUID Vendor ") {
+        open.record.vendor = match vendor.split_whitespace().next() {
+            Some("Intel") => CpuVendor::Intel,
+            Some("AMD" | "Hygon") => CpuVendor::Amd,
+            _ => CpuVendor::Other,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::import::{Clock, Format, Import};
+    use surefoot_model::{ErrorSeverity, Fidelity};
+
+    const RECORD: &str = "\
+Hardware event. This is not a software error.
+MCE 0
+CPU 6 BANK 7 TSC 5f4d1c6c1c8
+MISC 8c ADDR 123457040
+TIME 1700000000 Tue Nov 14 22:13:20 2023
+MCG status:
+MCi status:
+Corrected error
+MCi_MISC register valid
+MCi_ADDR register valid
+MCA: MEMORY CONTROLLER RD_CHANNEL2_ERR
+Transaction: Memory read error
+STATUS 8c00014000010092 MCGSTATUS 0
+MCGCAP f000c14 APICID 20 SOCKETID 1
+MICROCODE d0003a5
+CPUID Vendor Intel Family 6 Model 106 Step 6
+";
+
+    #[test]
+    fn a_record_is_a_report_and_every_line_is_counted() {
+        let mut import = Import::new(Format::Mcelog, Clock::default());
+        let mut reports = Vec::new();
+        let cache = RECORD.replace("8c00014000010092", "8c00000000000134");
+        let text =
+            format!("{RECORD}{cache}stray\n\nHardware event. This is not a software error.\nMCE 2\nCPU 1 BANK 2\n");
+        // The line after the last line of a record is taken for its own: the log has no end mark.
+        text.lines().for_each(|line| import.line(line, &mut reports));
+        let totals = import.end(&mut reports);
+        let [report] = reports.as_slice() else { panic!("{reports:?}") };
+        assert_eq!((report.count, report.fidelity, report.severity), (5, Fidelity::Exact, ErrorSeverity::Corrected));
+        assert_eq!((report.location.channel, report.location.socket), (Some(2), Some(1)));
+        assert_eq!(report.location.address, Some(0x1_2345_7000));
+        assert_eq!(report.at_realtime_ns, 1_700_000_000_000_000_000);
+        assert_eq!(report.dimm.as_deref(), Some("socket1/channel2"));
+        assert_eq!((totals.other_unit_count, totals.other_count, totals.not_understood_count), (1, 1, 1));
+        assert_eq!(totals.line_count, totals.of_report_count + totals.other_count + totals.not_understood_count);
+        assert!(totals.not_understood[0].why.starts_with("a record without STATUS"));
+    }
+
+    #[test]
+    fn what_is_before_a_record_is_shown() {
+        let mut import = Import::new(Format::Mcelog, Clock::default());
+        let mut reports = Vec::new();
+        import.line("Kernel does not support page offline interface", &mut reports);
+        let totals = import.end(&mut reports);
+        assert_eq!((totals.not_understood_count, totals.not_understood[0].line), (1, 1));
+    }
+}

@@ -1,0 +1,217 @@
+//! Reads what others recorded of memory errors, line by line: kernel logs, mcelog's log, event logs of a management controller.
+//!
+//! Every line is counted as one of four: it ends a report, belongs to one, has nothing to do with memory errors, or looks as if it
+//! had and is not understood; the last are kept with their number and the reason, up to a limit. Nothing is guessed.
+//!
+//! Lines are not trusted: they are cut at [`LINE_BYTES_MAX`] by who reads them, no parser panics, and nothing is kept of a line but
+//! the record that it belongs to.
+//!
+//! ```
+//! use surefoot_memory::import::{Clock, Format, Import};
+//! let mut import = Import::new(Format::KernelLog, Clock::default());
+//! let mut reports = Vec::new();
+//! import.line(
+//!     "[   12.5] EDAC MC0: 3 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x12345 \
+//!      offset:0x40 grain:32 syndrome:0x0 -  err_code:0x0101:0x0091 Row:0x1a Column:0x8 Bank:0x1 BankGroup:0x2)",
+//!     &mut reports,
+//! );
+//! let totals = import.end(&mut reports);
+//! assert_eq!((reports[0].count, reports[0].location.row), (3, Some(0x1a)));
+//! assert_eq!((totals.line_count, totals.not_understood_count), (1, 0));
+//! ```
+
+mod kernel_log;
+mod machine_check;
+mod mcelog;
+mod modules;
+mod sel;
+pub mod time;
+
+pub use modules::Modules;
+pub use time::Clock;
+
+use crate::reports;
+use kernel_log::KernelLog;
+use mcelog::Mcelog;
+use sel::Sel;
+use surefoot_model::{ErrorReport, one_line};
+
+/// The longest line that is looked at; the rest of a longer one is left out.
+pub const LINE_BYTES_MAX: usize = 16 << 10;
+/// How many lines that are not understood are kept.
+pub const NOT_UNDERSTOOD_KEPT_MAX: usize = 100;
+/// How much of such a line is kept, characters.
+const NOT_UNDERSTOOD_CHARACTERS_MAX: usize = 200;
+
+/// A text that errors were recorded in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// What the kernel prints: `dmesg`, `journalctl -k`, syslog.
+    KernelLog,
+    /// `/var/log/mcelog`.
+    Mcelog,
+    /// `ipmitool sel list`, `sel elist`, both with `-c` too, and `-v sel list`.
+    Sel,
+}
+
+/// A line that looks as if it spoke of memory errors and was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotUnderstood {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Why.
+    pub why: String,
+    /// Its beginning.
+    pub text: String,
+}
+
+/// What became of the lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// All of them.
+    pub line_count: u64,
+    /// Reports that they gave.
+    pub report_count: u64,
+    /// Lines of records of errors, those of other units among them.
+    pub of_report_count: u64,
+    /// Lines that have nothing to do with memory errors.
+    pub other_count: u64,
+    /// Records of machine checks that are not of memory: caches, buses.
+    pub other_unit_count: u64,
+    /// Records that tell of an error that another record told already.
+    pub repeated_count: u64,
+    /// Lines that were not understood.
+    pub not_understood_count: u64,
+    /// The first of those.
+    pub not_understood: Vec<NotUnderstood>,
+    /// Errors that the log itself says it lost.
+    pub lost_count: u64,
+    /// What the reader of the counts must know, each once.
+    pub notes: Vec<String>,
+}
+
+impl Totals {
+    /// Notes a thing once.
+    pub(crate) fn note(&mut self, text: &str) {
+        if self.notes.len() < 16 && !self.notes.iter().any(|known| known == text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
+    /// Counts a record that was not understood by its first line, which was counted as one of a record.
+    pub(crate) fn record_not_understood(&mut self, line: u64, why: &str, text: &str) {
+        self.of_report_count = self.of_report_count.saturating_sub(1);
+        self.not_understood(line, why, text);
+    }
+
+    /// Counts a line or row that was not understood, and keeps it while there is room.
+    pub fn not_understood(&mut self, line: u64, why: &str, text: &str) {
+        self.not_understood_count += 1;
+        if self.not_understood.len() < NOT_UNDERSTOOD_KEPT_MAX {
+            let text = one_line(text.trim()).chars().take(NOT_UNDERSTOOD_CHARACTERS_MAX).collect();
+            self.not_understood.push(NotUnderstood { line, why: why.to_owned(), text });
+        }
+    }
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Of a report.
+    OfReport,
+    /// Of nothing that matters here.
+    Other,
+    /// Of something that matters and cannot be read.
+    NotUnderstood(&'static str),
+}
+
+/// What a reader of lines gives back besides what a line is.
+pub(crate) struct Sink<'a> {
+    pub reports: &'a mut Vec<ErrorReport>,
+    pub totals: &'a mut Totals,
+}
+
+impl Sink<'_> {
+    pub fn report(&mut self, mut report: ErrorReport) {
+        // What is known of another host's modules is their place.
+        if report.dimm.is_none() {
+            report.dimm = reports::place_of(&report);
+        }
+        self.totals.report_count += 1;
+        self.reports.push(report);
+    }
+}
+
+#[derive(Debug)]
+enum Reader {
+    KernelLog(Box<KernelLog>),
+    Mcelog(Box<Mcelog>),
+    Sel(Box<Sel>),
+}
+
+/// A log that is being read.
+#[derive(Debug)]
+pub struct Import {
+    reader: Reader,
+    totals: Totals,
+}
+
+impl Import {
+    /// Begins a log.
+    pub fn new(format: Format, clock: Clock) -> Import {
+        let reader = match format {
+            Format::KernelLog => Reader::KernelLog(Box::new(KernelLog::new(clock))),
+            Format::Mcelog => Reader::Mcelog(Box::default()),
+            Format::Sel => Reader::Sel(Box::default()),
+        };
+        Import { reader, totals: Totals::default() }
+    }
+
+    /// Takes the next line, and adds the reports that are complete with it.
+    pub fn line(&mut self, text: &str, reports: &mut Vec<ErrorReport>) {
+        self.totals.line_count += 1;
+        let text = text.trim_end_matches(['\n', '\r']);
+        let end = (0..=text.len().min(LINE_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        let text = &text[..end];
+        let mut sink = Sink { reports, totals: &mut self.totals };
+        let line = match &mut self.reader {
+            Reader::KernelLog(log) => log.line(text, &mut sink),
+            Reader::Mcelog(log) => log.line(text, &mut sink),
+            Reader::Sel(log) => log.line(text, &mut sink),
+        };
+        match line {
+            Line::OfReport => self.totals.of_report_count += 1,
+            Line::Other => self.totals.other_count += 1,
+            Line::NotUnderstood(why) => self.totals.not_understood(self.totals.line_count, why, text),
+        }
+    }
+
+    /// Ends the log: adds the report that its last lines may be of.
+    pub fn end(mut self, reports: &mut Vec<ErrorReport>) -> Totals {
+        let mut sink = Sink { reports, totals: &mut self.totals };
+        match &mut self.reader {
+            Reader::KernelLog(log) => log.end(&mut sink),
+            Reader::Mcelog(log) => log.end(&mut sink),
+            Reader::Sel(log) => log.end(&mut sink),
+        }
+        self.totals
+    }
+}
+
+/// The format of a text by its first lines; `None` where none of them tells.
+pub fn detect<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<Format> {
+    let [mut kernel, mut mcelog, mut sel] = [0u32; 3];
+    for line in lines {
+        mcelog += u32::from(mcelog::is_begin(line));
+        sel += u32::from(sel::is_line(line));
+        kernel += u32::from(kernel_log::is_line(line));
+    }
+    let most = kernel.max(mcelog).max(sel);
+    match most {
+        0 => None,
+        // A record of mcelog has one line that tells, and many that could be anything.
+        _ if mcelog > 0 => Some(Format::Mcelog),
+        _ if sel == most => Some(Format::Sel),
+        _ => Some(Format::KernelLog),
+    }
+}

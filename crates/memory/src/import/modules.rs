@@ -1,0 +1,187 @@
+//! Imported reports, module by module.
+
+use crate::fault::{self, Evidence};
+use crate::reports::only_place_of;
+use std::collections::BTreeMap;
+use surefoot_model::{Dimm, ErrorReport, ErrorSeverity, Fidelity, MemorySource, Spread};
+
+/// How many modules are told apart; errors of further ones are counted as those of no known module.
+pub const MODULES_MAX: usize = 4096;
+
+#[derive(Debug)]
+struct Module {
+    label: String,
+    controller: Option<u32>,
+    corrected: u64,
+    uncorrected: u64,
+    fidelity: Fidelity,
+    sources: Vec<MemorySource>,
+    evidence: Evidence,
+    hours: Hours,
+    only_place: Option<String>,
+}
+
+/// Corrected errors of each hour, of as many as two years have; the worst of them is the module's worst window.
+#[derive(Debug, Default)]
+struct Hours(BTreeMap<u64, u64>);
+
+const HOUR_S: u64 = 3600;
+const HOURS_MAX: usize = 17_600;
+
+impl Hours {
+    /// Reports without a time are of no hour; hours beyond the limit are not compared.
+    fn add(&mut self, report: &ErrorReport) {
+        let hour = report.at_realtime_ns / (HOUR_S * 1_000_000_000);
+        if hour == 0 || (self.0.len() >= HOURS_MAX && !self.0.contains_key(&hour)) {
+            return;
+        }
+        let count = self.0.entry(hour).or_default();
+        *count = count.saturating_add(report.count.into());
+    }
+
+    /// Errors per second in the worst hour, and the seconds of an hour; both 0 where nothing is dated.
+    fn worst(&self) -> (f64, f64) {
+        self.0.values().max().map_or((0.0, 0.0), |&count| (count as f64 / HOUR_S as f64, HOUR_S as f64))
+    }
+}
+
+/// The modules that reports speak of. Bounded, however many reports there are.
+#[derive(Debug, Default)]
+pub struct Modules {
+    modules: BTreeMap<String, Module>,
+    /// Errors of no known module.
+    pub unknown_count: u64,
+    /// The youngest report of all.
+    last_ns: u64,
+}
+
+impl Modules {
+    /// Adds a report to its module.
+    pub fn add(&mut self, report: &ErrorReport) {
+        self.last_ns = self.last_ns.max(report.at_realtime_ns);
+        let count = u64::from(report.count);
+        let Some(dimm) = &report.dimm else {
+            self.unknown_count = self.unknown_count.saturating_add(count);
+            return;
+        };
+        if self.modules.len() == MODULES_MAX && !self.modules.contains_key(dimm) {
+            self.unknown_count = self.unknown_count.saturating_add(count);
+            return;
+        }
+        let module = self.modules.entry(dimm.clone()).or_insert_with(|| Module {
+            label: report.label.clone(),
+            controller: report.location.controller,
+            corrected: 0,
+            uncorrected: 0,
+            fidelity: Fidelity::Exact,
+            sources: Vec::new(),
+            evidence: Evidence::default(),
+            hours: Hours::default(),
+            only_place: only_place_of(report),
+        });
+        if report.severity == ErrorSeverity::Corrected {
+            module.hours.add(report);
+        }
+        let counter = match report.severity {
+            ErrorSeverity::Corrected => &mut module.corrected,
+            ErrorSeverity::Deferred | ErrorSeverity::Uncorrected => &mut module.uncorrected,
+        };
+        *counter = counter.saturating_add(count);
+        // The least exact report decides.
+        module.fidelity = module.fidelity.max(report.fidelity);
+        if !module.sources.contains(&report.source) {
+            module.sources.push(report.source);
+        }
+        module.evidence.add(report);
+    }
+
+    /// The modules with their faults, by name, as of the youngest report of all of them.
+    pub fn dimms(&self) -> Vec<Dimm> {
+        self.modules.iter().map(|(id, module)| module.dimm(id, self.last_ns)).collect()
+    }
+}
+
+impl Module {
+    fn dimm(&self, id: &str, now_realtime_ns: u64) -> Dimm {
+        let (worst_rate_per_s, worst_window_s) = self.hours.worst();
+        let (spread, mut fault): (Spread, _) = self.evidence.judge_at(now_realtime_ns);
+        if let Some(place) = &self.only_place {
+            fault::at_place(&mut fault, place);
+        }
+        Dimm {
+            id: id.to_owned(),
+            label: self.label.clone(),
+            serial: None,
+            serial_certainty: None,
+            part: None,
+            size_bytes: 0,
+            controller: self.controller.map(|number| format!("mc{number}")).unwrap_or_default(),
+            corrected_count: self.corrected,
+            uncorrected_count: self.uncorrected,
+            // A log is of the past: nothing is happening now.
+            rate_per_s: 0.0,
+            rate_window_s: 0.0,
+            worst_rate_per_s,
+            worst_window_s,
+            is_over_rate: false,
+            fidelity: self.fidelity,
+            sources: self.sources.clone(),
+            spread,
+            fault_mode: fault.mode,
+            fault: Some(fault),
+            moved_from: None,
+            only_place: self.only_place.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::reports::{McErrorType, McEvent, mc_event};
+    use surefoot_model::DramLocation;
+
+    #[test]
+    fn the_worst_window_is_the_hour_with_the_most_corrected_errors() {
+        let mut modules = Modules::default();
+        let mut add = |minute: u64, error_count| {
+            let mut report = mc_event(&McEvent { error_count, label: "A1".into(), ..McEvent::default() });
+            report.at_realtime_ns = minute * 60_000_000_000;
+            report.dimm = Some("A1".into());
+            modules.add(&report);
+        };
+        // Undated ones are of no hour; two of one hour are summed, also where the log is not in order.
+        for (minute, count) in [(0, 9_000), (6_000, 7), (7_000, 3_000), (6_030, 2), (7_010, 600)] {
+            add(minute, count);
+        }
+        let dimm = modules.dimms().remove(0);
+        assert_eq!((dimm.worst_rate_per_s, dimm.worst_window_s, dimm.corrected_count), (1.0, 3600.0, 12_609));
+    }
+
+    #[test]
+    fn what_names_no_module_is_not_advised_to_be_replaced_by_name() {
+        let mut modules = Modules::default();
+        let place = DramLocation { socket: Some(1), channel: Some(2), ..DramLocation::default() };
+        for (dimm, location) in
+            [("socket1/channel2", place), ("socket1/channel2/slot0", DramLocation { slot: Some(0), ..place })]
+        {
+            let mut report =
+                mc_event(&McEvent { error_count: 1, error_type: McErrorType::Uncorrected, ..McEvent::default() });
+            (report.dimm, report.location) = (Some(dimm.into()), location);
+            modules.add(&report);
+        }
+        let [place, module] = &modules.dimms()[..] else { panic!("two rows") };
+        let advice = |dimm: &Dimm| dimm.fault.clone().unwrap();
+        assert_eq!(place.only_place.as_deref(), Some("socket 1, channel 2"));
+        let (of_place, of_module) = (advice(place), advice(module));
+        assert_eq!((of_place.action, of_place.urgency), (of_module.action, of_module.urgency));
+        assert!(
+            of_place.advice.contains("its place is socket 1, channel 2. Find the module in the event log"),
+            "{of_place:?}"
+        );
+        assert!(!of_place.advice.contains("replace the module"), "{of_place:?}");
+        assert_eq!(module.only_place, None);
+        assert!(of_module.advice.starts_with("Move work away and replace the module"), "{of_module:?}");
+    }
+}

@@ -1,0 +1,249 @@
+//! The pages of a failing row or cell, as far as their addresses were seen. Nothing here takes a page out of use.
+//!
+//! A row of a module is spread over the physical addresses by the interleaving of channels, ranks and banks, which only the
+//! memory controller knows. So from the errors of a row one learns the pages that they were in and no others, and taking those
+//! out leaves the rest of the row in use. Rasdaemon's row policy takes them out without saying so.
+
+use crate::counted;
+use std::collections::BTreeMap;
+use surefoot_model::{Dimm, ErrorReport, ErrorSeverity, FaultMode, MemoryAction};
+
+/// A page of the host, bytes: what the kernel takes out at once on x86, and on Arm with its usual setting.
+pub const PAGE_BYTES: u64 = 4096;
+/// How many rows are remembered over all modules, each with its pages.
+const ROWS_MAX: usize = 65_536;
+/// How many pages of a row are remembered. A row of a module has 8 KiB, so it lies in two at the least and in 128 at the most
+/// (each burst of 64 bytes in another).
+const PAGES_PER_ROW_MAX: usize = 256;
+
+/// A row of a module, or where errors without a row were.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    dimm: String,
+    place: Option<(u32, u32, u32)>,
+}
+
+/// Pages by row.
+#[derive(Debug, Default)]
+pub struct SeenPages {
+    rows: BTreeMap<RowKey, BTreeMap<u64, Page>>,
+    /// Errors whose address is not told, or is coarser than a page.
+    unaddressed: BTreeMap<String, u64>,
+    /// Errors in rows and pages beyond the limits.
+    pub left_out_count: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Page {
+    errors: u64,
+    lost: u64,
+}
+
+/// A page to take out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadPage {
+    /// Its physical address.
+    pub address: u64,
+    /// Errors that were reported in it.
+    pub error_count: u64,
+    /// Those whose bits are lost.
+    pub lost_count: u64,
+}
+
+/// What can be taken out of a module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offline {
+    /// Rank, bank and row, where pages help against the fault of that row.
+    pub row: Option<(u32, u32, u32)>,
+    /// The pages that were seen.
+    pub pages: Vec<BadPage>,
+    /// Whether it is advised to take them out; pages that lost bits are to be taken out whatever the advice.
+    pub is_advised: bool,
+    /// Errors of the module whose page is not known.
+    pub unaddressed_count: u64,
+    /// Why nothing is listed, or what is not known of the list.
+    pub unknown: Vec<String>,
+}
+
+impl SeenPages {
+    /// Adds a report.
+    pub fn add(&mut self, report: &ErrorReport) {
+        let Some(dimm) = &report.dimm else { return };
+        let count = u64::from(report.count);
+        let location = &report.location;
+        let address =
+            location.address.filter(|_| location.grain_bits.is_none_or(|bits| u32::from(bits) <= PAGE_BYTES.ilog2()));
+        let Some(address) = address else {
+            let of_module = self.unaddressed.entry(dimm.clone()).or_default();
+            *of_module = of_module.saturating_add(count);
+            return;
+        };
+        let bank = location
+            .bank
+            .map(|bank| location.bank_group.map_or(bank, |group| group.saturating_mul(4).saturating_add(bank)));
+        let place = bank.zip(location.row).map(|(bank, row)| (location.rank.unwrap_or(0), bank, row));
+        let key = RowKey { dimm: dimm.clone(), place };
+        let is_full = self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key);
+        let page_address = address & !(PAGE_BYTES - 1);
+        if is_full {
+            self.left_out_count = self.left_out_count.saturating_add(count);
+            return;
+        }
+        let pages = self.rows.entry(key).or_default();
+        if pages.len() >= PAGES_PER_ROW_MAX && !pages.contains_key(&page_address) {
+            self.left_out_count = self.left_out_count.saturating_add(count);
+            return;
+        }
+        let page = pages.entry(page_address).or_default();
+        page.errors = page.errors.saturating_add(count);
+        if report.severity != ErrorSeverity::Corrected {
+            page.lost = page.lost.saturating_add(count);
+        }
+    }
+
+    /// What can be taken out against the fault of a module.
+    pub fn offline(&self, dimm: &Dimm) -> Offline {
+        let unaddressed_count = self.unaddressed.get(&dimm.id).copied().unwrap_or(0);
+        let row = dimm.fault.as_ref().and_then(|fault| worst_row(&fault.cells));
+        let is_covered = matches!(dimm.fault_mode, FaultMode::Row | FaultMode::Cell);
+        let mut offline = Offline { unaddressed_count, ..Offline::default() };
+        if is_covered {
+            offline.row = row;
+            let key = RowKey { dimm: dimm.id.clone(), place: row };
+            offline.pages = self.pages(&key, |_| true);
+        } else {
+            // Pages that lost bits are worth taking out whatever else fails.
+            let of_module = self.rows.keys().filter(|key| key.dimm == dimm.id);
+            offline.pages = of_module.flat_map(|key| self.pages(key, |page| page.lost > 0)).collect();
+        }
+        let action = dimm.fault.as_ref().map_or(MemoryAction::Watch, |fault| fault.action);
+        offline.is_advised = action != MemoryAction::Watch;
+        offline.unknown = self.unknown(dimm, &offline, is_covered);
+        offline
+    }
+
+    fn pages(&self, key: &RowKey, wanted: impl Fn(&Page) -> bool) -> Vec<BadPage> {
+        let pages = self.rows.get(key).into_iter().flatten().filter(|(_, page)| wanted(page));
+        pages.map(|(&address, page)| BadPage { address, error_count: page.errors, lost_count: page.lost }).collect()
+    }
+
+    fn unknown(&self, dimm: &Dimm, offline: &Offline, is_covered: bool) -> Vec<String> {
+        let mut unknown = Vec::new();
+        if !offline.is_advised && offline.pages.iter().any(|page| page.lost_count == 0) {
+            unknown.push(
+                "no command is shown for pages that lost no bits, because the advice is to do nothing yet".to_owned(),
+            );
+        }
+        if !is_covered {
+            unknown.push(match dimm.fault_mode {
+                FaultMode::None => "no error was reported of this module".to_owned(),
+                FaultMode::Undetermined => "the part that fails is not known, so neither are its pages".to_owned(),
+                _ => "the part that fails crosses more rows than pages could cover: taking pages out does not help"
+                    .to_owned(),
+            });
+        }
+        if dimm.fault_mode == FaultMode::Row {
+            unknown.push(
+                "not known are the pages of the row in which no error was seen yet: the interleaving of the memory controller spreads a row over 2 \
+                 to 128 pages, and no report tells how"
+                    .to_owned(),
+            );
+        }
+        if offline.unaddressed_count > 0 {
+            unknown.push(format!(
+                "not known are the pages of {} that came without an address",
+                counted(offline.unaddressed_count, "error", "errors")
+            ));
+        }
+        if !offline.pages.is_empty() {
+            unknown.push(
+                "not known is whether the addresses still hold (they change when modules are moved or interleaving is set \
+                 otherwise), nor whether the kernel can free the pages, which it says only when it is asked"
+                    .to_owned(),
+            );
+        }
+        unknown
+    }
+}
+
+/// The row with the most cells; of several the one with the most errors.
+fn worst_row(cells: &[surefoot_model::ErrorCell]) -> Option<(u32, u32, u32)> {
+    let mut rows: BTreeMap<(u32, u32, u32), (usize, u64)> = BTreeMap::new();
+    for cell in cells {
+        let row = rows.entry((cell.rank, cell.bank, cell.row)).or_default();
+        *row = (row.0 + 1, row.1.saturating_add(cell.count));
+    }
+    rows.into_iter().max_by_key(|&(_, weight)| weight).map(|(row, _)| row)
+}
+
+/// The command that asks the kernel to move what is in a page and not to use it again; it kills nobody
+/// (`Documentation/ABI/testing/sysfs-memory-page-offline`). `None` where the advice is to do nothing yet.
+pub fn command(offline: &Offline, page: &BadPage) -> Option<String> {
+    let is_wanted = offline.is_advised || page.lost_count > 0;
+    is_wanted.then(|| format!("echo {:#x} > /sys/devices/system/memory/soft_offline_page", page.address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::Modules;
+    use crate::reports::{McEvent, mc_event};
+
+    fn report(row: u32, column: u32, address: u64) -> ErrorReport {
+        let mut report = mc_event(&McEvent {
+            label: "DIMM_A1".into(),
+            address,
+            grain_bits: 6,
+            driver_detail: format!("APEI location: rank:0 bank:2 row:{row} col:{column}"),
+            ..McEvent::default()
+        });
+        report.dimm = Some("DIMM_A1".to_owned());
+        report
+    }
+
+    fn offline(reports: &[ErrorReport]) -> Offline {
+        let (mut seen, mut modules) = (SeenPages::default(), Modules::default());
+        for report in reports {
+            seen.add(report);
+            modules.add(report);
+        }
+        seen.offline(&modules.dimms()[0])
+    }
+
+    #[test]
+    fn the_pages_of_a_row_are_those_that_were_seen_and_no_others() {
+        let mut reports: Vec<ErrorReport> =
+            (0..6).map(|at| report(77, at * 8, 0x10_0000 + u64::from(at % 3) * 0x2000)).collect();
+        reports.push(report(900, 8, 0x99_0000));
+        reports.push(report(77, 8, 0));
+        let found = offline(&reports);
+        assert_eq!(found.row, Some((0, 2, 77)));
+        assert_eq!(found.pages.iter().map(|page| page.address).collect::<Vec<_>>(), [0x10_0000, 0x10_2000, 0x10_4000]);
+        assert_eq!((found.pages[0].error_count, found.unaddressed_count), (2, 1));
+        let said = found.unknown.join("; ");
+        assert!(
+            said.contains("interleaving") && said.contains("1 error that came") && said.contains("nothing yet"),
+            "{said}"
+        );
+        // It was not seen to come back, so nothing is to be done yet; a page that lost bits is taken out all the same.
+        assert_eq!(command(&found, &found.pages[0]), None);
+        let wanted = Some("echo 0x100000 > /sys/devices/system/memory/soft_offline_page".to_owned());
+        assert_eq!(command(&found, &BadPage { lost_count: 1, ..found.pages[0] }), wanted);
+        // The same row after two days stays.
+        reports[0].at_realtime_ns = 1;
+        reports[1].at_realtime_ns = 2 * 86_400_000_000_000;
+        let stays = offline(&reports);
+        assert_eq!(command(&stays, &stays.pages[0]), wanted, "{:?}", stays.unknown);
+    }
+
+    #[test]
+    fn a_bank_has_no_pages_but_those_that_lost_bits() {
+        let mut reports: Vec<ErrorReport> =
+            (0..9).map(|at| report(at * 100, at * 8, u64::from(at + 1) * 0x10_0000)).collect();
+        assert_eq!(offline(&reports).pages, []);
+        reports[3].severity = ErrorSeverity::Uncorrected;
+        let found = offline(&reports);
+        assert_eq!(found.pages, [BadPage { address: 0x40_0000, error_count: 1, lost_count: 1 }]);
+        assert!(found.unknown[0].contains("does not help"), "{:?}", found.unknown);
+    }
+}

@@ -1,0 +1,154 @@
+//! What on this host can tell of memory errors at all.
+
+use std::fs;
+use std::path::Path;
+use surefoot_hostfs::identity::Identity;
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_model::{Capability, CapabilityState, Vendor};
+
+/// Entries of a folder that are looked at; the largest machines have a few hundred.
+const ENTRIES_MAX: usize = 4096;
+
+/// The sources of memory errors that a host has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// Memory controllers that an EDAC driver looks after.
+    pub controllers: usize,
+    /// Whether the kernel handles machine checks here.
+    pub has_machine_checks: bool,
+    /// Memory devices behind CXL.
+    pub cxl_devices: usize,
+}
+
+impl Presence {
+    /// Looks at the folders of a host.
+    pub fn of(root: &Root) -> Self {
+        Presence {
+            controllers: numbered(&root.sys("devices/system/edac/mc"), "mc"),
+            has_machine_checks: numbered(&root.sys("devices/system/machinecheck"), "machinecheck") > 0,
+            cxl_devices: numbered(&root.sys("bus/cxl/devices"), "mem"),
+        }
+    }
+
+    /// Whether there is any source.
+    pub fn is_any(&self) -> bool {
+        self.controllers > 0 || self.has_machine_checks || self.cxl_devices > 0
+    }
+}
+
+/// Why nothing is known of this host's memory errors, and what to do; `None` where any source exists.
+pub fn unsupported(root: &Root) -> Option<Unsupported> {
+    if Presence::of(root).is_any() {
+        return None;
+    }
+    Some(without(root, "no EDAC memory controller, no machine checks and no CXL memory in /sys"))
+}
+
+/// Why a host without these sources has none, and what to do: the same words wherever it is said.
+pub(crate) fn without(root: &Root, lacks: &str) -> Unsupported {
+    let identity = Identity::read(root);
+    if let Some(hypervisor) = identity.hypervisor {
+        let name = if hypervisor == "unknown" { "a hypervisor that gives no name".into() } else { hypervisor };
+        return Unsupported::new(
+            format!(
+                "this is a virtual machine ({name}), which is told of no memory error; its host counts them ({lacks})"
+            ),
+            "run surefoot on the physical host",
+        );
+    }
+    let module = match identity.vendor {
+        Vendor::Intel => "skx_edac (Skylake, Cascade Lake), i10nm_edac (Ice Lake and later) or sb_edac (before those)",
+        Vendor::Amd => "amd64_edac",
+        Vendor::Other => "the EDAC driver of this platform (on Arm servers mostly ghes_edac, which firmware feeds)",
+    };
+    Unsupported::new(
+        lacks,
+        format!(
+            "load {module}; where that fails, firmware keeps the errors to itself (`surefoot memory doctor` says more)"
+        ),
+    )
+}
+
+/// The row of `surefoot status`.
+pub fn capability(root: &Root) -> Capability {
+    let row = |state, reason: String, remedy: String| Capability {
+        id: "memory.errors".into(),
+        name: "memory errors of each module".into(),
+        state,
+        reason,
+        remedy,
+    };
+    if let Some(unsupported) = unsupported(root) {
+        return row(CapabilityState::Unsupported, unsupported.why, unsupported.remedy);
+    }
+    let presence = Presence::of(root);
+    let mut has = Vec::new();
+    match presence.controllers {
+        0 => {}
+        1 => has.push("one EDAC memory controller".to_owned()),
+        count => has.push(format!("{count} EDAC memory controllers")),
+    }
+    if presence.has_machine_checks {
+        has.push("machine checks".to_owned());
+    }
+    match presence.cxl_devices {
+        0 => {}
+        1 => has.push("one CXL memory device".to_owned()),
+        count => has.push(format!("{count} CXL memory devices")),
+    }
+    let has = has.join(", ");
+    if presence.controllers == 0 {
+        let remedy = "load the EDAC driver of this platform, such as skx_edac, i10nm_edac or amd64_edac";
+        return row(CapabilityState::Reduced, format!("{has}; no EDAC driver counts by module"), remedy.into());
+    }
+    row(CapabilityState::Works, has, String::new())
+}
+
+/// Entries whose name is this word and a number.
+fn numbered(folder: &Path, word: &str) -> usize {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    let is_one = |name: &str| name.strip_prefix(word).is_some_and(|number| number.parse::<u32>().is_ok());
+    names.filter(|entry| entry.file_name().to_str().is_some_and(is_one)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn a_virtual_machine_without_any_source_says_so_and_where_to_look() {
+        let tree = HostTree::new()
+            .file("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n")
+            .file("sys/devices/system/edac/mc/power/control", "auto\n");
+        let row = capability(&Root::at(tree.path()));
+        assert_eq!((row.id.as_str(), row.state), ("memory.errors", CapabilityState::Unsupported));
+        assert!(row.reason.contains("virtual machine") && row.remedy.contains("physical host"), "{row:?}");
+    }
+
+    /// Who asks for the row and who looks are told the same.
+    #[test]
+    fn a_look_says_the_same_as_the_row() {
+        let tree = HostTree::new().file("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu\nvendor_id\t: AuthenticAMD\n");
+        let root = Root::at(tree.path());
+        let why = crate::look::Looker::new(root.clone()).look().unsupported.unwrap();
+        let row = capability(&root);
+        assert!(row.remedy.contains("amd64_edac") && why.ends_with(&row.remedy), "{why} / {row:?}");
+    }
+
+    #[test]
+    fn each_source_counts() {
+        let edac = HostTree::new()
+            .file("sys/devices/system/edac/mc/mc0/ce_count", "0\n")
+            .file("sys/devices/system/edac/mc/mc2/ce_count", "0\n")
+            .folder("sys/devices/system/machinecheck/machinecheck0");
+        let row = capability(&Root::at(edac.path()));
+        assert_eq!(row.state, CapabilityState::Works);
+        assert_eq!(row.reason, "2 EDAC memory controllers, machine checks");
+        let cxl = HostTree::new().folder("sys/bus/cxl/devices/mem0").folder("sys/bus/cxl/devices/root0");
+        let row = capability(&Root::at(cxl.path()));
+        assert_eq!(row.state, CapabilityState::Reduced);
+        assert!(row.reason.starts_with("one CXL memory device; no EDAC driver"), "{}", row.reason);
+    }
+}

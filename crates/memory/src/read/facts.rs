@@ -1,0 +1,35 @@
+//! What a reading says of the host itself.
+
+use surefoot_hostfs::{Root, clock};
+
+/// Which boot this is.
+pub(super) fn boot_id(root: &Root) -> Option<String> {
+    let text = root.read_again_up_to(root.proc("sys/kernel/random/boot_id"), 100).ok()?;
+    let text = text.trim();
+    // Anything else is no identity, and would make two boots look like one.
+    (text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')).then(|| text.to_owned())
+}
+
+/// Seconds since the boot by the host's own clock. `seconds_since_reset` counts jiffies, as the monotonic clock does; a recorded tree
+/// has only its uptime, which goes on while the host sleeps.
+pub(super) fn clock_s(root: &Root) -> Option<f64> {
+    if root.is_host() {
+        return Some(clock::monotonic_ns() as f64 / 1e9);
+    }
+    let text = root.read_up_to(root.proc("uptime"), 100).ok()?;
+    let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
+}
+
+/// Whether the corrected-errors collector of the kernel runs: its folder in debugfs, or, where debugfs may not be looked into, `None`.
+pub(super) fn is_collected(root: &Root) -> Option<bool> {
+    match std::fs::metadata(root.sys("kernel/debug/ras/cec")) {
+        Ok(_) => Some(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // Without a mounted debugfs its folder is there and empty.
+            let mut entries = std::fs::read_dir(root.sys("kernel/debug")).ok()?;
+            entries.next().map(|_| false)
+        }
+        Err(_) => None,
+    }
+}

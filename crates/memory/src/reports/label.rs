@@ -1,0 +1,44 @@
+//! What labels of EDAC's drivers tell of a module's place.
+//!
+//! Drivers make them up until somebody registers the words on the board: `CPU_SrcID#0_MC#1_Chan#0_DIMM#1` (skx, i10nm),
+//! `CPU_SrcID#0_Ha#0_Chan#1_DIMM#0` (sb_edac), `mc#0csrow#2channel#1` (the EDAC core). Words on the board tell nothing here.
+
+use surefoot_model::DramLocation;
+
+/// The coordinates in a label.
+pub(super) fn location(label: &str) -> DramLocation {
+    let mut found = DramLocation::default();
+    for (at, _) in label.match_indices('#').take(16) {
+        let before = &label[..at];
+        let begin = before.rfind(|letter: char| !letter.is_ascii_alphabetic()).map_or(0, |last| last + 1);
+        // `rfind` gives the first byte of a letter; one that is not ASCII is longer, and then no word that is known begins there.
+        let (Some(word), Some(digits)) = (before.get(begin..), label.get(at + 1..)) else { continue };
+        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+        let Ok(value) = digits[..end].parse() else { continue };
+        let place = match word.to_ascii_lowercase().as_str() {
+            "srcid" => &mut found.socket,
+            "mc" => &mut found.controller,
+            "chan" | "channel" => &mut found.channel,
+            "dimm" | "slot" => &mut found.slot,
+            "csrow" => &mut found.rank,
+            _ => continue,
+        };
+        *place = Some(value);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labels_of_drivers_tell_the_place() {
+        let skx = location("CPU_SrcID#1_MC#0_Chan#2_DIMM#1");
+        assert_eq!((skx.socket, skx.controller, skx.channel, skx.slot), (Some(1), Some(0), Some(2), Some(1)));
+        let core = location("mc#0csrow#2channel#1");
+        assert_eq!((core.controller, core.rank, core.channel), (Some(0), Some(2), Some(1)));
+        assert_eq!(location("DIMM_A1"), DramLocation::default());
+        assert_eq!(location("é#1 #2 mc#99999999999"), DramLocation::default());
+    }
+}

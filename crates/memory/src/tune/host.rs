@@ -1,0 +1,72 @@
+//! What the interval of a host is chosen for: its cores, and the errors that have to be counted. `memory tune` and the page both ask here.
+
+use surefoot_hostfs::{Root, cpus};
+use surefoot_model::MemoryLook;
+
+/// The rate of errors that has to be counted whole where no module has a higher one: that at which ICPE'20 calls a module faulty.
+pub const RATE_PER_S_MIN: f64 = 10.0;
+/// More than this is a storm, which is interrupted no more.
+pub const RATE_PER_S_MAX: f64 = 5_000.0;
+/// Cores where nobody tells how many there are: those of ICPE'20's hosts.
+pub const CORES_ASSUMED: u32 = 36;
+
+/// The errors per second that have to be counted where the worst module has this rate.
+pub fn rate_to_count(worst_per_s: f64) -> f64 {
+    let known = if worst_per_s.is_finite() { worst_per_s } else { 0.0 };
+    known.clamp(RATE_PER_S_MIN, RATE_PER_S_MAX)
+}
+
+/// The highest rate that any module of a look has, or had.
+pub fn worst_per_s(look: &MemoryLook) -> f64 {
+    look.dimms.iter().map(|dimm| dimm.worst_rate_per_s.max(dimm.rate_per_s)).fold(0.0, f64::max)
+}
+
+/// The cores that a poll goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cores {
+    /// How many.
+    pub count: u32,
+    /// Whether the host has told it; otherwise it is [`CORES_ASSUMED`].
+    pub is_told: bool,
+}
+
+impl Cores {
+    /// Those that run on a host, or that a recorded tree tells of.
+    pub fn of(root: &Root) -> Self {
+        Cores::told(cpus::online(root).ok().map(|online| online.len()))
+    }
+
+    /// Those that somebody has told, if anybody did.
+    pub fn told(count: Option<usize>) -> Self {
+        match count.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0) {
+            Some(count) => Cores { count, is_told: true },
+            None => Cores { count: CORES_ASSUMED, is_told: false },
+        }
+    }
+
+    /// What to say of the number where nobody has told it.
+    pub fn assumption(self) -> Option<String> {
+        (!self.is_told)
+            .then(|| format!("{} cores, as ICPE'20's hosts have: how many there are here is not told", self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn cores_are_those_that_the_host_tells_and_otherwise_said_to_be_assumed() {
+        let tree = HostTree::new().file("sys/devices/system/cpu/online", "0-2,5\n");
+        let told = Cores::of(&Root::at(tree.path()));
+        assert_eq!((told, told.assumption()), (Cores { count: 4, is_told: true }, None));
+        for text in ["", "x\n"] {
+            let tree = HostTree::new().file("sys/devices/system/cpu/online", text);
+            let cores = Cores::of(&Root::at(tree.path()));
+            assert_eq!(cores, Cores { count: 36, is_told: false }, "{text:?}");
+            assert!(cores.assumption().unwrap().contains("36 cores"));
+        }
+    }
+}

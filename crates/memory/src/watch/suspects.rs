@@ -1,0 +1,188 @@
+//! What the reports say of each module, beside what its counters say: where its errors are, and so which part fails.
+//!
+//! The counters count; reports are never added to what they have. Only a module that no counter knows, such as one behind CXL, has
+//! the counts of its reports.
+
+use crate::counted;
+use crate::fault::{self, Evidence, FIND_MODULE};
+use crate::rate::{Limit, Rates};
+use crate::reports::{only_place_of, place_of};
+use std::collections::{BTreeMap, BTreeSet};
+use surefoot_model::{
+    Dimm, DimmFault, ErrorReport, ErrorSeverity, FaultMode, Fidelity, MemoryLook, MemorySource, Spread, one_line,
+};
+
+/// Modules that are told apart; the largest machines have a few hundred.
+const MODULES_MAX: usize = 1024;
+/// Places of errors without a module that are told apart.
+const PLACES_MAX: usize = 16;
+
+/// The modules of which errors were reported.
+///
+/// ```
+/// use surefoot_memory::watch::Suspects;
+/// use surefoot_model::MemoryLook;
+/// let mut look = MemoryLook::default();
+/// // No report was added, so that nothing more is known of any module.
+/// Suspects::default().complete(&mut look);
+/// assert!(look.dimms.is_empty());
+/// ```
+#[derive(Debug, Default)]
+pub struct Suspects {
+    modules: BTreeMap<String, Suspect>,
+    limit: Limit,
+    /// Errors of modules beyond the limit, or of none that is known.
+    unplaced_count: u64,
+    /// Those of no known module by what is known of their place.
+    places: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Suspect {
+    evidence: Evidence,
+    label: String,
+    corrected_count: u64,
+    uncorrected_count: u64,
+    /// What it was when it was last looked at, and when that was.
+    looked_count: u64,
+    looked_ns: u64,
+    rates: Rates,
+    source: Option<MemorySource>,
+    /// Whether some report was of a counter that was full.
+    is_lower_bound: bool,
+    /// What the evidence came to, until more comes.
+    judged: Option<(Spread, DimmFault)>,
+}
+
+impl Suspects {
+    /// None yet; a module that no counter knows may have this rate.
+    pub fn new(limit: Limit) -> Self {
+        Suspects { limit, ..Suspects::default() }
+    }
+
+    /// Takes a report in, whose module is named where it is known.
+    pub fn add(&mut self, report: &ErrorReport, now_ns: u64) {
+        let count = u64::from(report.count);
+        let known = report.dimm.as_ref();
+        let Some(id) = known.filter(|id| self.modules.len() < MODULES_MAX || self.modules.contains_key(*id)) else {
+            self.add_unplaced(report, count);
+            return;
+        };
+        let limit = self.limit;
+        let suspect = self.modules.entry(id.clone()).or_insert_with(|| Suspect {
+            label: report.label.clone(),
+            looked_ns: now_ns,
+            rates: Rates::new(limit),
+            source: Some(report.source),
+            ..Suspect::default()
+        });
+        suspect.evidence.add(report);
+        suspect.judged = None;
+        suspect.is_lower_bound |= report.fidelity == Fidelity::LowerBound;
+        match report.severity {
+            ErrorSeverity::Corrected => suspect.corrected_count = suspect.corrected_count.saturating_add(count),
+            ErrorSeverity::Deferred | ErrorSeverity::Uncorrected => {
+                suspect.uncorrected_count = suspect.uncorrected_count.saturating_add(count);
+            }
+        }
+    }
+
+    /// Takes a report in that is older than the watch: it tells of the fault and is no error of now.
+    pub fn add_past(&mut self, report: &ErrorReport, now_ns: u64) {
+        self.add(report, now_ns);
+        if let Some(suspect) = report.dimm.as_ref().and_then(|id| self.modules.get_mut(id)) {
+            suspect.looked_count = suspect.corrected_count;
+        }
+    }
+
+    fn add_unplaced(&mut self, report: &ErrorReport, count: u64) {
+        self.unplaced_count = self.unplaced_count.saturating_add(count);
+        let place = only_place_of(report).or_else(|| place_of(report)).unwrap_or_default();
+        if self.places.len() < PLACES_MAX || self.places.contains_key(&place) {
+            let sum = self.places.entry(place).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// What to say of errors that were reported of no module that is told apart: how many, where, and how to find it.
+    pub fn unplaced(&self) -> Option<String> {
+        let errors = match self.unplaced_count {
+            0 => return None,
+            count => counted(count, "reported error is", "reported errors are"),
+        };
+        let places: Vec<String> =
+            self.places.iter().map(|(place, count)| format!("{count} at {}", one_line(place))).collect();
+        Some(format!(
+            "{errors} of no module that this host's counters know by label or place ({}). {FIND_MODULE}",
+            places.join("; ")
+        ))
+    }
+
+    /// Adds to a look what the reports say.
+    pub fn complete(&mut self, look: &mut MemoryLook) {
+        for dimm in &mut look.dimms {
+            if let Some(suspect) = self.modules.get_mut(&dimm.id) {
+                suspect.judge(dimm);
+                if suspect.is_lower_bound && dimm.fidelity == Fidelity::Exact {
+                    dimm.fidelity = Fidelity::LowerBound;
+                }
+                dimm.sources.extend(suspect.source.filter(|source| !dimm.sources.contains(source)));
+            }
+        }
+        let counted: BTreeSet<&str> = look.dimms.iter().map(|dimm| dimm.id.as_str()).collect();
+        let uncounted: Vec<String> = self.modules.keys().filter(|id| !counted.contains(id.as_str())).cloned().collect();
+        for id in uncounted {
+            if let Some(suspect) = self.modules.get_mut(&id) {
+                look.dimms.push(suspect.dimm(id, look.at_ns));
+            }
+        }
+    }
+}
+
+impl Suspect {
+    fn judge(&mut self, dimm: &mut Dimm) {
+        let (spread, fault) = self.judged.get_or_insert_with(|| self.evidence.judge());
+        dimm.spread = *spread;
+        if fault.mode != FaultMode::None {
+            let mut fault = fault.clone();
+            if let Some(place) = &dimm.only_place {
+                fault::at_place(&mut fault, place);
+            }
+            dimm.fault_mode = fault.mode;
+            dimm.fault = Some(fault);
+        }
+    }
+
+    /// A module that no counter knows.
+    fn dimm(&mut self, id: String, now_ns: u64) -> Dimm {
+        let rise = self.corrected_count - self.looked_count;
+        self.rates.add(rise, self.looked_ns, now_ns);
+        (self.looked_count, self.looked_ns) = (self.corrected_count, now_ns.max(self.looked_ns));
+        let mut dimm = Dimm {
+            id,
+            label: self.label.clone(),
+            serial: None,
+            serial_certainty: None,
+            part: None,
+            size_bytes: 0,
+            controller: String::new(),
+            corrected_count: self.corrected_count,
+            uncorrected_count: self.uncorrected_count,
+            rate_per_s: self.rates.now_per_s,
+            rate_window_s: self.rates.now_window_ns as f64 / 1e9,
+            worst_rate_per_s: self.rates.worst_per_s,
+            worst_window_s: self.rates.worst_window_ns as f64 / 1e9,
+            is_over_rate: self.rates.bucket.is_over(),
+            // What was reported before the watch began is not in it.
+            fidelity: Fidelity::LowerBound,
+            sources: self.source.into_iter().collect(),
+            spread: Spread::default(),
+            fault_mode: FaultMode::Undetermined,
+            fault: None,
+            moved_from: None,
+            only_place: None,
+        };
+        self.judge(&mut dimm);
+        dimm
+    }
+}

@@ -1,0 +1,561 @@
+//! The fault-tolerance daemon: it hears the watchdog and the self-test, confirms, fences, reloads, and tells the ports.
+//!
+//! It has no clock and no I/O of its own: [`Daemon::step`] is told the time and does one step. What resets and loads the
+//! interface is a [`Board`]. A step may be repeated after the daemon died: everything that it needs to go on is in the host's
+//! memory (the epoch, who has which port, who was restored).
+
+use super::layout::*;
+use super::mailbox;
+use super::memory::{HostMemory, port_word};
+use super::neighbours::Words;
+use super::selftest::{Finding, SelfTest, SelfTestConfig, TEST_PORTS};
+use super::{driver, port::Port};
+use crate::device::registers::interrupt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a daemon whose self-test is due looks whether anybody uses the interface again.
+const LOOK_NS: u64 = 10_000_000;
+
+/// What the daemon does to the interface itself.
+pub trait Board {
+    /// Stops what runs there, puts the control program into its memory and starts it, as the interface of this epoch.
+    ///
+    /// # Errors
+    /// When that cannot be done now; it is tried again.
+    fn reload(&mut self, epoch: u32) -> Result<(), String>;
+
+    /// The control program was just asked whether it runs.
+    fn asked(&mut self) {}
+
+    /// Whether the interface did not get to run since it was asked, though nothing is wrong with it, so that its silence
+    /// says nothing: it shares its processor with others.
+    fn is_held_up(&mut self) -> bool {
+        false
+    }
+}
+
+/// Who found that something is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detector {
+    /// The interface's watchdog: L_timer has not run.
+    Watchdog,
+    /// The interface said so: its processor trapped or it found itself damaged.
+    Interface,
+    /// The self-test.
+    SelfTest(Finding),
+    /// A library, and the self-tests that followed did not find it.
+    Library,
+    /// A library of another node, whose own interface passes its self-tests; those of this one do not find it either.
+    Neighbour,
+    /// The control program does not answer.
+    Silence,
+}
+
+impl Detector {
+    /// Whether an interface that failed in this way may have written into the memory of applications what it should not.
+    /// One that stopped wrote nothing after it stopped; one that was caught at something else may have done more of it.
+    pub fn may_have_written(self) -> bool {
+        match self {
+            Detector::Watchdog
+            | Detector::Silence
+            | Detector::SelfTest(Finding::Missing | Finding::Refused | Finding::Slow) => false,
+            Detector::Interface
+            | Detector::Library
+            | Detector::Neighbour
+            | Detector::SelfTest(Finding::Content | Finding::Count) => true,
+        }
+    }
+}
+
+/// What the daemon did, for whoever keeps a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It looks into a suspicion.
+    Suspected(Detector),
+    /// The control program answered: nothing was done.
+    Dismissed,
+    /// The interface has failed.
+    Detected(Detector),
+    /// The old one can do nothing any more, and a new one runs.
+    Reloaded {
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// A self-test passed.
+    Passed {
+        /// A bit per kind of service.
+        services: u32,
+    },
+    /// The interface passed the self-test that a library's suspicion began, so the daemons of these nodes were told of it.
+    Told {
+        /// A bit per node.
+        nodes: u32,
+    },
+    /// All ports are back.
+    Recovered,
+    /// The interface could not be reloaded; it is tried again.
+    ReloadFailed,
+    /// Reloading did not help so often that it is not tried any more: the ports are told, and the interface stays as it is.
+    GivenUp,
+}
+
+/// How the daemon watches.
+#[derive(Debug, Clone, Copy)]
+pub struct DaemonConfig {
+    /// The self-test; `None` for none (an ablation).
+    pub self_test: Option<SelfTestConfig>,
+    /// Whether the watchdog's interrupt is heard (an ablation when not).
+    pub hears_watchdog: bool,
+    /// How long a control program has to answer.
+    pub answer_ns: u64,
+    /// How often it is asked by itself whether it runs, as long as nothing is wrong; `u64::MAX` for never.
+    pub ask_ns: u64,
+    /// Suspicions of libraries in a row without a failed self-test, after which the interface is reloaded all the same.
+    pub suspicions_max: u32,
+    /// Whether daemons tell one another of suspicions, which may be about either end (an ablation when not).
+    pub tells_neighbours: bool,
+    /// Whether applications' messages are verified, and so the daemon's own.
+    pub verifies: bool,
+    /// Whether numbers of messages are made by libraries.
+    pub numbers: bool,
+    /// So many reloads without a message sent or delivered between them, and no more: what still fails then, reloading does
+    /// not mend. 0 for a daemon that detects and does nothing else.
+    pub reloads_max: u32,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        DaemonConfig {
+            self_test: Some(SelfTestConfig::default()),
+            hears_watchdog: true,
+            answer_ns: 250_000,
+            ask_ns: 100_000_000,
+            suspicions_max: 3,
+            tells_neighbours: true,
+            verifies: true,
+            numbers: true,
+            reloads_max: 8,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Watching,
+    /// Until the control program has answered, or its time is over.
+    Asking {
+        until_ns: u64,
+        of: Option<Detector>,
+    },
+    /// The interface is to be reloaded.
+    Failed,
+    /// Ports restore themselves.
+    Restoring {
+        epoch: u32,
+    },
+    /// Nothing is tried any more.
+    GivenUp,
+}
+
+/// The daemon of one interface.
+#[derive(Debug)]
+pub struct Daemon {
+    memory: Arc<HostMemory>,
+    config: DaemonConfig,
+    state: State,
+    test: Option<SelfTest>,
+    /// Its port, where no self-test has it.
+    port: Option<Port>,
+    next_ask_ns: u64,
+    /// A test is due, but nobody uses what it would test: when to look again.
+    looks_again_ns: u64,
+    ping: u32,
+    suspicions_seen: u32,
+    suspicions_in_a_row: u32,
+    activity_seen: u32,
+    /// The interface was reloaded and not tested since.
+    is_unproved: bool,
+    words: Words,
+    /// Reloads, or tries of them, since the applications' activity was this.
+    reloads_in_vain: (u32, u32),
+    /// Recoveries that it has done.
+    pub recovery_count: u64,
+}
+
+impl Daemon {
+    /// A daemon for the interface whose memory this is; it takes port 0, and with a self-test the last one.
+    ///
+    /// # Errors
+    /// As [`Port::open`]: another daemon has it.
+    pub fn new(memory: Arc<HostMemory>, owner: u32, config: DaemonConfig) -> Result<Self, driver::OpenError> {
+        let port_config = SelfTest::port_config(config.verifies, config.numbers);
+        let port = Port::open(Arc::clone(&memory), 0, owner, port_config)?;
+        memory.word(control::GIVEN_UP).store(0, Ordering::Release);
+        let (test, port) = match config.self_test {
+            Some(of_test) => {
+                let second = Port::open(Arc::clone(&memory), TEST_PORTS[1], owner, port_config)?;
+                (Some(SelfTest::new([port, second], of_test)), None)
+            }
+            None => (None, Some(port)),
+        };
+        Ok(Daemon {
+            memory,
+            config,
+            state: State::Watching,
+            test,
+            port,
+            next_ask_ns: config.ask_ns,
+            looks_again_ns: 0,
+            ping: 0,
+            suspicions_seen: 0,
+            suspicions_in_a_row: 0,
+            activity_seen: 0,
+            is_unproved: false,
+            words: Words::default(),
+            reloads_in_vain: (0, 0),
+            recovery_count: 0,
+        })
+    }
+
+    /// A daemon in the place of one that died, perhaps in the middle of a recovery. It takes the daemon's port over and
+    /// begins by asking the control program whether it runs.
+    ///
+    /// # Errors
+    /// As [`Daemon::new`].
+    pub fn take_over(
+        memory: Arc<HostMemory>,
+        owner: u32,
+        config: DaemonConfig,
+        now_ns: u64,
+    ) -> Result<Self, driver::OpenError> {
+        driver::close(&memory, 0);
+        if config.self_test.is_some() {
+            driver::close(&memory, TEST_PORTS[1]);
+        }
+        let mut daemon = Daemon::new(memory, owner, config)?;
+        // Another word than the one before may have asked.
+        daemon.ping = daemon.memory.word(control::PING).load(Ordering::Acquire);
+        // The one before may have reloaded the interface and told nobody.
+        let epoch = daemon.memory.word(control::EPOCH).load(Ordering::Acquire);
+        daemon.tell_ports(epoch);
+        daemon.ask(now_ns, None);
+        Ok(daemon)
+    }
+
+    /// Does what is to be done now; `None` when nothing is.
+    pub fn step(&mut self, now_ns: u64, board: &mut impl Board) -> Option<Step> {
+        let interrupts = self.memory.word(control::INTERRUPT);
+        // At most steps there is none, and a look is cheaper than an exchange.
+        let interrupts = if interrupts.load(Ordering::Relaxed) == 0 { 0 } else { interrupts.swap(0, Ordering::AcqRel) };
+        let was = self.state;
+        let step = self.step_in(now_ns, interrupts, board);
+        let asks = |state| matches!(state, State::Asking { .. });
+        if asks(self.state) && !asks(was) {
+            board.asked();
+        }
+        step
+    }
+
+    fn step_in(&mut self, now_ns: u64, interrupts: u32, board: &mut impl Board) -> Option<Step> {
+        match self.state {
+            State::GivenUp => None,
+            State::Failed => Some(match self.is_beyond_help() {
+                true => self.give_up(),
+                false => self.reload(now_ns, board),
+            }),
+            State::Restoring { epoch } => self.wait_for_ports(now_ns, epoch).or_else(|| self.heard(now_ns, interrupts)),
+            State::Asking { until_ns, of } => self.heard_answer(now_ns, until_ns, of, board),
+            State::Watching => {
+                self.heard(now_ns, interrupts).or_else(|| self.asked(now_ns)).or_else(|| self.tested(now_ns))
+            }
+        }
+    }
+
+    /// When [`Daemon::step`] has something to do at the latest, if nothing happens before.
+    pub fn next_ns(&self) -> u64 {
+        let test = self.test.as_ref().map_or(u64::MAX, SelfTest::next_ns);
+        match self.state {
+            State::Asking { until_ns, .. } => until_ns,
+            State::Failed | State::Restoring { .. } => 0,
+            State::GivenUp => u64::MAX,
+            State::Watching => self.next_ask_ns.min(test.max(self.looks_again_ns)),
+        }
+    }
+
+    /// Whether the daemon is in the middle of something.
+    pub fn is_busy(&self) -> bool {
+        let is_at_rest = matches!(self.state, State::Watching | State::GivenUp);
+        !is_at_rest || self.test.as_ref().is_some_and(SelfTest::is_running)
+    }
+
+    /// Whether an event or an answer for it is there that came after its last step.
+    pub fn is_wanted(&self) -> bool {
+        let is_answered = self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping;
+        (self.is_asking() && is_answered)
+            || self.test.as_ref().is_some_and(SelfTest::is_ready)
+            || self.port.as_ref().is_some_and(Port::is_ready)
+    }
+
+    fn is_asking(&self) -> bool {
+        matches!(self.state, State::Asking { .. })
+    }
+
+    /// The self-test, if there is one.
+    pub fn test(&self) -> Option<&SelfTest> {
+        self.test.as_ref()
+    }
+
+    fn heard(&mut self, now_ns: u64, interrupts: u32) -> Option<Step> {
+        const WATCHDOG: u32 = 1 << interrupt::WATCHDOG;
+        const FATAL: u32 = 1 << interrupt::FATAL;
+        const TRAP: u32 = 1 << interrupt::TRAP;
+        if interrupts & (FATAL | TRAP) != 0 {
+            return Some(self.fail(Detector::Interface));
+        }
+        (interrupts & WATCHDOG != 0 && self.config.hears_watchdog).then(|| self.ask(now_ns, Some(Detector::Watchdog)))
+    }
+
+    fn ask(&mut self, now_ns: u64, of: Option<Detector>) -> Step {
+        self.ping = self.ping.wrapping_add(0x0101_0101).max(1);
+        self.memory.word(control::PING).store(self.ping, Ordering::Release);
+        self.memory.ring();
+        self.state = State::Asking { until_ns: now_ns + self.config.answer_ns, of };
+        Step::Suspected(of.unwrap_or(Detector::Silence))
+    }
+
+    fn asked(&mut self, now_ns: u64) -> Option<Step> {
+        if now_ns < self.next_ask_ns {
+            return None;
+        }
+        self.next_ask_ns = now_ns.saturating_add(self.config.ask_ns);
+        Some(self.ask(now_ns, None))
+    }
+
+    fn heard_answer(
+        &mut self,
+        now_ns: u64,
+        until_ns: u64,
+        of: Option<Detector>,
+        board: &mut impl Board,
+    ) -> Option<Step> {
+        // Before the answer is looked for: it may come in between.
+        let is_over = now_ns >= until_ns;
+        let is_held_up = is_over && board.is_held_up();
+        if self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping {
+            self.state = State::Watching;
+            return Some(Step::Dismissed);
+        }
+        if !is_over || is_held_up {
+            let until_ns = if is_over { now_ns + self.config.answer_ns } else { until_ns };
+            self.state = State::Asking { until_ns, of };
+            return None;
+        }
+        Some(self.fail(of.unwrap_or(Detector::Silence)))
+    }
+
+    fn fail(&mut self, by: Detector) -> Step {
+        for port in 0..PORTS {
+            let word = self.memory.word(port_word(port, port_word::FAULT_MAY_HAVE_WRITTEN));
+            word.fetch_or(u32::from(by.may_have_written()), Ordering::AcqRel);
+        }
+        self.state = State::Failed;
+        Step::Detected(by)
+    }
+
+    /// Whether reloading was tried as often as it may be.
+    fn is_beyond_help(&mut self) -> bool {
+        let activity = self.activity();
+        if self.reloads_in_vain.1 != activity {
+            self.reloads_in_vain = (0, activity);
+        }
+        self.reloads_in_vain.0 += 1;
+        self.reloads_in_vain.0 > self.config.reloads_max
+    }
+
+    /// Counts messages of the applications.
+    fn activity(&self) -> u32 {
+        let of = |port| self.memory.word(port_word(port, port_word::ACTIVITY)).load(Ordering::Acquire);
+        APPLICATION_PORTS.fold(0, |sum, port| sum.wrapping_add(of(port)))
+    }
+
+    /// Lets the ports know that nothing more will come.
+    fn give_up(&mut self) -> Step {
+        // One that only detects leaves the ports alone.
+        let tells = u32::from(self.config.reloads_max != 0);
+        self.memory.word(control::GIVEN_UP).store(tells, Ordering::Release);
+        (0..PORTS).for_each(|port| self.memory.wake_port(port));
+        self.state = State::GivenUp;
+        Step::GivenUp
+    }
+
+    /// Whether it has given up.
+    pub fn has_given_up(&self) -> bool {
+        self.state == State::GivenUp
+    }
+
+    /// The same once more, for a snapshot of a world; of the two only one may be used at a time.
+    pub(crate) fn duplicate(&self) -> Daemon {
+        Daemon {
+            memory: Arc::clone(&self.memory),
+            test: self.test.as_ref().map(SelfTest::duplicate),
+            port: self.port.as_ref().map(Port::duplicate),
+            ..*self
+        }
+    }
+
+    /// Whether it will do from now on what the other one would.
+    pub(crate) fn same_state(&self, other: &Daemon) -> bool {
+        let tests_are_same = match (&self.test, &other.test) {
+            (Some(ours), Some(theirs)) => ours.same_state(theirs),
+            (ours, theirs) => ours.is_none() && theirs.is_none(),
+        };
+        tests_are_same
+            && match (&self.port, &other.port) {
+                (Some(ours), Some(theirs)) => ours.same_state(theirs),
+                (ours, theirs) => ours.is_none() && theirs.is_none(),
+            }
+            && self.state == other.state
+            && (self.next_ask_ns, self.looks_again_ns, self.ping)
+                == (other.next_ask_ns, other.looks_again_ns, other.ping)
+            && (self.suspicions_seen, self.suspicions_in_a_row, self.activity_seen)
+                == (other.suspicions_seen, other.suspicions_in_a_row, other.activity_seen)
+            && self.is_unproved == other.is_unproved
+            && self.words == other.words
+            && self.reloads_in_vain == other.reloads_in_vain
+    }
+
+    /// From here on the old interface can do nothing: its engines see another epoch than theirs.
+    fn reload(&mut self, now_ns: u64, board: &mut impl Board) -> Step {
+        let epoch = self.memory.word(control::EPOCH).fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        for port in 0..PORTS {
+            mailbox::empty(&self.memory, port);
+        }
+        if board.reload(epoch).is_err() {
+            return Step::ReloadFailed;
+        }
+        self.memory.word(control::INTERRUPT).store(0, Ordering::Release);
+        self.recovery_count += 1;
+        self.suspicions_in_a_row = 0;
+        // What reloading does not mend shows at once.
+        self.is_unproved = true;
+        self.words.forget();
+        if let Some(test) = &mut self.test {
+            test.abandon(now_ns);
+        }
+        self.tell_ports(epoch);
+        self.state = State::Restoring { epoch };
+        Step::Reloaded { epoch }
+    }
+
+    /// Posts `FAULT_DETECTED` to every open port that was not restored in this epoch.
+    fn tell_ports(&self, epoch: u32) {
+        let word = |port, word| self.memory.word(port_word(port, word));
+        for port in (0..PORTS).filter(|&port| driver::is_open(&self.memory, port)) {
+            if word(port, port_word::RESTORED_EPOCH).load(Ordering::Acquire) != epoch {
+                word(port, port_word::FAULT_EPOCH).store(epoch, Ordering::Release);
+                self.memory.wake_port(port);
+            }
+        }
+    }
+
+    fn wait_for_ports(&mut self, now_ns: u64, epoch: u32) -> Option<Step> {
+        // The daemon's own port is restored by its poll.
+        if let Some(test) = &mut self.test {
+            test.step(now_ns);
+        }
+        if let Some(port) = &mut self.port {
+            while port.poll(now_ns).is_some() {}
+        }
+        let is_back = |port: usize| {
+            !driver::is_open(&self.memory, port)
+                || self.memory.word(port_word(port, port_word::RESTORED_EPOCH)).load(Ordering::Acquire) == epoch
+        };
+        if (0..PORTS).all(is_back) {
+            self.state = State::Watching;
+            return Some(Step::Recovered);
+        }
+        None
+    }
+
+    /// The self-test: at once for a kind of service that was not tested yet and for suspicions, else in its time.
+    fn tested(&mut self, now_ns: u64) -> Option<Step> {
+        let test = self.test.as_mut()?;
+        let outcome = test.step(now_ns);
+        if outcome.is_none() && test.is_running() {
+            return None;
+        }
+        let open =
+            APPLICATION_PORTS.filter(|&port| driver::is_open(&self.memory, port)).fold(0, |bits, port| bits | 1 << port);
+        if let Some(outcome) = outcome {
+            return Some(self.judged(outcome, open));
+        }
+        let word = |port: usize, word: u32| self.memory.word(port_word(port, word)).load(Ordering::Acquire);
+        let sum = |of: u32| ports_of(open).fold(0u32, |sum, port| sum.wrapping_add(word(port, of)));
+        let (suspicions, activity) = (sum(port_word::SUSPICIONS), sum(port_word::ACTIVITY));
+        let (used, untested) = ports_of(open).fold((0, 0), |(used, untested), port| {
+            let of_port = word(port, port_word::SERVICES_USED);
+            (used | of_port, untested | of_port & !word(port, port_word::SERVICES_TESTED))
+        });
+        let mut nodes = 0;
+        for (node, word) in self.words.take() {
+            nodes |= 1 << node;
+            test.tell(node, word);
+        }
+        if nodes != 0 {
+            return Some(Step::Told { nodes });
+        }
+        let is_named = self.words.hear(test.take_word(), open, now_ns);
+        let is_suspected = suspicions != self.suspicions_seen;
+        let is_idle = activity == self.activity_seen;
+        if untested != 0 {
+            test.begin(untested, now_ns);
+        } else if used != 0 && (is_suspected || is_named || self.is_unproved || (test.is_due(now_ns) && !is_idle)) {
+            self.is_unproved = false;
+            test.begin(used, now_ns);
+        } else {
+            if test.is_due(now_ns) {
+                // Nobody does anything that is to be tested.
+                self.looks_again_ns = now_ns + LOOK_NS;
+            }
+            return None;
+        }
+        self.looks_again_ns = 0;
+        self.activity_seen = activity;
+        self.suspicions_seen = suspicions;
+        if is_suspected {
+            self.suspicions_in_a_row += 1;
+        }
+        if self.config.tells_neighbours {
+            ports_of(open).for_each(|port| self.words.suspect(&self.memory, port));
+        }
+        if self.suspicions_in_a_row > self.config.suspicions_max {
+            return Some(self.fail(Detector::Library));
+        }
+        if self.words.in_a_row > self.config.suspicions_max {
+            self.words.obey(now_ns);
+            return Some(self.fail(Detector::Neighbour));
+        }
+        None
+    }
+
+    fn judged(&mut self, outcome: Result<u32, Finding>, open: u8) -> Step {
+        match outcome {
+            Ok(services) => {
+                for port in ports_of(open) {
+                    let tested = self.memory.word(port_word(port, port_word::SERVICES_TESTED));
+                    tested.fetch_or(services, Ordering::AcqRel);
+                    self.memory.wake_port(port);
+                }
+                self.words.passed();
+                Step::Passed { services }
+            }
+            Err(finding) => self.fail(Detector::SelfTest(finding)),
+        }
+    }
+}
+
+/// The ports whose bits these are.
+fn ports_of(bits: u8) -> impl Iterator<Item = usize> + Clone {
+    (0..PORTS).filter(move |port| bits >> port & 1 == 1)
+}

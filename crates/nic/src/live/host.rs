@@ -1,0 +1,205 @@
+//! The daemon beside a real clock: it starts the interface, watches it, and closes the ports of applications that died.
+
+use super::Error;
+use super::board::{LiveBoard, Start};
+use super::{directory, process};
+use crate::host::daemon::{Daemon, DaemonConfig, Step};
+use crate::host::layout::{APPLICATION_PORTS, control};
+use crate::host::memory::{HostMemory, port_word};
+use crate::host::{driver, layout, wake};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use surefoot_hostfs::clock::monotonic_ns;
+use surefoot_hostfs::thread::set_timer_slack;
+
+/// How often it looks whether the owners of ports are still there.
+const OWNERS_NS: u64 = 20_000_000;
+/// The longest sleep.
+const SLEEP_NS_MAX: u64 = 20_000_000;
+/// While it is in the middle of something it sleeps so long at most.
+const BUSY_SLEEP_NS: u64 = 50_000;
+/// After a reload that failed it waits so long.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// So many steps are written down; what comes beyond is only counted.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// The daemon of an interface, and what it starts.
+pub struct HostConfig {
+    /// Its memory.
+    pub memory: Arc<HostMemory>,
+    /// How it watches.
+    pub daemon: DaemonConfig,
+    /// Starts the interface's process; `None` where it is a thread of this one.
+    pub start: Option<Start>,
+    /// Another daemon died here before.
+    pub takes_over: bool,
+    /// The owner of the run; when it is gone, so is the daemon. `None` for a thread of it.
+    pub owner: Option<u32>,
+}
+
+/// What a daemon was, in words that [`read_step`] reads: `<ns> <kind>`.
+fn write_step(out: &mut impl Write, at_ns: u64, step: Step) -> std::io::Result<()> {
+    let kind = match step {
+        Step::Suspected(_) | Step::Dismissed | Step::Passed { .. } | Step::Told { .. } => return Ok(()),
+        Step::Detected(by) => format!("detected {by:?}"),
+        Step::Reloaded { epoch } => format!("reloaded {epoch}"),
+        Step::Recovered => "recovered".to_owned(),
+        Step::ReloadFailed => "failed".to_owned(),
+        Step::GivenUp => "given-up".to_owned(),
+    };
+    // At once: a daemon may be killed at any time. One call, so that a line is whole or not there.
+    out.write_all(format!("{at_ns} {kind}\n").as_bytes())
+}
+
+/// What a daemon wrote down of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenStep {
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// `detected`, `reloaded`, `recovered` or `failed`.
+    pub kind: String,
+    /// By what, or to which epoch.
+    pub detail: String,
+}
+
+/// Reads a line; `None` for what is none.
+pub fn read_step(line: &str) -> Option<WrittenStep> {
+    let mut words = line.splitn(3, ' ');
+    let at_ns = words.next()?.parse().ok()?;
+    let kind = words.next()?.to_owned();
+    Some(WrittenStep { at_ns, kind, detail: words.next().unwrap_or_default().to_owned() })
+}
+
+/// Runs a daemon until the memory says that everybody is to end, or the owner of the run is gone. Writes down what it does.
+///
+/// # Errors
+/// When its port is taken, or no interface can be started.
+pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
+    let HostConfig { memory, daemon, start, takes_over, owner } = config;
+    set_timer_slack(Duration::from_nanos(1));
+    let node = memory.word(control::NODE).load(Ordering::Relaxed);
+    let owner = owner.map(process::Process::open).transpose()?;
+    let own = std::process::id();
+    let mut board = LiveBoard::new(Arc::clone(&memory), start);
+    board.attach()?;
+    let opened = if takes_over {
+        Daemon::take_over(Arc::clone(&memory), own, daemon, monotonic_ns())
+    } else {
+        Daemon::new(Arc::clone(&memory), own, daemon)
+    };
+    let mut daemon = opened.map_err(|source| Error::Port { node, source })?;
+    let (mut written, mut owners_ns) = (0, 0);
+    let ending = memory.word(control::ENDING);
+    while ending.load(Ordering::Relaxed) == 0 {
+        let now_ns = monotonic_ns();
+        if now_ns >= owners_ns {
+            // Whatever else there is to do: without its owner no interface starts, and failures would go on for ever.
+            owners_ns = now_ns + OWNERS_NS;
+            if owner.as_ref().is_some_and(|owner| owner.wait(Duration::ZERO)) {
+                directory::end(&memory);
+                break;
+            }
+            close_orphans(&memory);
+        }
+        let step = daemon.step(now_ns, &mut board);
+        if let Some(step) = step {
+            if written < STEPS_MAX {
+                written += 1;
+                // A full disk takes the record, not the messages.
+                let _ = write_step(out, monotonic_ns(), step);
+            }
+            if step == Step::ReloadFailed {
+                std::thread::sleep(AFTER_FAILURE);
+            }
+            continue;
+        }
+        sleep(&memory, &daemon, now_ns, owners_ns);
+    }
+    Ok(())
+}
+
+fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) {
+    let next_ns = daemon.next_ns().min(owners_ns).saturating_sub(now_ns);
+    let longest = if daemon.is_busy() { BUSY_SLEEP_NS } else { SLEEP_NS_MAX };
+    let sleeps = memory.word(control::DAEMON_SLEEPS);
+    sleeps.store(1, Ordering::SeqCst);
+    let is_wanted = memory.word(control::INTERRUPT).load(Ordering::Acquire) != 0 || daemon.is_wanted();
+    if !is_wanted && next_ns > 0 {
+        wake::sleep(sleeps, next_ns.min(longest));
+    }
+    sleeps.store(0, Ordering::Relaxed);
+}
+
+/// Closes the ports of applications that died holding them.
+fn close_orphans(memory: &HostMemory) {
+    for port in APPLICATION_PORTS {
+        let word = |word| memory.word(port_word(port, word)).load(Ordering::Acquire);
+        let owner = word(layout::port_word::OWNER);
+        let at = layout::port_word::OWNER_STARTED;
+        let since = u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        if owner == 0 {
+            continue;
+        }
+        let found = process::started(owner);
+        // One that died before it said when it was started holds its port as well.
+        let is_gone = if since == 0 { found.is_none() } else { found != Some(since) };
+        if is_gone && word(layout::port_word::OWNER) == owner {
+            driver::close(memory, port);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::port::{Port, PortConfig};
+
+    #[test]
+    fn the_port_of_a_process_that_died_while_it_opened_it_is_closed() {
+        let memory = Arc::new(HostMemory::private(0, 1 << 20).unwrap());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = child.id();
+        child.wait().unwrap();
+        let own = std::process::id();
+        // Neither has said when it was started: the one died before it could.
+        for (port, owner) in [(1, dead), (2, own)] {
+            Port::open(Arc::clone(&memory), port, owner, PortConfig::tolerant(1)).unwrap();
+        }
+        close_orphans(&memory);
+        assert_eq!((driver::is_open(&memory, 1), driver::is_open(&memory, 2)), (false, true));
+    }
+
+    #[test]
+    fn a_daemon_without_its_owner_ends_and_tells_everybody_to_even_where_no_interface_starts() {
+        let memory = Arc::new(HostMemory::private(0, 1 << 20).unwrap());
+        let mut owner = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut started = 0;
+        let shared = Arc::clone(&memory);
+        let start: Start = Box::new(move || {
+            started += 1;
+            if started > 1 {
+                return Err(Error::Failed("the owner is gone".to_owned()));
+            }
+            // An interface that loads its control program, and dies.
+            shared
+                .word(control::RELOADED)
+                .store(shared.word(control::EPOCH).load(Ordering::Acquire), Ordering::Release);
+            std::process::Command::new("sleep").arg("0.2").spawn().map_err(Error::system("start"))
+        });
+        let (daemon, id) = (super::super::part::daemon_config(crate::firmware::Build::Tolerant), owner.id());
+        let config =
+            HostConfig { memory: Arc::clone(&memory), daemon, start: Some(start), takes_over: false, owner: Some(id) };
+        let (ended, is_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || ended.send(run(config, &mut Vec::new()).is_ok()));
+        while memory.word(control::RELOADED).load(Ordering::Acquire) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(600));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        assert_eq!(is_ended.recv_timeout(Duration::from_secs(30)), Ok(true));
+        assert_eq!(memory.word(control::ENDING).load(Ordering::Relaxed), 1);
+    }
+}

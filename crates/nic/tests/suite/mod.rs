@@ -1,0 +1,10 @@
+//! One module per topic, and what they share.
+
+pub mod host;
+pub mod program;
+
+mod corners;
+mod engines;
+mod qemu;
+pub mod random_program;
+mod state;

@@ -1,0 +1,239 @@
+//! The rows of rasdaemon's database, `ras-mc_event.db`, as they are.
+//!
+//! The file is another program's, and nothing in it is trusted: it is opened for reading alone, with SQLite's defences on and the
+//! length of a value limited; what is no plain table (a view, a table with computed columns) is refused, because reading it runs
+//! what its author wrote; and there are no more rows than the file has room for.
+//!
+//! Tables and columns come and go with rasdaemon's releases (0.6 to 0.8): a column that is missing reads as nothing.
+
+use crate::{Error, Result};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest value that is read; drivers' texts have 1,024 bytes at most.
+const VALUE_BYTES_MAX: i32 = 1 << 20;
+/// The longest text that is handed out.
+const TEXT_BYTES_MAX: usize = 4096;
+/// A row takes more than this; a file that claims more rows is damaged.
+const ROW_BYTES_MIN: u64 = 8;
+/// How long a writer may keep the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// A table that tells of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    /// `mc_event`: EDAC.
+    McEvent,
+    /// `mce_record`: machine checks.
+    MceRecord,
+    /// `cxl_dram_event`.
+    CxlDram,
+    /// `cxl_general_media_event`.
+    CxlGeneralMedia,
+}
+
+impl Table {
+    /// In the order in which they are read.
+    pub const ALL: [Table; 4] = [Table::McEvent, Table::MceRecord, Table::CxlDram, Table::CxlGeneralMedia];
+
+    /// Its name in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::McEvent => "mc_event",
+            Table::MceRecord => "mce_record",
+            Table::CxlDram => "cxl_dram_event",
+            Table::CxlGeneralMedia => "cxl_general_media_event",
+        }
+    }
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// A whole number; rasdaemon keeps registers of 64 bits so, and those over 2^63 come out negative.
+    Number(i64),
+    /// Text, on the way made valid UTF-8 and cut at 4 KiB.
+    Text(String),
+}
+
+/// A row: its table, and its values by column. What is null, a fraction or bytes is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Where it is from.
+    pub table: Table,
+    /// Its values.
+    pub values: BTreeMap<&'a str, Value>,
+}
+
+impl Row<'_> {
+    /// A number as the register that it was.
+    pub fn number(&self, column: &str) -> Option<u64> {
+        match self.values.get(column) {
+            Some(&Value::Number(number)) => Some(number.cast_unsigned()),
+            _ => None,
+        }
+    }
+
+    /// A text; empty where there is none.
+    pub fn text(&self, column: &str) -> &str {
+        match self.values.get(column) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+}
+
+/// What was left out of a database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Tables that tell of memory and cannot be read, with the reason.
+    pub tables: Vec<(&'static str, String)>,
+}
+
+/// Whether a file begins as an SQLite database does. `false` for what cannot be read.
+pub fn is_database(path: &Path) -> bool {
+    let mut begin = [0; MAGIC.len()];
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let Ok(mut file) = file else { return false };
+    file.metadata().is_ok_and(|found| found.is_file()) && file.read_exact(&mut begin).is_ok() && &begin == MAGIC
+}
+
+/// Calls for each row of the tables that tell of memory, table by table, each in the order of its ids.
+///
+/// # Errors
+/// [`Error::Open`], [`Error::NotAFile`]; [`Error::Foreign`] where it is no database, has none of the tables, or is damaged: rows
+/// before the damage have been handed out.
+pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<Skipped> {
+    let foreign = |why: String| Error::Foreign { path: path.to_path_buf(), of: "rasdaemon", why };
+    let found = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
+    if let Some(what) = crate::file_kind::not_regular(&found) {
+        return Err(Error::NotAFile { path: path.to_path_buf(), what });
+    }
+    if !is_database(path) {
+        return Err(foreign(
+            "it is no SQLite database; rasdaemon keeps one in /var/lib/rasdaemon/ras-mc_event.db".into(),
+        ));
+    }
+    let explained = |error: rusqlite::Error| foreign(format!("SQLite says: {error}"));
+    let connection = open(path).map_err(explained)?;
+    let mut skipped = Skipped::default();
+    let mut tables = 0;
+    for table in Table::ALL {
+        match columns(&connection, table).map_err(explained)? {
+            Columns::NoTable => {}
+            Columns::Refused(why) => skipped.tables.push((table.name(), why)),
+            Columns::Plain(columns) => {
+                tables += 1;
+                let rows_max = found.len() / ROW_BYTES_MIN;
+                match read(&connection, table, &columns, rows_max, &mut each).map_err(explained)? {
+                    End::All => {}
+                    End::Stopped => return Ok(skipped),
+                    End::TooMany => {
+                        return Err(foreign(format!(
+                            "{} has more rows than the file has room for; it is damaged, or was made to harm",
+                            table.name()
+                        )));
+                    }
+                }
+            }
+        }
+    }
+    if tables == 0 && skipped.tables.is_empty() {
+        return Err(foreign("none of its tables is one of rasdaemon's that tell of memory".to_owned()));
+    }
+    Ok(skipped)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    Ok(connection)
+}
+
+enum Columns {
+    NoTable,
+    Refused(String),
+    Plain(Vec<String>),
+}
+
+fn columns(connection: &Connection, table: Table) -> rusqlite::Result<Columns> {
+    let mut kinds = connection.prepare("SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?1")?;
+    let kind = match kinds.query([table.name()])?.next()? {
+        Some(row) => row.get::<_, String>(0)?,
+        None => return Ok(Columns::NoTable),
+    };
+    if kind != "table" {
+        return Ok(Columns::Refused(format!("it is a {kind}, not a table")));
+    }
+    let mut list = connection.prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)")?;
+    let mut rows = list.query([table.name()])?;
+    let mut names = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (name, hidden) = (row.get::<_, String>(0)?, row.get::<_, i64>(1)?);
+        if hidden != 0 {
+            return Ok(Columns::Refused("it has computed columns".to_owned()));
+        }
+        // Names of columns go into the statement below.
+        if name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+            names.push(name);
+        }
+    }
+    Ok(if names.is_empty() { Columns::Refused("it has no columns".to_owned()) } else { Columns::Plain(names) })
+}
+
+enum End {
+    All,
+    Stopped,
+    TooMany,
+}
+
+fn read(
+    connection: &Connection,
+    table: Table,
+    columns: &[String],
+    rows_max: u64,
+    each: &mut impl FnMut(&Row<'_>) -> ControlFlow<()>,
+) -> rusqlite::Result<End> {
+    let names = columns.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let mut select = connection.prepare(&format!("SELECT {names} FROM main.{} ORDER BY rowid", table.name()))?;
+    let mut rows = select.query([])?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        count += 1;
+        if count > rows_max {
+            return Ok(End::TooMany);
+        }
+        let mut values = BTreeMap::new();
+        for (place, name) in columns.iter().enumerate() {
+            let value = match row.get_ref(place)? {
+                ValueRef::Integer(number) => Value::Number(number),
+                ValueRef::Text(bytes) => {
+                    Value::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned())
+                }
+                _ => continue,
+            };
+            values.insert(name.as_str(), value);
+        }
+        if each(&Row { table, values }).is_break() {
+            return Ok(End::Stopped);
+        }
+    }
+    Ok(End::All)
+}

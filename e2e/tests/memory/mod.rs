@@ -1,0 +1,7 @@
+//! Memory errors: in a kernel that really handles them, what a job makes of them, what the page and the command show.
+
+mod guest;
+mod job;
+mod page;
+pub mod recorded;
+mod status;

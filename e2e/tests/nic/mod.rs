@@ -1,0 +1,6 @@
+//! Network interfaces: a veth pair between two namespaces that the test makes, and a guest whose kernel has devices that fail.
+
+mod guest;
+mod page;
+mod run;
+mod veth;

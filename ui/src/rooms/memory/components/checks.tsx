@@ -1,0 +1,101 @@
+// Whether the accounting itself works: what the doctor says, what cannot be read, and which counts do not add up.
+
+import { SeverityIcon } from "../../../components/severity.tsx";
+import { count } from "../../../format.ts";
+import type { Memory } from "../../../types.ts";
+import { checked, counted, LOSS_WORDS } from "../map.ts";
+
+/** Problems that stand open. */
+const PROBLEMS = 5;
+
+function row(problem: Memory["problems"][number]) {
+  return (
+    <li key={problem.path + problem.why} class="untrusted">
+      {problem.path}: {problem.why}
+    </li>
+  );
+}
+
+/** Checks that ask for nothing, closed. */
+function Fold({ checks, what, sign }: { checks: Memory["checks"]; what: string; sign: string }) {
+  if (checks.length === 0) return null;
+  return (
+    <details class="fold" data-testid={`checks-${what.replace(" ", "-")}`}>
+      <summary>
+        {counted(checks.length, "check")} {what}
+      </summary>
+      <ul class="memory-checks muted">
+        {checks.map((check) => (
+          <li key={check.rule}>
+            <span aria-hidden="true">{sign}</span>
+            <p>
+              {check.rule}: <span class="untrusted">{check.evidence}</span>
+            </p>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+export function Checks({ answer }: { answer: Memory }) {
+  const { found, notChecked, passed } = checked(answer.checks);
+  return (
+    <section class="card" data-testid="memory-checks" aria-label="Whether the accounting works">
+      <div class="card-head">
+        <h2>Whether the accounting works</h2>
+        <span class="muted aside">{answer.checks.length === 0 ? "not checked yet" : `${counted(answer.checks.length, "check")}: ${found.length} found something, ${passed.length} passed, ${notChecked.length} not checked`}</span>
+      </div>
+      {found.length > 0 && (
+        <ul class="memory-checks">
+          {found.map((check) => (
+            <li key={check.rule} data-rule={check.rule}>
+              <SeverityIcon severity={check.severity} size={15} />
+              <div>
+                <p>
+                  <strong>{check.rule}</strong> <span class="untrusted">{check.consequence}</span>
+                </p>
+                <p class="untrusted muted">{check.evidence}</p>
+                {check.remedy !== "" && <p class="untrusted">{check.remedy}</p>}
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      {found.length === 0 && passed.length > 0 && (
+        <p>{notChecked.length === 0 ? "Nothing was found that keeps errors from being counted." : "No check that could be made found anything that keeps errors from being counted."}</p>
+      )}
+      <ul class="memory-controllers">
+        {answer.controllers.map((one) => (
+          <li key={one.id}>
+            <span class="untrusted">{one.id}</span>: {count(one.corrected_count)} corrected, {count(one.uncorrected_count)} uncorrected
+            {one.no_information_count > 0 ? `, ${count(one.no_information_count)} of no known module` : ""};{" "}
+            {one.adds_up === null ? "sum not checkable: the driver tells too little" : one.adds_up ? "adds up" : "does not add up"}
+          </li>
+        ))}
+      </ul>
+      {answer.problems.length > 0 && (
+        <ul class="problems">
+          {answer.problems.slice(0, PROBLEMS).map(row)}
+        </ul>
+      )}
+      {answer.problems.length > PROBLEMS && (
+        <details class="fold">
+          <summary>{counted(answer.problems.length - PROBLEMS + answer.problems_left_out, "more problem")}</summary>
+          <ul class="problems">{answer.problems.slice(PROBLEMS).map(row)}</ul>
+        </details>
+      )}
+      {answer.lost.length > 0 && (
+        <ul class="muted memory-lost" data-testid="memory-lost">
+          {answer.lost.map(({ source, kind, why, count: times }) => (
+            <li key={`${source}/${kind}/${why}`}>
+              {counted(times, "report")} {LOSS_WORDS[kind] ?? kind}: <span class="untrusted">{why}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Fold checks={notChecked} what="not checked" sign="○" />
+      <Fold checks={passed} what="passed" sign="✓" />
+    </section>
+  );
+}

@@ -1,0 +1,75 @@
+// The modules by controller, channel and slot: each a button with its counts.
+
+import { SeverityIcon } from "../../../components/severity.tsx";
+import { count } from "../../../format.ts";
+import type { Dimm, Memory } from "../../../types.ts";
+import { apart, atLeast, byController, counted, gridOf, key, rate, severityOf } from "../map.ts";
+import { chooseDimm } from "../state.ts";
+
+function Cell({ dimm, isChosen, name }: { dimm: Dimm; isChosen: boolean; name: string }) {
+  const severity = severityOf(dimm);
+  const errors = dimm.corrected_count + dimm.uncorrected_count;
+  const says = `${dimm.label || dimm.id}: ${dimm.fidelity === "exact" ? "" : "at least "}${counted(dimm.corrected_count, "corrected error")}, ${counted(dimm.uncorrected_count, "uncorrected error")}`;
+  return (
+    <button type="button" class="dimm" data-severity={severity} data-testid="dimm" data-dimm={dimm.id} aria-pressed={isChosen} title={says} onClick={() => chooseDimm(dimm.id)}>
+      <span class="dimm-name untrusted">{name}</span>
+      <span class="dimm-errors figures">
+        {errors === 0 ? (
+          <span class="muted">0</span>
+        ) : (
+          <>
+            <SeverityIcon severity={severity} size={13} />
+            {dimm.uncorrected_count > 0 ? `${atLeast(dimm, count(dimm.uncorrected_count))} lost` : atLeast(dimm, count(dimm.corrected_count))}
+          </>
+        )}
+      </span>
+      <span class="dimm-rate figures muted">{dimm.rate_per_s > 0 ? atLeast(dimm, rate(dimm.rate_per_s)) : ""}</span>
+      <span class="visually-hidden">{says}</span>
+    </button>
+  );
+}
+
+export function DimmMap({ answer, chosen }: { answer: Memory; chosen: Dimm | null }) {
+  return (
+    <section class="card" data-testid="dimm-map" aria-label="Memory modules">
+      <div class="card-head">
+        <h2>Memory modules</h2>
+        <span class="muted aside">Errors ever counted, and corrected errors per second now</span>
+      </div>
+      <div class="controllers">
+        {byController(answer.controllers, answer.dimms).map(({ id, name, dimms }) => {
+          const { modules, places } = apart(dimms);
+          const grid = gridOf(modules);
+          const cell = (dimm: Dimm, words: string) => <Cell key={dimm.id} dimm={dimm} isChosen={dimm.id === chosen?.id} name={words} />;
+          return (
+            <div class="controller" key={id}>
+              <h3>
+                <span class="untrusted">{id === "" ? "Without a controller" : id}</span> <span class="muted untrusted">{name}</span>
+              </h3>
+              {grid ? (
+                grid.channels.map((channel) => (
+                  <div class="channel" key={channel}>
+                    <span class="channel-name muted">Ch {channel}</span>
+                    {grid.slots.map((slot) => {
+                      const dimm = grid.at.get(key(channel, slot));
+                      return dimm ? cell(dimm, `slot ${slot}`) : <span class="dimm empty-slot" key={slot} />;
+                    })}
+                  </div>
+                ))
+              ) : (
+                <div class="channel">{modules.map((dimm) => cell(dimm, dimm.label || dimm.id))}</div>
+              )}
+              {places.length > 0 && (
+                <div class="channel" data-testid="places">
+                  <span class="channel-name muted">Module not known</span>
+                  {places.map((dimm) => cell(dimm, dimm.id))}
+                </div>
+              )}
+            </div>
+          );
+        })}
+      </div>
+      {answer.dimms_left_out > 0 && <p class="muted aside">{count(answer.dimms_left_out)} more modules are not shown.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,173 @@
+// Where modules sit and how bad they are; pure.
+
+import { count } from "../../format.ts";
+import { known, SEVERITIES } from "../../severity.ts";
+import type { Dimm, ErrorReport, FaultMode, LostReports, Memory, MemoryController, Severity } from "../../types.ts";
+
+export const MODE_WORDS: Record<FaultMode, string> = {
+  none: "none",
+  cell: "cell",
+  row: "row",
+  column: "column",
+  bank: "bank",
+  banks: "several banks",
+  rank: "rank",
+  undetermined: "undetermined",
+};
+
+export const FIDELITY_WORDS: Record<Dimm["fidelity"], string> = {
+  exact: "exact: every error is counted",
+  lower_bound: "at least: some may be missing",
+  sampled: "at least: sampled, one for each record",
+};
+
+export const LOSS_WORDS: Record<LostReports["kind"], string> = {
+  not_listed: "read and counted, but not listed",
+  not_read: "dropped by the kernel before being read",
+  not_understood: "not understood",
+};
+
+export const WORK_WORDS: Record<string, string> = {
+  corrected_error_interrupt: "Corrected-error interrupt",
+  poll: "Poll",
+  scanned_core: "Core scanned by a poll",
+  handled_record: "Record decoded, traced and logged",
+  logged_line: "Logged line",
+  smi: "SMI (stops all cores)",
+};
+
+/** Where a module sits on its controller, as its label says. */
+export interface Place {
+  channel: string;
+  slot: string;
+}
+
+/** `CPU_SrcID#0_MC#1_Chan#2_DIMM#0`, `CPU0_C1_D0`, `DIMM_A1`; `null` where a label says nothing of the kind. */
+export function placeOf(label: string): Place | null {
+  const named = /chan(?:nel)?\D{0,2}(\d+).*?dimm\D{0,2}(\d+)/i.exec(label);
+  if (named) return { channel: named[1], slot: named[2] };
+  const lettered = /(?:^|[^a-z])([a-p])(\d{1,2})$/i.exec(label.trim());
+  return lettered ? { channel: lettered[1].toUpperCase(), slot: lettered[2] } : null;
+}
+
+/** The modules of one controller as rows of channels and columns of slots; `null` where their labels tell no places, or one twice. */
+export interface Grid {
+  channels: string[];
+  slots: string[];
+  at: Map<string, Dimm>;
+}
+
+export function gridOf(dimms: readonly Dimm[]): Grid | null {
+  const at = new Map<string, Dimm>();
+  const channels = new Set<string>();
+  const slots = new Set<string>();
+  for (const dimm of dimms) {
+    const place = placeOf(dimm.label);
+    if (!place || at.has(key(place.channel, place.slot))) return null;
+    at.set(key(place.channel, place.slot), dimm);
+    channels.add(place.channel);
+    slots.add(place.slot);
+  }
+  const sorted = (names: Set<string>) => [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return { channels: sorted(channels), slots: sorted(slots), at };
+}
+
+export function key(channel: string, slot: string): string {
+  return `${channel}/${slot}`;
+}
+
+/** The controllers with their modules; those that no controller has come last, under an empty name. */
+export function byController(controllers: readonly MemoryController[], dimms: readonly Dimm[]): { id: string; name: string; dimms: Dimm[] }[] {
+  const groups = controllers.map(({ id, name }) => ({ id, name, dimms: dimms.filter((dimm) => dimm.controller === id) }));
+  const others = dimms.filter((dimm) => !controllers.some(({ id }) => id === dimm.controller));
+  if (others.length > 0) groups.push({ id: "", name: "", dimms: others });
+  return groups.filter((group) => group.dimms.length > 0);
+}
+
+/** How bad a module is: what its findings come to, and what its errors ask for. */
+export function severityOf(dimm: Dimm): Severity {
+  const all: Severity[] = ["ok"];
+  if (dimm.corrected_count > 0) all.push("notice");
+  if (dimm.is_over_rate) all.push("warning");
+  if (dimm.uncorrected_count > 0) all.push("critical");
+  if (dimm.fault) all.push(known(dimm.fault.urgency));
+  return all.reduce((worst, one) => (SEVERITIES.indexOf(one) > SEVERITIES.indexOf(worst) ? one : worst));
+}
+
+/** The one that needs a look most. */
+export function worstOf(dimms: readonly Dimm[]): Dimm | null {
+  const rank = (dimm: Dimm) => [SEVERITIES.indexOf(severityOf(dimm)), dimm.uncorrected_count, dimm.corrected_count];
+  const isWorse = (a: number[], b: number[]) => {
+    const at = a.findIndex((value, index) => value !== b[index]);
+    return at >= 0 && a[at] > b[at];
+  };
+  return dimms.reduce<Dimm | null>((worst, dimm) => (worst === null || isWorse(rank(dimm), rank(worst)) ? dimm : worst), null);
+}
+
+/** A rate: "0", "0.02 /s", "12.3 /s". */
+export function rate(perS: number): string {
+  if (!(perS > 0)) return "0";
+  if (perS < 0.01) return "<0.01 /s";
+  return `${perS >= 100 ? perS.toFixed(0) : perS >= 10 ? perS.toFixed(1) : perS.toFixed(2)} /s`;
+}
+
+/** A count or rate of a module, with ≥ where it is no more than a lower bound. */
+export function atLeast(dimm: Pick<Dimm, "fidelity">, words: string): string {
+  return dimm.fidelity === "exact" ? words : `≥ ${words}`;
+}
+
+/** How to find the module where only a place is known. */
+const FIND_MODULE =
+  "Find the module in the event log of the management controller (ipmitool -v sel list), or register the board's labels (ras-mc-ctl --register-labels) so that the next report names it; failing both, test the modules of that place one at a time.";
+
+/** The modules, and apart from them the rows that are a place with errors and no module. */
+export function apart(dimms: readonly Dimm[]): { modules: Dimm[]; places: Dimm[] } {
+  return { modules: dimms.filter((dimm) => !dimm.only_place), places: dimms.filter((dimm) => dimm.only_place) };
+}
+
+/** What to do about errors whose place in the module nobody reported. */
+export function adviceWithoutPlace(dimm: Dimm): string | null {
+  if (dimm.only_place) {
+    if (dimm.uncorrected_count > 0) return `Move work away: bits were lost that the code could not correct. ${FIND_MODULE}`;
+    if (dimm.is_over_rate) return `Move work away: more errors are corrected than is borne. ${FIND_MODULE}`;
+  }
+  if (dimm.uncorrected_count > 0) return "Move work away and replace the module: bits were lost that the code could not correct.";
+  if (dimm.is_over_rate) return "Move work away and plan to replace the module: it corrects more errors than is borne. Until then, see below what reporting them costs.";
+  if (dimm.corrected_count > 0) return "Nothing yet: corrected errors alone are no reason to replace a module. Look again when a report tells their place, or the rate goes up.";
+  return null;
+}
+
+export interface Checked {
+  found: Memory["checks"];
+  notChecked: Memory["checks"];
+  passed: Memory["checks"];
+}
+
+/** The checks by what became of them, the worst that were found first: what was not checked has not passed. */
+export function checked(checks: Memory["checks"]): Checked {
+  const rank = (severity: Severity) => -SEVERITIES.indexOf(known(severity));
+  const found = checks.filter(({ result }) => result === "found").sort((a, b) => rank(a.severity) - rank(b.severity));
+  const passed = checks.filter(({ result }) => result === "passed");
+  return { found, passed, notChecked: checks.filter((check) => !found.includes(check) && !passed.includes(check)) };
+}
+
+/** Where in its module an error was, with the bank's number in its rank, as maps and evidence have it. */
+export function where(location: ErrorReport["location"]): string {
+  const has = (value: number | null | undefined): value is number => value !== null && value !== undefined;
+  const hex = (word: string, value: number | null | undefined) => (has(value) ? [`${word} 0x${value.toString(16)}`] : []);
+  const { rank, bank, bank_group: group } = location;
+  const parts = has(rank) ? [`rank ${rank}`] : [];
+  if (has(bank)) parts.push(has(group) ? `bank ${group * 4 + bank} (bank ${bank} of group ${group})` : `bank ${bank}`);
+  else if (has(group)) parts.push(`bank group ${group}`);
+  return [...parts, ...hex("row", location.row), ...hex("column", location.column)].join(", ");
+}
+
+/** A number and what it counts: "1 row", "12 rows". */
+export function counted(value: number, one: string): string {
+  return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
+}
+
+/** A point of a line, 0 to 1 in both directions. */
+export function scaled(value: number, from: number, to: number): number {
+  return to > from ? Math.min(1, Math.max(0, (value - from) / (to - from))) : 0.5;
+}

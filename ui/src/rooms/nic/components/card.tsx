@@ -1,0 +1,93 @@
+// One interface: what its state rests on, its health reporters, its probe, what changed lately; and what was done for interfaces.
+
+import { Certainty } from "../../../components/certainty.tsx";
+import { SeverityBadge } from "../../../components/severity.tsx";
+import { count, duration, moment } from "../../../format.ts";
+import { realtimeNow } from "../../../state.ts";
+import type { Interface, InterfaceChange, RecoveryStep } from "../../../types.ts";
+import { severityOf } from "../order.ts";
+
+/** Changes and steps that are shown. */
+const SHOWN = 10;
+
+const KIND_WORDS: Record<RecoveryStep["kind"], string> = {
+  reporter_recover: "recover by its health reporter",
+  link_cycle: "switch the link off and on",
+  function_reset: "reset the PCI function",
+};
+
+export function InterfaceCard({ one, changes }: { one: Interface; changes: readonly InterfaceChange[] }) {
+  const { probe } = one;
+  return (
+    <section class="card" data-interface={one.name} aria-label={`Interface ${one.name}`}>
+      <div class="card-head">
+        <h2>
+          <span class="untrusted">{one.name}</span>: {one.state}
+        </h2>
+        <SeverityBadge severity={severityOf(one)} size={15} />
+        {one.certainty && <Certainty certainty={one.certainty} />}
+      </div>
+      <ul class="nic-lines">
+        {one.evidence.map((line) => (
+          <li key={line} class="untrusted">
+            {line}
+          </li>
+        ))}
+      </ul>
+      {one.carries.length > 0 && <p class="untrusted">Work goes through it: {one.carries.join(", ")}.</p>}
+      {one.reporters.length > 0 && (
+        <>
+          <h3>Health reporters</h3>
+          <ul class="nic-lines">
+            {one.reporters.map((reporter) => (
+              <li key={`${reporter.device} ${reporter.port} ${reporter.name}`} data-reporter={reporter.name}>
+                <span class="untrusted">{reporter.name}</span> of <span class="untrusted">{reporter.device}</span>: {reporter.state}, {count(reporter.error_count)} errors,{" "}
+                {count(reporter.recover_count)} recoveries{reporter.has_dump ? ", a dump is kept" : ""}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {probe && (
+        <p>
+          Probes of <span class="untrusted">{probe.peer}</span>: {count(probe.answered_count)} of {count(probe.sent_count)} answered
+          {probe.round_trips ? `; median ${duration(probe.round_trips.p50_ns)}, 99 of 100 within ${duration(probe.round_trips.p99_ns)}` : ""}.
+        </p>
+      )}
+      {changes.length > 0 && (
+        <>
+          <h3>Changes of state</h3>
+          <ul class="nic-lines">
+            {[...changes]
+              .reverse()
+              .slice(0, SHOWN)
+              .map((change) => (
+                <li key={change.at_ns}>
+                  <span class="figures muted">{moment(change.at_realtime_ns, realtimeNow())}</span> {change.from} → {change.to}: <span class="untrusted">{change.evidence.join("; ")}</span>
+                </li>
+              ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}
+
+export function Steps({ steps }: { steps: readonly RecoveryStep[] }) {
+  return (
+    <section class="card" aria-label="Steps of recovery">
+      <h2>Recovery</h2>
+      <ul class="nic-lines">
+        {[...steps]
+          .reverse()
+          .slice(0, SHOWN)
+          .map((step, at) => (
+            <li key={at}>
+              <span class="figures muted">{moment(step.at_realtime_ns, realtimeNow())}</span> <span class="untrusted">{step.interface}</span>: {KIND_WORDS[step.kind] ?? step.kind}:{" "}
+              {step.outcome} <span class="untrusted muted">{step.detail || step.reason}</span>
+            </li>
+          ))}
+      </ul>
+    </section>
+  );
+}
