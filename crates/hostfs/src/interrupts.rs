@@ -2,7 +2,7 @@
 
 use crate::error::shorten;
 use crate::{Error, Root};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use surefoot_model::CpuId;
 
@@ -46,8 +46,8 @@ pub struct Interrupts {
     pub cpus: Vec<CpuId>,
     /// The lines, in the kernel's order.
     pub rows: Vec<Row>,
-    /// Lines whose columns do not fit the header and that were therefore left out: a core came or went while the
-    /// kernel was printing.
+    /// Lines that were left out: their columns do not fit the header, as when a core came or went while the kernel was
+    /// printing, or an earlier line has their label.
     pub irregular: u32,
 }
 
@@ -92,10 +92,12 @@ impl Interrupts {
             Error::malformed("/proc/interrupts", 1, reason)
         })?;
         let mut table = Interrupts { cpus, rows: Vec::new(), irregular: 0 };
+        let mut labels = HashSet::new();
         for line in lines.filter(|line| !line.trim().is_empty()) {
             match row(line, table.cpus.len()) {
-                Some(row) => table.rows.push(row),
-                None => table.irregular += 1,
+                // A second row of one name would have its counts compared with the first one's.
+                Some(row) if labels.insert(label(line)) => table.rows.push(row),
+                _ => table.irregular += 1,
             }
         }
         Ok(table)
@@ -206,10 +208,15 @@ fn header(line: &str) -> Result<Vec<CpuId>, String> {
     }
 }
 
+/// What stands before the colon.
+fn label(line: &str) -> &str {
+    line.split_once(':').map_or("", |(label, _)| label.trim())
+}
+
 /// One line, or `None` when its columns do not fit.
 fn row(line: &str, columns: usize) -> Option<Row> {
-    let (label, rest) = line.split_once(':')?;
-    let label = label.trim();
+    let rest = line.split_once(':')?.1;
+    let label = label(line);
     if label.is_empty() || label.contains(char::is_whitespace) {
         return None;
     }
@@ -309,6 +316,14 @@ mod tests {
                 .collect(),
             irregular: 0,
         }
+    }
+
+    #[test]
+    fn a_second_row_of_the_same_label_is_left_out() {
+        let table = Interrupts::parse("CPU0 CPU1\nLOC: 5 6 Local timer\nLOC: 7 8 Local timer\nERR: 0\n").unwrap();
+        assert_eq!((table.rows.len(), table.irregular), (2, 1));
+        assert_eq!(table.count("LOC", CpuId(1)), Some(6));
+        assert!(table.delta(&table).rows.iter().all(|row| row.total() == 0));
     }
 
     #[test]

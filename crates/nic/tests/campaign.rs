@@ -53,8 +53,8 @@ fn runs_without_a_fault_raise_no_alarm() {
         let long = Experiment { message_count: 2_000, ..experiment(Preset::SendChunk, build) };
         let golden = Golden::run(&long, 5).unwrap();
         assert_eq!(golden.false_alarms, [], "{build:?}");
-        // 2,000 messages, one in 75 us, and a cycle begun every 2 ms.
-        assert!(golden.passed_counts.iter().all(|&count| count >= 40), "{:?}", golden.passed_counts);
+        // 2,000 messages, one in 75 us, and a cycle begun every 4 ms.
+        assert!(golden.passed_counts.iter().all(|&count| count >= 30), "{:?}", golden.passed_counts);
     }
 }
 

@@ -93,6 +93,13 @@ void forget_packets(struct send_token *token)
 	}
 }
 
+/* What comes back to this interface is held while it has no room: nothing else holds it, and the link would lose it. */
+static u32 is_held(const struct send_buffer *buffer)
+{
+	return (buffer->packet[HEADER_STREAM] >> 8 & 0xff) == ncp.node &&
+	       !((*reg(RECEIVE_STATUS0) | *reg(RECEIVE_STATUS1)) & LINK_ARMED);
+}
+
 u32 send(void)
 {
 	if (*reg(SEND_STATUS) & LINK_BUSY || ncp.leaving || ncp.control_leaving)
@@ -105,7 +112,7 @@ u32 send(void)
 		if (buffer->state == BUFFER_READY && (!first || (int)(buffer->order - first->order) < 0))
 			first = buffer;
 	}
-	if (!first)
+	if (!first || is_held(first))
 		return 0;
 	first->state = BUFFER_LEAVING;
 	ncp.leaving = first;

@@ -485,8 +485,9 @@ impl Daemon {
         if outcome.is_none() && test.is_running() {
             return None;
         }
-        let open =
-            APPLICATION_PORTS.filter(|&port| driver::is_open(&self.memory, port)).fold(0, |bits, port| bits | 1 << port);
+        let open = APPLICATION_PORTS
+            .filter(|&port| driver::is_open(&self.memory, port))
+            .fold(0, |bits, port| bits | 1 << port);
         if let Some(outcome) = outcome {
             return Some(self.judged(outcome, open));
         }
