@@ -9,6 +9,8 @@ use surefoot_e2e::{actor, machine};
 use surefoot_model::CauseKind;
 use surefoot_testkit::not_run::not_run;
 
+/// No function that another core calls is shorter: a barrier alone takes a fast machine 90 ns.
+const SHORTEST_NS: u64 = 10;
 /// What may be counted between the test's reading of a counter and the command's.
 const SLACK: u64 = 30;
 
@@ -91,7 +93,7 @@ fn a_report_names_and_counts_tlb_shootdowns() {
     let found = format!("{raised} of {all} raised in the report, {needed} needed an interrupt, {row}");
     assert!(number(row, "count") * all * 10 >= raised * needed.min(all) * 8, "{found}");
     assert!(needed >= 1_000 && number(row, "count") <= needed + SLACK, "{found}");
-    assert!(number(row, "total_ns") > number(row, "count") * 100, "{row}");
+    assert!(number(row, "total_ns") > number(row, "count") * SHORTEST_NS, "{row}");
     assert!(number(row, "max_ns") >= number(row, "p99_ns") && number(row, "p99_ns") >= number(row, "p50_ns"), "{row}");
 }
 
@@ -118,7 +120,7 @@ fn storm(kind: &str, row: &str, source: &str, cause: CauseKind, name: &str) -> S
     let seen = watch.stop();
     let last = interrupts();
     let lost = seen.lost(1, cause, name);
-    assert!(lost.total_ns > lost.count * 100, "{kind}: no time in {lost:?}");
+    assert!(lost.total_ns > lost.count * SHORTEST_NS, "{kind}: no time in {lost:?}");
     assert!(lost.histogram.count() + SLACK >= lost.count, "{kind}: durations are missing in {lost:?}");
     // Who raises an interrupt does work of its own and has lost nothing, even where it runs the same function.
     let raiser = seen.lost(0, cause, name).count;
@@ -172,7 +174,7 @@ fn datagrams_on_loopback_are_softirqs_of_the_network() {
     assert!(inner >= 1_000, "the kernel ran NET_RX {inner} times for 2,000 datagrams");
     let lost = seen.lost(0, CauseKind::Softirq, "NET_RX");
     lies_between("NET_RX", lost.count, inner, outer);
-    assert!(lost.total_ns > lost.count * 100, "{lost:?}");
+    assert!(lost.total_ns > lost.count * SHORTEST_NS, "{lost:?}");
 }
 
 #[test]

@@ -498,7 +498,7 @@ mod tests {
         with_cores.sort();
         let stall =
             ["audit", "probe", "record", "replay", "report", "who"].map(|name| format!("surefoot stall {name}"));
-        let others = ["surefoot history", "surefoot watch"].map(str::to_owned);
+        let others = ["surefoot disturb length", "surefoot history", "surefoot watch"].map(str::to_owned);
         let mut expected = [&others[..], &stall[..]].concat();
         expected.sort();
         assert_eq!(with_cores, expected);

@@ -158,12 +158,14 @@ static __always_inline void write_turn(struct slot *slot, u64 now, u32 cause)
 	fill_turn(next_turn(slot), slot, now, cause, LEFT_UNKNOWN);
 }
 
-/* The first event of a core tells what it has been doing since the start. */
+/* The first event of a core tells what it has been doing. What an exit before it has charged stays unknown, and none of it is
+ * of the run that is taken back when somebody turns out to have waited. */
 static __always_inline void set_first_base(struct slot *slot, u32 cause, u32 pid)
 {
 	if (slot->frames[0].cause != CAUSE_UNKNOWN)
 		return;
 	slot->frames[0].cause = cause;
+	slot->frames[0].own_ns = 0;
 	slot->base_pid = pid;
 }
 

@@ -20,3 +20,10 @@ int planted_switch(struct planted *planted)
 
 	return on_switch(P_SCHED_SWITCH, &prev, &next);
 }
+
+/* Of an interrupt whose entry nobody saw. */
+SEC("syscall")
+int planted_exit(struct planted *planted)
+{
+	return on_exit(P_VECTOR_ENTRY + 1, LEVEL_INTERRUPT);
+}

@@ -103,6 +103,19 @@ impl Core {
         self.slot().last_ns - was_ns
     }
 
+    /// An interrupt ends of which no program saw the beginning, as while they are attached one after the other.
+    fn exit(&mut self, after: Duration) {
+        let since = Instant::now();
+        while since.elapsed() < after {
+            std::hint::spin_loop();
+        }
+        let mut views = [IDLE; 2];
+        // SAFETY: as in `switch`.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(views.as_mut_ptr().cast::<u8>(), size_of_val(&views)) };
+        let program = self.object.progs_mut().find(|program| program.name() == "planted_exit").unwrap();
+        program.test_run(ProgramInput { context_in: Some(bytes), ..ProgramInput::default() }).unwrap();
+    }
+
     fn slot(&self) -> Slot {
         let mut slot = Slot::zeroed();
         self.maps.slots.load(self.cpu, &mut slot);
@@ -242,6 +255,19 @@ fn a_task_takes_from_the_workload_what_that_waited_and_nothing_while_it_runs_alo
     let job_ns = job_ns + core.switch(A_WHILE, LEFT_ASLEEP, STRANGER, 1_000_000);
     assert_eq!(work_ns(&core), alone_ns + job_ns + ran_ns - PART_NS, "the workload takes nothing from itself");
     assert_eq!((core.row(KEY_TASK, "job"), core.slot().not_followed), ((0, 0), 0));
+    core.adds_up();
+}
+
+#[test]
+fn no_more_is_taken_from_a_run_than_it_was_charged() {
+    let test = "no_more_is_taken_from_a_run_than_it_was_charged";
+    let Some(mut core) = Core::start(test, Workload::Comm("job".to_owned())) else { return };
+    core.on = STRANGER;
+    // Nobody knows yet who runs there.
+    core.exit(A_WHILE);
+    let known_ns = core.switch(A_WHILE, LEFT_ASLEEP, JOB, 1_000_000_000);
+    assert_eq!(core.row(KEY_TASK, "stranger"), (known_ns, known_ns));
+    assert_eq!(core.slot().causes[CAUSE_WORK].total_ns, 0);
     core.adds_up();
 }
 

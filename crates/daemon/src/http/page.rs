@@ -81,7 +81,8 @@ mod tests {
             path => path[1..].to_owned(),
         };
         let mut served: Vec<String> = ASSETS.iter().map(name).collect();
-        (built.sort(), served.sort());
+        built.sort();
+        served.sort();
         assert_eq!(built, served);
     }
 

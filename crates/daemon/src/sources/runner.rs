@@ -1,4 +1,5 @@
 use super::{Source, SourceStatistics, Start, Statistics};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ROOM_WAIT: Duration = Duration::from_millis(10);
 /// A source that failed is tried again after this time at least.
 const RETRY: Duration = Duration::from_secs(1);
+/// What is said of a source that panicked.
+const ENDED: &str =
+    "it ended by a fault of Surefoot itself, which standard error has; start the watch again, and report it";
 /// How often the reader looks whether the run should end when no events come. Sources that are at work see it by themselves;
 /// this is for those that rest.
 const WAIT: Duration = Duration::from_secs(1);
@@ -159,9 +163,14 @@ impl Worker {
     fn run(mut self, source: &mut dyn Source, end: &End) {
         while !end.has_come() {
             let begun = Instant::now();
-            let turn = source.turn(end);
+            let turn = catch_unwind(AssertUnwindSafe(|| source.turn(end)));
             let took = begun.elapsed();
-            self.counts().turned(took, turn.is_err());
+            self.counts().turned(took, !matches!(turn, Ok(Ok(_))));
+            let Ok(turn) = turn else {
+                // The panic was printed by its own hook. In what state the source is nobody knows, so it is not asked again.
+                self.send(self.changed(SourceState::Failed, ENDED.to_owned()).into_iter().collect());
+                return;
+            };
             let rest = match turn {
                 Ok(events) => {
                     self.send(self.changed(SourceState::Works, String::new()).into_iter().chain(events).collect());
@@ -252,6 +261,26 @@ mod tests {
 
     fn notice(text: &str) -> Event {
         Event::Notice(Notice { at_ns: 0, text: text.into() })
+    }
+
+    struct Faulty;
+
+    impl Source for Faulty {
+        fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
+            panic!("a fault that this test plants");
+        }
+    }
+
+    #[test]
+    fn a_source_that_panics_is_failed_while_the_others_go_on() {
+        let faulty: Start = Box::new(|| Ok(Box::new(Faulty)));
+        let sources = Sources::new().with("good", counter(0, Duration::from_millis(20))).with("bad", faulty);
+        let statistics = sources.statistics();
+        let running = sources.start(&statistics, flag(), Some(Duration::from_millis(200))).unwrap();
+        let words = words(&all(&running));
+        assert!(words.contains(&format!("bad Failed {ENDED}")), "{words:?}");
+        let [good, bad] = statistics.sources() else { panic!("{statistics:?}") };
+        assert!(good.turns() > 1 && bad.is_failed() && bad.failures() == 1, "{statistics:?}");
     }
 
     fn counter(fails_at: u64, rest: Duration) -> Start {

@@ -12,7 +12,7 @@ use crate::check::Verdict;
 use crate::firmware::Build;
 use crate::host::layout::{PAGE_BYTES, PORT_PAGES, PORTS, control, port_word as words_of_port};
 use crate::host::memory::{HostMemory, port_word};
-use crate::host::selftest::PAGES;
+use crate::host::selftest::DAEMON_BYTES;
 use crate::world::traffic::{WINDOW_MAX, slot_bytes};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -110,8 +110,6 @@ pub struct RunResult {
 const LOOK: Duration = Duration::from_millis(1);
 /// How often it looks where nobody waits for its end. Failures that somebody makes faster than this count as one.
 const LOOK_WHILE_SERVING: Duration = Duration::from_millis(5);
-/// What the daemon registers for its two ports.
-const DAEMON_BYTES: u32 = 2 * PAGES * PAGE_BYTES;
 /// After the last message everybody may still find one more.
 const AFTERWARDS: Duration = Duration::from_millis(50);
 /// How long a part has to end by itself.
@@ -307,6 +305,7 @@ impl<'a> Run<'a> {
             self.renew_daemons()?;
             std::thread::sleep(LOOK_WHILE_SERVING);
         }
+        self.note_failures();
         Ok((monotonic_ns() - begun_ns, true))
     }
 

@@ -16,10 +16,10 @@ pub const HELP: &str = "It compares the wall clock with the reference for --dura
 
 #[derive(Args)]
 pub struct DriftOptions {
-    /// What is done, as for `surefoot disturb run`: freeze:length=105ms,period=1s[,cores=0-1][,phase=…][,method=…]
+    /// What is done, as for `surefoot disturb run`: `freeze:length=105ms,period=1s[,cores=0-1][,phase=…][,method=…]`
     #[arg(long, value_name = "SPEC", default_value = "freeze:length=105ms,period=1s")]
     pub disturbance: SpecChoice,
-    /// What the wall clock is compared with: ntp:SERVER[:PORT], or rtc, the machine's clock chip. It must not count time as the
+    /// What the wall clock is compared with: `ntp:SERVER[:PORT]`, or rtc, the machine's clock chip. It must not count time as the
     /// wall clock does
     #[arg(long, value_name = "REFERENCE")]
     pub reference: ReferenceChoice,

@@ -23,7 +23,7 @@ pub struct LengthOptions {
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = parse_ns)]
     pub length: u64,
     /// The core; the last one unless another is named
-    #[arg(long, value_name = "CORE", value_parser = core)]
+    #[arg(long, alias = "cpus", value_name = "CORE", value_parser = core)]
     pub cpu: Option<CpuId>,
     /// The least time from the end of a stall to the next; 20ms, or 1.5 times the length where that is more
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]

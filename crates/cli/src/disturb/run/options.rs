@@ -12,7 +12,7 @@ pub const HELP: &str = "It stops cores of this machine for everybody who uses it
 
 #[derive(Args)]
 pub struct RunOptions {
-    /// What is done: freeze:length=2ms,period=1s[,cores=0-1][,phase=same|staggered|random][,method=bpf|spin|cgroup-freeze|stop], or
+    /// What is done: `freeze:length=2ms,period=1s[,cores=0-1][,phase=same|staggered|random][,method=bpf|spin|cgroup-freeze|stop]`, or
     /// ipi, timer, softirq or tlb-shootdown, as in ipi:rate=1000,cores=1
     #[arg(long, value_name = "SPEC")]
     pub disturbance: SpecChoice,

@@ -9,6 +9,7 @@ use surefoot_nic::firmware::{Build, Firmware};
 use surefoot_nic::host::bus::Guard;
 use surefoot_nic::host::daemon::{DaemonConfig, Step};
 use surefoot_nic::host::port::PortConfig;
+use surefoot_nic::host::selftest::DAEMON_BYTES;
 use surefoot_nic::world::traffic::{Kind, Traffic, TrafficConfig};
 use surefoot_nic::world::{LinkFaults, World, WorldConfig};
 
@@ -23,7 +24,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         firmware: Arc::new(Firmware::built(Build::Tolerant)),
         // A run asks for failures, as many as it likes.
         daemon: Some(DaemonConfig { reloads_max: 100_000, ..DaemonConfig::default() }),
-        arena_bytes: u32::try_from(slots)?.next_multiple_of(4096) + (256 << 10),
+        arena_bytes: u32::try_from(slots)?.next_multiple_of(4096) + DAEMON_BYTES,
         guard: Guard::Iommu,
         trap_policy: TrapPolicy::Halt,
         faults: LinkFaults::default(),

@@ -10,7 +10,7 @@
 
 mod rounds;
 
-pub use rounds::{PAGES, TEST_PORTS};
+pub use rounds::{DAEMON_BYTES, TEST_PORTS};
 
 use super::layout::*;
 use super::memory::port_word;
@@ -163,7 +163,7 @@ pub struct SelfTest {
 impl SelfTest {
     /// The daemon's ports as a self-test needs them.
     pub fn port_config(verifies: bool, numbers: bool) -> PortConfig {
-        PortConfig { pages: PAGES, numbers, verifies, waits_for_test: false, ..PortConfig::plain(0) }
+        PortConfig { pages: rounds::PAGES, numbers, verifies, waits_for_test: false, ..PortConfig::plain(0) }
     }
 
     /// A self-test on the daemon's ports, [`TEST_PORTS`].

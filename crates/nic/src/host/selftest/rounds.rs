@@ -5,12 +5,14 @@
 //! the first byte of memory and at odd ones; they are alone, both ways at once, and so many at once that tokens, send and
 //! receive buffers and places in the event ring are taken while others are in use.
 
-use super::super::layout::PORTS;
+use super::super::layout::{PAGE_BYTES, PORTS};
 
 /// The daemon's port, and a second one for the self-test: none of the bits of their numbers agree.
 pub const TEST_PORTS: [usize; 2] = [0, PORTS - 1];
 /// Pages that each of the two registers.
 pub const PAGES: u32 = 42;
+/// What both of them take of the interface's memory.
+pub const DAEMON_BYTES: u32 = 2 * PAGES * PAGE_BYTES;
 /// Size classes that hold the messages.
 pub(super) const CLASSES: [u8; 3] = [7, 12, 14];
 /// Buffers of each class, for each priority; as many as come to one port at once.
@@ -142,7 +144,7 @@ pub(super) fn class_and_priority(token: u32) -> (u8, u8) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::layout::{PAGE_BYTES, RECEIVE_TOKENS, SEND_TOKENS};
+    use super::super::super::layout::{RECEIVE_TOKENS, SEND_TOKENS};
     use super::*;
 
     fn all() -> impl Iterator<Item = &'static [Plan]> {
