@@ -2,6 +2,7 @@
 
 use super::golden::{archive, machines};
 use proptest::prelude::*;
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::LazyLock;
 use surefoot_hostfs::cpus::{format_list, parse_list};
@@ -230,13 +231,16 @@ fn tables() -> impl Strategy<Value = Interrupts> {
                 input: format!("{input}{trigger}"),
                 counts,
             });
-            let own_rows = owns.into_iter().map(|(label, name, counts)| Row {
+            // The kernel prints each label once.
+            let mut labels = HashSet::new();
+            let own_rows = owns.into_iter().filter(|own| labels.insert(own.0)).map(|(label, name, counts)| Row {
                 label: label.to_owned(),
                 name: name.to_owned(),
                 counts,
                 ..Row::default()
             });
-            Interrupts { cpus: cpus.clone(), rows: device_rows.chain(own_rows).collect(), irregular: 0 }
+            let rows = device_rows.chain(own_rows).collect();
+            Interrupts { cpus: cpus.clone(), rows, irregular: 0 }
         })
     })
 }

@@ -1,7 +1,7 @@
 //! The adaptive self-test: messages between two ports of the daemon, through the host DMA and the link and back.
 //!
 //! Only the kinds of service that applications use are tested: each is a part of the control program of its own. A cycle
-//! sends rounds of messages ([`rounds`]), at least one of them lost on purpose and one that needs a page whose translation was
+//! sends rounds of messages (`rounds`), at least one of them lost on purpose and one that needs a page whose translation was
 //! forgotten, and compares what comes back: content, count, order and how long it took.
 //!
 //! How long a round may take is learned: it is judged by the shortest time that it took before. That says something only
