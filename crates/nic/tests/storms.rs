@@ -40,6 +40,9 @@ fn config(seed: u64) -> StormConfig {
     }
 }
 
+/// A storm that failed.
+const LATE: u64 = 6_807;
+
 #[test]
 fn storms_lose_and_double_nothing() {
     let storms: u64 = std::env::var("SUREFOOT_STORMS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
@@ -48,7 +51,9 @@ fn storms_lose_and_double_nothing() {
     let mut bad = Vec::new();
     // `SUREFOOT_STORM=N` repeats one.
     let only: Option<u64> = std::env::var("SUREFOOT_STORM").ok().and_then(|text| text.parse().ok());
-    for seed in only.map_or(1..=storms, |seed| seed..=seed) {
+    // In the last one, what was refused and arrived all the same was once written over by the message after it.
+    let all = only.map_or(1..=storms, |seed| seed..=seed).chain((only.is_none() && storms < LATE).then_some(LATE));
+    for seed in all {
         let result = storm::run(&firmware, &config(seed)).unwrap();
         failures += result.failure_count;
         recoveries += result.recovery_count;

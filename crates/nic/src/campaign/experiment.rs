@@ -9,7 +9,7 @@ use crate::host::bus::Guard;
 use crate::host::daemon::DaemonConfig;
 use crate::host::port::PortConfig;
 use crate::host::selftest::{DAEMON_BYTES, SelfTestConfig};
-use crate::world::traffic::{Kind, TrafficConfig, WINDOW_MAX};
+use crate::world::traffic::{Kind, TrafficConfig, WINDOW_MAX, areas};
 use crate::world::{LinkFaults, WorldConfig};
 use std::ops::Range;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl Experiment {
                 Build::Detecting => Some(DaemonConfig { verifies: false, numbers: false, reloads_max: 0, ..daemon }),
                 Build::Tolerant => Some(daemon),
             },
-            arena_bytes: DAEMON_BYTES + (2 * WINDOW_MAX * most).next_multiple_of(4096),
+            arena_bytes: DAEMON_BYTES + (areas(self.kind) * WINDOW_MAX * most).next_multiple_of(4096),
             guard: self.guard,
             trap_policy: self.trap_policy,
             faults: LinkFaults::default(),

@@ -37,6 +37,17 @@ pub enum Kind {
 /// The largest window: each message has a slot of its own in the memory of either side.
 pub const WINDOW_MAX: u32 = 8;
 
+/// What directed messages write: an area of all slots, and another one each time that so many messages were refused.
+const DIRECTED_AREAS: u32 = 3;
+
+/// How many areas of so many slots an application takes of the interface's memory.
+pub fn areas(kind: Kind) -> u32 {
+    match kind {
+        Kind::Normal => 2,
+        Kind::Directed => 1 + DIRECTED_AREAS,
+    }
+}
+
 /// The same of [`Traffic::with_slots`]: as many messages as a port has tokens to send.
 pub const SLOTS_MAX: u32 = 16;
 
@@ -142,7 +153,7 @@ impl Traffic {
     ) -> Result<Self, OpenError> {
         let slot_bytes = slot_bytes(config.message_bytes);
         let slot_count = slot_count.clamp(1, SLOTS_MAX);
-        let pages = (2 * slot_count * slot_bytes).div_ceil(4096);
+        let pages = (areas(config.kind) * slot_count * slot_bytes).div_ceil(4096);
         let open = |place: usize| -> Result<Application, OpenError> {
             let of_port = PortConfig { pages, ..port };
             let mut port = Port::open(Arc::clone(&world.nodes[place].memory), 1, 2, of_port)?;
@@ -286,7 +297,12 @@ impl Traffic {
             application.port.write(address, &content);
             let service = match self.config.kind {
                 Kind::Normal => Service::Normal { size_class: class_of(slot_bytes) },
-                Kind::Directed => Service::Directed { remote: (self.slot_count + id % self.slot_count) * slot_bytes },
+                Kind::Directed => {
+                    // Into memory of a message that was refused and may have arrived nothing else is written.
+                    let refused = self.histories[place].failed_count.div_ceil(self.slot_count);
+                    let area = 1 + refused.min(DIRECTED_AREAS - 1);
+                    Service::Directed { remote: (area * self.slot_count + id % self.slot_count) * slot_bytes }
+                }
             };
             let to = Peer { node: 1 - place as u8, port: 1, priority: 0 };
             let message = Message { token: slot, address, length, to, service };
