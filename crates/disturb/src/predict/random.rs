@@ -1,7 +1,7 @@
 //! Random numbers by counter: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over the seed and the names of what is drawn, so
 //! that shards and threads divide the work as they like.
 
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+use crate::random::{STEP, mix, scaled};
 
 /// The number that belongs to this seed and these places.
 pub(super) fn word(seed: u64, places: [u64; 3]) -> u64 {
@@ -12,13 +12,7 @@ pub(super) fn word(seed: u64, places: [u64; 3]) -> u64 {
 
 /// A number below `end`, each equally likely up to one part in 2^64 / `end`.
 pub(super) fn below(end: u64, seed: u64, places: [u64; 3]) -> u64 {
-    ((u128::from(word(seed, places)) * u128::from(end)) >> 64) as u64
-}
-
-fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
+    scaled(word(seed, places), end)
 }
 
 #[cfg(test)]
