@@ -1,7 +1,7 @@
 use crate::{
     Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, ErrorReport, Gap, GapCorrection,
-    HostDescription, InterfaceChange, InterfaceEvent, JournalEntry, MemoryEvent, RecoveryStep, Room, SelfCost,
-    SourceReport, Subject, Untimed, WhoReport, weight,
+    HostDescription, InterfaceChange, InterfaceEvent, JournalEntry, MemoryEvent, RecoveryStep, RemedyEvent, Room,
+    SelfCost, SourceReport, Subject, Untimed, WhoReport, weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,8 @@ pub enum Event {
     Memory(MemoryEvent),
     /// What was seen of the host's network interfaces, and done for them.
     Interface(InterfaceEvent),
+    /// What was done for a case of the remedies.
+    Remedy(Box<RemedyEvent>),
 }
 
 /// What every part of the house asks of an event: a room's own kinds answer in the file of their types.
@@ -76,6 +78,7 @@ impl Event {
             Event::Checkpoint(seen) => seen.comes_to_ns(),
             Event::Memory(seen) => seen.comes_to_ns(),
             Event::Interface(seen) => seen.comes_to_ns(),
+            Event::Remedy(seen) => seen.comes_to_ns(),
             _ => None,
         }
     }
@@ -98,6 +101,7 @@ impl Event {
                 Event::Checkpoint(seen) => seen.held_bytes(),
                 Event::Memory(seen) => seen.held_bytes(),
                 Event::Interface(seen) => seen.held_bytes(),
+                Event::Remedy(seen) => seen.held_bytes(),
             }
     }
 
@@ -107,6 +111,7 @@ impl Event {
             Event::Checkpoint(seen) => seen.happened(),
             Event::Memory(seen) => seen.happened(),
             Event::Interface(seen) => seen.happened(),
+            Event::Remedy(seen) => seen.happened(),
             _ => Vec::new(),
         }
     }
@@ -139,4 +144,6 @@ pub enum HappenedBody<'a> {
     InterfaceChange(&'a InterfaceChange),
     /// Something was done for an interface, or was not.
     RecoveryStep(&'a RecoveryStep),
+    /// A case of the remedies changed.
+    Remedy(&'a RemedyEvent),
 }

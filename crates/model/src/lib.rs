@@ -44,6 +44,7 @@ mod interrupt;
 mod journal;
 mod ledger;
 mod memory;
+mod remedy;
 mod report;
 mod source;
 mod timeline;
@@ -78,6 +79,7 @@ pub use memory::{
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     Persistence, ReportingCost, Spread,
 };
+pub use remedy::{Alert, AlertOrigin, AuditEntry, Case, CaseState, CaseStep, Lease, RemedyEvent, StepState};
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};

@@ -1,0 +1,314 @@
+use crate::weight::texts;
+use crate::{Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Who told of an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AlertOrigin {
+    /// A finding of a host's own rooms and checks.
+    Finding,
+    /// Alertmanager's webhook.
+    Alertmanager,
+}
+
+/// Trouble of one host, as the remedies take it in: a finding, or an alert of Alertmanager. One host and [`Alert::key`] are one alert,
+/// however often it is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Alert {
+    /// The host that is in trouble.
+    pub host: String,
+    /// Names the same trouble of the same host for as long as it lasts: a finding's key, or Alertmanager's fingerprint.
+    pub key: String,
+    /// The service that the host works for; empty where nobody said one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub service: String,
+    /// What is wrong, in the word that policies and people use: room and rule of a finding (`memory/rate`), or the name of an alert.
+    pub fault: String,
+    /// What it is about, such as `dimm A1`; empty for the host.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subject: String,
+    /// The room that says so, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One sentence for people.
+    pub sentence: String,
+    /// What it rests on, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    /// The labels of an alert; empty for a finding.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Who told it.
+    pub origin: AlertOrigin,
+    /// Whether it holds; `false` tells that it is over.
+    pub is_firing: bool,
+    /// Since when it holds, or since when it is over, `CLOCK_REALTIME`; of two that tell of the same alert the later one counts.
+    pub since_realtime_ns: u64,
+}
+
+/// Where a case stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CaseState {
+    /// Its next step waits for a limit, a window of maintenance, a cool-down or another case of the host.
+    Waiting,
+    /// A person is to approve its next step.
+    NeedsApproval,
+    /// A step is being done.
+    Running,
+    /// Somebody paused it.
+    Paused,
+    /// The remedies are at their end: it is a person's now, by ticket, and what was changed still stands.
+    WithPerson,
+    /// All steps are done, and the host works again.
+    Returned,
+    /// The trouble was gone before anything was changed.
+    Cleared,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl CaseState {
+    /// Every state, in the order of a board.
+    pub const ALL: [CaseState; 8] = [
+        CaseState::Waiting,
+        CaseState::NeedsApproval,
+        CaseState::Running,
+        CaseState::Paused,
+        CaseState::WithPerson,
+        CaseState::Returned,
+        CaseState::Cleared,
+        CaseState::Cancelled,
+    ];
+
+    /// The word in JSON and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CaseState::Waiting => "waiting",
+            CaseState::NeedsApproval => "needs_approval",
+            CaseState::Running => "running",
+            CaseState::Paused => "paused",
+            CaseState::WithPerson => "with_person",
+            CaseState::Returned => "returned",
+            CaseState::Cleared => "cleared",
+            CaseState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the case goes on: its host may be out of service.
+    pub fn is_open(self) -> bool {
+        !matches!(self, CaseState::Returned | CaseState::Cleared | CaseState::Cancelled)
+    }
+}
+
+/// How far a step has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Begun; whether it had its effect is not known until its end is written.
+    Running,
+    /// Done.
+    Done,
+    /// It failed, and is not tried again.
+    Failed,
+    /// It was not needed.
+    Skipped,
+}
+
+/// One step of a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct CaseStep {
+    /// The step in the words of the policy, such as `drain` or `run:/usr/lib/surefoot/hooks/repair`.
+    pub step: String,
+    /// How far it has come.
+    pub state: StepState,
+    /// How often it was begun.
+    pub attempt_count: u32,
+    /// Who approved it; empty for nobody.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub approved_by: String,
+    /// When it was begun last, `CLOCK_REALTIME`; 0 for never.
+    #[serde(default)]
+    pub begun_realtime_ns: u64,
+    /// When it ended, `CLOCK_REALTIME`; 0 for not yet.
+    #[serde(default)]
+    pub ended_realtime_ns: u64,
+    /// Not begun again before this time, `CLOCK_REALTIME`; 0 for at once.
+    #[serde(default)]
+    pub not_before_realtime_ns: u64,
+    /// What came of it, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub outcome: String,
+    /// What the step must know to go on after a restart or to be taken back: settings that were saved, how far a stress came. JSON.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub memo: String,
+}
+
+/// The controller that does a case's step, and until when it may: by the clock of the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Lease {
+    /// The controller's name; empty for none.
+    pub owner: String,
+    /// `CLOCK_REALTIME`.
+    pub until_realtime_ns: u64,
+    /// Goes up each time a step is begun; whoever brings the end of a step names it, and an old one is refused.
+    pub fence: u64,
+}
+
+/// A fault of one host, from the alert to the host's return.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Case {
+    /// Its number, given by the store.
+    pub id: u64,
+    /// The host.
+    pub host: String,
+    /// The service; empty where nobody said one.
+    pub service: String,
+    /// See [`Alert::fault`].
+    pub fault: String,
+    /// See [`Alert::subject`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subject: String,
+    /// The alert that opened it, see [`Alert::key`].
+    pub alert_key: String,
+    /// The worst that its alert was.
+    pub severity: Severity,
+    /// The sentence of its alert.
+    pub sentence: String,
+    /// The evidence of its alert.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    /// The policy that it follows, by its name; the steps are those that the policy had when the case was opened.
+    pub policy: String,
+    /// Where it stands.
+    pub state: CaseState,
+    /// Its steps, in order.
+    pub steps: Vec<CaseStep>,
+    /// What it waits for, in words; empty for nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits_for: String,
+    /// Whether its alert still holds.
+    pub is_firing: bool,
+    /// Whether the host was taken out of service by this case and is not back.
+    pub is_drained: bool,
+    /// Its ticket, once it is a person's; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ticket: String,
+    /// When it was opened, `CLOCK_REALTIME`.
+    pub since_realtime_ns: u64,
+    /// When it came into its state, `CLOCK_REALTIME`.
+    pub state_since_realtime_ns: u64,
+    /// Who does its step.
+    #[serde(default)]
+    pub lease: Lease,
+    /// Goes up with every change; a change of an older one is refused.
+    pub revision: u64,
+}
+
+impl Case {
+    /// The first step that is neither done nor skipped; `None` when all are.
+    pub fn current(&self) -> Option<(usize, &CaseStep)> {
+        self.steps.iter().enumerate().find(|(_, step)| !matches!(step.state, StepState::Done | StepState::Skipped))
+    }
+
+    /// About how much memory it holds.
+    pub fn held_bytes(&self) -> usize {
+        let steps: usize = self
+            .steps
+            .iter()
+            .map(|step| {
+                size_of_val(step) + step.step.len() + step.approved_by.len() + step.outcome.len() + step.memo.len()
+            })
+            .sum();
+        size_of_val(self)
+            + steps
+            + texts(&self.evidence)
+            + [
+                &self.host,
+                &self.service,
+                &self.fault,
+                &self.subject,
+                &self.alert_key,
+                &self.sentence,
+                &self.policy,
+                &self.waits_for,
+                &self.ticket,
+                &self.lease.owner,
+            ]
+            .iter()
+            .map(|text| text.len())
+            .sum::<usize>()
+    }
+}
+
+/// A line of the audit trail: who did what, when and why. Lines are added, never changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct AuditEntry {
+    /// When, `CLOCK_REALTIME` of the store.
+    pub at_realtime_ns: u64,
+    /// The case; 0 for what is of none.
+    pub case: u64,
+    /// Who: `controller NAME`, `user NAME`, `alertmanager`, `agent HOST`.
+    pub actor: String,
+    /// What, in one word: `opened`, `begun`, `done`, `failed`, `approved`, `paused`, `refused`, ...
+    pub action: String,
+    /// The step or thing that it is about; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target: String,
+    /// Why, or what came of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What is told of the remedies to rooms, recordings and the history: a case as it is after a change, and the line that says what
+/// the change was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct RemedyEvent {
+    /// When it was seen, `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// The case after the change.
+    pub case: Case,
+    /// What changed it.
+    pub entry: AuditEntry,
+}
+
+impl RemedyEvent {
+    /// See [`crate::Event::comes_to_ns`].
+    pub(crate) fn comes_to_ns(&self) -> Option<u64> {
+        Some(self.at_ns)
+    }
+
+    /// See [`crate::Event::held_bytes`].
+    pub(crate) fn held_bytes(&self) -> usize {
+        let entry = &self.entry;
+        self.case.held_bytes()
+            + size_of_val(entry)
+            + entry.actor.len()
+            + entry.action.len()
+            + entry.target.len()
+            + entry.reason.len()
+    }
+
+    /// See [`crate::Event::happened`].
+    pub(crate) fn happened(&self) -> Vec<Happened<'_>> {
+        let subject = Subject::new(SubjectKind::Case, self.case.id.to_string());
+        let (at_realtime_ns, body) = (self.entry.at_realtime_ns, HappenedBody::Remedy(self));
+        vec![Happened { room: Room::Remedy, kind: "case", subject, at_realtime_ns, body }]
+    }
+}

@@ -1,0 +1,90 @@
+//! How steps are done. What a step does to a host lies behind [`Act`]: the engine, its tests and simulations know nothing else.
+
+use crate::Step;
+use std::sync::atomic::AtomicBool;
+
+/// What is to be done: one attempt at one step of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The case.
+    pub case: u64,
+    /// Which of its steps, from 0.
+    pub step_index: usize,
+    /// What.
+    pub step: Step,
+    /// To which host.
+    pub host: String,
+    /// The service that it works for.
+    pub service: String,
+    /// See [`surefoot_model::Alert::fault`].
+    pub fault: String,
+    /// See [`surefoot_model::Alert::subject`].
+    pub subject: String,
+    /// The evidence of the case.
+    pub evidence: Vec<String>,
+    /// Names this attempt for good: what is done carries it where it can, so that it is found again after a crash.
+    pub token: String,
+    /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left.
+    pub memo: String,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It is done.
+    Done {
+        /// What was done, in words.
+        detail: String,
+        /// What is to be remembered, see [`surefoot_model::CaseStep::memo`].
+        memo: String,
+    },
+    /// It goes on later: a reboot is under way, a long stress has come so far. The same step is called again, with this memo.
+    GoesOn {
+        /// How far it has come, in words.
+        detail: String,
+        /// What is to be remembered.
+        memo: String,
+        /// When it is to be looked at again, nanoseconds from now.
+        again_in_ns: u64,
+    },
+    /// It failed.
+    Failed {
+        /// Why, in words.
+        detail: String,
+        /// What is to be remembered, for the way back above all.
+        memo: String,
+        /// Whether the same may work later: a service does not answer, a ticket system is down.
+        is_passing: bool,
+    },
+}
+
+/// What is found of an attempt whose end nobody wrote down.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// Its effect is there: it is not to be done again.
+    Effect {
+        /// What was found.
+        detail: String,
+        /// What is to be remembered.
+        memo: String,
+    },
+    /// It had no effect, or doing it again changes nothing more: it may be done again.
+    MayRepeat,
+    /// Nobody can tell, and doing it again might harm: a person is to look.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Does steps.
+pub trait Act: Send + Sync {
+    /// What an attempt would do, in words, doing nothing.
+    fn dry_run(&self, order: &Order) -> String;
+
+    /// Does it. `stop` is set when the lease is lost or the controller ends: break off soon, and leave what can be found again.
+    fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome;
+
+    /// Looks what became of an attempt whose controller died or lost its store.
+    fn find(&self, order: &Order) -> Found;
+}

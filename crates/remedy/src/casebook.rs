@@ -1,0 +1,117 @@
+//! Where alerts, cases and the audit trail are kept. SQLite for one host and PostgreSQL for a fleet stand behind this; tests have one in
+//! memory.
+
+use crate::{Error, Result};
+use surefoot_model::{Alert, AuditEntry, Case};
+
+/// What a decision rests on, all of one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct World {
+    /// The time of the store, `CLOCK_REALTIME` nanoseconds: the only clock of decisions, shared by all controllers.
+    pub now_realtime_ns: u64,
+    /// All open cases.
+    pub open: Vec<Case>,
+    /// Cases that were closed so lately that a cool-down or a rate may still count them; the newest last.
+    pub closed: Vec<Case>,
+    /// Alerts without an open case that changed since they were last decided on.
+    pub alerts: Vec<Alert>,
+    /// Hosts that have told of themselves, by service: what a share of a service is a share of.
+    pub service_hosts: std::collections::BTreeMap<String, u64>,
+    /// Whether somebody paused everything: nothing new is begun.
+    pub is_paused: bool,
+}
+
+/// One change that a decision makes, or that a person asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A new case; its number is given by the store.
+    Open(Box<Case>),
+    /// The case is this now; refused unless the store still has the revision before it.
+    Update(Box<Case>),
+    /// This alert was decided on, and no case follows.
+    Settle {
+        /// The host.
+        host: String,
+        /// The alert's key.
+        key: String,
+    },
+}
+
+/// Where alerts, cases and the audit trail are kept.
+pub trait Casebook: Send {
+    /// Takes alerts in: of each host and key the one that began or ended last counts, so that what comes twice, late or out of
+    /// order changes nothing. Also tells of the open case that an alert belongs to whether it still fires.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; then none of them is taken in.
+    fn take(&mut self, alerts: &[Alert]) -> Result<()>;
+
+    /// Notes that this host lives and works for this service (empty for none).
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn host_seen(&mut self, host: &str, service: &str) -> Result<()>;
+
+    /// Lets a decision be made on the whole of it, and writes its changes with the lines of the audit trail in one transaction. No other
+    /// decision, of whichever controller, is made meanwhile. The changed cases as they are now.
+    ///
+    /// # Errors
+    /// [`Error::Store`] and [`Error::Conflict`]; then nothing of it is written.
+    fn decide(&mut self, decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>) -> Result<Vec<Case>>;
+
+    /// Holds the lease of a case's step for longer.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the lease is another's by now: what is being done is to be broken off.
+    fn hold(&mut self, case: u64, fence: u64, until_realtime_ns: u64) -> Result<()>;
+
+    /// Writes a changed case and why, refused unless the store still has the revision before it: what a controller does at the end of
+    /// a step, and what a person asks for.
+    ///
+    /// # Errors
+    /// [`Error::Store`] and [`Error::Conflict`]; then nothing of it is written.
+    fn update(&mut self, case: &Case, entry: &AuditEntry) -> Result<Case>;
+
+    /// One case.
+    ///
+    /// # Errors
+    /// [`Error::NoCase`] and [`Error::Store`].
+    fn case(&mut self, id: u64) -> Result<Case>;
+
+    /// Cases, the newest first: all, or the open ones alone, at most so many.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn cases(&mut self, open_only: bool, limit: usize) -> Result<Vec<Case>>;
+
+    /// The audit trail of a case, or of everything for 0; oldest first, the newest of them at most so many.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>>;
+
+    /// Adds a line of no case to the audit trail: a policy was loaded, somebody was refused.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn note(&mut self, entry: &AuditEntry) -> Result<()>;
+
+    /// Pauses everything, or lets it go on.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn pause(&mut self, is_paused: bool, entry: &AuditEntry) -> Result<()>;
+
+    /// The time of the store, `CLOCK_REALTIME` nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn now_realtime_ns(&mut self) -> Result<u64>;
+}
+
+impl Error {
+    /// Whether the same may work later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Error::Store { .. })
+    }
+}

@@ -1,0 +1,23 @@
+//! From a failing part to a repaired machine, without a person: what is told of hosts ([`surefoot_model::Alert`]) becomes cases, and a
+//! case goes through the steps of its service's policy.
+//!
+//! `decide` is pure: policies, cases and the time go in, changes of cases come out. The engine writes these down in a [`Casebook`]
+//! before anything is done, and has steps done through [`Act`].
+//!
+//! # Invariants
+//! - A step is written down as begun before it is begun, and only whoever holds its [`surefoot_model::Lease`] may say how it ended. So
+//!   it is never done twice because a controller died or two of them raced.
+//! - No limit of a policy is exceeded, whoever decides: decisions are made one at a time, see [`Casebook::decide`].
+//! - A host that was taken out or whose settings were changed has an open case until it is back as it was.
+//! - What others write (alerts, names, labels, hooks' output) is data: no shell and no path is made of it.
+#![forbid(unsafe_code)]
+
+pub mod act;
+pub mod casebook;
+mod error;
+pub mod step;
+
+pub use act::{Act, Order, Outcome};
+pub use casebook::{Casebook, Change, World};
+pub use error::{Error, Result};
+pub use step::Step;

@@ -1,0 +1,201 @@
+//! The steps that a policy may name.
+
+use crate::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The longest stress that a policy may ask for.
+const STRESS_MAX: Duration = Duration::from_secs(7 * 86_400);
+/// The longest name of a unit, interface, setting or ticket system, and the longest path of a hook.
+const WORD_BYTES_MAX: usize = 255;
+
+/// One step of a policy, as its words say: `drain`, `stress:1h`, `run:/usr/lib/surefoot/hooks/repair`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `recheck`: asks whether the fault still holds; where it does not, the case is cleared before anything is changed.
+    Recheck,
+    /// `drain`: takes the host out of service, by the service's scheduler.
+    Drain,
+    /// `return`: brings it back.
+    Return,
+    /// `restart:UNIT`: restarts a unit of systemd on the host.
+    Restart(String),
+    /// `reset-interface:NAME`, or `reset-interface` for the one that the alert is about.
+    ResetInterface(String),
+    /// `offline-page`: soft-offlines the pages of the alert's error addresses.
+    OfflinePage,
+    /// `tune-reporting:SECONDS`: sets the interval of polling for corrected errors.
+    TuneReporting(Duration),
+    /// `firmware:NAME=VALUE`: sets an attribute of the firmware through Redfish.
+    Firmware {
+        /// The attribute.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// `reboot`: restarts the host, and waits until it is back.
+    Reboot,
+    /// `stress:TIME`: runs stressapptest for so long.
+    Stress(Duration),
+    /// `debug:ADAPTER`: the hybrid debug mode, with the settings of this vendor's adapter; the settings are always restored.
+    Debug(String),
+    /// `run:PATH`: runs an executable, a hook: reimaging, an upgrade of the firmware, a repair.
+    Run(String),
+    /// `ticket:NAME`: files a ticket with the system of this name.
+    Ticket(String),
+}
+
+impl Step {
+    /// Whether the step takes nothing away when it is done twice.
+    pub fn is_idempotent(&self) -> bool {
+        !matches!(
+            self,
+            Step::Reboot | Step::Run(_) | Step::Ticket(_) | Step::Debug(_) | Step::Restart(_) | Step::ResetInterface(_)
+        )
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Recheck => f.write_str("recheck"),
+            Step::Drain => f.write_str("drain"),
+            Step::Return => f.write_str("return"),
+            Step::Restart(unit) => write!(f, "restart:{unit}"),
+            Step::ResetInterface(name) if name.is_empty() => f.write_str("reset-interface"),
+            Step::ResetInterface(name) => write!(f, "reset-interface:{name}"),
+            Step::OfflinePage => f.write_str("offline-page"),
+            Step::TuneReporting(interval) => write!(f, "tune-reporting:{}s", interval.as_secs()),
+            Step::Firmware { name, value } => write!(f, "firmware:{name}={value}"),
+            Step::Reboot => f.write_str("reboot"),
+            Step::Stress(time) => write!(f, "stress:{}s", time.as_secs()),
+            Step::Debug(adapter) => write!(f, "debug:{adapter}"),
+            Step::Run(path) => write!(f, "run:{path}"),
+            Step::Ticket(name) => write!(f, "ticket:{name}"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Step> {
+        let wrong = |why: &str| Error::Step { text: text.chars().take(80).collect(), why: why.to_owned() };
+        let (verb, about) = text.split_once(':').map_or((text, None), |(verb, about)| (verb, Some(about)));
+        let word = |what: &str| {
+            let about =
+                about.filter(|about| !about.is_empty()).ok_or_else(|| wrong(&format!("{verb}:{what} names none")))?;
+            let is_plain =
+                about.len() <= WORD_BYTES_MAX && !about.starts_with('-') && !about.chars().any(char::is_control);
+            if is_plain {
+                Ok(about.to_owned())
+            } else {
+                Err(wrong("its name is too long, begins with '-' or holds a control character"))
+            }
+        };
+        let bare = |step: Step| if about.is_none() { Ok(step) } else { Err(wrong("it takes nothing after its name")) };
+        match verb {
+            "recheck" => bare(Step::Recheck),
+            "drain" => bare(Step::Drain),
+            "return" => bare(Step::Return),
+            "restart" => Ok(Step::Restart(word("UNIT")?)),
+            "reset-interface" if about.is_none() => Ok(Step::ResetInterface(String::new())),
+            "reset-interface" => Ok(Step::ResetInterface(word("NAME")?)),
+            "offline-page" => bare(Step::OfflinePage),
+            "tune-reporting" => Ok(Step::TuneReporting(time(&word("TIME")?).map_err(|why| wrong(&why))?)),
+            "firmware" => {
+                let setting = word("NAME=VALUE")?;
+                let (name, value) = setting.split_once('=').ok_or_else(|| wrong("it is firmware:NAME=VALUE"))?;
+                Ok(Step::Firmware { name: name.to_owned(), value: value.to_owned() })
+            }
+            "reboot" => bare(Step::Reboot),
+            "stress" => match time(&word("TIME")?).map_err(|why| wrong(&why))? {
+                time if time <= STRESS_MAX => Ok(Step::Stress(time)),
+                _ => Err(wrong("a stress lasts 7 days at most")),
+            },
+            "debug" => Ok(Step::Debug(word("ADAPTER")?)),
+            "run" => match word("PATH")? {
+                path if path.starts_with('/') && !path.split('/').any(|part| part == "..") => Ok(Step::Run(path)),
+                _ => Err(wrong("the path of a hook is absolute and goes up nowhere")),
+            },
+            "ticket" => Ok(Step::Ticket(word("NAME")?)),
+            _ => Err(wrong(
+                "there are recheck, drain, return, restart:UNIT, reset-interface[:NAME], offline-page, tune-reporting:TIME, \
+                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, run:PATH and ticket:NAME",
+            )),
+        }
+    }
+}
+
+/// A time such as `90s`, `15m`, `24h` or `7d`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn time(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time: it is a whole number with s, m, h or d, such as 90s or 24h");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let digits = &text[..text.len() - unit.len_utf8()];
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
+    match count.checked_mul(seconds).filter(|seconds| *seconds <= 10 * 366 * 86_400) {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => Err(format!("'{text}' is longer than ten years")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_read_as_it_is_written() {
+        for text in [
+            "recheck",
+            "drain",
+            "return",
+            "restart:nginx.service",
+            "reset-interface",
+            "reset-interface:eth0",
+            "offline-page",
+            "tune-reporting:35s",
+            "firmware:CeThreshold=1",
+            "reboot",
+            "stress:3600s",
+            "debug:generic",
+            "run:/usr/lib/surefoot/hooks/repair",
+            "ticket:desk",
+        ] {
+            assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
+        }
+        assert_eq!("stress:1h".parse::<Step>().unwrap(), Step::Stress(Duration::from_secs(3_600)));
+    }
+
+    #[test]
+    fn what_is_no_step_is_refused_with_what_would_be_one() {
+        for (text, part) in [
+            ("reboot:now", "takes nothing"),
+            ("run:repair", "absolute"),
+            ("run:/a/../b", "goes up nowhere"),
+            ("stress:1", "is no time"),
+            ("stress:8d", "7 days"),
+            ("stress:99999999999999999999s", "is no time"),
+            ("restart:", "names none"),
+            ("restart:-f", "begins with '-'"),
+            ("firmware:A", "NAME=VALUE"),
+            ("dance", "there are recheck"),
+        ] {
+            let error = text.parse::<Step>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
