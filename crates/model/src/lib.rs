@@ -79,7 +79,9 @@ pub use memory::{
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     Persistence, ReportingCost, Spread,
 };
-pub use remedy::{Alert, AlertOrigin, AuditEntry, Case, CaseState, CaseStep, Lease, RemedyEvent, StepState};
+pub use remedy::{
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, StepState,
+};
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};
 pub use timeline::{Timeline, TimelineArrival, TimelineSlice};

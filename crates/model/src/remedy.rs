@@ -275,6 +275,39 @@ pub struct AuditEntry {
     pub reason: String,
 }
 
+/// What a decision rests on, all of one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CaseWorld {
+    /// The time of the store, `CLOCK_REALTIME` nanoseconds: the only clock of decisions, shared by all controllers.
+    pub now_realtime_ns: u64,
+    /// All open cases.
+    pub open: Vec<Case>,
+    /// Cases that were closed so lately that a cool-down or a rate may still count them; the newest last.
+    pub closed: Vec<Case>,
+    /// Alerts without an open case that changed since they were last decided on.
+    pub alerts: Vec<Alert>,
+    /// Hosts that have told of themselves, by service: what a share of a service is a share of.
+    pub service_hosts: BTreeMap<String, u64>,
+    /// Whether somebody paused everything: nothing new is begun.
+    pub is_paused: bool,
+}
+
+/// One change that a decision makes, or that a person asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CaseChange {
+    /// A new case; its number is given by the store.
+    Open(Box<Case>),
+    /// The case is this now; refused unless the store still has the revision before it.
+    Update(Box<Case>),
+    /// This alert was decided on, and no case follows.
+    Settle {
+        /// The host.
+        host: String,
+        /// The alert's key.
+        key: String,
+    },
+}
+
 /// What is told of the remedies to rooms, recordings and the history: a case as it is after a change, and the line that says what
 /// the change was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,41 +1,8 @@
 //! Where alerts, cases and the audit trail are kept. SQLite for one host and PostgreSQL for a fleet stand behind this; tests have one in
 //! memory.
 
-use crate::{Error, Result};
+use crate::{Change, Error, Result, World};
 use surefoot_model::{Alert, AuditEntry, Case};
-
-/// What a decision rests on, all of one moment.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct World {
-    /// The time of the store, `CLOCK_REALTIME` nanoseconds: the only clock of decisions, shared by all controllers.
-    pub now_realtime_ns: u64,
-    /// All open cases.
-    pub open: Vec<Case>,
-    /// Cases that were closed so lately that a cool-down or a rate may still count them; the newest last.
-    pub closed: Vec<Case>,
-    /// Alerts without an open case that changed since they were last decided on.
-    pub alerts: Vec<Alert>,
-    /// Hosts that have told of themselves, by service: what a share of a service is a share of.
-    pub service_hosts: std::collections::BTreeMap<String, u64>,
-    /// Whether somebody paused everything: nothing new is begun.
-    pub is_paused: bool,
-}
-
-/// One change that a decision makes, or that a person asks for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// A new case; its number is given by the store.
-    Open(Box<Case>),
-    /// The case is this now; refused unless the store still has the revision before it.
-    Update(Box<Case>),
-    /// This alert was decided on, and no case follows.
-    Settle {
-        /// The host.
-        host: String,
-        /// The alert's key.
-        key: String,
-    },
-}
 
 /// Where alerts, cases and the audit trail are kept.
 pub trait Casebook: Send {

@@ -18,6 +18,7 @@ mod error;
 pub mod step;
 
 pub use act::{Act, Order, Outcome};
-pub use casebook::{Casebook, Change, World};
+pub use casebook::Casebook;
 pub use error::{Error, Result};
 pub use step::Step;
+pub use surefoot_model::{CaseChange as Change, CaseWorld as World};
