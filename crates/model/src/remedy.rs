@@ -297,7 +297,8 @@ pub struct CaseWorld {
 pub enum CaseChange {
     /// A new case; its number is given by the store.
     Open(Box<Case>),
-    /// The case is this now; refused unless the store still has the revision before it.
+    /// The case is this now, with the revision that it was read with; refused unless the store still has that one, and its lease as
+    /// it was.
     Update(Box<Case>),
     /// This alert was decided on, and no case follows.
     Settle {

@@ -5,6 +5,13 @@ use crate::{Change, Error, Result, World};
 use surefoot_model::{Alert, AuditEntry, Case};
 
 /// Where alerts, cases and the audit trail are kept.
+///
+/// A case is handed back with the [`surefoot_model::Case::revision`] that it was read with, and comes back with the next one. Of an open
+/// case the store itself says, each time that it is read, whether its alert fires, how bad that was at its worst, and until when its
+/// lease holds; what a change says of the first two is taken when the case is closed.
+///
+/// An alert is decided on once: [`Change::Open`] and [`Change::Settle`] say so. It is to be decided on again when it tells something
+/// new (it ended, it came anew, it is worse), and when its case was closed while it still fires.
 pub trait Casebook: Send {
     /// Takes alerts in: of each host and key the one that began or ended last counts, so that what comes twice, late or out of
     /// order changes nothing. Also tells of the open case that an alert belongs to whether it still fires.
