@@ -118,6 +118,8 @@ pub enum StepState {
     Pending,
     /// Begun; whether it had its effect is not known until its end is written.
     Running,
+    /// Begun by a controller that died or lost its store: what became of it is being found out.
+    InDoubt,
     /// Done.
     Done,
     /// It failed, and is not tried again.
@@ -136,6 +138,9 @@ pub struct CaseStep {
     pub state: StepState,
     /// How often it was begun.
     pub attempt_count: u32,
+    /// Whether a person is to approve it before it is begun: what the policy said when the case was opened.
+    #[serde(default)]
+    pub needs_approval: bool,
     /// Who approved it; empty for nobody.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub approved_by: String,
@@ -212,6 +217,19 @@ pub struct Case {
     pub since_realtime_ns: u64,
     /// When it came into its state, `CLOCK_REALTIME`.
     pub state_since_realtime_ns: u64,
+    /// When it first did something to its host, `CLOCK_REALTIME`; 0 for not yet. From then on it counts for the limits of its policy.
+    #[serde(default)]
+    pub began_realtime_ns: u64,
+    /// Since when its alert is known to be over, `CLOCK_REALTIME`; 0 while it holds.
+    #[serde(default)]
+    pub quiet_since_realtime_ns: u64,
+    /// What it becomes when the steps that are left are done, where that is decided already: it was cancelled, or its remedies came to
+    /// their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_as: Option<CaseState>,
+    /// Whether its steps are only told, and not done.
+    #[serde(default)]
+    pub is_dry_run: bool,
     /// Who does its step.
     #[serde(default)]
     pub lease: Lease,
@@ -284,7 +302,8 @@ pub struct CaseWorld {
     pub open: Vec<Case>,
     /// Cases that were closed so lately that a cool-down or a rate may still count them; the newest last.
     pub closed: Vec<Case>,
-    /// Alerts without an open case that changed since they were last decided on.
+    /// Alerts without an open case that are not settled: a [`CaseChange::Settle`] settles one until it changes, and until a case of it
+    /// is closed, because what still fires then needs another.
     pub alerts: Vec<Alert>,
     /// Hosts that have told of themselves, by service: what a share of a service is a share of.
     pub service_hosts: BTreeMap<String, u64>,

@@ -22,9 +22,11 @@ pub struct Order {
     pub subject: String,
     /// The evidence of the case.
     pub evidence: Vec<String>,
-    /// Names this attempt for good: what is done carries it where it can, so that it is found again after a crash.
+    /// Names this attempt for good: what is done carries it where it can, so that it is found again after a crash. Letters, digits and
+    /// hyphens.
     pub token: String,
-    /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left.
+    /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left. Of [`Step::Restore`] it is at first
+    /// the memo of the step that is to be taken back.
     pub memo: String,
 }
 
@@ -37,6 +39,11 @@ pub enum Outcome {
         detail: String,
         /// What is to be remembered, see [`surefoot_model::CaseStep::memo`].
         memo: String,
+    },
+    /// The trouble is gone: what [`Step::Recheck`] says where the fault holds no more. Where it holds, the step is done.
+    Gone {
+        /// What was looked at, in words.
+        detail: String,
     },
     /// It goes on later: a reboot is under way, a long stress has come so far. The same step is called again, with this memo.
     GoesOn {
@@ -51,7 +58,8 @@ pub enum Outcome {
     Failed {
         /// Why, in words.
         detail: String,
-        /// What is to be remembered, for the way back above all.
+        /// What is to be remembered, for the way back above all: where it is not empty and the step has one, [`Step::Restore`] of
+        /// it follows, and is tried until it works.
         memo: String,
         /// Whether the same may work later: a service does not answer, a ticket system is down.
         is_passing: bool,

@@ -27,11 +27,22 @@ pub trait Casebook: Send {
     fn host_seen(&mut self, host: &str, service: &str) -> Result<()>;
 
     /// Lets a decision be made on the whole of it, and writes its changes with the lines of the audit trail in one transaction. No other
-    /// decision, of whichever controller, is made meanwhile. The changed cases as they are now.
+    /// decision, of whichever controller, is made meanwhile. The changed cases as they are now. [`World::closed`] holds what was closed
+    /// within `look_back_ns`. An update may also be of a closed case.
     ///
     /// # Errors
     /// [`Error::Store`] and [`Error::Conflict`]; then nothing of it is written.
-    fn decide(&mut self, decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>) -> Result<Vec<Case>>;
+    fn decide(
+        &mut self,
+        look_back_ns: u64,
+        decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>,
+    ) -> Result<Vec<Case>>;
+
+    /// Makes every alert that fires and has no open case unsettled again: there are other policies now.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn reconsider(&mut self) -> Result<()>;
 
     /// Holds the lease of a case's step for longer.
     ///

@@ -44,9 +44,22 @@ pub enum Step {
     Run(String),
     /// `ticket:NAME`: files a ticket with the system of this name.
     Ticket(String),
+    /// `restore:STEP`: takes back what an earlier `firmware`, `tune-reporting` or `debug` step changed, by what that step remembered.
+    /// The engine adds it to a case that ends early; a policy may name it too.
+    Restore(Box<Step>),
 }
 
 impl Step {
+    /// Whether the step does something to its host, and so waits for the limits of its policy.
+    pub fn touches_host(&self) -> bool {
+        !matches!(self, Step::Recheck | Step::Ticket(_))
+    }
+
+    /// Whether the step leaves settings behind that [`Step::Restore`] can take back.
+    pub fn has_way_back(&self) -> bool {
+        matches!(self, Step::Firmware { .. } | Step::TuneReporting(_) | Step::Debug(_))
+    }
+
     /// Whether the step takes nothing away when it is done twice.
     pub fn is_idempotent(&self) -> bool {
         !matches!(
@@ -73,6 +86,7 @@ impl fmt::Display for Step {
             Step::Debug(adapter) => write!(f, "debug:{adapter}"),
             Step::Run(path) => write!(f, "run:{path}"),
             Step::Ticket(name) => write!(f, "ticket:{name}"),
+            Step::Restore(step) => write!(f, "restore:{step}"),
         }
     }
 }
@@ -120,9 +134,13 @@ impl FromStr for Step {
                 _ => Err(wrong("the path of a hook is absolute and goes up nowhere")),
             },
             "ticket" => Ok(Step::Ticket(word("NAME")?)),
+            "restore" => match word("STEP")?.parse::<Step>()? {
+                step if step.has_way_back() => Ok(Step::Restore(Box::new(step))),
+                _ => Err(wrong("only firmware, tune-reporting and debug can be taken back")),
+            },
             _ => Err(wrong(
                 "there are recheck, drain, return, restart:UNIT, reset-interface[:NAME], offline-page, tune-reporting:TIME, \
-                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, run:PATH and ticket:NAME",
+                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, run:PATH, ticket:NAME and restore:STEP",
             )),
         }
     }
@@ -174,6 +192,7 @@ mod tests {
             "debug:generic",
             "run:/usr/lib/surefoot/hooks/repair",
             "ticket:desk",
+            "restore:firmware:CeThreshold=1",
         ] {
             assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
         }
@@ -192,6 +211,7 @@ mod tests {
             ("restart:", "names none"),
             ("restart:-f", "begins with '-'"),
             ("firmware:A", "NAME=VALUE"),
+            ("restore:reboot", "can be taken back"),
             ("dance", "there are recheck"),
         ] {
             let error = text.parse::<Step>().unwrap_err().to_string();
