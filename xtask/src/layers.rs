@@ -119,7 +119,8 @@ const LAYERS: &[Layer] = &[
     },
     // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
     Layer { folder: "crates/nic", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/remedy", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    // Of ours also `hostfs`, which runs programs with limits, in `act` alone (decision 0014).
+    Layer { folder: "crates/remedy", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer {
         folder: "crates/store",
         uses: &["model"],

@@ -33,6 +33,7 @@ pub mod device;
 pub mod drive;
 mod error;
 pub mod ethtool;
+pub mod http;
 pub mod identity;
 pub mod images;
 pub mod interrupting;

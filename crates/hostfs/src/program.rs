@@ -2,14 +2,23 @@
 //!
 //! None is waited for longer than it was given, and none may say more than a limit.
 
+use crate::children::{self, Signal};
 use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The most text that is taken of an answer.
 pub const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// How often a run that may be stopped is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
+
+/// What is still waited for from the pipes of a program that has ended: somebody whom it left behind may hold them open.
+const PIPE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long a process that was told to end may take for it; one that a hung device holds in the kernel is left.
 const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -57,6 +66,90 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     }
 }
 
+/// How a program ended that was run to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code, or 128 and the signal that ended it, as a shell says it.
+    pub code: i32,
+    /// What it wrote to standard output: the first [`ANSWER_BYTES_MAX`].
+    pub output: Vec<u8>,
+    /// What it wrote to standard error: the first [`ANSWER_BYTES_MAX`].
+    pub complaint: Vec<u8>,
+    /// Bytes of both that were read and thrown away.
+    pub dropped_bytes: u64,
+}
+
+/// Why a program was not run to its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It did not start.
+    #[error("{0}")]
+    NotStarted(String),
+    /// It took longer than it was given, and was ended with all that it started.
+    #[error("it took longer than {0:?} and was ended")]
+    TookTooLong(Duration),
+    /// It was ended because the caller asked for that.
+    #[error("it was ended because the caller stopped")]
+    Stopped,
+}
+
+/// Runs a program that does something, in a group of processes of its own, and says how it ended. The group is killed when it takes longer
+/// than `patience` or `stop` is set; it is also killed with whoever started it. What it says beyond the limit is read on and dropped, so that it
+/// is not held up.
+///
+/// # Errors
+/// [`Broken`], where it did not start or was ended.
+pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &AtomicBool) -> Result<Ended, Broken> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let begun = Instant::now();
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    children::kill_with_starter(&mut command);
+    let mut child = command.spawn().map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {error}")))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_owned();
+        std::thread::spawn(move || _ = stdin.write_all(&input));
+    }
+    let output = child.stdout.take().map(drain);
+    let complaint = child.stderr.take().map(drain);
+    let status = loop {
+        let broken = match child.try_wait() {
+            Ok(Some(status)) => break status,
+            _ if stop.load(Ordering::Relaxed) => Broken::Stopped,
+            _ if begun.elapsed() >= patience => Broken::TookTooLong(patience),
+            _ => {
+                std::thread::sleep(LOOK_PERIOD);
+                continue;
+            }
+        };
+        let _ = children::signal_group(child.id(), Signal::Kill);
+        end(&mut child, Duration::ZERO, false);
+        return Err(broken);
+    };
+    let heard = |pipe: Option<mpsc::Receiver<(Vec<u8>, u64)>>| {
+        pipe.and_then(|pipe| pipe.recv_timeout(PIPE_PATIENCE).ok()).unwrap_or_default()
+    };
+    let ((output, more), (complaint, still_more)) = (heard(output), heard(complaint));
+    Ok(Ended { code: code_of(status), output, complaint, dropped_bytes: more + still_more })
+}
+
+/// Reads a pipe to its end in a thread of its own: the first bytes, and how many more there were.
+fn drain(pipe: impl Read + Send + 'static) -> mpsc::Receiver<(Vec<u8>, u64)> {
+    let (send, receive) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        let mut pipe = pipe;
+        let mut text = Vec::new();
+        let _ = pipe.by_ref().take(ANSWER_BYTES_MAX).read_to_end(&mut text);
+        let dropped = std::io::copy(&mut pipe, &mut std::io::sink()).unwrap_or(0);
+        let _ = send.send((text, dropped));
+    });
+    receive
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
 /// Waits for a program, for as long as `patience` where it has answered, and else ends it. Whether it is gone.
 fn end(child: &mut Child, patience: Duration, has_answered: bool) -> bool {
     let gone_within = |child: &mut Child, patience: Duration| {
@@ -93,6 +186,34 @@ mod tests {
         assert_eq!(shell("tr a-z A-Z", b"what it reads", 20_000).unwrap(), b"WHAT IT READS");
         // Who reads nothing is told in vain.
         assert_eq!(shell("echo done", &[b'x'; 1 << 20], 20_000).unwrap(), b"done\n");
+    }
+
+    fn run_shell(script: &str, patience_ms: u64, stop: &AtomicBool) -> Result<Ended, Broken> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        run(command, b"", Duration::from_millis(patience_ms), stop)
+    }
+
+    #[test]
+    fn a_run_tells_its_end_and_what_was_said() {
+        let never = AtomicBool::new(false);
+        let ended = run_shell("echo done; echo why >&2; exit 7", 20_000, &never).unwrap();
+        assert_eq!((ended.code, &*ended.output, &*ended.complaint), (7, &b"done\n"[..], &b"why\n"[..]));
+        assert_eq!(run_shell("kill -9 $$", 20_000, &never).unwrap().code, 137);
+        let talks = run_shell("head -c 3000000 /dev/zero", 20_000, &never).unwrap();
+        assert_eq!((talks.output.len() as u64, talks.dropped_bytes), (ANSWER_BYTES_MAX, 3_000_000 - ANSWER_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_run_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let late = format!("(sleep 2; touch {}) & sleep 60", mark.display());
+        let never = AtomicBool::new(false);
+        assert!(matches!(run_shell(&late, 300, &never), Err(Broken::TookTooLong(_))));
+        assert_eq!(run_shell("sleep 60", 60_000, &AtomicBool::new(true)), Err(Broken::Stopped));
+        std::thread::sleep(Duration::from_millis(2_300));
+        assert!(!mark.exists(), "what the program started went on");
     }
 
     #[test]

@@ -1,4 +1,18 @@
 //! How steps are done. What a step does to a host lies behind [`Act`]: the engine, its tests and simulations know nothing else.
+//! [`Hands`] are the real ones: a file for each kind of step, and nothing else in this crate changes a machine.
+
+mod drain;
+mod hands;
+mod hook;
+mod shown;
+mod stress;
+mod ticket;
+
+pub use drain::Drainer;
+pub use drain::slurm::Slurm;
+pub use hands::{Hands, HandsConfig};
+pub use hook::HookRule;
+pub use ticket::TicketSystem;
 
 use crate::Step;
 use std::sync::atomic::AtomicBool;

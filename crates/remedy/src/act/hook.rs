@@ -1,0 +1,165 @@
+//! `run:PATH`: an executable of the fleet's own, for what only its owner knows how to do: reimaging, an upgrade of firmware, a repair.
+//!
+//! It is started without a shell, with one argument (`run` or `find`), an environment that holds nothing but the variables below, and
+//! in `/`:
+//!
+//! | variable | what it holds |
+//! |---|---|
+//! | `SUREFOOT_CASE`, `SUREFOOT_HOST`, `SUREFOOT_SERVICE`, `SUREFOOT_FAULT`, `SUREFOOT_SUBJECT` | the case |
+//! | `SUREFOOT_EVIDENCE` | its evidence, a line each |
+//! | `SUREFOOT_TOKEN` | names this attempt for good |
+//! | `SUREFOOT_MEMO` | what an earlier attempt left |
+//!
+//! Exit codes of `run`: 0 done, 75 (EX_TEMPFAIL) try again later, 3 it goes on (called again), any other failed. Its last line on standard output is what is
+//! shown; a line that begins with `memo: ` is handed to the next attempt. Exit codes of `find`: 0 the effect is there, 3 it may be done again,
+//! any other nobody can tell.
+
+use super::shown::{cut, last_words};
+use super::{Found, Order, Outcome};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_hostfs::program::{self, Broken, Ended};
+
+/// EX_TEMPFAIL of sysexits.h.
+const TRY_LATER: i32 = 75;
+/// It goes on, or may be done again.
+const AGAIN: i32 = 3;
+/// When a hook that goes on is called again.
+const AGAIN_IN_NS: u64 = 30_000_000_000;
+/// How long a hook may look for its effect.
+const FIND_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest value of a variable; the kernel bears 128 KiB.
+const VARIABLE_BYTES_MAX: usize = 16 << 10;
+/// The longest memo.
+const MEMO_BYTES_MAX: usize = 4 << 10;
+
+/// What the owner says of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookRule {
+    /// It is ended when it takes longer.
+    pub time_limit: Duration,
+    /// Doing it twice does no harm: after a crash it is done again.
+    pub is_repeatable: bool,
+    /// It answers `find`.
+    pub can_find: bool,
+}
+
+impl Default for HookRule {
+    fn default() -> Self {
+        HookRule { time_limit: Duration::from_secs(3_600), is_repeatable: false, can_find: false }
+    }
+}
+
+/// Runs the hook.
+pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Outcome {
+    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
+    if let Err(why) = trusted(Path::new(path)) {
+        return failed(why, false);
+    }
+    let ended = match program::run(command(path, "run", order), b"", rule.time_limit, stop) {
+        Ok(ended) => ended,
+        Err(broken @ Broken::Stopped) => return failed(format!("{path}: {broken}"), true),
+        Err(broken) => return failed(format!("{path}: {broken}"), false),
+    };
+    let (words, memo) = (words_of(&ended), memo_of(&ended, order));
+    match ended.code {
+        0 => Outcome::Done { detail: words, memo },
+        AGAIN => Outcome::GoesOn { detail: words, memo, again_in_ns: AGAIN_IN_NS },
+        code => Outcome::Failed {
+            detail: format!("{path} ended with {code}: {words}"),
+            memo,
+            is_passing: code == TRY_LATER,
+        },
+    }
+}
+
+/// Asks the hook for its effect, where it can answer.
+pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
+    if rule.is_repeatable {
+        return Found::MayRepeat;
+    }
+    if !rule.can_find {
+        let why = format!("{path} was begun, nobody saw its end, and its rule says neither 'repeatable' nor 'finds'");
+        return Found::Unknown { why };
+    }
+    if let Err(why) = trusted(Path::new(path)) {
+        return Found::Unknown { why };
+    }
+    match program::run(command(path, "find", order), b"", FIND_PATIENCE, &AtomicBool::new(false)) {
+        Ok(ended) if ended.code == 0 => Found::Effect { detail: words_of(&ended), memo: memo_of(&ended, order) },
+        Ok(ended) if ended.code == AGAIN => Found::MayRepeat,
+        Ok(ended) => Found::Unknown { why: format!("{path} find ended with {}: {}", ended.code, words_of(&ended)) },
+        Err(broken) => Found::Unknown { why: format!("{path} find: {broken}") },
+    }
+}
+
+/// Whether nobody but root, or the user who runs this, can change what is run: neither the file nor a directory above it.
+pub fn trusted(path: &Path) -> Result<(), String> {
+    let me = surefoot_hostfs::privilege::effective_user();
+    let shown = path.display();
+    let found = fs::canonicalize(path).map_err(|error| format!("the hook {shown} cannot be found: {error}"))?;
+    for (nth, part) in found.ancestors().enumerate() {
+        let about = fs::metadata(part).map_err(|error| format!("{}: {error}", part.display()))?;
+        let is_sticky_directory = about.is_dir() && about.mode() & 0o1000 != 0;
+        if about.uid() != 0 && about.uid() != me {
+            return Err(format!(
+                "the hook {shown} is not run: {} belongs to user {}, not to root",
+                part.display(),
+                about.uid()
+            ));
+        }
+        if about.mode() & 0o022 != 0 && !is_sticky_directory {
+            return Err(format!("the hook {shown} is not run: others may write to {}; chmod go-w", part.display()));
+        }
+        if nth == 0 && (!about.is_file() || about.mode() & 0o111 == 0) {
+            return Err(format!("the hook {shown} is no executable file; chmod +x"));
+        }
+    }
+    Ok(())
+}
+
+fn command(path: &str, verb: &str, order: &Order) -> Command {
+    let mut command = Command::new(path);
+    command.arg(verb).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+    let evidence = order.evidence.join("\n");
+    for (name, value) in [
+        ("SUREFOOT_CASE", order.case.to_string().as_str()),
+        ("SUREFOOT_HOST", &order.host),
+        ("SUREFOOT_SERVICE", &order.service),
+        ("SUREFOOT_FAULT", &order.fault),
+        ("SUREFOOT_SUBJECT", &order.subject),
+        ("SUREFOOT_EVIDENCE", &evidence),
+        ("SUREFOOT_TOKEN", &order.token),
+        ("SUREFOOT_MEMO", &order.memo),
+    ] {
+        // What strangers wrote holds no NUL, which no variable may hold, and no more than the kernel bears.
+        let plain: String = value.chars().filter(|letter| *letter != '\0').collect();
+        command.env(name, beginning(&plain, VARIABLE_BYTES_MAX));
+    }
+    command
+}
+
+fn words_of(ended: &Ended) -> String {
+    let said = String::from_utf8_lossy(&ended.output);
+    let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("memo: "));
+    match line {
+        Some(line) => cut(line),
+        None => last_words(&ended.complaint),
+    }
+}
+
+fn memo_of(ended: &Ended, order: &Order) -> String {
+    let said = String::from_utf8_lossy(&ended.output);
+    let memo = said.lines().rev().find_map(|line| line.strip_prefix("memo: ")).unwrap_or(&order.memo);
+    beginning(memo, MEMO_BYTES_MAX).to_owned()
+}
+
+/// At most so many bytes of a text, and no half letter.
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=text.len().min(bytes_max)).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}

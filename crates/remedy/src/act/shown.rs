@@ -1,0 +1,22 @@
+//! What programs said, as an outcome may show it.
+
+use surefoot_model::one_line;
+
+/// The longest text of a program that becomes part of an outcome.
+const SHOWN_CHARACTERS_MAX: usize = 400;
+
+/// The last line with letters, on one line and cut; programs say the reason of a failure last.
+pub fn last_words(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    cut(line)
+}
+
+/// Text of a stranger on one line, cut.
+pub fn cut(text: &str) -> String {
+    let mut shown: String = one_line(text).chars().take(SHOWN_CHARACTERS_MAX).collect();
+    if text.chars().count() > SHOWN_CHARACTERS_MAX {
+        shown.push_str(" ...");
+    }
+    shown
+}

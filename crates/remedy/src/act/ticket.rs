@@ -1,0 +1,187 @@
+//! `ticket:NAME`: tells people, by the system that their fleet has: a web service, mail, or files in a directory.
+//!
+//! A ticket carries the case's token. Filing it twice, after a crash, makes no second one: a file has the token's name, a web service
+//! is told the token as `Idempotency-Key`, and a mail has it as its `Message-ID`.
+
+use super::shown::{cut, last_words};
+use super::{Found, Order, Outcome};
+use serde_json::json;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_hostfs::http::{self, Identity, Request, Trust};
+use surefoot_hostfs::program;
+use surefoot_model::one_line;
+
+/// How long a ticket system may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A way to tell people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TicketSystem {
+    /// A web service takes a JSON object by POST; an answer of 2xx is a ticket, and its `id`, `key` or `number` the ticket's name.
+    Webhook {
+        /// The address.
+        url: String,
+        /// Who asks.
+        identity: Identity,
+        /// Whom it believes.
+        trust: Trust,
+    },
+    /// A mail, handed to `sendmail`.
+    Mail {
+        /// The address that it goes to.
+        to: String,
+    },
+    /// A file in this directory, which people or programs look into.
+    Directory(PathBuf),
+}
+
+impl TicketSystem {
+    /// What it would do.
+    pub fn dry_run(&self, order: &Order) -> String {
+        match self {
+            TicketSystem::Webhook { url, .. } => format!("POST a ticket on {} to {url}", cut(&order.host)),
+            TicketSystem::Mail { to } => format!("mail a ticket on {} to {to}", cut(&order.host)),
+            TicketSystem::Directory(folder) => format!("write {}", file_of(folder, order).display()),
+        }
+    }
+
+    /// Files the ticket; its name is in the memo.
+    pub fn file(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        match self {
+            TicketSystem::Webhook { url, identity, trust } => post(url, identity, trust, order, stop),
+            TicketSystem::Mail { to } => mail(to, order, stop),
+            TicketSystem::Directory(folder) => write(folder, order),
+        }
+    }
+
+    /// Each system takes the same ticket twice as one.
+    pub fn find(&self) -> Found {
+        Found::MayRepeat
+    }
+}
+
+fn filed(name: &str, how: &str) -> Outcome {
+    Outcome::Done { detail: format!("ticket {}: {how}", cut(name)), memo: cut(name) }
+}
+
+fn later(detail: String) -> Outcome {
+    Outcome::Failed { detail, memo: String::new(), is_passing: true }
+}
+
+/// The ticket as an object; also what is written to a file.
+fn object(order: &Order) -> serde_json::Value {
+    json!({
+        "case": order.case,
+        "token": token(order),
+        "host": order.host,
+        "service": order.service,
+        "fault": order.fault,
+        "subject": order.subject,
+        "summary": summary(order),
+        "evidence": order.evidence,
+        "memo": order.memo,
+    })
+}
+
+fn summary(order: &Order) -> String {
+    let about = if order.subject.is_empty() { String::new() } else { format!(" ({})", order.subject) };
+    cut(&format!("{}{about} on {}: a person is needed, case {}", order.fault, order.host, order.case))
+}
+
+/// One ticket per step of a case, whatever attempt files it.
+fn token(order: &Order) -> String {
+    format!("surefoot-{}-{}", order.case, order.step_index)
+}
+
+fn post(url: &str, identity: &Identity, trust: &Trust, order: &Order, stop: &AtomicBool) -> Outcome {
+    let headers = vec!["Content-Type: application/json".to_owned(), format!("Idempotency-Key: {}", token(order))];
+    let request = Request {
+        method: "POST",
+        url: url.to_owned(),
+        headers,
+        body: object(order).to_string(),
+        identity: identity.clone(),
+        trust: trust.clone(),
+        socket: None,
+    };
+    let answer = match http::ask(&request, PATIENCE, stop) {
+        Ok(answer) => answer,
+        Err(why) => return later(format!("{url}: {why}")),
+    };
+    if !(200..300).contains(&answer.status) {
+        // Whatever it dislikes today, somebody can mend before tomorrow; the case waits that long.
+        return later(format!("{url} answered with HTTP {}: {}", answer.status, cut(&answer.body)));
+    }
+    let answered: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    let name = ["key", "id", "number"].iter().find_map(|field| match &answered[*field] {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    filed(&name.unwrap_or_else(|| token(order)), url)
+}
+
+fn mail(to: &str, order: &Order, stop: &AtomicBool) -> Outcome {
+    let Some(path) = program::find("sendmail") else {
+        return later(
+            "unsupported: sendmail is not installed, or in none of the folders of the system's programs".into(),
+        );
+    };
+    let mut command = Command::new(path);
+    // The recipient is in the header alone: no address is an option.
+    command.args(["-t", "-i"]).env_clear().env("LC_ALL", "C").current_dir("/");
+    let mut text = format!(
+        "To: {}\nSubject: {}\nMessage-ID: <{}@surefoot.invalid>\nContent-Type: text/plain; charset=utf-8\n\n",
+        one_line(to),
+        summary(order),
+        token(order)
+    );
+    let lines =
+        [("Host", &order.host), ("Service", &order.service), ("Fault", &order.fault), ("About", &order.subject)];
+    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!("{name}: {}\n", cut(value)));
+    }
+    text.push('\n');
+    for line in &order.evidence {
+        text.push_str(&format!("{}\n", one_line(line)));
+    }
+    match program::run(command, text.as_bytes(), PATIENCE, stop) {
+        Ok(ended) if ended.code == 0 => filed(&token(order), &format!("mailed to {to}")),
+        Ok(ended) => later(format!("sendmail ended with {}: {}", ended.code, last_words(&ended.complaint))),
+        Err(broken) => later(format!("sendmail: {broken}")),
+    }
+}
+
+fn file_of(folder: &Path, order: &Order) -> PathBuf {
+    folder.join(format!("{}.json", token(order)))
+}
+
+/// Under a name of its own first, so that nobody reads half a ticket.
+fn write(folder: &Path, order: &Order) -> Outcome {
+    let path = file_of(folder, order);
+    let put = || -> io::Result<bool> {
+        if path.symlink_metadata().is_ok() {
+            return Ok(false);
+        }
+        let part = folder.join(format!(".{}.part", token(order)));
+        let _ = fs::remove_file(&part);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&part)?;
+        let text = serde_json::to_string_pretty(&object(order))? + "\n";
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        // A link takes no file's place, as a rename would.
+        let put = written.and_then(|()| fs::hard_link(&part, &path));
+        let _ = fs::remove_file(&part);
+        put.map(|()| true)
+    };
+    match put() {
+        Ok(true) => filed(&token(order), &path.display().to_string()),
+        Ok(false) => filed(&token(order), &format!("{} was there already", path.display())),
+        Err(error) => later(format!("{}: {error}", path.display())),
+    }
+}

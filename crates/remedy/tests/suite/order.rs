@@ -1,0 +1,17 @@
+use surefoot_remedy::Order;
+
+/// An attempt at this step, for a host of the service `web`.
+pub fn order(step: &str, host: &str) -> Order {
+    Order {
+        case: 17,
+        step_index: 2,
+        step: step.parse().unwrap(),
+        host: host.to_owned(),
+        service: "web".to_owned(),
+        fault: "memory/rate".to_owned(),
+        subject: "dimm A1".to_owned(),
+        evidence: vec!["10.2 errors a second".to_owned(), "row 0x1a".to_owned()],
+        token: "17.2.1".to_owned(),
+        memo: String::new(),
+    }
+}

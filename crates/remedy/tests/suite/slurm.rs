@@ -1,0 +1,77 @@
+use super::order::order;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Outcome, Slurm};
+use surefoot_testkit::{not_run::not_run, slurm::Cluster};
+
+/// Does a step until it is done.
+fn finish(hands: &Hands, step: &str, host: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        match hands.run(&order(step, host), &AtomicBool::new(false)) {
+            Outcome::Done { detail, .. } => return detail,
+            Outcome::GoesOn { .. } if begun.elapsed() < Duration::from_secs(60) => {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            other => panic!("{step} of {host}: {other:?}"),
+        }
+    }
+}
+
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// One cluster for all, because starting it takes seconds.
+#[test]
+fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
+    if let Some(why) = Cluster::unsupported() {
+        return not_run("a_node_of_a_real_slurm_is_drained_and_comes_back", &why);
+    }
+    let cluster = Cluster::start().unwrap();
+    let slurm = |requeues_jobs| Slurm { configuration: Some(cluster.configuration()), requeues_jobs };
+    let with = |slurm| {
+        let drainers = [("web".to_owned(), Drainer::Slurm(slurm))].into();
+        Hands::new(HandsConfig { drainers, ..HandsConfig::default() })
+    };
+    let (waits, requeues) = (with(slurm(false)), with(slurm(true)));
+
+    // An idle node goes out at once, and says why; a second time changes nothing.
+    finish(&waits, "drain", "n1");
+    assert_eq!(cluster.state("n1"), "drained");
+    assert!(cluster.ask("sinfo", &["-R", "--noheader", "--format=%E"]).contains("surefoot case 17: memory/rate"));
+    finish(&waits, "drain", "n1");
+    finish(&waits, "return", "n1");
+    wait_for("node n1", || cluster.state("n1") == "idle");
+
+    // A node with work is waited for, or its work goes elsewhere.
+    let job = cluster.ask("sbatch", &["--parsable", "--nodelist=n2", "--output=/dev/null", "--wrap=sleep 300"]);
+    wait_for("the job", || cluster.ask("squeue", &["--noheader", "--format=%t"]).trim() == "R");
+    match waits.run(&order("drain", "n2"), &AtomicBool::new(false)) {
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("its jobs still run"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(cluster.state("n2"), "draining");
+    finish(&requeues, "drain", "n2");
+    assert_eq!(cluster.state("n2"), "drained");
+    let state = cluster.ask("squeue", &["--noheader", "--format=%t", "--jobs", job.trim()]);
+    assert_eq!(state.trim(), "PD", "the job of the drained node waits for another");
+    finish(&requeues, "return", "n2");
+
+    // What somebody else has drained is not ours to bring back.
+    cluster.ask("scontrol", &["update", "nodename=n1", "state=drain", "reason=fans"]);
+    assert!(finish(&waits, "drain", "n1").contains("somebody else has drained it"));
+    assert!(finish(&waits, "return", "n1").contains("stays drained"));
+    assert_eq!(cluster.state("n1"), "drained");
+
+    for host in ["n[1-2]", "n1 state=down", "nowhere"] {
+        match waits.run(&order("drain", host), &AtomicBool::new(false)) {
+            Outcome::Failed { is_passing: false, .. } => {}
+            other => panic!("{host}: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use super::order::order;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::atomic::AtomicBool;
+use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_remedy::act::{Act, Hands, HandsConfig, Outcome, TicketSystem};
+
+fn hands(system: TicketSystem) -> Hands {
+    Hands::new(HandsConfig { tickets: [("desk".to_owned(), system)].into(), ..HandsConfig::default() })
+}
+
+fn run(hands: &Hands, step: &str) -> Outcome {
+    hands.run(&order(step, "n1"), &AtomicBool::new(false))
+}
+
+#[test]
+fn a_ticket_in_a_directory_is_one_however_often_it_is_filed() {
+    let folder = tempfile::tempdir().unwrap();
+    let hands = hands(TicketSystem::Directory(folder.path().to_owned()));
+    for _ in 0..2 {
+        match run(&hands, "ticket:desk") {
+            Outcome::Done { memo, .. } => assert_eq!(memo, "surefoot-17-2"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let ticket: serde_json::Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
+    assert_eq!(
+        (&ticket["case"], &ticket["host"], &ticket["evidence"][1]),
+        (&17.into(), &"n1".into(), &"row 0x1a".into())
+    );
+}
+
+#[test]
+fn a_ticket_system_that_is_down_is_asked_again_later() {
+    let gone = TicketSystem::Directory("/nonexistent/tickets".into());
+    assert!(matches!(run(&hands(gone), "ticket:desk"), Outcome::Failed { is_passing: true, .. }));
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{closed}/tickets");
+    let down = TicketSystem::Webhook { url, identity: Identity::None, trust: Trust::System };
+    assert!(matches!(run(&hands(down), "ticket:desk"), Outcome::Failed { is_passing: true, .. }));
+    match run(&Hands::default(), "ticket:desk") {
+        Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("no ticket system"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_web_service_is_told_the_case_and_names_the_ticket() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/tickets", listener.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        let mut part = [0; 4096];
+        while !asked.ends_with(b"}") {
+            let count = stream.read(&mut part).unwrap();
+            asked.extend_from_slice(&part[..count]);
+        }
+        let body = r#"{"key":"HW-4711"}"#;
+        write!(stream, "HTTP/1.1 201 Created\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        String::from_utf8(asked).unwrap()
+    });
+    let identity = Identity::Token("secret".to_owned());
+    let system = TicketSystem::Webhook { url, identity, trust: Trust::System };
+    match run(&hands(system), "ticket:desk") {
+        Outcome::Done { memo, .. } => assert_eq!(memo, "HW-4711"),
+        other => panic!("{other:?}"),
+    }
+    let asked = served.join().unwrap();
+    assert!(asked.contains("Idempotency-Key: surefoot-17-2\r\n") && asked.contains("Bearer secret"), "{asked}");
+    assert!(asked.contains(r#""summary":"memory/rate (dimm A1) on n1"#), "{asked}");
+}

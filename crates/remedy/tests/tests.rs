@@ -1,0 +1,9 @@
+//! Remedies through the crate's public interface, with the real programs that they speak to.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod suite {
+    mod hooks;
+    mod order;
+    mod slurm;
+    mod tickets;
+}
