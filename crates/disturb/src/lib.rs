@@ -40,6 +40,7 @@ mod error;
 pub mod experiment;
 mod fault;
 pub mod length;
+pub mod plan;
 pub mod predict;
 pub mod random;
 pub mod safety;

@@ -26,7 +26,7 @@ pub struct Chosen {
 }
 
 /// The cores that are meant, all of which must be online.
-fn cores_of(spec: &Spec, root: &Root) -> Result<Vec<CpuId>, Fault> {
+pub(crate) fn cores_of(spec: &Spec, root: &Root) -> Result<Vec<CpuId>, Fault> {
     let online = cpus::online(root)?;
     if let Some(absent) = spec.cores.iter().find(|cpu| !online.contains(cpu)) {
         let there = cpus::format_list(&online);

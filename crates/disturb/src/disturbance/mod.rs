@@ -12,6 +12,7 @@ mod spin;
 mod stop;
 mod threads;
 
+pub(crate) use host::cores_of;
 pub use host::{Chosen, choose};
 pub use schedule::{Schedule, schedule};
 
@@ -148,6 +149,13 @@ pub struct Spec {
     pub cores: Vec<CpuId>,
     /// How the cores' stalls lie.
     pub phase: Phase,
+}
+
+impl Spec {
+    /// All cores stand still at once, by the best method that the host allows.
+    pub fn freeze(length_ns: u64, period_ns: u64) -> Spec {
+        Spec { what: What::Freeze(None), length_ns, period_ns, cores: vec![], phase: Phase::Same }
+    }
 }
 
 /// A stall that was, by the injector's own clock reads.

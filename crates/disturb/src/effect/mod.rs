@@ -46,13 +46,37 @@ impl Effect {
             return None;
         }
         let logs: Vec<f64> = pairs.iter().map(|(undisturbed, disturbed)| (disturbed / undisturbed).ln()).collect();
-        let means = ranks::means_of_two(&logs);
-        let (outside, confidence) = ranks::outside(logs.len(), CONFIDENCE);
-        let (low, high) = (means[outside], means[means.len() - 1 - outside]);
-        let ratio = ranks::median(&means);
+        let Shift { estimate: ratio, low, high, confidence, is_shown } = Shift::of(&logs)?;
         let detectable = ((high - low) / 2.0 * DETECTABLE).exp();
-        let is_shown = low > 0.0 || high < 0.0;
         Some(Effect { ratio: ratio.exp(), low: low.exp(), high: high.exp(), confidence, is_shown, detectable })
+    }
+}
+
+/// By how much values lie beside 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shift {
+    /// The Hodges-Lehmann estimate.
+    pub estimate: f64,
+    /// Where the truth lies.
+    pub low: f64,
+    /// Where the truth lies.
+    pub high: f64,
+    /// How often an interval made like this holds the truth.
+    pub confidence: f64,
+    /// The interval does not hold 0.
+    pub is_shown: bool,
+}
+
+impl Shift {
+    /// That of these values, each a difference between the two runs of a pair.
+    pub fn of(differences: &[f64]) -> Option<Shift> {
+        if !(PAIRS_MIN..=PAIRS_MAX).contains(&differences.len()) {
+            return None;
+        }
+        let means = ranks::means_of_two(differences);
+        let (outside, confidence) = ranks::outside(differences.len(), CONFIDENCE);
+        let (low, high) = (means[outside], means[means.len() - 1 - outside]);
+        Some(Shift { estimate: ranks::median(&means), low, high, confidence, is_shown: low > 0.0 || high < 0.0 })
     }
 }
 

@@ -3,26 +3,21 @@
 //! After a run to warm up, each repetition is a pair of runs, one undisturbed and one disturbed, in an order that the seed
 //! chooses. What was done is told as it happens ([`Told`]); the effect is over all pairs.
 
+pub(crate) mod once;
 mod share;
-mod timing;
+pub(crate) mod timing;
 
 pub use timing::Timing;
 
 use crate::Fault;
-use crate::disturbance::{Chosen, Losses, Schedule, Spec, Stall, schedule};
+use crate::disturbance::{Chosen, Losses, Spec, Stall};
 use crate::effect::{self, Effect, PAIRS_MAX, PAIRS_MIN, outliers};
 use crate::random::Random;
-use crate::workload::{Ended, Metric, Printed, Running, Waited, Workload};
-use share::share;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::workload::{Metric, Workload};
+use once::Once;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::clock::monotonic_ns;
 use timing::Timings;
-
-/// From arming to the earliest stall: every core is armed by then, also on a busy machine.
-const ARMING_NS: u64 = 20_000_000;
-/// Stalls of one run that are kept; of more only the number and the share are known.
-const STALLS_MAX: usize = 1 << 20;
 
 /// What is to be done.
 #[derive(Debug, Clone)]
@@ -183,14 +178,16 @@ impl Experiment {
                     self.total_limit.as_secs()
                 )));
             }
-            let one = One {
-                experiment: self,
+            let once = Once {
+                spec: &self.spec,
+                workload: &self.workload,
                 number: number as u64,
                 condition,
                 repetition,
                 limit: left.min(self.time_limit),
             };
-            let (run, stalls) = one.run(chosen, stop, &mut random, &mut timings)?;
+            let (mut run, printed, stalls) = once.run(chosen, stop, &mut random, &mut timings)?;
+            run.value = once::value(&run, &self.metric, &printed)?;
             tell(Told::Run(&run, &stalls));
             runs.push(run);
         }
@@ -228,129 +225,6 @@ impl Experiment {
             runs,
         })
     }
-}
-
-/// One run.
-struct One<'a> {
-    experiment: &'a Experiment,
-    number: u64,
-    condition: Condition,
-    repetition: Option<u64>,
-    limit: Duration,
-}
-
-impl One<'_> {
-    fn run(
-        &self,
-        chosen: &mut Chosen,
-        stop: &AtomicBool,
-        random: &mut Random,
-        timings: &mut Timings,
-    ) -> Result<(Run, Vec<Stall>), Fault> {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Fault::Stopped { runs: self.number });
-        }
-        let load = load();
-        // Drawn for each run alike, so that what a run is does not move the numbers of those after it.
-        let span_ns = u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX);
-        let workload = Workload { cgroup: chosen.injector.home()?, ..self.experiment.workload.clone() };
-        let mut running = Running::prepare(&workload)?;
-        let from_ns = monotonic_ns() + ARMING_NS;
-        let schedule = schedule(&self.experiment.spec, &chosen.cores, from_ns, span_ns, random);
-        let mut stalls = Vec::new();
-        let waited = if self.condition == Condition::Disturbed {
-            self.disturbed(&mut running, chosen, &schedule, stop, &mut stalls)?
-        } else {
-            running.begin()?;
-            (running.wait(self.limit, || !stop.load(Ordering::Relaxed))?, Losses::default())
-        };
-        let (ended, losses) = match waited {
-            (Waited::Ended(ended), losses) => (ended, losses),
-            (Waited::Stopped, _) => return Err(Fault::Stopped { runs: self.number }),
-            (Waited::TimeLimit, _) => {
-                let (run, condition) = (self.number, self.condition.name());
-                return Err(Fault::TimeLimit { run, condition, limit_s: self.limit.as_secs() });
-            }
-        };
-        let (left_behind, printed) = running.finish()?;
-        let value = self.value(&ended, &printed)?;
-        timings.add(&stalls, &schedule);
-        stalls.retain(|stall| stall.start_ns < ended.end_ns && stall.end_ns() > ended.start_ns);
-        stalls.sort_by_key(|stall| (stall.start_ns, stall.cpu));
-        let injected_share = share(&stalls, ended.start_ns, ended.end_ns, chosen.cores.len());
-        let run = Run {
-            number: self.number,
-            repetition: self.repetition,
-            condition: self.condition,
-            value,
-            start_ns: ended.start_ns,
-            wall_ns: ended.end_ns - ended.start_ns,
-            stall_count: stalls.len() as u64,
-            injected_share,
-            losses,
-            left_behind,
-            dropped_bytes: printed.dropped_bytes,
-            load,
-        };
-        Ok((run, stalls))
-    }
-
-    fn disturbed(
-        &self,
-        running: &mut Running,
-        chosen: &mut Chosen,
-        schedule: &Schedule,
-        stop: &AtomicBool,
-        stalls: &mut Vec<Stall>,
-    ) -> Result<(Waited, Losses), Fault> {
-        let injector = &mut chosen.injector;
-        injector.arm(schedule)?;
-        let mut over = 0;
-        let waited = running.begin().and_then(|group| {
-            injector.workload_began(group);
-            running.wait(self.limit, || {
-                injector.collect(stalls);
-                over += keep(stalls);
-                !stop.load(Ordering::Relaxed)
-            })
-        });
-        // Whatever happened, it ends here.
-        let losses = injector.end(stalls);
-        over += keep(stalls);
-        let (waited, losses) = (waited?, losses?);
-        Ok((waited, Losses { dropped: losses.dropped + over, ..losses }))
-    }
-
-    fn value(&self, ended: &Ended, printed: &Printed) -> Result<f64, Fault> {
-        if ended.code != 0 {
-            let words = match printed.errors.trim() {
-                "" => String::new(),
-                errors => format!(": {}", errors.lines().last().unwrap_or_default()),
-            };
-            let (run, condition, code) = (self.number, self.condition.name(), ended.code);
-            return Err(Fault::Failed { run, condition, code, words });
-        }
-        let value = self.experiment.metric.of(ended.end_ns - ended.start_ns, &printed.text);
-        value.map_err(|why| {
-            let more = match printed.dropped_bytes {
-                0 => String::new(),
-                dropped => format!(" ({dropped} bytes of its output were beyond what is kept)"),
-            };
-            Fault::Metric { run: self.number, why: why + &more }
-        })
-    }
-}
-
-/// Leaves what is over the limit away; returns how many these were.
-fn keep(stalls: &mut Vec<Stall>) -> u64 {
-    let over = stalls.len().saturating_sub(STALLS_MAX);
-    stalls.truncate(STALLS_MAX);
-    over as u64
-}
-
-fn load() -> Option<f64> {
-    let root = surefoot_hostfs::Root::host();
-    root.read(root.proc("loadavg")).ok()?.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]

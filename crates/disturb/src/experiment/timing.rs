@@ -23,7 +23,7 @@ pub struct Timing {
 
 /// What is collected over the runs.
 #[derive(Debug, Default)]
-pub(super) struct Timings {
+pub(crate) struct Timings {
     starts: Vec<i64>,
     ends: Vec<i64>,
     start_skews: Vec<i64>,
@@ -36,7 +36,7 @@ fn less(one: u64, other: u64) -> i64 {
 
 impl Timings {
     /// The stalls of one run.
-    pub(super) fn add(&mut self, stalls: &[Stall], schedule: &Schedule) {
+    pub(crate) fn add(&mut self, stalls: &[Stall], schedule: &Schedule) {
         // Earliest and latest start, earliest and latest end, and how many cores.
         let mut moments: HashMap<u64, [u64; 4]> = HashMap::new();
         let mut cores: HashMap<u64, usize> = HashMap::new();
@@ -57,7 +57,7 @@ impl Timings {
         }
     }
 
-    pub(super) fn told(mut self) -> Timing {
+    pub(crate) fn told(mut self) -> Timing {
         Timing {
             start_late_ns: part(&mut self.starts, 50),
             end_late_ns: part(&mut self.ends, 50),

@@ -52,6 +52,19 @@ impl Metric {
     /// # Errors
     /// Says what is missing.
     pub fn of(&self, wall_ns: u64, printed: &str) -> Result<f64, String> {
+        let value = self.number(wall_ns, printed)?;
+        if value > 0.0 {
+            Ok(value)
+        } else {
+            Err(format!("its metric is {value}: an effect is a ratio, which needs numbers above 0"))
+        }
+    }
+
+    /// The number of a run that took so long and printed this; it may be 0 or below.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn number(&self, wall_ns: u64, printed: &str) -> Result<f64, String> {
         let value = match self {
             Metric::Wall => wall_ns as f64,
             Metric::Regex(regex) => {
@@ -62,11 +75,7 @@ impl Metric {
             }
             Metric::Json(path) => json(path, printed)?,
         };
-        if value.is_finite() && value > 0.0 {
-            Ok(value)
-        } else {
-            Err(format!("its metric is {value}: an effect is a ratio, which needs numbers above 0"))
-        }
+        if value.is_finite() { Ok(value) } else { Err(format!("its metric is {value}, which is no number")) }
     }
 }
 
@@ -112,7 +121,7 @@ mod tests {
             ("regex:x=([0-9]+)", "y=1", "nothing that matches 'x=([0-9]+)'"),
             ("regex:x=(.*)", "x=fast", "matches 'fast', which is no number"),
             ("regex:x=(.*)", "x=0", "needs numbers above 0"),
-            ("regex:x=(.*)", "x=nan", "needs numbers above 0"),
+            ("regex:x=(.*)", "x=nan", "its metric is NaN, which is no number"),
             ("json:a.b", "{\"a\":1}", "no 'a.b'"),
             ("json:a", "{\"a\":\"fast\"}", "'a' of its JSON is no number"),
             ("json:a", "none", "no JSON"),

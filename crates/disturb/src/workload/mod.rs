@@ -7,6 +7,8 @@
 mod guard;
 mod metric;
 mod output;
+pub mod own;
+pub mod ready;
 
 pub use guard::guard;
 pub use metric::Metric;
@@ -46,6 +48,13 @@ pub struct Workload {
     pub guard: Guard,
     /// A control group, by the folder that stands for it: the workload runs in it.
     pub cgroup: Option<PathBuf>,
+}
+
+impl Workload {
+    /// A command under a guard.
+    pub fn new(command: String, guard: Guard) -> Workload {
+        Workload { command, guard, cgroup: None }
+    }
 }
 
 /// How a workload ended.
