@@ -2563,6 +2563,19 @@ export interface MemoryInterval {
   schema: number;
 }
 /**
+ * Faults that are not at hand, by their numbers in the campaign.
+ */
+export interface MissingRow {
+  /**
+   * The first.
+   */
+  from: number;
+  /**
+   * The last.
+   */
+  to: number;
+}
+/**
  * Something that happened. Times are virtual.
  */
 export interface MovieScene {
@@ -2714,6 +2727,10 @@ export interface Table {
    * The control program, as in the lines of faults.
    */
   build: string;
+  /**
+   * Faults of the whole campaign, all shards together; `null` where the lines do not say it.
+   */
+  campaign_fault_count: number | null;
   coverage: ShareRow;
   /**
    * Who detected how many.
@@ -2729,9 +2746,17 @@ export interface Table {
   experiment: string;
   failures: ShareRow;
   /**
-   * All faults.
+   * The faults that are at hand.
    */
   fault_count: number;
+  /**
+   * Which these are: the first ten stretches of numbers.
+   */
+  missing: MissingRow[];
+  /**
+   * Faults of the campaign that are not at hand; `null` where that cannot be known.
+   */
+  missing_count: number | null;
   /**
    * Every outcome, those that did not occur too.
    */
@@ -2905,6 +2930,10 @@ export interface Fault {
    */
   build: string;
   /**
+   * Faults of the whole campaign, all shards together; `null` and absent as `number` is.
+   */
+  campaign_fault_count: number | null;
+  /**
    * watchdog, interface, self_test, library or silence.
    */
   detected_by: string | null;
@@ -2940,6 +2969,11 @@ export interface Fault {
    * An address, the number of a register of the processor (32: program counter), the offset of a special register.
    */
   location: number;
+  /**
+   * Its place among the faults of the whole campaign, from 1; `null` of a fault that was tried alone, and absent before
+   * Surefoot numbered them.
+   */
+  number: number | null;
   /**
    * In the paper's words: hang, send_receive, dma, corrupted_control, corrupted_message, latency, host_crash, no_effect.
    */

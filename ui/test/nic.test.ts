@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisEnd, detectedWords, intervalWords, outcomeWords, percent, phasesOf, placeWords, toneOf } from "../src/rooms/nic/campaign.ts";
+import { axisEnd, detectedWords, faultsWords, intervalWords, outcomeWords, percent, phasesOf, placeWords, toneOf } from "../src/rooms/nic/campaign.ts";
 import { checkCampaign, checkMovie, checkNic } from "../src/rooms/nic/feed.ts";
 import { badCount, byNeed, linkWords, severityOf } from "../src/rooms/nic/order.ts";
 import type { Interface, MovieScene, OutcomeRow } from "../src/types.ts";
@@ -67,6 +67,12 @@ test("the axis holds every failure's interval and the paper's share, and not tho
   assert.equal(axisEnd([row("hang", 0.12, 0.143), row("no_effect", 0.9, 0.6)]), 0.15);
   assert.equal(axisEnd([row("hang", 0.12, 0.31)]), 0.35);
   assert.equal(axisEnd([]), 0.05);
+});
+
+test("a campaign that is not whole says of how many faults it has some", () => {
+  assert.equal(faultsWords({ fault_count: 1984, campaign_fault_count: 1984, missing_count: 0 }), "1\u202f984");
+  assert.equal(faultsWords({ fault_count: 496, campaign_fault_count: 1984, missing_count: 1488 }), "496 of 1\u202f984");
+  assert.equal(faultsWords({ fault_count: 12, campaign_fault_count: null, missing_count: null }), "12");
 });
 
 test("faults are told by place, by who found them, and why nobody did", () => {

@@ -17,6 +17,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
+use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::device::TrapPolicy;
 use surefoot_nic::host::bus::Guard;
@@ -60,7 +61,8 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let golden = Golden::run(&experiment, options.seed)?;
     let all = experiment.faults(golden.firmware(), golden.window(), sample, options.seed)?;
     let range = options.shard.range(all.len() as u64);
-    let faults = &all[range.start as usize..range.end as usize];
+    let range = range.start as usize..range.end as usize;
+    let faults = &all[range.clone()];
     let mut lab = Lab::new(golden);
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
@@ -69,12 +71,16 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let mut report = report::Report::default();
     let mut file = options.output.as_deref().map(file::ResultFile::open).transpose()?;
     let done = match &mut file {
-        Some(file) => file.resume(&experiment, options.seed, faults, &mut report)?,
+        Some(file) => {
+            let part = file::Part { experiment: &experiment, seed: options.seed, all: &all, range: range.clone() };
+            file.resume(&part, &mut report)?
+        }
         None => 0,
     };
     let mut progress = Progress::new(faults.len());
     for (place, fault) in faults.iter().enumerate().skip(done) {
-        let line = FaultLine::of(&lab.record(fault)?);
+        let number = (range.start + place + 1) as u64;
+        let line = FaultLine::of(&lab.record(fault)?, Some(Place { number, of: all.len() as u64 }));
         if let Some(file) = &mut file {
             file.append(&line)?;
         } else if options.json {

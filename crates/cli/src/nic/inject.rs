@@ -55,7 +55,7 @@ pub fn run(options: &InjectOptions) -> anyhow::Result<Outcome> {
     let mut lab = Lab::new(golden);
     let movie = lab.movie(&id.fault, usize::from(options.scenes))?;
     let mut out = io::BufWriter::new(crate::people::stdout());
-    let line = FaultLine::of(&movie.record);
+    let line = FaultLine::of(&movie.record, None);
     if options.json {
         output::stream(&mut out, "nic inject")?;
         for scene in &movie.scenes {

@@ -51,14 +51,69 @@ fn shards_are_the_whole_and_a_torn_file_goes_on() {
     assert_eq!((table["type"].as_str(), table["fault_count"].as_u64()), (Some("table"), Some(12)));
     let counts: u64 = table["outcomes"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).sum();
     assert_eq!(counts, 12);
-    // And each fault can be replayed, with the same words for it at the end.
+    // And each fault can be replayed, with the same words for it at the end, but for its number, which only a campaign gives.
     let line = whole.lines().find(|line| line.contains("\"hang\"")).unwrap();
     let fault: serde_json::Value = serde_json::from_str(line).unwrap();
     let movie = nic(&["inject", "--json", "--fault", fault["id"].as_str().unwrap()]);
     assert_eq!(movie.status.code(), Some(0), "{}", text(&movie.stderr));
     let movie = text(&movie.stdout);
-    assert_eq!(movie.lines().last(), Some(line));
+    let mut replayed: serde_json::Value = serde_json::from_str(movie.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&replayed["number"], &replayed["campaign_fault_count"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
+    for of_campaign in ["number", "campaign_fault_count"] {
+        replayed[of_campaign] = fault[of_campaign].clone();
+    }
+    assert_eq!(replayed, fault);
     assert!(movie.contains("\"scene\":\"struck\"") && movie.contains("\"scene\":\"diverged\""), "{movie}");
+}
+
+#[test]
+fn a_report_says_what_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    assert_eq!(campaign(&at("whole"), &[]).status.code(), Some(0));
+    let lines: Vec<String> =
+        fs::read_to_string(at("whole")).unwrap().split_inclusive('\n').map(str::to_owned).collect();
+    // What the report of a file with only these lines says: its exit code, standard output as text, and its table.
+    let report = |kept: &[usize]| {
+        fs::write(at("part"), kept.iter().map(|&number| lines[number - 1].as_str()).collect::<String>()).unwrap();
+        let report = |more: &[&str]| nic(&[&["campaign", "report", at("part").to_str().unwrap()], more].concat());
+        let (said, json) = (report(&[]), report(&["--json"]));
+        assert_eq!(said.status.code(), json.status.code());
+        let table: serde_json::Value = serde_json::from_str(text(&json.stdout).lines().last().unwrap()).unwrap();
+        (said.status.code(), text(&said.stdout), text(&said.stderr), table)
+    };
+    let (code, said, _, table) = report(&(1..=12).collect::<Vec<_>>());
+    assert_eq!((code, &table["missing_count"], &table["campaign_fault_count"]), (Some(0), &0.into(), &12.into()));
+    assert!(said.contains(": 12 faults, ") && !said.contains("Incomplete"), "{said}");
+    // Without the second of three shards, and without the last line.
+    let (code, said, error, table) = report(&[1, 2, 3, 4, 9, 10, 11]);
+    assert_eq!((code, &table["missing_count"]), (Some(2), &5.into()));
+    assert_eq!(table["missing"], serde_json::json!([{ "from": 5, "to": 8 }, { "from": 12, "to": 12 }]));
+    assert!(
+        said.contains(": 7 faults of 12, ") && said.contains("5 faults are not here: numbers 5 to 8, 12\n"),
+        "{said}"
+    );
+    assert!(error.contains("5 faults are missing") && error.contains("all shards"), "{error}");
+    // A shard of another sample is no part of it.
+    let other = nic(&["campaign", "--preset", "send-chunk", "--sample", "9", "--seed", "5", "--json"]);
+    let other = text(&other.stdout);
+    let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone();
+    let here = fs::read_to_string(at("part")).unwrap();
+    let is_of_both = |line: &&str| here.lines().any(|one| id(one) == id(line));
+    let faults = || other.lines().filter(|line| line.contains("\"fault\""));
+    // The same fault has another number there; another fault is one of another number of faults.
+    for (line, why) in [
+        (faults().find(is_of_both), "the files are of another sample"),
+        (faults().find(|line| !is_of_both(line)), "one of 9 faults, those before are of 12"),
+    ] {
+        fs::write(at("other"), line.unwrap().to_owned() + "\n").unwrap();
+        let mixed = nic(&["campaign", "report", at("part").to_str().unwrap(), at("other").to_str().unwrap()]);
+        let said = text(&mixed.stderr);
+        assert!(mixed.status.code() == Some(2) && said.contains(why), "{said}");
+    }
 }
 
 #[test]

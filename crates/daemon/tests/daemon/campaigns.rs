@@ -9,6 +9,7 @@ use surefoot_daemon::rooms::nic::campaign::{CampaignFile, Options};
 use surefoot_daemon::{Config, Server, rooms};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
+use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::firmware::{Build, Firmware};
 
@@ -18,8 +19,11 @@ fn lines(count: u64) -> Vec<String> {
     let golden = Golden::run(&experiment, 1).unwrap();
     let faults = experiment.faults(golden.firmware(), golden.window(), Some(count), 1).unwrap();
     let mut lab = Lab::new(golden);
-    let line = |fault| serde_json::to_string(&FaultLine::of(&lab.record(fault).unwrap())).unwrap() + "\n";
-    faults.iter().map(line).collect()
+    let line = |(number, fault)| {
+        let line = FaultLine::of(&lab.record(fault).unwrap(), Some(Place { number, of: count }));
+        serde_json::to_string(&line).unwrap() + "\n"
+    };
+    (1..).zip(&faults).map(line).collect()
 }
 
 #[test]
@@ -37,9 +41,12 @@ fn a_campaign_is_shown_while_it_runs_and_each_of_its_faults_step_by_step() {
 
     let first = get_json(at, "/api/v1/nic/campaign");
     assert_eq!((&first["tables"][0]["fault_count"], &first["list"]), (&5.into(), &serde_json::Value::Null));
+    assert_eq!(first["tables"][0]["missing"], serde_json::json!([{ "from": 6, "to": 12 }]));
     file.write_all((lines[5..].concat() + "{\"to").as_bytes()).unwrap();
     let whole = get_json(at, "/api/v1/nic/campaign?table=dma-registers:detecting:1&limit=200");
-    assert_eq!(whole["tables"][0]["fault_count"], 12);
+    let table = &whole["tables"][0];
+    assert_eq!((&table["fault_count"], &table["campaign_fault_count"]), (&12.into(), &12.into()));
+    assert_eq!((&table["missing_count"], table["missing"].as_array().unwrap().len()), (&0.into(), 0));
     assert_eq!(whole["files"][0]["bad_count"], 0, "a line that is being written is none yet");
     let sum: u64 =
         whole["tables"][0]["outcomes"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).sum();

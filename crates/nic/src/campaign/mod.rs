@@ -28,6 +28,7 @@ pub mod movie;
 mod random;
 pub mod table;
 pub mod trial;
+pub mod whole;
 
 pub use classes::{Outcome, Standard};
 pub use experiment::{Experiment, Preset, Target};

@@ -5,6 +5,7 @@ pub mod program;
 
 mod corners;
 mod engines;
+mod official;
 mod qemu;
 pub mod random_program;
 mod state;

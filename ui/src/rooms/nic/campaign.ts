@@ -1,6 +1,6 @@
 // Fault campaigns in words and lengths; pure.
 
-import { duration } from "../../format.ts";
+import { count, duration } from "../../format.ts";
 import type { CampaignFault, MovieScene, NicMovie, OutcomeRow, ShareRow, Table } from "../../types.ts";
 
 /** In the order of the paper's table, then what nobody could tell. */
@@ -33,6 +33,12 @@ export function spaced(word: string): string {
 
 export function keyOf({ experiment, build, seed }: Pick<Table, "experiment" | "build" | "seed">): string {
   return `${experiment}:${build}:${seed}`;
+}
+
+/** How many faults are at hand; of how many, where some are missing: another shard, or a campaign that still runs. */
+export function faultsWords({ fault_count, campaign_fault_count, missing_count }: Pick<Table, "fault_count" | "campaign_fault_count" | "missing_count">): string {
+  const isWhole = missing_count === 0 || campaign_fault_count === null;
+  return isWhole ? count(fault_count) : `${count(fault_count)} of ${count(campaign_fault_count)}`;
 }
 
 /** A share as the paper prints it: one decimal. What is not nothing is not 0.0 %, what is not all not 100.0 %. */

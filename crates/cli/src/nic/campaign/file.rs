@@ -5,13 +5,36 @@ use super::report::Report;
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use surefoot_nic::campaign::fault::{FaultId, Stack};
+use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Fault};
 
 /// A line is no longer than this.
 pub const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// The part of a campaign that a file is of.
+pub struct Part<'a> {
+    pub experiment: &'a Experiment,
+    pub seed: u64,
+    /// The faults of the whole campaign.
+    pub all: &'a [Fault],
+    /// Those of this part.
+    pub range: Range<usize>,
+}
+
+impl Part<'_> {
+    /// Which fault its line of this number, from 0, is of.
+    fn line(&self, number: usize) -> Option<(String, Place)> {
+        let place = self.range.start + number;
+        let fault = *self.all.get(place).filter(|_| self.range.contains(&place))?;
+        let (experiment, stack) = (self.experiment.name.clone(), Stack::of(self.experiment));
+        let id = FaultId { experiment, stack, seed: self.seed, fault };
+        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64 }))
+    }
+}
 
 pub struct ResultFile {
     path: PathBuf,
@@ -40,13 +63,7 @@ impl ResultFile {
 
     /// Reads what is there: the first faults of this very campaign, perhaps with a torn last line, which goes away. Says
     /// how many faults are done.
-    pub fn resume(
-        &mut self,
-        experiment: &Experiment,
-        seed: u64,
-        faults: &[Fault],
-        report: &mut Report,
-    ) -> anyhow::Result<usize> {
+    pub fn resume(&mut self, part: &Part<'_>, report: &mut Report) -> anyhow::Result<usize> {
         let at = || self.path.display();
         let mut reader = BufReader::new(
             File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
@@ -60,13 +77,10 @@ impl ResultFile {
             if bytes == 0 {
                 break;
             }
-            let expected = faults.get(done).map(|fault| {
-                let (experiment, stack) = (experiment.name.clone(), Stack::of(experiment));
-                FaultId { experiment, stack, seed, fault: *fault }.to_string()
-            });
+            let expected = part.line(done);
             if !line.ends_with(b"\n") && bytes < LINE_BYTES_MAX {
                 ensure!(
-                    expected.is_some_and(|id| is_torn(&line, &id)),
+                    expected.is_some_and(|(id, _)| is_torn(&line, &id)),
                     "--output: the end of {} is not the begin of line {} of this campaign; name another file",
                     at(),
                     done + 1
@@ -77,8 +91,8 @@ impl ResultFile {
                 format!("--output: line {} of {} is not of a campaign; name another file", done + 1, at())
             })?;
             ensure!(
-                expected.is_some_and(|id| id == parsed.id),
-                "--output: line {} of {} is of another campaign: another experiment, build, seed, sample or shard; name another file, or give the options that it was made with",
+                expected.is_some_and(|(id, place)| id == parsed.id && parsed.place() == Some(place)),
+                "--output: line {} of {} is of another campaign: another experiment, build, seed, sample or shard, or another version of Surefoot; name another file, or give the options that it was made with",
                 done + 1,
                 at()
             );
@@ -122,12 +136,14 @@ mod tests {
         let experiment = Experiment::preset(Preset::DmaRegisters);
         let golden = Golden::run(&experiment, 1).unwrap();
         let faults = experiment.faults(golden.firmware(), golden.window(), Some(1), 1).unwrap();
-        let line = FaultLine::of(&Lab::new(golden).record(&faults[0]).unwrap());
+        let place = Place { number: 1, of: 1 };
+        let line = FaultLine::of(&Lab::new(golden).record(&faults[0]).unwrap(), Some(place));
         let whole = serde_json::to_vec(&line).unwrap();
         let resumed = |text: &[u8]| {
             std::fs::write(&path, text).unwrap();
             let mut file = ResultFile::open(&path).unwrap();
-            let done = file.resume(&experiment, 1, &faults, &mut Report::default());
+            let part = Part { experiment: &experiment, seed: 1, all: &faults, range: 0..1 };
+            let done = file.resume(&part, &mut Report::default());
             (done.is_ok(), std::fs::read(&path).unwrap())
         };
         for length in [1, 20, 40, whole.len() - 1, whole.len()] {
@@ -138,6 +154,10 @@ mod tests {
         {
             assert_eq!(resumed(other.as_bytes()), (false, other.into()));
         }
+        // As written before faults were numbered: nobody could tell later whether all are there.
+        let old = serde_json::to_vec(&FaultLine { number: None, campaign_fault_count: None, ..line }).unwrap();
+        let old = [old.as_slice(), b"\n"].concat();
+        assert_eq!(resumed(&old), (false, old));
         let after = [whole.as_slice(), b"\nnotes"].concat();
         assert_eq!(resumed(&after), (false, after), "behind the last line, too");
     }

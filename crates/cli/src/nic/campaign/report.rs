@@ -12,24 +12,27 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::campaign::table::Table;
+use surefoot_nic::campaign::whole::Whole;
 
 /// What the lines of campaigns come to, by experiment, build and seed.
 #[derive(Default)]
 pub struct Report {
-    tables: BTreeMap<(String, String, u64), Table>,
+    tables: BTreeMap<(String, String, u64), (Table, Whole)>,
 }
 
 impl Report {
     /// Adds a line.
     pub fn add(&mut self, line: &FaultLine) -> Result<(), String> {
         let (id, row) = line.row()?;
-        self.tables.entry((id.experiment, id.stack.to_string(), id.seed)).or_default().add(&row);
+        let (table, whole) = self.tables.entry((id.experiment, id.stack.to_string(), id.seed)).or_default();
+        whole.add(line.place())?;
+        table.add(&row);
         Ok(())
     }
 
     pub fn print(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
-        for ((experiment, build, seed), table) in &self.tables {
-            let line = TableLine::of(experiment, build, *seed, table);
+        for ((experiment, build, seed), (table, whole)) in &self.tables {
+            let line = TableLine::of(experiment, build, *seed, table, whole);
             if json {
                 output::line(out, &line)?;
             } else {
@@ -41,10 +44,15 @@ impl Report {
 
     /// Whether the tolerant interface broke its promise.
     pub fn outcome(&self) -> Outcome {
-        let broken = |((_, build, _), table): (&(String, String, u64), &Table)| {
+        let broken = |((_, build, _), (table, _)): (&(String, String, u64), &(Table, Whole))| {
             build.starts_with("tolerant") && table.broken_count() > 0
         };
         if self.tables.iter().any(broken) { Outcome::Found } else { Outcome::Done }
+    }
+
+    /// Faults that the files lack, of all campaigns.
+    fn missing_count(&self) -> u64 {
+        self.tables.values().filter_map(|(_, whole)| whole.missing_count()).sum()
     }
 }
 
@@ -72,7 +80,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
             match seen.insert(line.id.clone(), said) {
                 Some(before) => ensure!(
                     before == said,
-                    "line {number} of {} says of the fault {} what another line does not: the files are of different versions of the experiment",
+                    "line {number} of {} says of the fault {} what another line does not: the files are of another sample, or of different versions of the experiment",
                     at(),
                     line.id
                 ),
@@ -88,7 +96,13 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     }
     report.print(&mut out, options.json)?;
     out.flush()?;
-    Ok(report.outcome())
+    // A promise that was broken stays broken, whatever is in the parts that are missing.
+    let (outcome, missing_count) = (report.outcome(), report.missing_count());
+    ensure!(
+        outcome == Outcome::Found || missing_count == 0,
+        "{missing_count} faults are missing; the tables say which. Name the files of all shards, and start again the campaigns that were interrupted: they go on at their end"
+    );
+    Ok(outcome)
 }
 
 /// Enough of a line to tell it from another one.

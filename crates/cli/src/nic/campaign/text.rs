@@ -1,15 +1,23 @@
 //! The tables of `surefoot nic campaign` for people.
 
-use super::lines::{ShareRow, TableLine};
+use super::lines::{MissingRow, ShareRow, TableLine};
 use crate::table::Table;
 use crate::units::duration;
 
 /// One experiment, beside the paper's numbers where it made it.
 pub fn of(line: &TableLine) -> String {
+    let of = line.campaign_fault_count.filter(|_| line.missing_count != Some(0));
     let mut text = format!(
-        "{}, {} control program, seed {}: {} faults, {} of them masked by construction\n\n",
-        line.experiment, line.build, line.seed, line.fault_count, line.pruned_count
+        "{}, {} control program, seed {}: {} faults{}, {} of them masked by construction\n",
+        line.experiment,
+        line.build,
+        line.seed,
+        line.fault_count,
+        of.map_or_else(String::new, |of| format!(" of {of}")),
+        line.pruned_count
     );
+    text += &missing(line);
+    text += "\n";
     let mut outcomes = Table::new(&["outcome", "faults", "share", "95 %", "detected", "paper"], &[0]);
     let paper = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
     for row in &line.outcomes {
@@ -54,6 +62,25 @@ pub fn of(line: &TableLine) -> String {
         );
     }
     text + "\n"
+}
+
+/// What the table lacks; nothing when it is whole.
+fn missing(line: &TableLine) -> String {
+    let Some(count) = line.missing_count else {
+        return "The lines do not say how many faults the campaign has: whether some are missing is not known\n"
+            .to_owned();
+    };
+    if count == 0 {
+        return String::new();
+    }
+    let numbers = |row: &MissingRow| match row.from == row.to {
+        true => row.from.to_string(),
+        false => format!("{} to {}", row.from, row.to),
+    };
+    let named: u64 = line.missing.iter().map(|row| row.to - row.from + 1).sum();
+    let names: Vec<String> = line.missing.iter().map(numbers).collect();
+    let more = if named < count { " and more" } else { "" };
+    format!("Incomplete: {count} faults are not here: numbers {}{more}\n", names.join(", "))
 }
 
 fn percent(share: f64) -> String {

@@ -3,7 +3,7 @@
 
 import { count, duration } from "../../../format.ts";
 import type { CampaignFile, OutcomeRow, ShareRow, StandardRow, Table, TimesRow } from "../../../types.ts";
-import { axisEnd, intervalWords, keyOf, orNone, outcomeWords, percent, spaced } from "../campaign.ts";
+import { axisEnd, faultsWords, intervalWords, keyOf, orNone, outcomeWords, percent, spaced } from "../campaign.ts";
 import * as state from "../state.ts";
 import { Faults } from "./faults.tsx";
 import { FoldingTable, type Folding } from "./folding_table.tsx";
@@ -64,7 +64,7 @@ const CAMPAIGNS: readonly Folding<Table>[] = [
     ),
   },
   { title: "control program", cell: ({ build, seed }) => `${build}, seed ${seed}` },
-  { title: "faults", kind: "number", cell: ({ fault_count }) => count(fault_count) },
+  { title: "faults", kind: "number", cell: (table) => faultsWords(table) },
   { title: "failures (95\u00a0%)", kind: "number", cell: ({ failures }) => both(failures) },
   { title: "coverage (95\u00a0%)", kind: "number", cell: ({ coverage }) => both(coverage) },
   { title: "paper's coverage", kind: "number", cell: ({ paper_coverage }) => orNone(paper_coverage, percent) },
@@ -100,7 +100,7 @@ function Outcomes({ table }: { table: Table }) {
           <span class="untrusted">{table.experiment}</span>, {table.build} control program
         </h2>
         <span class="muted">
-          {count(table.fault_count)} faults, {count(table.pruned_count)} never run
+          {faultsWords(table)} faults, {count(table.pruned_count)} never run
         </span>
       </div>
       <p class="campaign-said" data-testid="campaign-coverage">

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use surefoot_nic::campaign::fault::FaultId;
 use surefoot_nic::campaign::table::{Row, Share, Table, published};
 use surefoot_nic::campaign::trial::{detector_name, finding_name};
+use surefoot_nic::campaign::whole::{Place, Whole};
 use surefoot_nic::campaign::{Outcome, Record, Space, Standard};
 use surefoot_nic::device::Stuck;
 
@@ -54,11 +55,18 @@ pub struct FaultLine {
     pub pruned: bool,
     /// When it struck, virtual time.
     pub struck_ns: Option<u64>,
+    /// Its place among the faults of the whole campaign, from 1; `null` of a fault that was tried alone, and absent before
+    /// Surefoot numbered them.
+    #[serde(default)]
+    pub number: Option<u64>,
+    /// Faults of the whole campaign, all shards together; `null` and absent as `number` is.
+    #[serde(default)]
+    pub campaign_fault_count: Option<u64>,
 }
 
 impl FaultLine {
-    /// The line of a fault that was tried.
-    pub fn of(record: &Record) -> Self {
+    /// The line of a fault that was tried, and its place where it was tried as one of a campaign's.
+    pub fn of(record: &Record, place: Option<Place>) -> Self {
         let Record { id, detection, .. } = record;
         let fault = &id.fault;
         FaultLine {
@@ -83,7 +91,14 @@ impl FaultLine {
             given_up: record.is_given_up,
             pruned: record.is_pruned,
             struck_ns: record.struck_ns,
+            number: place.map(|place| place.number),
+            campaign_fault_count: place.map(|place| place.of),
         }
+    }
+
+    /// Its place in the campaign, where it says one.
+    pub fn place(&self) -> Option<Place> {
+        self.number.zip(self.campaign_fault_count).map(|(number, of)| Place { number, of })
     }
 
     /// What the table needs of it, and its id; what is wrong with a line that cannot be of a campaign.
@@ -171,6 +186,18 @@ pub struct TimesRow {
     pub max: u64,
 }
 
+/// Faults that are not at hand, by their numbers in the campaign.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MissingRow {
+    /// The first.
+    pub from: u64,
+    /// The last.
+    pub to: u64,
+}
+
+/// No more stretches of missing faults are named.
+const MISSING_MAX: usize = 10;
+
 /// What the faults of one experiment come to.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "table")]
@@ -181,8 +208,14 @@ pub struct TableLine {
     pub build: String,
     /// The campaign's seed.
     pub seed: u64,
-    /// All faults.
+    /// The faults that are at hand.
     pub fault_count: u64,
+    /// Faults of the whole campaign, all shards together; `null` where the lines do not say it.
+    pub campaign_fault_count: Option<u64>,
+    /// Faults of the campaign that are not at hand; `null` where that cannot be known.
+    pub missing_count: Option<u64>,
+    /// Which these are: the first ten stretches of numbers.
+    pub missing: Vec<MissingRow>,
     /// Masked by construction: their word is not executed after the fault.
     pub pruned_count: u64,
     /// Faults that an application could tell.
@@ -210,7 +243,7 @@ pub struct TableLine {
 
 impl TableLine {
     /// The line of a table, beside the paper's numbers.
-    pub fn of(experiment: &str, build: &str, seed: u64, table: &Table) -> Self {
+    pub fn of(experiment: &str, build: &str, seed: u64, table: &Table, whole: &Whole) -> Self {
         let paper = published(experiment);
         let times = |times: Option<(u64, u64)>| times.map(|(median, max)| TimesRow { median, max });
         TableLine {
@@ -218,6 +251,13 @@ impl TableLine {
             build: build.to_owned(),
             seed,
             fault_count: table.fault_count,
+            campaign_fault_count: whole.fault_count(),
+            missing_count: whole.missing_count(),
+            missing: whole
+                .missing(MISSING_MAX)
+                .into_iter()
+                .map(|numbers| MissingRow { from: *numbers.start(), to: *numbers.end() })
+                .collect(),
             pruned_count: table.pruned_count,
             failures: table.failures().into(),
             outcomes: Outcome::ALL

@@ -132,7 +132,7 @@ impl Movies {
         let answer = json_text(&MovieAnswer {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            fault: FaultLine::of(&movie.record),
+            fault: FaultLine::of(&movie.record, None),
             scenes: movie.scenes.iter().map(SceneView::of).collect(),
             missed_count: movie.missed_count,
         });

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use surefoot_model::one_line;
 use surefoot_nic::campaign::fault::Stack;
 use surefoot_nic::campaign::table::{Row, Table};
+use surefoot_nic::campaign::whole::Whole;
 use surefoot_nic::campaign::{Fault, FaultId};
 
 /// Faults of all files together; about 300 bytes of memory each.
@@ -42,6 +43,7 @@ pub(super) struct Kept {
 #[derive(Debug, Default)]
 pub(super) struct Campaign {
     pub(super) table: Table,
+    pub(super) whole: Whole,
     /// In the order of the files.
     pub(super) faults: Vec<Kept>,
     /// What the line of each fault said, in short.
@@ -156,13 +158,20 @@ impl Reports {
         let said = hasher.finish();
         let key = (one_line(&experiment), stack, seed);
         if let Some(before) = self.campaigns.get(&key).and_then(|campaign| campaign.said.get(&fault)) {
-            let same =
-                "another line says otherwise of this fault: the files are of different versions of the experiment";
+            let same = "another line says otherwise of this fault: the files are of another sample, or of different versions of the experiment";
             return if *before == said { Ok(Taken::Again) } else { Err(same.to_owned()) };
         }
         let has_table = self.campaigns.contains_key(&key) || self.campaigns.len() < TABLES_MAX;
         if !has_table || self.fault_count >= FAULTS_MAX {
             return Ok(Taken::NoRoom);
+        }
+        let place = read.place();
+        if let Some(campaign) = self.campaigns.get_mut(&key) {
+            campaign.whole.add(place)?;
+        } else {
+            let mut whole = Whole::default();
+            whole.add(place)?;
+            self.campaigns.insert(key.clone(), Campaign { whole, ..Campaign::default() });
         }
         self.fault_count += 1;
         let function = self.name(read.function.as_deref());

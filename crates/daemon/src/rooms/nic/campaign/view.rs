@@ -166,7 +166,7 @@ impl Answer {
         }
         answer.files = reports.sources.iter().map(FileView::of).collect();
         let line = |((experiment, stack, seed), campaign): (&Key, &Campaign)| {
-            TableLine::of(experiment, &stack.to_string(), *seed, &campaign.table)
+            TableLine::of(experiment, &stack.to_string(), *seed, &campaign.table, &campaign.whole)
         };
         answer.tables = reports.campaigns.iter().map(line).collect();
         if let Some(key) = &question.table {
