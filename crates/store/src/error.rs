@@ -224,6 +224,46 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The address of a store of cases is none.
+    #[error("{address} is no store of cases: {why}")]
+    CaseStore {
+        /// What was given, without a password.
+        address: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// The database is there, and holds no cases of Surefoot's.
+    #[error("{store}: not a store of cases ({why}); it was left as it is, name another")]
+    NotCases {
+        /// The store, without a password.
+        store: String,
+        /// What it is instead.
+        why: String,
+    },
+    /// The store of cases cannot be asked or written to now; the same may work later.
+    #[error("{store}: {doing}: {why}")]
+    Cases {
+        /// The store, without a password.
+        store: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the database or the system said.
+        why: String,
+    },
+    /// Somebody else changed the case meanwhile, or holds its lease.
+    #[error("case {case} was changed by somebody else meanwhile: {why}")]
+    CaseConflict {
+        /// The case; 0 for one that was to be opened.
+        case: u64,
+        /// What was expected, and what is.
+        why: String,
+    },
+    /// There is no such case.
+    #[error("there is no case {case}")]
+    NoCase {
+        /// The number that was asked for.
+        case: u64,
+    },
     /// Another failure of SQLite.
     #[error("{}: {doing}: {source}", path.display())]
     Sqlite {

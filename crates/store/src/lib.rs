@@ -3,6 +3,7 @@
 //! - [`recording`] writes a stream of [`surefoot_model::Event`]s to one file and reads it back on any machine.
 //! - [`history`] keeps what was seen of one host in SQLite: rolled-up windows, the longest gaps, notices, findings, and what
 //!   rooms record.
+//! - [`cases`] keeps alerts, cases and the audit trail of the remedies, in SQLite or PostgreSQL.
 //! - [`rasdaemon`] gives the rows of rasdaemon's database.
 //!
 //! # Invariants
@@ -30,6 +31,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cases;
 mod error;
 mod file_kind;
 pub mod history;

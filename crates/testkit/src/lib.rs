@@ -16,6 +16,7 @@ mod archive;
 pub mod guest;
 mod host_tree;
 pub mod not_run;
+pub mod postgres;
 pub mod slurm;
 pub mod storage;
 

@@ -50,7 +50,7 @@ mod prune;
 mod query;
 mod records;
 mod rollup;
-mod schema;
+pub(crate) mod schema;
 mod sums;
 mod view;
 mod waiting;

@@ -75,7 +75,7 @@ pub(super) enum Content {
 
 /// Creates the file before SQLite does, which would make it readable by everybody; SQLite gives its log the same mode.
 /// Whether it was not there before.
-fn create_private(path: &Path) -> Result<bool> {
+pub(crate) fn create_private(path: &Path) -> Result<bool> {
     let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(true),
@@ -87,7 +87,7 @@ fn create_private(path: &Path) -> Result<bool> {
 }
 
 /// Refuses a file that is there and cannot be a history, before anything is written beside it.
-pub(super) fn check_existing(path: &Path) -> Result<()> {
+pub(crate) fn check_existing(path: &Path) -> Result<()> {
     check_owners(path)?;
     match std::fs::metadata(path) {
         Ok(found) => check_found(path, &found),

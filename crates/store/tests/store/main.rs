@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod any_event;
+mod cases;
 mod child;
 mod full_disk;
 mod history_clock;

@@ -1,0 +1,151 @@
+//! Alerts as they come in, and those that are to be decided on.
+
+use super::sql::{Answer, Row, Sql, Value, in_pieces};
+use super::{CaseStore, Connected};
+use crate::Result;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use surefoot_model::Alert;
+
+/// The alerts that one decision is told of; the next one is told of the rest, the oldest first.
+pub const ALERTS_PER_DECISION_MAX: usize = 20_000;
+
+/// Of two words on the same alert the later one counts, of two of one time the end, of two of one time that both say that it holds the
+/// worse one. So the order in which they come does not matter, and what is said twice changes nothing.
+const TAKE: &str = "
+INSERT INTO remedy_alert AS old (host, alert_key, is_firing, severity, since_ns, body, is_settled, change_number) VALUES {rows}
+ON CONFLICT (host, alert_key) DO UPDATE SET
+  is_firing = excluded.is_firing, severity = excluded.severity, since_ns = excluded.since_ns, body = excluded.body,
+  is_settled = CASE WHEN excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
+    AND excluded.severity = old.severity THEN old.is_settled ELSE 0 END,
+  change_number = old.change_number + 1
+WHERE excluded.since_ns > old.since_ns
+  OR (excluded.since_ns = old.since_ns AND excluded.is_firing < old.is_firing)
+  OR (excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
+    AND (excluded.severity > old.severity OR (excluded.severity = old.severity AND excluded.body <> old.body)))";
+
+impl CaseStore {
+    /// Takes alerts in, all or none of them. What comes twice, late or out of order changes nothing. No alert holds since a time to come.
+    /// How many told something new.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn take(&mut self, alerts: &[Alert]) -> Result<u64> {
+        if alerts.is_empty() {
+            return Ok(0);
+        }
+        self.connected.transaction("taking alerts in", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let rows = newest(alerts, now_ns).map(|(alert, since_ns)| row_of(alert, since_ns)).collect();
+            let mut count = 0;
+            in_pieces("$, $, $, $, $, $, 0, 1", rows, |rows, values| {
+                count += sql.run(&TAKE.replace("{rows}", rows), values)?;
+                Ok(())
+            })?;
+            Ok(count)
+        })
+    }
+
+    /// Notes that these hosts live, each with the service that it works for (empty for none).
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn hosts_seen(&mut self, hosts: &[(String, String)]) -> Result<()> {
+        let by_host: HashMap<&str, &str> = hosts.iter().map(|(host, service)| (&**host, &**service)).collect();
+        self.services = None;
+        self.connected.transaction("noting hosts", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let mut rows: Vec<Vec<Value>> =
+                by_host.into_iter().map(|(host, service)| vec![host.into(), service.into(), now_ns.into()]).collect();
+            sort_by_key(&mut rows);
+            in_pieces("$, $, $", rows, |rows, values| {
+                let words =
+                    "INSERT INTO remedy_host (host, service, seen_ns) VALUES {rows} ON CONFLICT (host) DO UPDATE SET
+                    service = excluded.service, seen_ns = excluded.seen_ns";
+                sql.run(&words.replace("{rows}", rows), values).map(drop)
+            })
+        })
+    }
+}
+
+/// Of each alert the word that counts, with its time.
+fn newest(alerts: &[Alert], now_ns: u64) -> impl Iterator<Item = (&Alert, u64)> {
+    let order = |(alert, since_ns): &(&Alert, u64)| (*since_ns, !alert.is_firing, alert.severity);
+    let mut newest: HashMap<(&str, &str), (&Alert, u64)> = HashMap::new();
+    for alert in alerts {
+        let told = (alert, alert.since_realtime_ns.min(now_ns));
+        match newest.entry((&alert.host, &alert.key)) {
+            Entry::Vacant(none) => _ = none.insert(told),
+            Entry::Occupied(mut known) if order(&told) >= order(known.get()) => _ = known.insert(told),
+            Entry::Occupied(_) => {}
+        }
+    }
+    // In one order, so that two that write the same rows never wait for each other.
+    let mut newest: Vec<(&Alert, u64)> = newest.into_values().collect();
+    newest.sort_by(|(a, _), (b, _)| (&a.host, &a.key).cmp(&(&b.host, &b.key)));
+    newest.into_iter()
+}
+
+fn sort_by_key(rows: &mut [Vec<Value>]) {
+    rows.sort_by(|a, b| match (a.first(), b.first()) {
+        (Some(Value::Text(a)), Some(Value::Text(b))) => a.cmp(b),
+        _ => std::cmp::Ordering::Equal,
+    });
+}
+
+fn row_of(alert: &Alert, since_ns: u64) -> Vec<Value> {
+    let alert = Alert { since_realtime_ns: since_ns, ..alert.clone() };
+    // Plain data with text keys always has a JSON form.
+    let body = serde_json::to_string(&alert).unwrap_or_default();
+    vec![
+        (*alert.host).into(),
+        (*alert.key).into(),
+        alert.is_firing.into(),
+        (alert.severity as i64).into(),
+        since_ns.into(),
+        (*body).into(),
+    ]
+}
+
+/// An alert that is to be decided on, and the number of its change that is decided on.
+pub(super) struct Unsettled {
+    pub(super) alert: Alert,
+    pub(super) change_number: u64,
+}
+
+/// The alerts without an open case that are to be decided on, the oldest first.
+pub(super) fn unsettled(sql: &mut dyn Sql) -> Answer<Vec<Unsettled>> {
+    let words = "SELECT a.body, a.change_number FROM remedy_alert a WHERE a.is_settled = 0 AND NOT EXISTS
+        (SELECT 1 FROM remedy_case c WHERE c.host = a.host AND c.alert_key = a.alert_key AND c.is_open = 1)
+        ORDER BY a.since_ns LIMIT $1";
+    let rows = sql.rows(words, &[(ALERTS_PER_DECISION_MAX as u64).into()])?;
+    // What a newer release wrote and this one cannot read stays for that one.
+    let alert =
+        |row: &Row| Some(Unsettled { alert: serde_json::from_str(row.text(0)).ok()?, change_number: row.number(1) });
+    Ok(rows.iter().filter_map(alert).collect())
+}
+
+/// Notes that these alerts were decided on, as they were then.
+pub(super) fn settle(sql: &mut dyn Sql, decided: Vec<Vec<Value>>) -> Answer<()> {
+    in_pieces("$, $, CAST($ AS BIGINT)", decided, |rows, values| {
+        let words = "UPDATE remedy_alert SET is_settled = 1 WHERE (host, alert_key, change_number) IN (VALUES {rows})";
+        sql.run(&words.replace("{rows}", rows), values).map(drop)
+    })
+}
+
+/// Lets alerts be decided on again that still hold, because their case was closed.
+pub(super) fn unsettle(sql: &mut dyn Sql, host: &str, key: &str) -> Answer<()> {
+    let words = "UPDATE remedy_alert SET is_settled = 1 - is_firing WHERE host = $1 AND alert_key = $2";
+    sql.run(words, &[host.into(), key.into()]).map(drop)
+}
+
+impl Connected {
+    /// The number of alerts, and of those that hold.
+    pub(super) fn alert_counts(&mut self) -> Result<(u64, u64)> {
+        self.ask("counting alerts", |sql| {
+            let rows =
+                sql.rows("SELECT count(*), CAST(coalesce(sum(is_firing), 0) AS BIGINT) FROM remedy_alert", &[])?;
+            Ok(rows.first().map_or((0, 0), |row| (row.number(0), row.number(1))))
+        })
+    }
+}

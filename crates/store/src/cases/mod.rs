@@ -1,0 +1,166 @@
+//! Alerts, cases and the audit trail of the remedies, in SQLite or PostgreSQL.
+//!
+//! # What is kept
+//!
+//! | table | what | how long |
+//! |---|---|---|
+//! | `remedy_meta` | the version of the tables, whether everything is paused | |
+//! | `remedy_alert` | the newest word of each alert, and whether it was decided on | [`Limits::alerts_kept_s`] after it is over |
+//! | `remedy_case` | each case as JSON, and beside it what is asked for | open ones for ever, of the others the newest [`Limits::closed_max`] |
+//! | `remedy_host` | the hosts that tell of themselves, and their service | [`Limits::hosts_kept_s`] after the last word |
+//! | `remedy_audit` | who did what, when and why; lines are only added | [`Limits::audit_kept_s`], the database itself keeps them from being changed |
+//! | `remedy_order` | what the agent of a host is to do, and what it answered | [`Limits::orders_kept_s`] |
+//!
+//! # Several writers
+//!
+//! Decisions are made under one lock of the database, so that limits that count cases hold whoever decides. Every change of a case
+//! names the revision that it rests on, and is refused where the store has another.
+//!
+//! What an open case says of its alert is read from the alert, and until when its lease holds from a column of its own: neither raises
+//! its revision, so that a repeated alert or a lease that is held longer disturbs nobody.
+//!
+//! ```
+//! use surefoot_store::cases::CaseStore;
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("cases.sqlite");
+//! let mut store = CaseStore::open(&format!("sqlite:{}", path.display()).parse()?, None)?;
+//! assert!(store.cases(true, 10)?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod address;
+mod alerts;
+mod decide;
+mod orders;
+mod postgres;
+mod prune;
+mod read;
+mod schema;
+mod sql;
+mod sqlite;
+mod trail;
+
+pub use address::Address;
+pub use alerts::ALERTS_PER_DECISION_MAX;
+pub use orders::{KeptOrder, OrderState};
+pub use prune::{Limits, Pruned};
+pub use read::Counts;
+
+use crate::{Error, Result};
+use sql::{Answer, Sql, Trouble};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+use surefoot_model::Case;
+
+/// How old the numbers of hosts by service may be.
+const SERVICES_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// A store of cases. Use it from one thread; each thread opens its own.
+pub struct CaseStore {
+    connected: Connected,
+    /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
+    known: HashMap<u64, Case>,
+    services: Option<(Instant, BTreeMap<String, u64>)>,
+    /// How long a decision is told of a closed case.
+    closed_span_ns: u64,
+}
+
+impl std::fmt::Debug for CaseStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CaseStore").field("name", &self.connected.name).finish_non_exhaustive()
+    }
+}
+
+impl CaseStore {
+    /// Opens the store and makes its tables where there are none. A password stands in the address or comes from elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::CaseStore`], [`Error::NotCases`], [`Error::Cases`] where a server cannot be asked now, and for a file those of
+    /// [`crate::history::History::open`].
+    pub fn open(address: &Address, password: Option<&str>) -> Result<CaseStore> {
+        let sql: Box<dyn Sql> = match address {
+            Address::Sqlite(path) => Box::new(sqlite::Sqlite::open(path)?),
+            Address::Postgres(url) => {
+                let wrong = |why| Error::CaseStore { address: address.to_string(), why };
+                Box::new(postgres::Postgres::new(url, password).map_err(wrong)?)
+            }
+        };
+        let mut connected = Connected { name: address.to_string(), sql };
+        schema::lay(&mut connected)?;
+        Ok(CaseStore { connected, known: HashMap::new(), services: None, closed_span_ns: 8 * 86_400_000_000_000 })
+    }
+
+    /// Where it is, without a password.
+    pub fn name(&self) -> &str {
+        &self.connected.name
+    }
+
+    /// How long a decision is to be told of a closed case: the longest cool-down. 8 days unless it was said.
+    pub fn tell_of_closed_for(&mut self, span_ns: u64) {
+        self.closed_span_ns = span_ns;
+    }
+
+    /// The time of the store, nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// [`Error::Cases`].
+    pub fn now_realtime_ns(&mut self) -> Result<u64> {
+        self.connected.ask("asking for the time", |sql| sql.now_ns())
+    }
+
+    /// Whether everything is paused.
+    ///
+    /// # Errors
+    /// [`Error::Cases`].
+    pub fn is_paused(&mut self) -> Result<bool> {
+        self.connected.ask("asking whether it is paused", |sql| is_paused(sql))
+    }
+}
+
+fn is_paused(sql: &mut dyn Sql) -> Answer<bool> {
+    let rows = sql.rows("SELECT number FROM remedy_meta WHERE name = 'is_paused'", &[])?;
+    Ok(rows.first().is_some_and(|row| row.number(0) > 0))
+}
+
+/// A database, and its name for people.
+struct Connected {
+    name: String,
+    sql: Box<dyn Sql>,
+}
+
+impl Connected {
+    /// Asks without changing anything.
+    fn ask<T>(&mut self, doing: &'static str, asked: impl FnOnce(&mut dyn Sql) -> Answer<T>) -> Result<T> {
+        asked(&mut *self.sql).map_err(|trouble| self.failed(doing, trouble))
+    }
+
+    /// Changes something as a whole or not at all.
+    fn transaction<T>(
+        &mut self,
+        doing: &'static str,
+        alone: bool,
+        change: impl FnOnce(&mut dyn Sql) -> Answer<T>,
+    ) -> Result<T> {
+        let outcome = self.within(alone, change);
+        outcome.map_err(|trouble| {
+            self.sql.roll_back();
+            self.failed(doing, trouble)
+        })
+    }
+
+    fn within<T>(&mut self, alone: bool, change: impl FnOnce(&mut dyn Sql) -> Answer<T>) -> Answer<T> {
+        self.sql.begin(alone)?;
+        let done = change(&mut *self.sql)?;
+        self.sql.commit()?;
+        Ok(done)
+    }
+
+    fn failed(&self, doing: &'static str, trouble: Trouble) -> Error {
+        let why = match trouble {
+            Trouble::Twice => "what is to be there once is there already".to_owned(),
+            Trouble::Other(why) => why,
+            Trouble::Ours(error) => return error,
+        };
+        Error::Cases { store: self.name.clone(), doing, why }
+    }
+}

@@ -1,0 +1,145 @@
+//! Orders: what the agent of a host is to do, and what it answered. The agent fetches them, because hosts listen nowhere.
+
+use super::CaseStore;
+use super::sql::Row;
+use crate::Result;
+
+/// How far an order has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderState {
+    /// Nobody has fetched it.
+    Waiting,
+    /// The agent has it; whether it has done it is not known.
+    Fetched,
+    /// The agent answered.
+    Answered,
+    /// It is not to be done any more, and nobody had fetched it.
+    Withdrawn,
+}
+
+impl OrderState {
+    fn as_str(self) -> &'static str {
+        match self {
+            OrderState::Waiting => "waiting",
+            OrderState::Fetched => "fetched",
+            OrderState::Answered => "answered",
+            OrderState::Withdrawn => "withdrawn",
+        }
+    }
+
+    fn of(word: &str) -> Self {
+        match word {
+            "waiting" => OrderState::Waiting,
+            "answered" => OrderState::Answered,
+            "withdrawn" => OrderState::Withdrawn,
+            _ => OrderState::Fetched,
+        }
+    }
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOrder {
+    /// Names the attempt for good.
+    pub token: String,
+    /// Whose agent is to do it.
+    pub host: String,
+    /// How far it has come.
+    pub state: OrderState,
+    /// What is to be done; JSON of the remedies.
+    pub body: String,
+    /// What the agent answered; JSON of the remedies, empty until then.
+    pub answer: String,
+}
+
+const COLUMNS: &str = "token, host, state, body, answer";
+
+impl CaseStore {
+    /// Gives an order; one that was given before stays as it is.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn order(&mut self, token: &str, host: &str, body: &str) -> Result<KeptOrder> {
+        self.connected.transaction("giving an order", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let words = "INSERT INTO remedy_order (token, host, state, changed_ns, body, answer) VALUES ($1, $2, $3, $4, $5, '')
+                ON CONFLICT (token) DO NOTHING";
+            let state = OrderState::Waiting.as_str();
+            sql.run(words, &[token.into(), host.into(), state.into(), now_ns.into(), body.into()])?;
+            let rows = sql.rows(&format!("SELECT {COLUMNS} FROM remedy_order WHERE token = $1"), &[token.into()])?;
+            Ok(rows.first().map(order).unwrap_or_else(|| order(&Row(Vec::new()))))
+        })
+    }
+
+    /// An order, where there is one of this token.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn order_of(&mut self, token: &str) -> Result<Option<KeptOrder>> {
+        let words = format!("SELECT {COLUMNS} FROM remedy_order WHERE token = $1");
+        self.connected.ask("reading an order", |sql| Ok(sql.rows(&words, &[token.into()])?.first().map(order)))
+    }
+
+    /// Takes an order back that nobody has fetched. Whether it is withdrawn now, so that it is never done.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn withdraw(&mut self, token: &str) -> Result<bool> {
+        self.connected.transaction("withdrawing an order", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let words = "UPDATE remedy_order SET state = 'withdrawn', changed_ns = $1 WHERE token = $2 AND state IN ('waiting', 'withdrawn')";
+            Ok(sql.run(words, &[now_ns.into(), token.into()])? > 0)
+        })
+    }
+
+    /// Hands out the orders of a host that are to be done: those that wait are fetched by this, those that were fetched before and
+    /// have no answer are named again, because the answer to the agent may have been lost. At most so many, the oldest first.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn fetch_orders(&mut self, host: &str, limit: usize) -> Result<Vec<KeptOrder>> {
+        let words = format!(
+            "SELECT {COLUMNS} FROM remedy_order WHERE host = $1 AND state IN ('waiting', 'fetched') ORDER BY changed_ns LIMIT $2"
+        );
+        let values = [host.into(), (limit as u64).into()];
+        let there = self.connected.ask("looking for orders", |sql| sql.rows(&words, &values))?;
+        if there.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.connected.transaction("fetching orders", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let mut fetched = Vec::new();
+            for row in &there {
+                let words = format!(
+                    "UPDATE remedy_order SET state = 'fetched', changed_ns = $1 WHERE token = $2 AND state IN ('waiting', 'fetched')
+                     RETURNING {COLUMNS}"
+                );
+                fetched.extend(sql.rows(&words, &[now_ns.into(), row.text(0).into()])?.iter().map(order));
+            }
+            Ok(fetched)
+        })
+    }
+
+    /// Takes the answer of a host's agent. Whether the order is its own and had no answer yet, or the same one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn answer(&mut self, token: &str, host: &str, answer: &str) -> Result<bool> {
+        self.connected.transaction("taking an answer in", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let words = "UPDATE remedy_order SET state = 'answered', changed_ns = $1, answer = $2 WHERE token = $3 AND host = $4
+                AND (state = 'fetched' OR (state = 'answered' AND answer = $2))";
+            Ok(sql.run(words, &[now_ns.into(), answer.into(), token.into(), host.into()])? > 0)
+        })
+    }
+}
+
+fn order(row: &Row) -> KeptOrder {
+    KeptOrder {
+        token: row.text(0).to_owned(),
+        host: row.text(1).to_owned(),
+        state: OrderState::of(row.text(2)),
+        body: row.text(3).to_owned(),
+        answer: row.text(4).to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! The tables, the same in both databases.
+
+use super::Connected;
+use crate::{Error, Result};
+
+/// The version of the tables that this release makes and knows.
+pub(super) const VERSION: u64 = 1;
+
+/// `{own_number}` is the one word in which the databases differ.
+const TABLES: &str = "
+CREATE TABLE remedy_meta (name TEXT PRIMARY KEY, number BIGINT NOT NULL);
+CREATE TABLE remedy_case (
+  id {own_number},
+  host TEXT NOT NULL, service TEXT NOT NULL, alert_key TEXT NOT NULL,
+  state TEXT NOT NULL, is_open BIGINT NOT NULL, state_since_ns BIGINT NOT NULL,
+  revision BIGINT NOT NULL, lease_fence BIGINT NOT NULL, lease_until_ns BIGINT NOT NULL,
+  body TEXT NOT NULL);
+CREATE UNIQUE INDEX remedy_case_of_alert ON remedy_case (host, alert_key) WHERE is_open = 1;
+CREATE INDEX remedy_case_closed ON remedy_case (state_since_ns) WHERE is_open = 0;
+CREATE TABLE remedy_alert (
+  host TEXT NOT NULL, alert_key TEXT NOT NULL, is_firing BIGINT NOT NULL, severity BIGINT NOT NULL,
+  since_ns BIGINT NOT NULL, is_settled BIGINT NOT NULL, change_number BIGINT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (host, alert_key));
+CREATE INDEX remedy_alert_unsettled ON remedy_alert (since_ns) WHERE is_settled = 0;
+CREATE INDEX remedy_alert_over ON remedy_alert (since_ns) WHERE is_firing = 0;
+CREATE TABLE remedy_host (host TEXT PRIMARY KEY, service TEXT NOT NULL, seen_ns BIGINT NOT NULL);
+CREATE INDEX remedy_host_service ON remedy_host (service);
+CREATE TABLE remedy_audit (
+  id {own_number},
+  case_id BIGINT NOT NULL, at_ns BIGINT NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL, target TEXT NOT NULL,
+  reason TEXT NOT NULL);
+CREATE INDEX remedy_audit_case ON remedy_audit (case_id, id);
+CREATE TABLE remedy_order (
+  token TEXT PRIMARY KEY, host TEXT NOT NULL, state TEXT NOT NULL, changed_ns BIGINT NOT NULL,
+  body TEXT NOT NULL, answer TEXT NOT NULL);
+CREATE INDEX remedy_order_host ON remedy_order (host, state);
+INSERT INTO remedy_meta (name, number) VALUES ('version', {version}), ('is_paused', 0), ('audit_kept_from_ns', 0);
+";
+
+/// Makes the tables where there are none, and refuses those of another release.
+pub(super) fn lay(connected: &mut Connected) -> Result<()> {
+    // Two controllers that start at one time both look; one of them makes the tables.
+    connected.transaction("laying its tables", true, |sql| {
+        let made = match sql.own_number().starts_with("INTEGER") {
+            true => "SELECT count(*) FROM sqlite_schema WHERE name = 'remedy_meta'",
+            false => "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'remedy_meta'",
+        };
+        if sql.rows(made, &[])?.first().is_some_and(|row| row.number(0) > 0) {
+            return Ok(());
+        }
+        let tables = TABLES.replace("{own_number}", sql.own_number()).replace("{version}", &VERSION.to_string());
+        sql.batch(&tables)?;
+        sql.batch(sql.only_added_to())
+    })?;
+    let found = connected.ask("reading its version", |sql| {
+        let rows = sql.rows("SELECT number FROM remedy_meta WHERE name = 'version'", &[])?;
+        Ok(rows.first().map_or(0, |row| row.number(0)))
+    })?;
+    if found == VERSION {
+        return Ok(());
+    }
+    let why = format!(
+        "its tables have version {found}, this program knows version {VERSION}; use the release that made them"
+    );
+    Err(Error::NotCases { store: connected.name.clone(), why })
+}

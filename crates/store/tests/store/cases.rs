@@ -1,0 +1,407 @@
+//! Alerts, cases and the audit trail, in both databases by the same tests.
+
+use std::collections::BTreeMap;
+use surefoot_model::{
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Room, Severity, StepState,
+};
+use surefoot_store::Error;
+use surefoot_store::cases::{CaseStore, Limits, OrderState};
+use surefoot_testkit::not_run::not_run;
+use surefoot_testkit::postgres::Postgres;
+
+/// Opens one more store of the same.
+type Open<'a> = dyn Fn() -> CaseStore + 'a;
+
+/// Declares tests that hold for both databases: each is a test with a file, and all of them are one with a server.
+macro_rules! for_both {
+    ($($(#[$about:meta])* fn $name:ident($open:ident) $body:block)*) => {
+        $($(#[$about])* fn $name($open: &Open<'_>) $body)*
+
+        mod file {
+            $(#[test]
+            fn $name() {
+                super::with_file(&super::$name);
+            })*
+        }
+
+        #[test]
+        fn all_of_them_hold_with_a_server() {
+            let server = match Postgres::start() {
+                Ok(server) => server,
+                Err(why) => return not_run("store::cases::all_of_them_hold_with_a_server", &why),
+            };
+            let tests: &[(&str, &dyn Fn(&Open<'_>))] = &[$((stringify!($name), &$name)),*];
+            for (place, (name, test)) in tests.iter().enumerate() {
+                eprintln!("{name}");
+                let address = server.database(&format!("test{place}")).unwrap().parse().unwrap();
+                test(&|| CaseStore::open(&address, None).unwrap());
+            }
+        }
+    };
+}
+
+fn with_file(test: &dyn Fn(&Open<'_>)) {
+    let home = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", home.path().join("cases.sqlite").display()).parse().unwrap();
+    test(&|| CaseStore::open(&address, None).unwrap());
+}
+
+fn alert(host: &str, key: &str, since_ns: u64, is_firing: bool) -> Alert {
+    Alert {
+        host: host.into(),
+        key: key.into(),
+        service: "web".into(),
+        fault: "memory/rate".into(),
+        subject: "dimm A1".into(),
+        room: Some(Room::Memory),
+        severity: Severity::Warning,
+        sentence: "It has errors.".into(),
+        evidence: vec!["a line".into()],
+        labels: BTreeMap::new(),
+        origin: AlertOrigin::Finding,
+        is_firing,
+        since_realtime_ns: since_ns,
+    }
+}
+
+fn case_of(alert: &Alert) -> Case {
+    Case {
+        id: 0,
+        host: alert.host.clone(),
+        service: alert.service.clone(),
+        fault: alert.fault.clone(),
+        subject: alert.subject.clone(),
+        alert_key: alert.key.clone(),
+        severity: alert.severity,
+        sentence: alert.sentence.clone(),
+        evidence: alert.evidence.clone(),
+        policy: "web".into(),
+        state: CaseState::Waiting,
+        steps: vec![CaseStep { step: "drain".into(), ..CaseStep::default() }],
+        waits_for: String::new(),
+        is_firing: alert.is_firing,
+        is_drained: false,
+        ticket: String::new(),
+        since_realtime_ns: 5,
+        state_since_realtime_ns: 5,
+        began_realtime_ns: 0,
+        quiet_since_realtime_ns: 0,
+        ends_as: None,
+        is_dry_run: false,
+        lease: Lease::default(),
+        revision: 0,
+    }
+}
+
+fn line(action: &str) -> AuditEntry {
+    AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: "controller a".into(),
+        action: action.into(),
+        target: "drain".into(),
+        reason: String::new(),
+    }
+}
+
+/// What a decision is told now; it changes nothing.
+fn world(store: &mut CaseStore) -> CaseWorld {
+    let mut seen = CaseWorld::default();
+    store
+        .decide(&mut |world| {
+            seen = world.clone();
+            Vec::new()
+        })
+        .unwrap();
+    seen
+}
+
+fn open_all(world: &CaseWorld) -> Vec<(CaseChange, AuditEntry)> {
+    let open = |alert: &Alert| (CaseChange::Open(Box::new(case_of(alert))), line("opened"));
+    world.alerts.iter().map(open).collect()
+}
+
+for_both! {
+fn an_alert_is_one_however_often_and_in_which_order_it_is_told(open) {
+        let mut store = open();
+        let told = [alert("h1", "k", 10, true), alert("h1", "k", 20, false), alert("h1", "k", 30, true)];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]] {
+            for place in order {
+                store.take(&[told[place].clone()]).unwrap();
+                store.take(&[told[place].clone()]).unwrap();
+            }
+            assert_eq!(world(&mut store).alerts, [told[2].clone()], "{order:?}");
+        }
+        // All at once is the same; of one time the end counts.
+        store.take(&told).unwrap();
+        store.take(&[alert("h1", "k", 30, false), alert("h1", "k", 30, true)]).unwrap();
+        assert_eq!(world(&mut store).alerts, [alert("h1", "k", 30, false)]);
+        // One that is of a time to come would never be followed by another.
+        store.take(&[alert("h1", "k", u64::MAX, true)]).unwrap();
+        let now_ns = store.now_realtime_ns().unwrap();
+        assert!(world(&mut store).alerts[0].since_realtime_ns <= now_ns);
+}
+
+fn an_alert_is_decided_on_once_and_again_when_it_tells_something_new(open) {
+        let mut store = open();
+        let settle = |world: &CaseWorld| {
+            let settle = |alert: &Alert| {
+                (CaseChange::Settle { host: alert.host.clone(), key: alert.key.clone() }, line("ignored"))
+            };
+            world.alerts.iter().map(settle).collect::<Vec<_>>()
+        };
+        store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
+        store.decide(&mut |world| settle(world)).unwrap();
+        assert_eq!(world(&mut store).alerts, []);
+        store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
+        assert_eq!(world(&mut store).alerts, [], "a repetition is nothing new");
+        let worse = Alert { severity: Severity::Critical, ..alert("h1", "k", 10, true) };
+        store.take(&[worse.clone(), alert("h2", "k", 20, false)]).unwrap();
+        assert_eq!(world(&mut store).alerts, [worse, alert("h2", "k", 20, false)]);
+        // What changes while it is being decided on is to be decided on again.
+        let mut second = open();
+        let is_file = store.name().starts_with("sqlite");
+        store
+            .decide(&mut |world| {
+                if !is_file {
+                    second.take(&[alert("h1", "k", 30, false)]).unwrap();
+                }
+                settle(world)
+            })
+            .unwrap();
+        let left = if is_file { vec![] } else { vec![alert("h1", "k", 30, false)] };
+        assert_eq!(world(&mut store).alerts, left);
+}
+
+fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
+        let mut store = open();
+        let all: Vec<Alert> = (0..90).map(|number| alert(&format!("h{number:02}"), "k", 10 + number, true)).collect();
+        store.take(&all).unwrap();
+        let opened = store.decide(&mut |world| open_all(world)).unwrap();
+        assert_eq!(opened.len(), 90);
+        assert!(opened.iter().all(|case| case.id > 0 && case.revision == 1));
+        let hosts = |cases: &[Case]| cases.iter().map(|case| case.host.clone()).collect::<Vec<_>>();
+        assert_eq!(hosts(&opened), hosts(&world(&mut store).open), "in the order of their numbers");
+        assert_eq!(world(&mut store).alerts, [], "an alert with a case is decided on");
+        // All are changed by one decision.
+        let begin = |world: &CaseWorld| {
+            let begun = |case: &Case| {
+                let mut case = case.clone();
+                case.state = CaseState::Running;
+                case.steps[0].state = StepState::Running;
+                (CaseChange::Update(Box::new(case)), line("begun"))
+            };
+            world.open.iter().map(begun).collect::<Vec<_>>()
+        };
+        let begun = store.decide(&mut |world| begin(world)).unwrap();
+        assert!(begun.iter().all(|case| case.revision == 2 && case.state == CaseState::Running));
+        // One is closed while its alert holds, which is then to be decided on again.
+        let first = begun[0].clone();
+        let now_ns = store.now_realtime_ns().unwrap();
+        let closed = Case { state: CaseState::Returned, state_since_realtime_ns: now_ns, ..first.clone() };
+        let kept = store.update(&closed, &line("returned")).unwrap();
+        assert_eq!((kept.revision, kept.state), (3, CaseState::Returned));
+        let now = world(&mut store);
+        assert_eq!((now.open.len(), hosts(&now.closed), now.alerts.len()), (89, vec!["h00".to_owned()], 1));
+        let actions: Vec<String> = store.trail(first.id, 10).unwrap().into_iter().map(|line| line.action).collect();
+        assert_eq!(actions, ["opened", "begun", "returned"]);
+        assert_eq!(store.trail(0, 1_000).unwrap().len(), 181);
+        assert_eq!(store.case(first.id).unwrap(), kept);
+        assert_eq!(store.cases(true, 1_000).unwrap().len(), 89);
+        assert_eq!(store.cases(false, 3).unwrap()[0].host, "h89");
+        let counts = store.counts().unwrap();
+        assert_eq!((counts.cases["running"], counts.cases["returned"], counts.alerts_firing), (89, 1, 90));
+}
+
+fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {
+        let (mut store, mut second) = (open(), open());
+        store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
+        let opened = store.decide(&mut |world| open_all(world)).unwrap();
+        let old = opened[0].clone();
+        let paused = Case { state: CaseState::Paused, ..old.clone() };
+        second.update(&paused, &line("paused")).unwrap();
+        let error = store.update(&Case { state: CaseState::Cancelled, ..old.clone() }, &line("cancelled")).unwrap_err();
+        assert!(matches!(error, Error::CaseConflict { case, .. } if case == old.id), "{error}");
+        assert!(error.to_string().contains("read with revision 1, and the store has 2"), "{error}");
+        // Within a decision the other change is taken back as well.
+        let error = store
+            .decide(&mut |world| {
+                let other = world.open.iter().find(|case| case.id != old.id).unwrap().clone();
+                let changes = [other, old.clone()].map(|case| (CaseChange::Update(Box::new(case)), line("tried")));
+                changes.to_vec()
+            })
+            .unwrap_err();
+        assert!(matches!(error, Error::CaseConflict { .. }), "{error}");
+        assert!(world(&mut store).open.iter().all(|case| case.host == "h1" || case.revision == 1));
+        assert!(store.trail(0, 100).unwrap().iter().all(|line| line.action != "tried" && line.action != "cancelled"));
+        // Nor is a second case of one alert opened, nor one changed that there is not.
+        let twice = store.decide(&mut |_| vec![(CaseChange::Open(Box::new(old.clone())), line("opened"))]);
+        assert!(matches!(twice.unwrap_err(), Error::CaseConflict { .. }));
+        let none = Case { id: 999, ..old.clone() };
+        assert!(matches!(store.update(&none, &line("x")).unwrap_err(), Error::NoCase { case: 999 }));
+        let none = CaseChange::Update(Box::new(none));
+        assert!(matches!(
+            store.decide(&mut |_| vec![(none.clone(), line("x"))]).unwrap_err(),
+            Error::NoCase { case: 999 }
+        ));
+        assert!(matches!(store.case(999).unwrap_err(), Error::NoCase { case: 999 }));
+}
+
+fn a_lease_is_held_by_its_fence_and_only_while_it_lasts(open) {
+        let mut store = open();
+        store.take(&[alert("h1", "k", 10, true)]).unwrap();
+        let mut case = store.decide(&mut |world| open_all(world)).unwrap().remove(0);
+        let now_ns = store.now_realtime_ns().unwrap();
+        case.lease = Lease { owner: "a".into(), until_realtime_ns: now_ns + 60_000_000_000, fence: 7 };
+        let case = store.update(&case, &line("begun")).unwrap();
+        store.hold(case.id, 7, now_ns + 90_000_000_000).unwrap();
+        let held = store.case(case.id).unwrap();
+        assert_eq!((held.lease.until_realtime_ns, held.revision), (now_ns + 90_000_000_000, case.revision));
+        assert!(matches!(store.hold(case.id, 6, now_ns).unwrap_err(), Error::CaseConflict { .. }));
+        store.hold(case.id, 7, 1).unwrap();
+        assert!(store.hold(case.id, 7, now_ns + 90_000_000_000).is_err(), "it has run out");
+        assert_eq!(world(&mut store).open[0].lease.until_realtime_ns, 1);
+}
+
+fn an_open_case_knows_of_its_alert_without_being_changed(open) {
+        let mut store = open();
+        store.take(&[alert("h1", "k", 10, true)]).unwrap();
+        let case = store.decide(&mut |world| open_all(world)).unwrap().remove(0);
+        store.take(&[Alert { severity: Severity::Critical, ..alert("h1", "k", 11, true) }]).unwrap();
+        store.take(&[alert("h1", "k", 20, false)]).unwrap();
+        let now = world(&mut store).open.remove(0);
+        assert_eq!((now.is_firing, now.revision), (false, case.revision));
+        assert_eq!(world(&mut store).alerts, []);
+        // The worst is kept with the next change.
+        store.take(&[Alert { severity: Severity::Critical, ..alert("h1", "k", 30, true) }]).unwrap();
+        let now = world(&mut store).open.remove(0);
+        assert_eq!((now.is_firing, now.severity), (true, Severity::Critical));
+        let kept = store.update(&now, &line("x")).unwrap();
+        store.take(&[alert("h1", "k", 40, true)]).unwrap();
+        assert_eq!(store.case(kept.id).unwrap().severity, Severity::Critical);
+}
+
+fn the_trail_is_only_added_to_and_pausing_is_seen_by_all(open) {
+        let (mut store, mut second) = (open(), open());
+        store.pause(true, &line("paused")).unwrap();
+        store.note(&AuditEntry { reason: "a\0b".into(), ..line("policy_loaded") }).unwrap();
+        assert!(second.is_paused().unwrap() && world(&mut second).is_paused);
+        second.pause(false, &line("continued")).unwrap();
+        assert!(!store.is_paused().unwrap());
+        let trail = store.trail(0, 2).unwrap();
+        assert_eq!(trail.iter().map(|line| &*line.action).collect::<Vec<_>>(), ["policy_loaded", "continued"]);
+        assert_eq!(trail[0].reason, "a?b");
+        assert!(trail[0].at_realtime_ns > 1_700_000_000_000_000_000);
+}
+
+fn what_is_old_is_forgotten_and_what_is_open_is_not(open) {
+        let mut store = open();
+        let alerts: Vec<Alert> = (0..6).map(|number| alert(&format!("h{number}"), "k", 10, true)).collect();
+        store.take(&alerts).unwrap();
+        store
+            .hosts_seen(&[("h1".into(), "web".into()), ("h2".into(), "web".into()), ("h3".into(), "".into())])
+            .unwrap();
+        assert_eq!(world(&mut store).service_hosts, BTreeMap::from([("web".into(), 2), ("".into(), 1)]));
+        for case in store.decide(&mut |world| open_all(world)).unwrap().into_iter().take(4) {
+            store.take(&[alert(&case.host, "k", 20, false)]).unwrap();
+            store.update(&Case { state: CaseState::Returned, ..case }, &line("returned")).unwrap();
+        }
+        let limits = Limits { alerts_kept_s: 60, closed_max: 2, hosts_kept_s: 60, ..Limits::default() };
+        let pruned = store.prune(&limits).unwrap();
+        assert_eq!((pruned.alerts, pruned.cases, pruned.hosts, pruned.audit), (4, 2, 0, 0));
+        assert_eq!(store.cases(false, 100).unwrap().len(), 4);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let pruned = store.prune(&Limits { audit_kept_s: 0, hosts_kept_s: 0, ..limits }).unwrap();
+        assert_eq!((pruned.hosts, pruned.audit), (3, 10));
+        assert_eq!(store.cases(true, 100).unwrap().len(), 2);
+}
+
+fn an_order_is_fetched_answered_or_withdrawn(open) {
+        let mut store = open();
+        assert_eq!(store.fetch_orders("h1", 10).unwrap(), []);
+        assert_eq!(store.order("t1", "h1", "do it").unwrap().state, OrderState::Waiting);
+        assert_eq!(store.order("t1", "h1", "do something else").unwrap().body, "do it", "a token is given once");
+        store.order("t2", "h1", "and this").unwrap();
+        assert!(store.withdraw("t2").unwrap());
+        assert!(!store.answer("t1", "h1", "early").unwrap(), "nobody has fetched it");
+        assert_eq!(store.fetch_orders("h2", 10).unwrap(), []);
+        assert_eq!(store.fetch_orders("h1", 10).unwrap().len(), 1);
+        assert!(!store.withdraw("t1").unwrap(), "the agent has it");
+        assert_eq!(store.fetch_orders("h1", 10).unwrap()[0].token, "t1", "until it answers");
+        assert!(!store.answer("t1", "h2", "done").unwrap(), "another host's");
+        assert!(store.answer("t1", "h1", "done").unwrap() && store.answer("t1", "h1", "done").unwrap());
+        assert!(!store.answer("t1", "h1", "not done").unwrap());
+        let order = store.order_of("t1").unwrap().unwrap();
+        assert_eq!((order.state, &*order.answer), (OrderState::Answered, "done"));
+        assert_eq!(store.fetch_orders("h1", 10).unwrap(), []);
+        assert_eq!(store.order_of("none").unwrap(), None);
+}
+
+fn several_controllers_decide_one_at_a_time(open) {
+        open().take(&(0..40).map(|number| alert(&format!("h{number}"), "k", 10, true)).collect::<Vec<_>>()).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let mut store = open();
+                scope.spawn(move || {
+                    // Each opens cases of two alerts at a time, and never of more than 20 in all.
+                    for _ in 0..20 {
+                        let decided = store.decide(&mut |world| {
+                            let room = 20usize.saturating_sub(world.open.len()).min(2);
+                            open_all(world).into_iter().take(room).collect()
+                        });
+                        decided.unwrap();
+                    }
+                });
+            }
+        });
+        let mut store = open();
+        assert_eq!((store.cases(true, 100).unwrap().len(), store.trail(0, 100).unwrap().len()), (20, 20));
+}
+
+}
+
+#[test]
+fn a_server_that_goes_away_is_asked_again() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_run("store::cases::a_server_that_goes_away_is_asked_again", &why),
+    };
+    let mut store = CaseStore::open(&server.url().parse().unwrap(), None).unwrap();
+    store.take(&[alert("h1", "k", 10, true)]).unwrap();
+    server.down().unwrap();
+    let error = store.take(&[alert("h2", "k", 10, true)]).unwrap_err();
+    assert!(matches!(error, Error::Cases { .. }), "{error}");
+    assert!(matches!(store.decide(&mut |world| open_all(world)).unwrap_err(), Error::Cases { .. }));
+    server.up().unwrap();
+    assert_eq!(store.decide(&mut |world| open_all(world)).unwrap().len(), 1);
+    // In the middle of a decision: nothing of it is written, also not through a new connection.
+    store.take(&[alert("h3", "k", 10, true)]).unwrap();
+    let cut = store.decide(&mut |world| {
+        server.down().unwrap();
+        server.up().unwrap();
+        open_all(world)
+    });
+    assert!(matches!(cut.unwrap_err(), Error::Cases { .. }));
+    assert_eq!((store.cases(false, 10).unwrap().len(), world(&mut store).alerts.len()), (1, 1));
+}
+
+#[test]
+fn what_is_no_store_of_cases_is_refused_and_left() {
+    let home = tempfile::tempdir().unwrap();
+    let open =
+        |name: &str| CaseStore::open(&format!("sqlite:{}", home.path().join(name).display()).parse().unwrap(), None);
+    std::fs::write(home.path().join("text"), "a poem").unwrap();
+    assert!(open("text").unwrap_err().to_string().contains("it is no SQLite database"));
+    let history = home.path().join("history");
+    drop(surefoot_store::history::History::open(&history, surefoot_store::history::Limits::default()).unwrap());
+    assert!(open("history").unwrap_err().to_string().contains("the database of another program"));
+    assert!(open("").is_err());
+    for (address, why) in [
+        ("postgres://u:secret@db.example/d", "nothing is encrypted on the way"),
+        ("postgres://u:secret@/d", "it names no host"),
+        ("postgres://u:secret@localhost:x/d", "invalid"),
+    ] {
+        let error = CaseStore::open(&address.parse().unwrap(), None).unwrap_err().to_string();
+        assert!(error.contains(why) && !error.contains("secret"), "{error}");
+    }
+}
