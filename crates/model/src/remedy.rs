@@ -237,10 +237,17 @@ pub struct Case {
     pub revision: u64,
 }
 
+impl CaseStep {
+    /// Whether it is still to be begun, or to go on.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, StepState::Pending | StepState::Running | StepState::InDoubt)
+    }
+}
+
 impl Case {
-    /// The first step that is neither done nor skipped; `None` when all are.
+    /// The first step that has not ended; `None` when all have.
     pub fn current(&self) -> Option<(usize, &CaseStep)> {
-        self.steps.iter().enumerate().find(|(_, step)| !matches!(step.state, StepState::Done | StepState::Skipped))
+        self.steps.iter().enumerate().find(|(_, step)| step.is_waiting())
     }
 
     /// About how much memory it holds.

@@ -9,6 +9,26 @@ pub enum Error {
         /// What is wrong, and what would be right.
         why: String,
     },
+    /// A policy file says something wrong.
+    #[error("{file}, line {line}{}: {why}", in_field(.field))]
+    Policy {
+        /// The file.
+        file: String,
+        /// The line.
+        line: usize,
+        /// The field, with its tables; empty for none.
+        field: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// A policy file cannot be read.
+    #[error("{file}: {why}")]
+    PolicyFile {
+        /// The file.
+        file: String,
+        /// Why not.
+        why: String,
+    },
     /// The store cannot be asked or written to now; the same may work later.
     #[error("the store {store}: {why}")]
     Store {
@@ -31,6 +51,10 @@ pub enum Error {
         /// The number that was asked for.
         case: u64,
     },
+}
+
+fn in_field(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!(", {field}") }
 }
 
 /// The result of everything here that can fail.

@@ -14,7 +14,11 @@
 
 pub mod act;
 pub mod casebook;
+pub mod decide;
+pub mod engine;
 mod error;
+pub mod memory_book;
+pub mod policy;
 pub mod step;
 
 pub use act::{Act, Order, Outcome};

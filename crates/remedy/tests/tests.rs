@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod suite {
+    mod engine;
+    mod hands;
     mod hooks;
     mod order;
     mod slurm;

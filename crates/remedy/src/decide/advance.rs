@@ -1,0 +1,245 @@
+//! The next change of one open case.
+
+use super::limits::{Limits, is_changed, is_for};
+use super::{Controller, actor, closing, entry};
+use crate::policy::{Policies, Policy, utc_text};
+use crate::{Step, World};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
+
+/// What a case that follows no policy any more is held to: the policy was taken out of the file, and nothing new is begun.
+const NO_POLICY: &str = "its policy: the file has none of this name any more";
+
+/// What the next change of a case depends on.
+pub(super) struct Next<'a, 'b> {
+    pub(super) world: &'a World,
+    pub(super) policies: &'a Policies,
+    pub(super) controller: &'a Controller,
+    pub(super) limits: &'b mut Limits<'a>,
+    pub(super) free_count: &'b mut usize,
+}
+
+/// A case after a change, and the line for the audit trail; `None` where nothing changes.
+type Changed = Option<(Case, AuditEntry)>;
+
+impl Next<'_, '_> {
+    pub(super) fn of(&mut self, case: &Case) -> Changed {
+        if let Some(mended) = mend_clock(case, self.world) {
+            return Some(mended);
+        }
+        if let Some(index) = in_flight(case) {
+            return self.go_on(case, index);
+        }
+        let policy = self.policies.policy(&case.policy).filter(|policy| is_for(policy, &case.service));
+        self.quiet(case).or_else(|| self.close_quiet(case, policy)).or_else(|| match case.state {
+            CaseState::Waiting | CaseState::NeedsApproval | CaseState::Running => self.step(case, policy),
+            _ => None,
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.world.now_realtime_ns
+    }
+
+    fn line(&self, case: &Case, action: &str, target: &str, reason: &str) -> AuditEntry {
+        entry(self.now_ns(), case.id, &actor(&self.controller.name), action, target, reason)
+    }
+
+    /// Gives the lease to this controller.
+    fn lease(&self, case: &mut Case) {
+        let until_realtime_ns = self.now_ns().saturating_add(self.controller.lease_ns);
+        case.lease =
+            Lease { owner: self.controller.name.clone(), until_realtime_ns, fence: case.lease.fence.wrapping_add(1) };
+    }
+
+    /// A step that was begun: it goes on, or it is in doubt because its lease ran out.
+    fn go_on(&mut self, case: &Case, index: usize) -> Changed {
+        let step = &case.steps[index];
+        let is_held = !case.lease.owner.is_empty() && case.lease.until_realtime_ns > self.now_ns();
+        let is_due = step.not_before_realtime_ns <= self.now_ns();
+        if is_held || !is_due || *self.free_count == 0 {
+            return None;
+        }
+        *self.free_count -= 1;
+        let (mut next, was) = (case.clone(), case.lease.owner.as_str());
+        self.lease(&mut next);
+        if was.is_empty() && step.state == StepState::Running {
+            return Some(self.with_line(next, "goes_on", &step.step, ""));
+        }
+        next.steps[index].state = StepState::InDoubt;
+        let why = match was {
+            "" => "it is not known what became of it".to_owned(),
+            was => format!("the lease of controller {was} ran out"),
+        };
+        Some(self.with_line(next, "taken_over", &step.step, &why))
+    }
+
+    fn with_line(&self, case: Case, action: &str, target: &str, reason: &str) -> (Case, AuditEntry) {
+        let line = self.line(&case, action, target, reason);
+        (case, line)
+    }
+
+    /// Notes when the alert was over and when it came back.
+    fn quiet(&self, case: &Case) -> Changed {
+        if case.is_firing == (case.quiet_since_realtime_ns == 0) {
+            return None;
+        }
+        let mut next = case.clone();
+        next.quiet_since_realtime_ns = if case.is_firing { 0 } else { self.now_ns() };
+        let action = if case.is_firing { "fires_again" } else { "quiet" };
+        Some(self.with_line(next, action, "", ""))
+    }
+
+    /// Closes a case whose alert has been over long enough, where nothing of its host is changed.
+    fn close_quiet(&self, case: &Case, policy: Option<&Policy>) -> Changed {
+        let clear_after_ns = policy.map_or(0, |policy| policy.clear_after_ns);
+        let is_quiet = !case.is_firing && case.quiet_since_realtime_ns.saturating_add(clear_after_ns) <= self.now_ns();
+        if !is_quiet || is_changed(case) || case.state == CaseState::Paused {
+            return None;
+        }
+        let state = match case.state {
+            CaseState::WithPerson => CaseState::Returned,
+            _ if case.began_realtime_ns == 0 && case.ends_as.is_none() => CaseState::Cleared,
+            _ => return None,
+        };
+        let mut next = case.clone();
+        closing::skip_rest(&mut next, "the alert is over", self.now_ns());
+        closing::close(&mut next, state, self.now_ns());
+        Some(self.with_line(next, state.as_str(), "", "the alert is over"))
+    }
+
+    /// The next step of a case that none is being done of.
+    fn step(&mut self, case: &Case, policy: Option<&Policy>) -> Changed {
+        let Some(index) = closing::next_step(case, self.now_ns()) else { return self.end(case) };
+        let current = &case.steps[index];
+        let Ok(step) = current.step.parse::<Step>() else {
+            let mut next = case.clone();
+            next.steps[index].state = StepState::Failed;
+            closing::give_to_person(&mut next, policy.and_then(|policy| policy.ticket.as_deref()), self.now_ns());
+            return Some(self.with_line(next, "failed", &current.step, "this version knows no such step"));
+        };
+        if current.needs_approval && current.approved_by.is_empty() {
+            return self.wait(case, CaseState::NeedsApproval, format!("approval of {}", current.step));
+        }
+        if let Some(why) = self.reason_to_wait(case, policy, current, &step) {
+            return self.wait(case, CaseState::Waiting, why);
+        }
+        if *self.free_count == 0 {
+            return None;
+        }
+        *self.free_count -= 1;
+        Some(self.begin(case, index, &step))
+    }
+
+    fn reason_to_wait(&self, case: &Case, policy: Option<&Policy>, current: &CaseStep, step: &Step) -> Option<String> {
+        if self.world.is_paused {
+            return Some("everything is paused".into());
+        }
+        if current.not_before_realtime_ns > self.now_ns() {
+            return Some(format!(
+                "the next attempt at {}, at {}",
+                current.step,
+                utc_text(current.not_before_realtime_ns)
+            ));
+        }
+        // What brings a host back as it was needs no policy and no room within limits.
+        if case.ends_as.is_some() {
+            return None;
+        }
+        let Some(policy) = policy else { return Some(NO_POLICY.into()) };
+        if policy.is_paused {
+            return Some("its policy is paused".into());
+        }
+        if case.began_realtime_ns != 0 || !step.touches_host() {
+            return None;
+        }
+        if !case.is_firing {
+            return Some("whether the alert is over for good".into());
+        }
+        self.limits.wait(case, policy)
+    }
+
+    fn wait(&self, case: &Case, state: CaseState, why: String) -> Changed {
+        if case.state == state && case.waits_for == why {
+            return None;
+        }
+        let mut next = case.clone();
+        closing::enter(&mut next, state, self.now_ns());
+        next.waits_for.clone_from(&why);
+        Some(self.with_line(next, "waits", "", &why))
+    }
+
+    fn begin(&mut self, case: &Case, index: usize, step: &Step) -> (Case, AuditEntry) {
+        let mut next = case.clone();
+        self.lease(&mut next);
+        closing::enter(&mut next, CaseState::Running, self.now_ns());
+        let current = &mut next.steps[index];
+        current.state = StepState::Running;
+        current.attempt_count += 1;
+        current.begun_realtime_ns = self.now_ns();
+        current.ended_realtime_ns = 0;
+        current.not_before_realtime_ns = 0;
+        current.outcome.clear();
+        // Counted as out before anything is done: whatever becomes of the attempt, no limit is exceeded.
+        if *step == Step::Drain {
+            next.is_drained = true;
+        }
+        if step.touches_host() && next.began_realtime_ns == 0 {
+            next.began_realtime_ns = self.now_ns();
+            self.limits.count(&next);
+        }
+        let reason = format!("attempt {}", next.steps[index].attempt_count);
+        self.with_line(next, "begun", &case.steps[index].step, &reason)
+    }
+
+    /// All steps are over.
+    fn end(&self, case: &Case) -> Changed {
+        let mut next = case.clone();
+        let state = closing::final_state(case);
+        closing::close(&mut next, state, self.now_ns());
+        let why = match state {
+            CaseState::WithPerson if case.is_drained => "the host is out of service",
+            CaseState::WithPerson => "",
+            _ => "all steps are done",
+        };
+        Some(self.with_line(next, state.as_str(), "", why))
+    }
+}
+
+/// The step that was begun and has not ended.
+pub(super) fn in_flight(case: &Case) -> Option<usize> {
+    case.steps.iter().position(|step| matches!(step.state, StepState::Running | StepState::InDoubt))
+}
+
+/// Mends times that lie in the future, because the clock of the store went back: otherwise a dead controller would hold its lease, and
+/// a case count for a limit, for as long as the clock went.
+pub(super) fn mend_clock(case: &Case, world: &World) -> Changed {
+    let now_ns = world.now_realtime_ns;
+    // Holding a lease may be a moment ahead of the decision, and a wait was meant to lie ahead.
+    let lease_max_ns = now_ns.saturating_add(10 * super::LEASE_NS);
+    let wait_max_ns = now_ns.saturating_add(2 * crate::policy::HOUR_NS);
+    let closed = if case.state.is_open() { 0 } else { case.state_since_realtime_ns };
+    let is_ahead = case.lease.until_realtime_ns > lease_max_ns
+        || case.began_realtime_ns > lease_max_ns
+        || case.quiet_since_realtime_ns > lease_max_ns
+        || closed > lease_max_ns
+        || case.steps.iter().any(|step| step.is_waiting() && step.not_before_realtime_ns > wait_max_ns);
+    if !is_ahead {
+        return None;
+    }
+    let mut next = case.clone();
+    if case.lease.until_realtime_ns > lease_max_ns {
+        next.lease.until_realtime_ns = now_ns.saturating_add(super::LEASE_NS);
+    }
+    next.began_realtime_ns = case.began_realtime_ns.min(now_ns);
+    next.quiet_since_realtime_ns = case.quiet_since_realtime_ns.min(now_ns);
+    if !case.state.is_open() {
+        next.state_since_realtime_ns = closed.min(now_ns);
+    }
+    for step in next.steps.iter_mut().filter(|step| step.is_waiting()) {
+        if step.not_before_realtime_ns > wait_max_ns {
+            step.not_before_realtime_ns = now_ns;
+        }
+    }
+    let line = entry(now_ns, case.id, "controller", "clock_went_back", "", "times in the future were set to now");
+    Some((next, line))
+}

@@ -1,0 +1,214 @@
+//! What a case becomes when a step has ended, or when it was looked what became of one.
+
+use super::{actor, closing, entry};
+use crate::Step;
+use crate::act::{Found, Outcome};
+use crate::policy::{HOUR_NS, Policies, Retry};
+use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
+
+/// Steps that the engine added to end a case, and tickets, are tried for about so long before a person is told that they fail: a
+/// ticket system may be down for days, and settings are not to stay changed because a management controller hung for a night.
+const CLOSING_ATTEMPTS_MAX: u32 = 24 * 14;
+/// The longest text that is kept of an outcome, and the longest memo.
+const OUTCOME_BYTES_MAX: usize = 4 * 1024;
+/// The longest memo that is kept; of a longer one the memo before it stays.
+const MEMO_BYTES_MAX: usize = 256 * 1024;
+
+/// The case after an attempt at its step, and the line for the audit trail. `controller` is whose lease it is, `fence` what the attempt
+/// was begun with: `None` where the case is no longer at that attempt, and what came of it counts for nothing.
+pub fn conclude(
+    case: &Case,
+    fence: u64,
+    outcome: &Outcome,
+    policies: &Policies,
+    controller: &str,
+    now_realtime_ns: u64,
+) -> Option<(Case, AuditEntry)> {
+    let (index, mut next) = claimed(case, fence, controller)?;
+    let step = next.steps[index].step.clone();
+    let mut end = End { policies, index, now_ns: now_realtime_ns };
+    let (action, reason) = end.outcome(&mut next, outcome);
+    let line = entry(now_realtime_ns, case.id, &actor(controller), action, &step, &reason);
+    Some((next, line))
+}
+
+/// As [`conclude`], of what was found of an attempt whose end nobody wrote down.
+pub fn found(
+    case: &Case,
+    fence: u64,
+    found: &Found,
+    policies: &Policies,
+    controller: &str,
+    now_realtime_ns: u64,
+) -> Option<(Case, AuditEntry)> {
+    let (index, mut next) = claimed(case, fence, controller)?;
+    let step = next.steps[index].step.clone();
+    let mut end = End { policies, index, now_ns: now_realtime_ns };
+    let (action, reason) = match found {
+        Found::Effect { detail, memo } => {
+            let done = Outcome::Done { detail: detail.clone(), memo: memo.clone() };
+            end.outcome(&mut next, &done);
+            ("found_done", detail.clone())
+        }
+        Found::MayRepeat => {
+            let (memo, detail) = (next.steps[index].memo.clone(), "its controller died or lost its store".to_owned());
+            end.failed(&mut next, &detail, memo, true);
+            ("found_without_effect", detail)
+        }
+        Found::Unknown { why } => {
+            let memo = next.steps[index].memo.clone();
+            end.failed(&mut next, why, memo, false);
+            ("found_unknown", why.clone())
+        }
+    };
+    let line = entry(now_realtime_ns, case.id, &actor(controller), action, &step, &kept(&reason));
+    Some((next, line))
+}
+
+/// The case with its lease given up, and the step that the lease was for.
+fn claimed(case: &Case, fence: u64, controller: &str) -> Option<(usize, Case)> {
+    if case.lease.fence != fence || case.lease.owner != controller {
+        return None;
+    }
+    let index = super::advance::in_flight(case)?;
+    let mut next = case.clone();
+    next.lease = Lease { owner: String::new(), until_realtime_ns: 0, fence };
+    Some((index, next))
+}
+
+/// A text that is kept: on lines that a terminal may show, and not too long.
+fn kept(text: &str) -> String {
+    let end = (0..=OUTCOME_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    surefoot_model::one_line(&text[..end])
+}
+
+struct End<'a> {
+    policies: &'a Policies,
+    index: usize,
+    now_ns: u64,
+}
+
+impl End<'_> {
+    fn outcome(&mut self, case: &mut Case, outcome: &Outcome) -> (&'static str, String) {
+        match outcome {
+            Outcome::Done { detail, memo } => {
+                self.write(case, StepState::Done, detail, memo.clone());
+                self.done(case);
+                ("done", kept(detail))
+            }
+            Outcome::Gone { detail } => {
+                self.write(case, StepState::Done, detail, String::new());
+                self.gone(case, detail);
+                ("gone", kept(detail))
+            }
+            Outcome::GoesOn { detail, memo, again_in_ns } => {
+                self.write(case, StepState::Running, detail, memo.clone());
+                let step = &mut case.steps[self.index];
+                step.not_before_realtime_ns = self.now_ns.saturating_add((*again_in_ns).min(HOUR_NS));
+                ("goes_on_later", kept(detail))
+            }
+            Outcome::Failed { detail, memo, is_passing } => {
+                let is_final = self.failed(case, detail, memo.clone(), *is_passing);
+                (if is_final { "failed" } else { "failed_for_now" }, kept(detail))
+            }
+        }
+    }
+
+    fn step<'a>(&self, case: &'a mut Case) -> &'a mut CaseStep {
+        &mut case.steps[self.index]
+    }
+
+    fn write(&self, case: &mut Case, state: StepState, detail: &str, memo: String) {
+        let now_ns = self.now_ns;
+        let step = self.step(case);
+        step.state = state;
+        step.outcome = kept(detail);
+        if memo.len() <= MEMO_BYTES_MAX {
+            step.memo = memo;
+        } else {
+            step.outcome.push_str(&format!(" (what it wanted to remember, {} bytes, is too long)", memo.len()));
+        }
+        if state != StepState::Running {
+            step.ended_realtime_ns = now_ns;
+        }
+        if matches!(state, StepState::Running | StepState::Pending) || case.state == CaseState::Paused {
+            return;
+        }
+        closing::enter(case, CaseState::Running, now_ns);
+    }
+
+    /// What a step changes by being done.
+    fn done(&mut self, case: &mut Case) {
+        let step = &case.steps[self.index];
+        match step.step.parse::<Step>() {
+            Ok(Step::Return) => {
+                case.is_drained = false;
+            }
+            Ok(Step::Ticket(_)) => {
+                case.ticket = if step.memo.is_empty() { step.outcome.clone() } else { kept(&step.memo) };
+            }
+            // Looked at again after a repair, and not repaired.
+            Ok(Step::Recheck) if is_after_repair(case, self.index) && case.ends_as.is_none() => {
+                self.give_up(case);
+            }
+            _ => {}
+        }
+        self.after_cancel(case);
+    }
+
+    /// The fault is gone: before a repair the host needs none, after it the repair has worked.
+    fn gone(&mut self, case: &mut Case, detail: &str) {
+        if case.ends_as.is_some() {
+            self.after_cancel(case);
+        } else if case.began_realtime_ns == 0 {
+            closing::skip_rest(case, "the fault is gone", self.now_ns);
+            case.ends_as = Some(CaseState::Cleared);
+        } else if !is_after_repair(case, self.index) {
+            closing::give_back(case, CaseState::Returned, detail, self.now_ns);
+        }
+    }
+
+    /// A case that was cancelled during this step goes its way back now; a step that was done meanwhile may have changed something.
+    fn after_cancel(&mut self, case: &mut Case) {
+        if case.ends_as == Some(CaseState::Cancelled) {
+            closing::give_back(case, CaseState::Cancelled, "cancelled", self.now_ns);
+        }
+    }
+
+    /// Whether the step is not tried again.
+    fn failed(&mut self, case: &mut Case, detail: &str, memo: String, is_passing: bool) -> bool {
+        let parsed = case.steps[self.index].step.parse::<Step>();
+        let retry = self.policies.policy(&case.policy).map_or(Retry::default(), |policy| policy.retry);
+        let is_way_back =
+            matches!(parsed, Ok(Step::Restore(_))) || matches!(parsed, Ok(Step::Return)) && case.ends_as.is_some();
+        let is_persistent = is_way_back || matches!(parsed, Ok(Step::Ticket(_)));
+        let attempts_max = if is_persistent { CLOSING_ATTEMPTS_MAX } else { retry.attempts };
+        let attempt_count = case.steps[self.index].attempt_count;
+        let is_cancelled = case.ends_as == Some(CaseState::Cancelled) && !is_way_back;
+        let is_again = (is_passing || is_persistent) && attempt_count < attempts_max && !is_cancelled;
+        let not_before_realtime_ns = self.now_ns.saturating_add(retry.wait_ns(attempt_count));
+        self.write(case, if is_again { StepState::Pending } else { StepState::Failed }, detail, memo);
+        if is_again {
+            self.step(case).not_before_realtime_ns = not_before_realtime_ns;
+        } else if is_cancelled {
+            self.after_cancel(case);
+        } else if case.ends_as != Some(CaseState::WithPerson) {
+            self.give_up(case);
+        }
+        !is_again
+    }
+
+    fn give_up(&mut self, case: &mut Case) {
+        let ticket = self.policies.policy(&case.policy).and_then(|policy| policy.ticket.clone());
+        closing::give_to_person(case, ticket.as_deref(), self.now_ns);
+    }
+}
+
+/// Whether an earlier step of the case was one that repairs.
+fn is_after_repair(case: &Case, index: usize) -> bool {
+    case.steps[..index].iter().filter(|step| step.state == StepState::Done).any(|step| {
+        let repairs =
+            |step: &Step| step.touches_host() && !matches!(step, Step::Drain | Step::Return | Step::Stress(_));
+        step.step.parse::<Step>().is_ok_and(|step| repairs(&step))
+    })
+}

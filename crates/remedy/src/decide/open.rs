@@ -1,0 +1,124 @@
+//! Which alerts become cases.
+
+use super::limits::Limits;
+use super::{CHANGES_MAX, Controller, actor, entry};
+use crate::policy::{HOUR_NS, Policies, Policy};
+use crate::{Change, World};
+use std::collections::{HashMap, HashSet};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, Lease, one_line};
+
+/// The longest text that is kept of an alert.
+const TEXT_CHARS_MAX: usize = 1_000;
+/// The most lines of evidence that are kept of an alert.
+const EVIDENCE_MAX: usize = 100;
+
+pub(super) fn open(
+    world: &World,
+    policies: &Policies,
+    controller: &Controller,
+    limits: &Limits<'_>,
+    changes: &mut Vec<(Change, AuditEntry)>,
+) {
+    let now_ns = world.now_realtime_ns;
+    let mut troubles: HashSet<(&str, &str, &str)> =
+        world.open.iter().map(|case| (case.host.as_str(), case.fault.as_str(), case.subject.as_str())).collect();
+    let mut closed: HashMap<(&str, &str), &Case> = HashMap::new();
+    for case in &world.closed {
+        let last = closed.entry((&case.host, &case.alert_key)).or_insert(case);
+        if case.state_since_realtime_ns >= last.state_since_realtime_ns {
+            *last = case;
+        }
+    }
+    let mut alerts: Vec<&Alert> = world.alerts.iter().collect();
+    alerts.sort_by_key(|alert| (std::cmp::Reverse(alert.severity), alert.since_realtime_ns));
+    for alert in alerts {
+        if changes.len() >= CHANGES_MAX {
+            return;
+        }
+        let mut settle = |action: &str, reason: &str| {
+            let line = entry(now_ns, 0, &actor(&controller.name), action, &target(alert), reason);
+            changes.push((Change::Settle { host: alert.host.clone(), key: alert.key.clone() }, line));
+        };
+        if !alert.is_firing {
+            settle("over", "the alert was over before it became a case");
+            continue;
+        }
+        let Some(policy) = policies.of(alert) else {
+            settle("no_policy", "no policy is for it");
+            continue;
+        };
+        if waits(alert, policy, limits, closed.get(&(alert.host.as_str(), alert.key.as_str())).copied(), now_ns) {
+            continue;
+        }
+        if !troubles.insert((&alert.host, &alert.fault, &alert.subject)) {
+            settle("known", "an open case is about the same fault of the host");
+            continue;
+        }
+        let case = case_of(alert, policy, policies.service_of(alert), now_ns);
+        let line =
+            entry(now_ns, 0, &actor(&controller.name), "opened", &target(alert), &format!("policy {}", policy.name));
+        changes.push((Change::Open(Box::new(case)), line));
+    }
+}
+
+/// Whether an alert is left for a later decision: it does not hold long enough, or a case of its host or itself was closed lately.
+fn waits(alert: &Alert, policy: &Policy, limits: &Limits<'_>, last: Option<&Case>, now_ns: u64) -> bool {
+    // What is said to begin far in the future comes from a clock that is wrong, and is not to wait for it.
+    let since_ns = if alert.since_realtime_ns > now_ns.saturating_add(HOUR_NS) { 0 } else { alert.since_realtime_ns };
+    if since_ns.saturating_add(policy.hold_off_ns) > now_ns {
+        return policy.hold_off_ns > 0;
+    }
+    if limits.cools_until_ns(&alert.host, policy).is_some() {
+        return true;
+    }
+    // The same alert, which held when its case was closed without anything being done, because somebody cancelled it or the recheck
+    // did not find the fault: it is asked again only after a while.
+    last.is_some_and(|last| {
+        let wait_ns = match last.state {
+            CaseState::Cancelled => policy.cool_down_ns,
+            _ => policy.cool_down_ns.min(HOUR_NS),
+        };
+        last.is_firing
+            && since_ns <= last.state_since_realtime_ns
+            && last.state_since_realtime_ns.saturating_add(wait_ns) > now_ns
+    })
+}
+
+fn target(alert: &Alert) -> String {
+    one_line(&format!("{} {}", alert.host, alert.fault).chars().take(TEXT_CHARS_MAX).collect::<String>())
+}
+
+fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
+    let steps = policy.steps.iter().map(|step| CaseStep {
+        step: step.to_string(),
+        needs_approval: policy.approve.contains(step),
+        ..CaseStep::default()
+    });
+    let kept = |text: &str| one_line(&text.chars().take(TEXT_CHARS_MAX).collect::<String>());
+    Case {
+        id: 0,
+        host: alert.host.clone(),
+        service: service.to_owned(),
+        fault: alert.fault.clone(),
+        subject: alert.subject.clone(),
+        alert_key: alert.key.clone(),
+        severity: alert.severity,
+        sentence: kept(&alert.sentence),
+        evidence: alert.evidence.iter().take(EVIDENCE_MAX).map(|line| kept(line)).collect(),
+        policy: policy.name.clone(),
+        state: CaseState::Waiting,
+        steps: steps.collect(),
+        waits_for: String::new(),
+        is_firing: true,
+        is_drained: false,
+        ticket: String::new(),
+        since_realtime_ns: now_ns,
+        state_since_realtime_ns: now_ns,
+        began_realtime_ns: 0,
+        quiet_since_realtime_ns: 0,
+        ends_as: None,
+        is_dry_run: policy.is_dry_run,
+        lease: Lease::default(),
+        revision: 0,
+    }
+}

@@ -1,0 +1,122 @@
+//! What people ask of a case.
+
+use super::advance::in_flight;
+use super::{closing, entry};
+use surefoot_model::{AuditEntry, Case, CaseState, StepState};
+
+/// What somebody asks of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// The step that waits for it may be begun. Of a case that is with a person: the host may be given back.
+    Approve,
+    /// Nothing new is begun; a step that is being done is ended.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It ends: settings are restored and the host is returned, as far as it changed them.
+    Cancel,
+}
+
+impl Request {
+    /// Each with its word, which is also the action in the audit trail.
+    pub const ALL: [(&'static str, Request); 4] = [
+        ("approved", Request::Approve),
+        ("paused", Request::Pause),
+        ("resumed", Request::Resume),
+        ("cancelled", Request::Cancel),
+    ];
+}
+
+/// Why a request cannot be met now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("case {case} {why}")]
+pub struct Refused {
+    /// The case.
+    pub case: u64,
+    /// Why, in words that follow the case's number.
+    pub why: String,
+}
+
+/// The case after a request, and the line for the audit trail: what [`crate::Casebook::update`] takes. `actor` is who asks, such as
+/// `user anna`; `reason` is theirs and may be empty.
+///
+/// # Errors
+/// [`Refused`] where the case is not in a state for it.
+pub fn request(
+    case: &Case,
+    request: Request,
+    actor: &str,
+    reason: &str,
+    now_realtime_ns: u64,
+) -> Result<(Case, AuditEntry), Refused> {
+    let refused = |why: String| Err(Refused { case: case.id, why });
+    if !case.state.is_open() {
+        return refused(format!("is closed: {}", case.state.as_str()));
+    }
+    let mut next = case.clone();
+    let target = match request {
+        Request::Approve => match approve(&mut next, actor, now_realtime_ns) {
+            Some(step) => step,
+            None => return refused(format!("has nothing to approve: it is {}", case.state.as_str())),
+        },
+        Request::Pause if case.state == CaseState::WithPerson => return refused("is with a person already".into()),
+        Request::Pause if case.state == CaseState::Paused => return refused("is paused already".into()),
+        Request::Pause => {
+            closing::enter(&mut next, CaseState::Paused, now_realtime_ns);
+            next.waits_for = format!("{actor}, who paused it");
+            String::new()
+        }
+        Request::Resume if case.state != CaseState::Paused => return refused("is not paused".into()),
+        Request::Resume => {
+            let state = if in_flight(case).is_some() { CaseState::Running } else { CaseState::Waiting };
+            closing::enter(&mut next, state, now_realtime_ns);
+            String::new()
+        }
+        Request::Cancel if case.ends_as == Some(CaseState::Cancelled) && case.state != CaseState::Paused => {
+            return refused("is being cancelled already".into());
+        }
+        Request::Cancel => {
+            cancel(&mut next, now_realtime_ns);
+            String::new()
+        }
+    };
+    let action = Request::ALL.iter().find(|(_, of)| *of == request).map_or("", |(word, _)| *word);
+    let line = entry(now_realtime_ns, case.id, actor, action, &target, &surefoot_model::one_line(reason));
+    Ok((next, line))
+}
+
+/// What was approved; `None` where nothing waits for it.
+fn approve(case: &mut Case, actor: &str, now_realtime_ns: u64) -> Option<String> {
+    if case.state == CaseState::WithPerson {
+        closing::give_back(case, CaseState::Returned, "not done: a person repaired the host", now_realtime_ns);
+        closing::enter(case, CaseState::Waiting, now_realtime_ns);
+        return Some("return".into());
+    }
+    let waits = |step: &&mut surefoot_model::CaseStep| {
+        step.state == StepState::Pending && step.needs_approval && step.approved_by.is_empty()
+    };
+    let is_due = case.current().is_some_and(|(_, step)| step.needs_approval && step.state == StepState::Pending);
+    let step = case.steps.iter_mut().find(waits).filter(|_| is_due)?;
+    actor.clone_into(&mut step.approved_by);
+    let approved = step.step.clone();
+    if case.state == CaseState::NeedsApproval {
+        closing::enter(case, CaseState::Waiting, now_realtime_ns);
+    }
+    Some(approved)
+}
+
+fn cancel(case: &mut Case, now_realtime_ns: u64) {
+    if in_flight(case).is_some() {
+        // The way back begins when the step has ended.
+        closing::skip_rest(case, "cancelled", now_realtime_ns);
+        case.ends_as = Some(CaseState::Cancelled);
+        closing::enter(case, CaseState::Running, now_realtime_ns);
+        return;
+    }
+    closing::give_back(case, CaseState::Cancelled, "cancelled", now_realtime_ns);
+    if closing::next_step(case, now_realtime_ns).is_none() && closing::final_state(case) == CaseState::Cancelled {
+        closing::close(case, CaseState::Cancelled, now_realtime_ns);
+    } else {
+        closing::enter(case, CaseState::Waiting, now_realtime_ns);
+    }
+}

@@ -1,0 +1,102 @@
+//! What a policy file says of the systems that steps use. Passwords and tokens stand in files of their own, which are read when they
+//! are needed.
+
+use std::path::PathBuf;
+
+/// Who takes a service's hosts out and brings them back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Drain {
+    /// Nobody: taking out and bringing back is only written down.
+    #[default]
+    None,
+    /// Slurm.
+    Slurm,
+    /// Kubernetes.
+    Kubernetes,
+}
+
+impl Drain {
+    /// Each with its word.
+    pub const ALL: [(&'static str, Drain); 3] =
+        [("none", Drain::None), ("slurm", Drain::Slurm), ("kubernetes", Drain::Kubernetes)];
+}
+
+/// How Slurm is reached: the table `[slurm]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slurm {
+    /// Its `slurm.conf`; `None` for where its commands look anyway.
+    pub conf: Option<PathBuf>,
+}
+
+/// How Kubernetes is reached: the table `[kubernetes]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// The address of its API server, such as `https://kubernetes.example:6443`.
+    pub server: String,
+    /// The file with the bearer token.
+    pub token_file: PathBuf,
+    /// The certificate of the authority that the server's is checked against; `None` for those that the machine trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// What a host's management controller speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BmcProtocol {
+    /// Redfish.
+    Redfish,
+    /// IPMI over the network.
+    Ipmi,
+}
+
+impl BmcProtocol {
+    /// Each with its word.
+    pub const ALL: [(&'static str, BmcProtocol); 2] = [("redfish", BmcProtocol::Redfish), ("ipmi", BmcProtocol::Ipmi)];
+}
+
+/// How the hosts' management controllers are reached: the table `[bmc]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bmc {
+    /// What they speak.
+    pub protocol: BmcProtocol,
+    /// The address; `{host}` stands for the host's name, such as `https://{host}-bmc`.
+    pub address: String,
+    /// The user.
+    pub user: String,
+    /// The file with the password.
+    pub password_file: PathBuf,
+    /// As of [`Kubernetes::ca_file`].
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A system that takes tickets: a table `[[ticket]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TicketSystem {
+    /// Its name, in steps and policies.
+    pub name: String,
+    /// How it takes them.
+    pub way: TicketWay,
+}
+
+/// How a ticket system takes tickets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TicketWay {
+    /// By an HTTP POST of JSON.
+    Webhook {
+        /// Where to.
+        url: String,
+        /// The file with a bearer token, where it asks for one.
+        token_file: Option<PathBuf>,
+        /// As of [`Kubernetes::ca_file`].
+        ca_file: Option<PathBuf>,
+    },
+    /// By the machine's `sendmail`.
+    Email {
+        /// To whom.
+        to: String,
+    },
+    /// As a line of JSON at the end of a file.
+    File {
+        /// Which one.
+        path: PathBuf,
+    },
+}

@@ -1,0 +1,195 @@
+//! Policies: which fault of which service leads to which steps, and under which limits. One TOML file for a fleet:
+//!
+//! ```
+//! use surefoot_remedy::policy::Policies;
+//! let policies = Policies::parse(
+//!     r#"
+//!     [[policy]]
+//!     service = "web"
+//!     match = { room = "memory", severity = "critical" }
+//!     steps = ["recheck", "drain", "run:/usr/lib/surefoot/hooks/repair", "return"]
+//!     hosts_at_once = 1
+//!     share_of_service = 0.05
+//!     per_hour = 6
+//!     cool_down = "24h"
+//!     approve = ["run:/usr/lib/surefoot/hooks/repair"]
+//!
+//!     [[service]]
+//!     name = "web"
+//!     size = 400
+//!     drain = "slurm"
+//!     "#,
+//!     "policy.toml",
+//! )?;
+//! assert_eq!(policies.policies[0].steps.len(), 4);
+//! # Ok::<(), surefoot_remedy::Error>(())
+//! ```
+
+pub mod adapters;
+mod matching;
+mod parse;
+mod table;
+mod window;
+
+pub use adapters::{Bmc, BmcProtocol, Drain, Kubernetes, Slurm, TicketSystem, TicketWay};
+pub use matching::Match;
+pub use window::{Window, utc_text};
+
+use crate::Step;
+use surefoot_model::Alert;
+
+/// The service of a policy that is for every service.
+pub const ANY_SERVICE: &str = "*";
+
+/// Nanoseconds of an hour: the span of [`Policy::per_hour`].
+pub const HOUR_NS: u64 = 3_600 * 1_000_000_000;
+
+/// Everything that a policy file says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policies {
+    /// The policies, in the order of the file: the first that matches an alert counts.
+    pub policies: Vec<Policy>,
+    /// What is known of services.
+    pub services: Vec<Service>,
+    /// Windows of maintenance.
+    pub windows: Vec<Window>,
+    /// Systems that take tickets.
+    pub tickets: Vec<TicketSystem>,
+    /// How Slurm is reached.
+    pub slurm: Slurm,
+    /// How Kubernetes is reached; `None` where the file says nothing of it.
+    pub kubernetes: Option<Kubernetes>,
+    /// How the management controllers of hosts are reached; `None` where the file says nothing of them.
+    pub bmc: Option<Bmc>,
+}
+
+/// What is done about a fault of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Its name, which cases keep: that of the file, or its service and place (`web-1`).
+    pub name: String,
+    /// The service that it is for; [`ANY_SERVICE`] for all.
+    pub service: String,
+    /// Which alerts it is for.
+    pub matching: Match,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// Which of the steps a person is to approve each time.
+    pub approve: Vec<Step>,
+    /// How many hosts of the service may be out at once, for whichever policy.
+    pub hosts_at_once: u64,
+    /// Which share of the service's hosts may be out at once, 0 to 1; rounded down, but one host always may.
+    pub share_of_service: f64,
+    /// How many hosts of the service may be taken up within an hour.
+    pub per_hour: u64,
+    /// How long a host is left alone after a case that touched it.
+    pub cool_down_ns: u64,
+    /// Names of the windows of maintenance in which a host may be taken up; none for always.
+    pub windows: Vec<String>,
+    /// What is done about steps that fail.
+    pub retry: Retry,
+    /// How long an alert must hold before it becomes a case.
+    pub hold_off_ns: u64,
+    /// How long an alert must be over before its trouble counts as gone.
+    pub clear_after_ns: u64,
+    /// The ticket system that gets what no step repaired; `None` for none.
+    pub ticket: Option<String>,
+    /// Whether steps are told and not done.
+    pub is_dry_run: bool,
+    /// Whether its cases begin nothing new.
+    pub is_paused: bool,
+}
+
+/// How often a step is begun, and how long is waited in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How often at most, the first time included.
+    pub attempts: u32,
+    /// How long after the first failure; doubled after each further one, up to an hour.
+    pub back_off_ns: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry { attempts: 3, back_off_ns: 60 * 1_000_000_000 }
+    }
+}
+
+impl Retry {
+    /// How long to wait after so many attempts.
+    pub fn wait_ns(&self, attempt_count: u32) -> u64 {
+        let doublings = attempt_count.saturating_sub(1).min(20);
+        self.back_off_ns.saturating_mul(1 << doublings).min(HOUR_NS.max(self.back_off_ns))
+    }
+}
+
+/// What is known of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// How many hosts it has; `None` where only those that tell of themselves are known.
+    pub size: Option<u64>,
+    /// Names of its hosts, where the file lists them.
+    pub hosts: Vec<String>,
+    /// Who takes its hosts out and brings them back.
+    pub drain: Drain,
+    /// Windows of maintenance for all of its policies.
+    pub windows: Vec<String>,
+}
+
+impl Policies {
+    /// The service of this name, where the file tells of it.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|service| service.name == name)
+    }
+
+    /// The policy of this name.
+    pub fn policy(&self, name: &str) -> Option<&Policy> {
+        self.policies.iter().find(|policy| policy.name == name)
+    }
+
+    /// The window of this name.
+    pub fn window(&self, name: &str) -> Option<&Window> {
+        self.windows.iter().find(|window| window.name == name)
+    }
+
+    /// Who drains a service's hosts.
+    pub fn drain(&self, service: &str) -> Drain {
+        self.service(service).map_or(Drain::None, |service| service.drain)
+    }
+
+    /// The service that an alert's host works for: what the alert says, then whose hosts the file lists; where nobody says one and
+    /// the file is about a single service, that one. Empty where it stays unknown.
+    pub fn service_of<'a>(&'a self, alert: &'a Alert) -> &'a str {
+        if !alert.service.is_empty() {
+            return &alert.service;
+        }
+        if let Some(service) = self.services.iter().find(|service| service.hosts.contains(&alert.host)) {
+            return &service.name;
+        }
+        let mut named = self
+            .policies
+            .iter()
+            .map(|policy| policy.service.as_str())
+            .chain(self.services.iter().map(|service| service.name.as_str()))
+            .filter(|name| *name != ANY_SERVICE);
+        match named.next() {
+            Some(first) if named.all(|name| name == first) => first,
+            _ => "",
+        }
+    }
+
+    /// The policy that an alert leads to: the first of the file that is for its service and matches.
+    pub fn of(&self, alert: &Alert) -> Option<&Policy> {
+        let service = self.service_of(alert);
+        self.policies
+            .iter()
+            .find(|policy| (policy.service == ANY_SERVICE || policy.service == service) && policy.matching.holds(alert))
+    }
+
+    /// How far back a decision must see closed cases, for the longest cool-down and the rate of an hour.
+    pub fn look_back_ns(&self) -> u64 {
+        self.policies.iter().map(|policy| policy.cool_down_ns).fold(HOUR_NS, u64::max)
+    }
+}

@@ -1,0 +1,378 @@
+use super::adapters::{Bmc, BmcProtocol, Drain, Kubernetes, Slurm, TicketSystem, TicketWay};
+use super::table::{Source, Table, Value};
+use super::window::{DAYS, Window};
+use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, Retry, Service};
+use crate::{Error, Result, Step};
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use surefoot_model::{Room, Severity};
+use toml::de::DeTable;
+
+/// The largest policy file. Lists of hosts are what makes one large: 100,000 names take about 2 MB.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const POLICIES_MAX: usize = 1_000;
+const SERVICES_MAX: usize = 10_000;
+const STEPS_MAX: usize = 64;
+const NAMES_MAX: usize = 64;
+const HOSTS_MAX: usize = 1_000_000;
+const COUNT_MAX: u64 = 1_000_000;
+
+impl Policies {
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// [`Error::PolicyFile`] where it cannot be read, otherwise as [`Policies::parse`].
+    pub fn read(path: &Path) -> Result<Policies> {
+        let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(failed(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))?;
+        Policies::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the text of a policy file; its name is for messages.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] with the line and field of the first thing that is wrong.
+    pub fn parse(text: &str, file: &str) -> Result<Policies> {
+        let source = Source { file, text };
+        let root = DeTable::parse(text)
+            .map_err(|error| source.error(error.span().unwrap_or(0..0), "", error.message().replace('\n', " ")))?;
+        let top = Table::top(source, &root);
+        let mut policies = Policies {
+            windows: each(&top, "window", NAMES_MAX, window)?,
+            tickets: each(&top, "ticket", NAMES_MAX, ticket)?,
+            ..Policies::default()
+        };
+        policies.slurm = only(&top, "slurm", slurm)?.unwrap_or_default();
+        policies.kubernetes = only(&top, "kubernetes", kubernetes)?;
+        policies.bmc = only(&top, "bmc", bmc)?;
+        policies.services = each(&top, "service", SERVICES_MAX, |table| service(table, &policies))?;
+        for (index, table) in top.tables("policy")?.into_iter().enumerate() {
+            if index == POLICIES_MAX {
+                return Err(table.error(format!("there are more than {POLICIES_MAX} policies")));
+            }
+            let read = policy(&table, index, &policies)?;
+            if policies.policy(&read.name).is_some() {
+                return Err(table.error(format!("there is a policy '{}' already", read.name)));
+            }
+            policies.policies.push(read);
+            table.finish()?;
+        }
+        if policies.policies.is_empty() {
+            return Err(top.error("there is no [[policy]]"));
+        }
+        top.finish()?;
+        Ok(policies)
+    }
+}
+
+/// Reads a table that stands at most once.
+fn only<'a, T>(top: &Table<'a>, name: &'static str, read: impl Fn(&Table<'a>) -> Result<T>) -> Result<Option<T>> {
+    let Some(value) = top.find(name) else { return Ok(None) };
+    let table = value.table()?;
+    let one = read(&table)?;
+    table.finish()?;
+    Ok(Some(one))
+}
+
+/// Something that has a name of its own.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for Window {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for TicketSystem {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Reads each table of a list, and refuses a second one of the same name.
+fn each<'a, T: Named>(
+    top: &Table<'a>,
+    list: &'static str,
+    count_max: usize,
+    read: impl Fn(&Table<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let tables = top.tables(list)?;
+    if tables.len() > count_max {
+        return Err(tables[count_max].error(format!("there are more than {count_max}")));
+    }
+    let (mut all, mut names) = (Vec::with_capacity(tables.len()), BTreeSet::new());
+    for table in tables {
+        let one = read(&table)?;
+        if !names.insert(one.name().to_owned()) {
+            return Err(table.error(format!("there is a {list} '{}' already", one.name())));
+        }
+        all.push(one);
+        table.finish()?;
+    }
+    Ok(all)
+}
+
+fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy> {
+    let service = table.find("service").map_or(Ok(ANY_SERVICE.to_owned()), |value| value.name())?;
+    let name = table.find("name").map(|value| value.name()).transpose()?;
+    let matching = match table.find("match") {
+        Some(value) => matching(value.table()?)?,
+        None => Match::default(),
+    };
+    let steps = steps(&table.need("steps")?, policies)?;
+    let approve = match table.find("approve") {
+        Some(value) => approve(&value, &steps)?,
+        None => Vec::new(),
+    };
+    let whole = |name, default| table.find(name).map_or(Ok(default), |value| value.whole(1..=COUNT_MAX));
+    let time = |name, default| table.find(name).map_or(Ok(default), |value| value.time_ns());
+    let flag = |name| table.find(name).map_or(Ok(false), |value| value.flag());
+    Ok(Policy {
+        name: name.unwrap_or_else(|| match service.as_str() {
+            ANY_SERVICE => format!("any-{}", index + 1),
+            service => format!("{service}-{}", index + 1),
+        }),
+        matching,
+        approve,
+        hosts_at_once: whole("hosts_at_once", 1)?,
+        share_of_service: table.find("share_of_service").map_or(Ok(1.0), |value| value.share())?,
+        per_hour: whole("per_hour", 6)?,
+        cool_down_ns: time("cool_down", 24 * HOUR_NS)?,
+        windows: windows(table, policies)?,
+        retry: table.find("retry").map_or(Ok(Retry::default()), |value| retry(value.table()?))?,
+        hold_off_ns: time("hold_off", 0)?,
+        clear_after_ns: time("clear_after", 10 * 1_000_000_000)?,
+        ticket: match table.find("ticket") {
+            Some(value) => Some(ticket_name(&value, value.text()?, policies)?),
+            None => single(policies),
+        },
+        is_dry_run: flag("dry_run")?,
+        is_paused: flag("paused")?,
+        service,
+        steps,
+    })
+}
+
+/// The only ticket system, which all policies have that name none.
+fn single(policies: &Policies) -> Option<String> {
+    match policies.tickets.as_slice() {
+        [only] => Some(only.name.clone()),
+        _ => None,
+    }
+}
+
+fn ticket_name(value: &Value<'_>, name: &str, policies: &Policies) -> Result<String> {
+    match policies.tickets.iter().find(|ticket| ticket.name == name) {
+        Some(ticket) => Ok(ticket.name.clone()),
+        None => Err(value.error("there is no [[ticket]] of this name")),
+    }
+}
+
+fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
+    let texts = value.texts(STEPS_MAX)?;
+    let mut steps = Vec::with_capacity(texts.len());
+    let mut is_drained = false;
+    for text in texts {
+        let step: Step = text.text()?.parse().map_err(|error: Error| text.error(error.to_string()))?;
+        match &step {
+            Step::Drain if is_drained => return Err(text.error("the host is drained by an earlier step already")),
+            Step::Return if !is_drained => return Err(text.error("no step before it drains the host")),
+            Step::Drain => is_drained = true,
+            Step::Return => is_drained = false,
+            Step::Ticket(name) => drop(ticket_name(&text, name, policies)?),
+            Step::Restore(of) if !steps.contains(of.as_ref()) => {
+                return Err(text.error(format!("no step before it is {of}")));
+            }
+            _ => {}
+        }
+        steps.push(step);
+    }
+    if steps.is_empty() {
+        return Err(value.error("it names no step"));
+    }
+    Ok(steps)
+}
+
+fn approve(value: &Value<'_>, steps: &[Step]) -> Result<Vec<Step>> {
+    let read = |text: Value<'_>| {
+        let step: Step = text.text()?.parse().map_err(|error: Error| text.error(error.to_string()))?;
+        if steps.contains(&step) { Ok(step) } else { Err(text.error("it is none of this policy's steps")) }
+    };
+    value.texts(STEPS_MAX)?.into_iter().map(read).collect()
+}
+
+fn matching(table: Table<'_>) -> Result<Match> {
+    let mut matching = Match::default();
+    if let Some(value) = table.find("room") {
+        matching.room = Some(value.word(&Room::ALL.map(|room| (room.as_str(), room)))?);
+    }
+    if let Some(value) = table.find("severity") {
+        matching.severity = Some(value.word(&Severity::ALL.map(|severity| (severity.as_str(), severity)))?);
+    }
+    if let Some(value) = table.find("fault") {
+        matching.fault = match value.is_text() {
+            true => vec![value.name()?],
+            false => value.texts(NAMES_MAX)?.iter().map(Value::name).collect::<Result<_>>()?,
+        };
+    }
+    if let Some(value) = table.find("subject") {
+        matching.subject = Some(value.name()?);
+    }
+    let mut label = |key: &str, value: &Value<'_>| {
+        if matching.labels.len() >= NAMES_MAX {
+            return Err(value.error(format!("there are more than {NAMES_MAX} labels")));
+        }
+        matching.labels.insert(key.to_owned(), value.name()?);
+        Ok(())
+    };
+    if let Some(value) = table.find("labels") {
+        value.table()?.rest().iter().try_for_each(|(key, value)| label(key.get_ref(), value))?;
+    }
+    // Any other name is a label, unless it looks like a slip: a label that no alert has would match nothing, and nobody would notice.
+    for (key, value) in table.rest() {
+        if table.meant(key.get_ref()).is_some() {
+            return Err(table.unknown(key, &format!("{} (a label of this name goes under labels)", value.field)));
+        }
+        label(key.get_ref(), &value)?;
+    }
+    Ok(matching)
+}
+
+fn retry(table: Table<'_>) -> Result<Retry> {
+    let usual = Retry::default();
+    let attempts = table.find("attempts").map_or(Ok(u64::from(usual.attempts)), |value| value.whole(1..=100))?;
+    let back_off_ns = table.find("back_off").map_or(Ok(usual.back_off_ns), |value| value.time_ns())?;
+    table.finish()?;
+    Ok(Retry { attempts: u32::try_from(attempts).unwrap_or(usual.attempts), back_off_ns })
+}
+
+fn windows(table: &Table<'_>, policies: &Policies) -> Result<Vec<String>> {
+    let Some(value) = table.find("windows") else { return Ok(Vec::new()) };
+    let known = |value: &Value<'_>| match policies.window(value.text()?) {
+        Some(window) => Ok(window.name.clone()),
+        None => Err(value.error("there is no [[window]] of this name")),
+    };
+    value.texts(NAMES_MAX)?.iter().map(known).collect()
+}
+
+fn window(table: &Table<'_>) -> Result<Window> {
+    let minute = |value: Value<'_>| {
+        let wrong = || value.error("it must be a time of the day in UTC, such as \"22:30\"");
+        let (hour, minute) = value.text()?.split_once(':').ok_or_else(wrong)?;
+        let number = |text: &str, below: u32| {
+            let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u32>().ok().filter(|number| is_number && *number < below).ok_or_else(wrong)
+        };
+        Ok::<u32, Error>(number(hour, 24)? * 60 + number(minute, 60)?)
+    };
+    let days = match table.find("days") {
+        None => [true; 7],
+        Some(value) => {
+            let words: Vec<(&str, usize)> = DAYS.iter().enumerate().map(|(index, day)| (*day, index)).collect();
+            let mut days = [false; 7];
+            for text in value.texts(7)? {
+                days[text.word(&words)?] = true;
+            }
+            if days == [false; 7] {
+                return Err(value.error("it names no day"));
+            }
+            days
+        }
+    };
+    Ok(Window {
+        name: table.need("name")?.name()?,
+        days,
+        from_minute: minute(table.need("from")?)?,
+        to_minute: minute(table.need("to")?)?,
+    })
+}
+
+fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {
+    let hosts = match table.find("hosts") {
+        Some(value) => value.texts(HOSTS_MAX)?.iter().map(Value::name).collect::<Result<Vec<String>>>()?,
+        None => Vec::new(),
+    };
+    let size = match table.find("size") {
+        Some(value) if !hosts.is_empty() => {
+            return Err(value.error("hosts are listed already; their number is the size"));
+        }
+        Some(value) => Some(value.whole(1..=10_000_000)?),
+        None => (!hosts.is_empty()).then_some(hosts.len() as u64),
+    };
+    Ok(Service {
+        name: table.need("name")?.name()?,
+        size,
+        hosts,
+        drain: table.find("drain").map_or(Ok(Drain::None), |value| value.word(&Drain::ALL))?,
+        windows: windows(table, policies)?,
+    })
+}
+
+fn ticket(table: &Table<'_>) -> Result<TicketSystem> {
+    let name = table.need("name")?.name()?;
+    let ways = [table.find("webhook"), table.find("email"), table.find("file")];
+    let path = |name| table.find(name).map(|value| value.path()).transpose();
+    let (token_file, ca_file) = (path("token_file")?, path("ca_file")?);
+    let way = match ways {
+        [Some(url), None, None] => TicketWay::Webhook { url: address(&url)?, token_file, ca_file },
+        [None, Some(to), None] => TicketWay::Email { to: to.name()? },
+        [None, None, Some(file)] => TicketWay::File { path: file.path()? },
+        _ => {
+            return Err(table.error("it must have one of webhook = \"https://...\", email = \"a@b\", file = \"/path\""));
+        }
+    };
+    Ok(TicketSystem { name, way })
+}
+
+fn address(value: &Value<'_>) -> Result<String> {
+    let text = value.name()?;
+    let is_plain = text.starts_with("https://") || text.starts_with("http://");
+    if is_plain && !text.contains(char::is_whitespace) {
+        Ok(text)
+    } else {
+        Err(value.error("it must be an address that begins with https:// or http://"))
+    }
+}
+
+fn slurm(table: &Table<'_>) -> Result<Slurm> {
+    let conf = table.find("conf").map(|value| value.path()).transpose()?;
+    Ok(Slurm { conf })
+}
+
+fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
+    Ok(Kubernetes {
+        server: address(&table.need("server")?)?,
+        token_file: table.need("token_file")?.path()?,
+        ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
+    })
+}
+
+fn bmc(table: &Table<'_>) -> Result<Bmc> {
+    let protocol = table.need("protocol")?.word(&BmcProtocol::ALL)?;
+    let address = match protocol {
+        BmcProtocol::Redfish => address(&table.need("address")?)?,
+        BmcProtocol::Ipmi => table.need("address")?.name()?,
+    };
+    Ok(Bmc {
+        protocol,
+        address,
+        user: table.need("user")?.name()?,
+        password_file: table.need("password_file")?.path()?,
+        ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
+    })
+}

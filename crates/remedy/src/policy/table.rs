@@ -1,0 +1,257 @@
+//! Reads TOML so that each error says where it is: the line, the field with its tables, what is wrong and what would be right.
+
+use crate::{Error, Result};
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+/// A file's text, by its name.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl Source<'_> {
+    pub(super) fn error(&self, span: Range<usize>, field: &str, why: impl Into<String>) -> Error {
+        let before = self.text.as_bytes().iter().take(span.start);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Error::Policy { file: self.file.to_owned(), line, field: shown(field), why: why.into() }
+    }
+}
+
+/// A text of the file as a message may show it.
+fn shown(text: &str) -> String {
+    surefoot_model::one_line(&text.chars().take(120).collect::<String>())
+}
+
+/// A table. Each field that is asked for is noted, so that [`Table::finish`] can name those that mean nothing.
+pub(super) struct Table<'a> {
+    source: Source<'a>,
+    field: String,
+    span: Range<usize>,
+    fields: &'a DeTable<'a>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+/// A value, with the name of its field.
+pub(super) struct Value<'a> {
+    source: Source<'a>,
+    pub(super) field: String,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn top(source: Source<'a>, root: &'a Spanned<DeTable<'a>>) -> Self {
+        let asked = RefCell::default();
+        Table { source, field: String::new(), span: root.span(), fields: root.get_ref(), asked }
+    }
+
+    /// The value of a field, where there is one.
+    pub(super) fn find(&self, name: &'static str) -> Option<Value<'a>> {
+        self.asked.borrow_mut().push(name);
+        let (_, value) = self.fields.iter().find(|(key, _)| key.get_ref() == name)?;
+        Some(self.value(name, value))
+    }
+
+    /// The value of a field that must be there.
+    pub(super) fn need(&self, name: &'static str) -> Result<Value<'a>> {
+        self.find(name)
+            .ok_or_else(|| self.source.error(self.span.clone(), &self.field, format!("the field '{name}' is missing")))
+    }
+
+    /// The tables of a list of tables, such as all `[[policy]]`.
+    pub(super) fn tables(&self, name: &'static str) -> Result<Vec<Table<'a>>> {
+        let Some(list) = self.find(name) else { return Ok(Vec::new()) };
+        list.list(&format!("it is a list of tables, each begun with [[{name}]]"))?
+            .into_iter()
+            .map(|value| value.table())
+            .collect()
+    }
+
+    fn value(&self, name: &str, value: &'a Spanned<DeValue<'a>>) -> Value<'a> {
+        let field = if self.field.is_empty() { name.to_owned() } else { format!("{}.{name}", self.field) };
+        Value { source: self.source, field, value }
+    }
+
+    /// The fields that nobody asked for.
+    pub(super) fn rest(&self) -> Vec<(&'a Spanned<DeString<'a>>, Value<'a>)> {
+        let asked = self.asked.borrow();
+        let is_rest = |key: &Spanned<DeString<'_>>| !asked.iter().any(|name| *name == key.get_ref().as_ref());
+        let rest = self.fields.iter().filter(|(key, _)| is_rest(key));
+        rest.map(|(key, value)| (key, self.value(key.get_ref(), value))).collect()
+    }
+
+    /// Refuses fields that nobody asked for.
+    pub(super) fn finish(self) -> Result<()> {
+        match self.rest().into_iter().min_by_key(|(key, _)| key.span().start) {
+            None => Ok(()),
+            Some((key, value)) => Err(self.unknown(key, &value.field)),
+        }
+    }
+
+    /// The error for a field that means nothing here.
+    pub(super) fn unknown(&self, key: &Spanned<DeString<'_>>, field: &str) -> Error {
+        let asked = self.asked.borrow();
+        let meant = match nearest(key.get_ref(), &asked) {
+            Some(name) => format!("did you mean '{name}'? "),
+            None => String::new(),
+        };
+        self.source.error(key.span(), field, format!("there is no such field; {meant}there are {}", asked.join(", ")))
+    }
+
+    /// The name that was asked for and that a misspelt one is likely to stand for.
+    pub(super) fn meant(&self, name: &str) -> Option<&'static str> {
+        nearest(name, &self.asked.borrow())
+    }
+
+    pub(super) fn error(&self, why: impl Into<String>) -> Error {
+        self.source.error(self.span.clone(), &self.field, why)
+    }
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn error(&self, why: impl Into<String>) -> Error {
+        self.source.error(self.value.span(), &self.field, why)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.value.get_ref() {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        }
+    }
+
+    pub(super) fn table(&self) -> Result<Table<'a>> {
+        match self.value.get_ref() {
+            DeValue::Table(fields) => Ok(Table {
+                source: self.source,
+                field: self.field.clone(),
+                span: self.value.span(),
+                fields,
+                asked: RefCell::default(),
+            }),
+            _ => Err(self.error(format!("it is {}, and must be a table", self.kind()))),
+        }
+    }
+
+    fn list(&self, what: &str) -> Result<Vec<Value<'a>>> {
+        let DeValue::Array(items) = self.value.get_ref() else {
+            return Err(self.error(format!("it is {}; {what}", self.kind())));
+        };
+        let item = |(index, value)| {
+            let field = format!("{}[{index}]", self.field);
+            Value { source: self.source, field, value }
+        };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    /// The texts of a list, at most so many.
+    pub(super) fn texts(&self, count_max: usize) -> Result<Vec<Value<'a>>> {
+        let items = self.list("it must be a list of texts, such as [\"a\", \"b\"]")?;
+        if items.len() > count_max {
+            return Err(self.error(format!("it has {} entries; at most {count_max}", items.len())));
+        }
+        items.iter().try_for_each(|item| item.text().map(drop))?;
+        Ok(items)
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.value.get_ref(), DeValue::String(_))
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Ok(text.as_ref()),
+            _ => Err(self.error(format!("it is {}, and must be a text in quotes", self.kind()))),
+        }
+    }
+
+    /// A name: not empty, at most 255 bytes, and nothing that a terminal would not show.
+    pub(super) fn name(&self) -> Result<String> {
+        let text = self.text()?;
+        if text.is_empty() || text.len() > 255 || text.chars().any(surefoot_model::is_harmful) {
+            return Err(self.error("it must have 1 to 255 bytes and no control character"));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// An absolute path.
+    pub(super) fn path(&self) -> Result<std::path::PathBuf> {
+        let text = self.name()?;
+        if text.starts_with('/') { Ok(text.into()) } else { Err(self.error("it must be an absolute path")) }
+    }
+
+    pub(super) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
+        let wrong = || format!("it must be a whole number from {} to {}", range.start(), range.end());
+        let number = match self.value.get_ref() {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        number.filter(|number| range.contains(number)).ok_or_else(|| self.error(wrong()))
+    }
+
+    /// A share of a whole.
+    pub(super) fn share(&self) -> Result<f64> {
+        let number = match self.value.get_ref() {
+            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+            _ => None,
+        };
+        let share = number.filter(|share| *share > 0.0 && *share <= 1.0);
+        share.ok_or_else(|| self.error("it must be a share above 0 and up to 1, such as 0.05 for 5 %"))
+    }
+
+    pub(super) fn flag(&self) -> Result<bool> {
+        match self.value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            _ => Err(self.error(format!("it is {}, and must be true or false", self.kind()))),
+        }
+    }
+
+    /// A time in nanoseconds, written such as `24h`.
+    pub(super) fn time_ns(&self) -> Result<u64> {
+        let time = crate::step::time(self.text()?).map_err(|why| self.error(shown(&why)))?;
+        Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// One of some words.
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
+        let text = self.text()?;
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.error(format!("'{}' is none of {}", shown(text), words.join(", ")))
+        })
+    }
+}
+
+/// The word that another is likely to be a slip of: at most two letters are wrong, and fewer than half.
+fn nearest(text: &str, words: &[&'static str]) -> Option<&'static str> {
+    let nearest = words.iter().map(|word| (slips(text, word), *word)).min_by_key(|(count, _)| *count)?;
+    (nearest.0 <= 2 && nearest.0 * 2 < text.chars().count()).then_some(nearest.1)
+}
+
+/// How many letters must be added, left out or changed to make one word of another (Levenshtein's distance). Long texts are no slip.
+fn slips(one: &str, other: &str) -> usize {
+    if one.len() > 64 {
+        return usize::MAX;
+    }
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (place, against) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *against);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
