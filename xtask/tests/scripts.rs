@@ -86,6 +86,8 @@ impl Machine {
             fs::create_dir_all(machine.path("target/guest/netdevsim")).unwrap();
             fs::write(machine.path("target/guest/netdevsim/netdevsim.ko"), "").unwrap();
         }
+        fs::create_dir_all(machine.path("target/tools/redfish/bin")).unwrap();
+        machine.write_program(&machine.path("target/tools/redfish/bin/sushy-emulator"), "exit 0");
         if !missing.contains(&"node") {
             machine.program("node", "echo v20.19.2");
         }

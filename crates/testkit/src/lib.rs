@@ -17,6 +17,7 @@ pub mod guest;
 mod host_tree;
 pub mod not_run;
 pub mod postgres;
+pub mod redfish;
 pub mod slurm;
 pub mod storage;
 

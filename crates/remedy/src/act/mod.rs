@@ -2,16 +2,22 @@
 //! [`Hands`] are the real ones: a file for each kind of step, and nothing else in this crate changes a machine.
 
 mod drain;
+mod firmware;
 mod hands;
 mod hook;
+mod reboot;
+mod redfish;
 mod shown;
 mod stress;
 mod ticket;
+mod unit;
 
 pub use drain::Drainer;
 pub use drain::slurm::Slurm;
 pub use hands::{Hands, HandsConfig};
 pub use hook::HookRule;
+pub use reboot::Times;
+pub use redfish::{Attributes, Bmc, Machine, Refused};
 pub use ticket::TicketSystem;
 
 use crate::Step;

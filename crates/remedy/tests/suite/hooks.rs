@@ -2,6 +2,7 @@ use super::order::order;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, HookRule, Order, Outcome};
@@ -17,8 +18,11 @@ impl Place {
 
     fn hook(&self, script: &str) -> PathBuf {
         let path = self.folder.path().join("hook");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // By a process of its own: a program that this one had open for writing could not be run while a test beside this one starts
+        // a process, which has that descriptor for a moment too.
+        let text = format!("#!/bin/sh\n{script}\n");
+        let write = ["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", &text];
+        assert!(Command::new("sh").args(write).arg(&path).status().unwrap().success());
         path
     }
 }
@@ -41,10 +45,8 @@ fn run(order: &Order) -> Outcome {
 fn a_hook_is_told_the_case_and_nothing_of_the_controllers_environment() {
     let place = Place::new();
     let out = place.folder.path().join("out");
-    let path = place.hook(&format!(
-        "echo \"$1\" > {0}; env >> {0}; pwd >> {0}; echo repaired; echo 'memo: row 26'",
-        out.display()
-    ));
+    let path = place
+        .hook(&format!("echo \"$1\" > {0}; env >> {0}; pwd >> {0}; echo repaired; echo 'memo: row 26'", out.display()));
     let mut order = of(&path);
     order.fault = "a$(touch /tmp/never)\nb".to_owned();
     assert_eq!(run(&order), Outcome::Done { detail: "repaired".to_owned(), memo: "row 26".to_owned() });

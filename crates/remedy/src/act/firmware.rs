@@ -1,0 +1,56 @@
+//! `firmware:NAME=VALUE`: one setting of the firmware, by the host's baseboard controller.
+//!
+//! What stood there is remembered before anything is changed, so that `restore` finds it whatever happens between.
+
+use super::redfish::{Attributes, Bmc, Refused, typed};
+use super::{Order, Outcome};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+
+/// What a change of settings remembers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memo {
+    /// What the changed settings were.
+    pub before: Attributes,
+}
+
+/// Changes the setting: remembers it at the first call, and changes it at the second.
+pub fn run(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) -> Outcome {
+    change(bmc, name, value, order, stop).unwrap_or_else(|refused| refused.outcome(&order.memo))
+}
+
+fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
+    let machine = bmc.machine(stop)?;
+    let (now, pending) = bmc.attributes(&machine, stop)?;
+    let wanted = typed(&now, name, value)?;
+    if serde_json::from_str::<Memo>(&order.memo).is_err() {
+        let before = [(name.to_owned(), pending.get(name).or(now.get(name)).cloned().unwrap_or_default())].into();
+        let memo = serde_json::to_string(&Memo { before }).unwrap_or_default();
+        return Ok(Outcome::GoesOn { detail: format!("{name} was {}", now[name]), memo, again_in_ns: 0 });
+    }
+    if pending.get(name) != Some(&wanted) {
+        bmc.set(&machine, &[(name.to_owned(), wanted.clone())].into(), stop)?;
+    }
+    let when = if now.get(name) == Some(&wanted) { "" } else { "; it takes effect when the host restarts" };
+    Ok(Outcome::Done { detail: format!("{name} = {wanted}{when}"), memo: order.memo.clone() })
+}
+
+/// Puts back what a change remembered.
+pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
+    let Ok(memo) = serde_json::from_str::<Memo>(&order.memo) else {
+        return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
+    };
+    let put = || -> Result<Outcome, Refused> {
+        let machine = bmc.machine(stop)?;
+        let (_, pending) = bmc.attributes(&machine, stop)?;
+        if memo.before.iter().any(|(name, value)| pending.get(name) != Some(value)) {
+            bmc.set(&machine, &memo.before, stop)?;
+        }
+        let names: Vec<String> = memo.before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        Ok(Outcome::Done {
+            detail: format!("{} again, from the next restart on", names.join(", ")),
+            memo: order.memo.clone(),
+        })
+    };
+    put().unwrap_or_else(|refused| refused.outcome(&order.memo))
+}

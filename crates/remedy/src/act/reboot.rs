@@ -1,0 +1,148 @@
+//! `reboot`: restarts a host, and waits until it is back: by its baseboard controller, or, for the host that this runs on, by systemd.
+//!
+//! What shows a restart is remembered before: the kernel's boot id, or the controller's time of the last reset. So a controller that died
+//! in between tells whether the restart was asked for.
+
+use super::redfish::{Bmc, Refused};
+use super::shown::last_words;
+use super::{Found, Order, Outcome};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use surefoot_hostfs::{Root, program};
+
+/// How often a machine that restarts is looked at.
+const LOOK_AGAIN_NS: u64 = 10_000_000_000;
+/// How long asking systemd may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long restarts take here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Times {
+    /// Where a controller does not tell how far its machine has started, it counts as back after so long with power.
+    pub settle: Duration,
+    /// A machine that is not back after so long has failed.
+    pub limit: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times { settle: Duration::from_secs(300), limit: Duration::from_secs(1_800) }
+    }
+}
+
+/// What a restart remembers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Memo {
+    /// What will be another after the restart: boot id, or time of the last reset; empty where nobody tells.
+    before: String,
+    /// When the restart was asked for, seconds of the wall clock; 0 for not yet.
+    asked_s: u64,
+}
+
+impl Memo {
+    fn of(order: &Order) -> Option<Memo> {
+        serde_json::from_str(&order.memo).ok()
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn goes_on(detail: &str, memo: &Memo, again_in_ns: u64) -> Outcome {
+    Outcome::GoesOn { detail: detail.to_owned(), memo: memo.text(), again_in_ns }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Restarts the machine of this controller: remembers at the first call, asks at the second, and looks at each one after it.
+pub fn by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Outcome {
+    go_on_by_bmc(bmc, times, order, stop).unwrap_or_else(|refused| refused.outcome(&order.memo))
+}
+
+fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
+    let machine = bmc.machine(stop)?;
+    let Some(memo) = Memo::of(order) else {
+        let memo = Memo { before: machine.last_reset.unwrap_or_default(), asked_s: 0 };
+        return Ok(goes_on("about to restart", &memo, 0));
+    };
+    if memo.asked_s == 0 {
+        bmc.restart(&machine, stop)?;
+        return Ok(goes_on(
+            "the controller restarts it",
+            &Memo { asked_s: now_s(), ..memo },
+            LOOK_AGAIN_NS.min(nanoseconds(times.settle)),
+        ));
+    }
+    let waited = Duration::from_secs(now_s().saturating_sub(memo.asked_s));
+    let is_up = match machine.progress.as_deref() {
+        Some(progress) => progress == "OSRunning",
+        None => waited >= times.settle,
+    };
+    if machine.is_on && is_up {
+        return Ok(Outcome::Done { detail: format!("it is back after {} s", waited.as_secs()), memo: memo.text() });
+    }
+    if waited >= times.limit {
+        let state = if machine.is_on { "has power" } else { "has no power" };
+        let detail = format!("it is not back {} s after its restart: it {state}", waited.as_secs());
+        return Ok(Outcome::Failed { detail, memo: memo.text(), is_passing: false });
+    }
+    Ok(goes_on("it is not back yet", &memo, LOOK_AGAIN_NS.min(nanoseconds(times.settle))))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether a restart whose controller died was asked for.
+pub fn find_by_bmc(bmc: &Bmc, order: &Order) -> Found {
+    let memo = match Memo::of(order) {
+        None => return Found::MayRepeat,
+        // Asked for: going on is looking.
+        Some(memo) if memo.asked_s != 0 => return Found::MayRepeat,
+        Some(memo) => memo,
+    };
+    match bmc.machine(&AtomicBool::new(false)) {
+        Ok(machine) if !memo.before.is_empty() => match machine.last_reset {
+            Some(last) if last == memo.before => Found::MayRepeat,
+            _ => Found::Effect { detail: "it was restarted".to_owned(), memo: order.memo.clone() },
+        },
+        Ok(_) => Found::Unknown { why: "its controller does not tell when it was restarted last".to_owned() },
+        Err(refused) => Found::Unknown { why: refused.why },
+    }
+}
+
+/// Restarts the host that this runs on; whoever goes on after the restart sees another boot id.
+pub fn here(root: &Root, order: &Order, stop: &AtomicBool) -> Outcome {
+    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
+    let boot = match boot_id(root) {
+        Ok(boot) => boot,
+        Err(why) => return failed(why, false),
+    };
+    match Memo::of(order) {
+        None => goes_on("about to restart", &Memo { before: boot, asked_s: 0 }, 0),
+        Some(memo) if memo.before != boot => Outcome::Done { detail: "it was restarted".to_owned(), memo: memo.text() },
+        Some(memo) => {
+            let Some(path) = program::find("systemctl") else {
+                return failed("unsupported: restarting this host needs systemd".into(), false);
+            };
+            let mut command = Command::new(path);
+            command.arg("reboot").env_clear().env("LC_ALL", "C").current_dir("/");
+            match program::run(command, b"", PATIENCE, stop) {
+                Ok(ended) if ended.code == 0 => goes_on("this host restarts", &memo, LOOK_AGAIN_NS),
+                Ok(ended) => failed(format!("systemctl reboot: {}", last_words(&ended.complaint)), false),
+                Err(broken) => failed(format!("systemctl reboot: {broken}"), true),
+            }
+        }
+    }
+}
+
+fn boot_id(root: &Root) -> Result<String, String> {
+    root.read(root.proc("sys/kernel/random/boot_id"))
+        .map(|text| text.trim().to_owned())
+        .map_err(|error| error.to_string())
+}

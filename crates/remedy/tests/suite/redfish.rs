@@ -1,0 +1,89 @@
+use super::order::order;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_remedy::act::{Act, Bmc, Found, Hands, HandsConfig, Order, Outcome, Times};
+use surefoot_testkit::{not_run::not_run, redfish::Controller};
+
+fn hands(url: String) -> Hands {
+    let bmc = Bmc { url, ..Bmc::default() };
+    let reboot = Times { settle: Duration::from_millis(200), limit: Duration::from_secs(60) };
+    Hands::new(HandsConfig { bmcs: [("n1".to_owned(), bmc)].into(), reboot, ..HandsConfig::default() })
+}
+
+/// Does a step to its end, as the engine does: with the memo of the call before. What was said, and the last memo.
+fn finish(hands: &Hands, mut order: Order) -> (Vec<String>, String) {
+    let mut said = Vec::new();
+    loop {
+        match hands.run(&order, &AtomicBool::new(false)) {
+            Outcome::Done { detail, memo } => {
+                said.push(detail);
+                return (said, memo);
+            }
+            Outcome::GoesOn { detail, memo, again_in_ns } => {
+                said.push(detail);
+                order.memo = memo;
+                std::thread::sleep(Duration::from_nanos(again_in_ns).min(Duration::from_millis(300)));
+            }
+            other => panic!("{said:?}: {other:?}"),
+        }
+        assert!(said.len() < 100, "{said:?}");
+    }
+}
+
+fn refusal(hands: &Hands, step: &str, host: &str) -> (String, bool) {
+    match hands.run(&order(step, host), &AtomicBool::new(false)) {
+        Outcome::Failed { detail, is_passing, .. } => (detail, is_passing),
+        other => panic!("{step}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_setting_of_the_firmware_is_changed_takes_effect_and_is_put_back() {
+    const NAME: &str = "a_setting_of_the_firmware_is_changed_takes_effect_and_is_put_back";
+    if let Some(why) = Controller::unsupported() {
+        return not_run(NAME, &why);
+    }
+    let controller = Controller::start().unwrap();
+    let hands = hands(controller.url());
+    let systems = controller.get("/redfish/v1/Systems");
+    let path = systems.split('"').find(|word| word.starts_with("/redfish/v1/Systems/")).unwrap();
+    let mode = || {
+        let bios = controller.get(&format!("{path}/BIOS"));
+        let line = bios.lines().find(|line| line.contains("ProcTurboMode")).unwrap();
+        line.split('"').nth(3).unwrap().to_owned()
+    };
+    assert_eq!(mode(), "Enabled");
+
+    let (said, memo) = finish(&hands, order("firmware:ProcTurboMode=Disabled", "n1"));
+    assert_eq!(
+        said,
+        ["ProcTurboMode was \"Enabled\"", "ProcTurboMode = \"Disabled\"; it takes effect when the host restarts"]
+    );
+    // The emulator does not wait for the restart, as machines do.
+    finish(&hands, order("reboot", "n1"));
+    assert_eq!(mode(), "Disabled");
+
+    let mut back = order("restore:firmware:ProcTurboMode=Disabled", "n1");
+    back.memo = memo;
+    finish(&hands, back);
+    finish(&hands, order("reboot", "n1"));
+    assert_eq!(mode(), "Enabled");
+
+    // Nobody can tell here whether a restart was asked for: this controller says no time of the last one.
+    let mut begun = order("reboot", "n1");
+    begun.memo = r#"{"before":"","asked_s":0}"#.to_owned();
+    assert!(matches!(hands.find(&begun), Found::Unknown { .. }));
+    assert_eq!(hands.find(&order("reboot", "n1")), Found::MayRepeat);
+
+    let (why, is_passing) = refusal(&hands, "firmware:CeThreshold=1", "n1");
+    assert!(why.contains("no setting 'CeThreshold'") && !is_passing, "{why}");
+    let (why, is_passing) = refusal(&hands, "firmware:A=1", "n2");
+    assert!(why.contains("no baseboard controller is configured for n2") && !is_passing, "{why}");
+}
+
+#[test]
+fn a_controller_that_does_not_answer_is_asked_again_later() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (why, is_passing) = refusal(&hands(format!("http://{closed}")), "reboot", "n1");
+    assert!(why.contains("no answer") && is_passing, "{why}");
+}
