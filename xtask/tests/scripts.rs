@@ -46,6 +46,7 @@ const COMPLETE: &[&str] = &[
     "scontrol",
     "munged",
     "stressapptest",
+    "initdb",
     "python3",
     "mpicc",
     "mpirun",
