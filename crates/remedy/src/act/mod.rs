@@ -5,6 +5,7 @@ mod drain;
 mod firmware;
 mod hands;
 mod hook;
+mod of_policies;
 mod reboot;
 mod redfish;
 mod shown;
@@ -106,6 +107,10 @@ pub enum Found {
 }
 
 /// Does steps.
+///
+/// A step that can be taken back ([`Step::has_way_back`]) first says what it needs for that, by [`Outcome::GoesOn`] with a memo, and
+/// changes something only when it is called again: by then the memo is written down, whatever becomes of the controller. A recheck
+/// that asks nobody says that the fault holds; whether the alert is over is known without it.
 pub trait Act: Send + Sync {
     /// What an attempt would do, in words, doing nothing.
     fn dry_run(&self, order: &Order) -> String;

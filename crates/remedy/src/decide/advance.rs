@@ -1,7 +1,7 @@
 //! The next change of one open case.
 
 use super::limits::{Limits, is_changed, is_for};
-use super::{Controller, actor, closing, entry};
+use super::{Controller, actor, closing, conclude, entry};
 use crate::policy::{Policies, Policy, utc_text};
 use crate::{Step, World};
 use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
@@ -149,6 +149,12 @@ impl Next<'_, '_> {
         if policy.is_paused {
             return Some("its policy is paused".into());
         }
+        if *step == Step::Recheck && case.is_firing && conclude::is_repaired(case) {
+            let until_ns = last_end_ns(case).saturating_add(policy.recheck_within_ns);
+            if until_ns > self.now_ns() {
+                return Some(format!("the end of the alert, until {}", utc_text(until_ns)));
+            }
+        }
         if case.began_realtime_ns != 0 || !step.touches_host() {
             return None;
         }
@@ -203,6 +209,11 @@ impl Next<'_, '_> {
         };
         Some(self.with_line(next, state.as_str(), "", why))
     }
+}
+
+/// When the last step ended.
+fn last_end_ns(case: &Case) -> u64 {
+    case.steps.iter().map(|step| step.ended_realtime_ns).fold(0, u64::max)
 }
 
 /// The step that was begun and has not ended.

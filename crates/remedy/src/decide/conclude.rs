@@ -148,7 +148,7 @@ impl End<'_> {
                 case.ticket = if step.memo.is_empty() { step.outcome.clone() } else { kept(&step.memo) };
             }
             // Looked at again after a repair, and not repaired.
-            Ok(Step::Recheck) if is_after_repair(case, self.index) && case.ends_as.is_none() => {
+            Ok(Step::Recheck) if case.is_firing && is_repaired(case) && case.ends_as.is_none() => {
                 self.give_up(case);
             }
             _ => {}
@@ -163,7 +163,7 @@ impl End<'_> {
         } else if case.began_realtime_ns == 0 {
             closing::skip_rest(case, "the fault is gone", self.now_ns);
             case.ends_as = Some(CaseState::Cleared);
-        } else if !is_after_repair(case, self.index) {
+        } else if !is_repaired(case) {
             closing::give_back(case, CaseState::Returned, detail, self.now_ns);
         }
     }
@@ -204,9 +204,9 @@ impl End<'_> {
     }
 }
 
-/// Whether an earlier step of the case was one that repairs.
-fn is_after_repair(case: &Case, index: usize) -> bool {
-    case.steps[..index].iter().filter(|step| step.state == StepState::Done).any(|step| {
+/// Whether a step of the case was done that repairs.
+pub(super) fn is_repaired(case: &Case) -> bool {
+    case.steps.iter().filter(|step| step.state == StepState::Done).any(|step| {
         let repairs =
             |step: &Step| step.touches_host() && !matches!(step, Step::Drain | Step::Return | Step::Stress(_));
         step.step.parse::<Step>().is_ok_and(|step| repairs(&step))

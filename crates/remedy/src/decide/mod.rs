@@ -30,7 +30,7 @@ use limits::Limits;
 use surefoot_model::{AuditEntry, Case};
 
 /// How long a controller may do a step without saying that it still lives.
-pub const LEASE_NS: u64 = 30 * 1_000_000_000;
+pub const LEASE_NS: u64 = 15 * 1_000_000_000;
 
 /// At most so many changes in one decision, so that a transaction stays short; the rest follows in the next.
 pub const CHANGES_MAX: usize = 1_000;

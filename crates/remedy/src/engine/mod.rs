@@ -5,8 +5,10 @@
 //! another: see [`crate::decide`].
 
 mod attempt;
+mod core;
 mod run;
 
+pub use self::core::{Begin, Core};
 pub use attempt::{Attempt, Ended};
 
 use crate::policy::Policies;
@@ -26,15 +28,15 @@ pub struct Settings {
     pub period: Duration,
     /// How long a lease lasts; it is held anew every fifth of it.
     pub lease: Duration,
-    /// How long after a lease ran out it is waited, by a clock that never jumps, before it is looked what became of the step: its
-    /// holder may still live, and breaks off when it cannot hold its lease.
+    /// How long after a lease ran out it is waited, by a clock that never jumps, before it is looked what became of the step. Its
+    /// holder may still live: without the store it breaks off a lease after it held it last, so this is longer than a lease.
     pub grace: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let lease = Duration::from_nanos(decide::LEASE_NS);
-        Settings { steps_at_once: 64, period: Duration::from_secs(1), lease, grace: lease / 2 }
+        Settings { steps_at_once: 64, period: Duration::from_secs(1), lease, grace: lease + lease / 3 }
     }
 }
 
@@ -51,8 +53,8 @@ pub struct Counts {
     pub store_errors: AtomicU64,
     /// Steps that are being done.
     pub running: AtomicU64,
-    /// How long the last decision took, nanoseconds.
-    pub decision_ns: AtomicU64,
+    /// How long the last round took, nanoseconds: holding, writing ends, deciding.
+    pub round_ns: AtomicU64,
 }
 
 /// A running engine. It is stopped by [`Engine::stop`] and when it is dropped.
@@ -69,7 +71,7 @@ struct Shared {
     is_stopped: AtomicBool,
     /// Whether a wake-up is on its way, so that a thousand of them are one.
     is_woken: AtomicBool,
-    counts: Counts,
+    counts: Arc<Counts>,
     last_error: Mutex<Option<String>>,
 }
 
@@ -120,14 +122,16 @@ impl Engine {
         settings: Settings,
     ) -> Engine {
         let (sender, receiver) = channel();
+        let counts = Arc::new(Counts::default());
         let shared = Arc::new(Shared {
             current: Mutex::new((Arc::new(policies), act)),
             is_stopped: AtomicBool::new(false),
             is_woken: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: Arc::clone(&counts),
             last_error: Mutex::new(None),
         });
-        let work = run::Work::new(book, Arc::clone(&shared), unique(name), settings, sender.clone(), receiver);
+        let core = Core::new(book, unique(name), settings.clone(), counts);
+        let work = run::Work { core, shared: Arc::clone(&shared), settings, sender: sender.clone(), receiver };
         let thread = std::thread::Builder::new().name("remedy".into()).spawn(move || work.run()).ok();
         Engine { shared, sender, thread }
     }

@@ -2,6 +2,7 @@
 //! are needed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Who takes a service's hosts out and brings them back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +27,21 @@ impl Drain {
 pub struct Slurm {
     /// Its `slurm.conf`; `None` for where its commands look anyway.
     pub conf: Option<PathBuf>,
+    /// Whether jobs that run on a node are requeued, instead of waited for.
+    pub requeues_jobs: bool,
+}
+
+/// What is said of an executable that `run:PATH` starts: a table `[[hook]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Its path.
+    pub path: String,
+    /// It is ended when it takes longer.
+    pub time_limit: Duration,
+    /// Whether doing it twice does no harm, so that after a crash it is done again.
+    pub is_repeatable: bool,
+    /// Whether it answers `find`.
+    pub can_find: bool,
 }
 
 /// How Kubernetes is reached: the table `[kubernetes]`.
@@ -94,8 +110,8 @@ pub enum TicketWay {
         /// To whom.
         to: String,
     },
-    /// As a line of JSON at the end of a file.
-    File {
+    /// As a file in a directory.
+    Directory {
         /// Which one.
         path: PathBuf,
     },

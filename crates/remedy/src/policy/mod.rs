@@ -31,7 +31,7 @@ mod parse;
 mod table;
 mod window;
 
-pub use adapters::{Bmc, BmcProtocol, Drain, Kubernetes, Slurm, TicketSystem, TicketWay};
+pub use adapters::{Bmc, BmcProtocol, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
 pub use matching::Match;
 pub use window::{Window, utc_text};
 
@@ -55,6 +55,10 @@ pub struct Policies {
     pub windows: Vec<Window>,
     /// Systems that take tickets.
     pub tickets: Vec<TicketSystem>,
+    /// What is said of hooks.
+    pub hooks: Vec<Hook>,
+    /// How much memory a stress tests, MiB; `None` for what is free.
+    pub stress_mebibytes: Option<u64>,
     /// How Slurm is reached.
     pub slurm: Slurm,
     /// How Kubernetes is reached; `None` where the file says nothing of it.
@@ -92,6 +96,8 @@ pub struct Policy {
     pub hold_off_ns: u64,
     /// How long an alert must be over before its trouble counts as gone.
     pub clear_after_ns: u64,
+    /// How long a recheck after a repair waits for the alert to end, before the repair counts as failed.
+    pub recheck_within_ns: u64,
     /// The ticket system that gets what no step repaired; `None` for none.
     pub ticket: Option<String>,
     /// Whether steps are told and not done.

@@ -1,4 +1,4 @@
-use super::adapters::{Bmc, BmcProtocol, Drain, Kubernetes, Slurm, TicketSystem, TicketWay};
+use super::adapters::{Bmc, BmcProtocol, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
 use super::table::{Source, Table, Value};
 use super::window::{DAYS, Window};
 use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, Retry, Service};
@@ -6,6 +6,7 @@ use crate::{Error, Result, Step};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 use surefoot_model::{Room, Severity};
 use toml::de::DeTable;
 
@@ -47,6 +48,8 @@ impl Policies {
         let mut policies = Policies {
             windows: each(&top, "window", NAMES_MAX, window)?,
             tickets: each(&top, "ticket", NAMES_MAX, ticket)?,
+            hooks: each(&top, "hook", NAMES_MAX, hook)?,
+            stress_mebibytes: only(&top, "stress", |table| table.need("mebibytes")?.whole(1..=1 << 30))?,
             ..Policies::default()
         };
         policies.slurm = only(&top, "slurm", slurm)?.unwrap_or_default();
@@ -95,6 +98,12 @@ impl Named for Window {
 impl Named for TicketSystem {
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Named for Hook {
+    fn name(&self) -> &str {
+        &self.path
     }
 }
 
@@ -157,6 +166,7 @@ fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy
         retry: table.find("retry").map_or(Ok(Retry::default()), |value| retry(value.table()?))?,
         hold_off_ns: time("hold_off", 0)?,
         clear_after_ns: time("clear_after", 10 * 1_000_000_000)?,
+        recheck_within_ns: time("recheck_within", HOUR_NS / 4)?,
         ticket: match table.find("ticket") {
             Some(value) => Some(ticket_name(&value, value.text()?, policies)?),
             None => single(policies),
@@ -325,15 +335,16 @@ fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {
 
 fn ticket(table: &Table<'_>) -> Result<TicketSystem> {
     let name = table.need("name")?.name()?;
-    let ways = [table.find("webhook"), table.find("email"), table.find("file")];
+    let ways = [table.find("webhook"), table.find("email"), table.find("directory")];
     let path = |name| table.find(name).map(|value| value.path()).transpose();
     let (token_file, ca_file) = (path("token_file")?, path("ca_file")?);
     let way = match ways {
         [Some(url), None, None] => TicketWay::Webhook { url: address(&url)?, token_file, ca_file },
         [None, Some(to), None] => TicketWay::Email { to: to.name()? },
-        [None, None, Some(file)] => TicketWay::File { path: file.path()? },
+        [None, None, Some(directory)] => TicketWay::Directory { path: directory.path()? },
         _ => {
-            return Err(table.error("it must have one of webhook = \"https://...\", email = \"a@b\", file = \"/path\""));
+            let why = "it must have one of webhook = \"https://...\", email = \"a@b\", directory = \"/path\"";
+            return Err(table.error(why));
         }
     };
     Ok(TicketSystem { name, way })
@@ -351,7 +362,22 @@ fn address(value: &Value<'_>) -> Result<String> {
 
 fn slurm(table: &Table<'_>) -> Result<Slurm> {
     let conf = table.find("conf").map(|value| value.path()).transpose()?;
-    Ok(Slurm { conf })
+    let requeues_jobs = table.find("requeue_jobs").map_or(Ok(false), |value| value.flag())?;
+    Ok(Slurm { conf, requeues_jobs })
+}
+
+fn hook(table: &Table<'_>) -> Result<Hook> {
+    let path = table.need("path")?;
+    if let Err(error) = format!("run:{}", path.text()?).parse::<Step>() {
+        return Err(path.error(error.to_string()));
+    }
+    let flag = |name| table.find(name).map_or(Ok(false), |value| value.flag());
+    Ok(Hook {
+        path: path.text()?.to_owned(),
+        time_limit: table.find("time_limit").map_or(Ok(HOUR_NS), |value| value.time_ns()).map(Duration::from_nanos)?,
+        is_repeatable: flag("repeatable")?,
+        can_find: flag("can_find")?,
+    })
 }
 
 fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {

@@ -1,0 +1,71 @@
+use super::{Drainer, HandsConfig, HookRule, Slurm, TicketSystem};
+use crate::policy::{Drain, Policies, TicketWay};
+use crate::{Error, Result};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use surefoot_hostfs::http::{Identity, Trust};
+
+/// The longest token or password.
+const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+impl HandsConfig {
+    /// What a policy file says of the fleet. Tokens and passwords are read from their files now.
+    ///
+    /// # Errors
+    /// [`Error::PolicyFile`] where such a file cannot be read.
+    pub fn of(policies: &Policies) -> Result<HandsConfig> {
+        let mut config = HandsConfig { stress_mebibytes: policies.stress_mebibytes, ..HandsConfig::default() };
+        let slurm = Slurm { configuration: policies.slurm.conf.clone(), requeues_jobs: policies.slurm.requeues_jobs };
+        for service in &policies.services {
+            let drainer = match service.drain {
+                Drain::None => Drainer::None,
+                Drain::Slurm => Drainer::Slurm(slurm.clone()),
+                Drain::Kubernetes => {
+                    let why = format!("service {}: draining by Kubernetes is not built in", service.name);
+                    return Err(Error::PolicyFile { file: "drain = \"kubernetes\"".into(), why });
+                }
+            };
+            config.drainers.insert(service.name.clone(), drainer);
+        }
+        for hook in &policies.hooks {
+            let rule =
+                HookRule { time_limit: hook.time_limit, is_repeatable: hook.is_repeatable, can_find: hook.can_find };
+            config.hooks.insert(hook.path.clone(), rule);
+        }
+        for ticket in &policies.tickets {
+            let system = match &ticket.way {
+                TicketWay::Webhook { url, token_file, ca_file } => TicketSystem::Webhook {
+                    url: url.clone(),
+                    identity: token_file.as_deref().map(secret).transpose()?.map_or(Identity::None, Identity::Token),
+                    trust: ca_file.clone().map_or(Trust::System, Trust::Signer),
+                },
+                TicketWay::Email { to } => TicketSystem::Mail { to: to.clone() },
+                TicketWay::Directory { path } => TicketSystem::Directory(path.clone()),
+            };
+            config.tickets.insert(ticket.name.clone(), system);
+        }
+        Ok(config)
+    }
+}
+
+/// The first line of a file that holds a secret. It is refused where others may read it.
+pub(super) fn secret(path: &Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt;
+    let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
+    let open = std::fs::OpenOptions::new().read(true).custom_flags(NOT_WAITING).open(path);
+    let file = open.map_err(|error| failed(error.to_string()))?;
+    let mode = file.metadata().map_err(|error| failed(error.to_string()))?.mode();
+    if mode & 0o077 != 0 {
+        return Err(failed(format!("it holds a secret, and its mode {:o} lets others at it; chmod 600", mode & 0o777)));
+    }
+    let mut text = String::new();
+    file.take(SECRET_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(failed("it is empty".into())),
+    }
+}
+
+/// O_NONBLOCK: a named pipe is not waited for.
+const NOT_WAITING: i32 = 0o4000;
