@@ -6,6 +6,7 @@ mod suite {
     mod hands;
     mod hooks;
     mod order;
+    mod policy;
     mod redfish;
     mod slurm;
     mod tickets;

@@ -1,3 +1,4 @@
+use super::redfish::Bmc;
 use super::{Drainer, HandsConfig, HookRule, Slurm, TicketSystem};
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
@@ -44,6 +45,15 @@ impl HandsConfig {
                 TicketWay::Directory { path } => TicketSystem::Directory(path.clone()),
             };
             config.tickets.insert(ticket.name.clone(), system);
+        }
+        for bmc in &policies.bmcs {
+            let identity = match &bmc.user {
+                Some((user, file)) => Identity::User(user.clone(), secret(file)?),
+                None => Identity::None,
+            };
+            let trust = bmc.ca_file.clone().map_or(Trust::System, Trust::Signer);
+            let reached = Bmc { url: bmc.url.clone(), identity, trust, system: bmc.system.clone() };
+            config.bmcs.insert(bmc.host.clone(), reached);
         }
         Ok(config)
     }

@@ -55,33 +55,19 @@ pub struct Kubernetes {
     pub ca_file: Option<PathBuf>,
 }
 
-/// What a host's management controller speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BmcProtocol {
-    /// Redfish.
-    Redfish,
-    /// IPMI over the network.
-    Ipmi,
-}
-
-impl BmcProtocol {
-    /// Each with its word.
-    pub const ALL: [(&'static str, BmcProtocol); 2] = [("redfish", BmcProtocol::Redfish), ("ipmi", BmcProtocol::Ipmi)];
-}
-
-/// How the hosts' management controllers are reached: the table `[bmc]`.
+/// How a host's baseboard management controller is reached by Redfish: a table `[[bmc]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bmc {
-    /// What they speak.
-    pub protocol: BmcProtocol,
-    /// The address; `{host}` stands for the host's name, such as `https://{host}-bmc`.
-    pub address: String,
-    /// The user.
-    pub user: String,
-    /// The file with the password.
-    pub password_file: PathBuf,
+    /// The host; `*` for every other one.
+    pub host: String,
+    /// The address; of `*`, `{host}` in it becomes the host's name, such as `https://{host}-bmc`.
+    pub url: String,
+    /// The user, and the file with the password; `None` where the controller asks for none.
+    pub user: Option<(String, PathBuf)>,
     /// As of [`Kubernetes::ca_file`].
     pub ca_file: Option<PathBuf>,
+    /// The path of the machine, where the controller has several.
+    pub system: Option<String>,
 }
 
 /// A system that takes tickets: a table `[[ticket]]`.

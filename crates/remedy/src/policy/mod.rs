@@ -31,7 +31,7 @@ mod parse;
 mod table;
 mod window;
 
-pub use adapters::{Bmc, BmcProtocol, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
+pub use adapters::{Bmc, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
 pub use matching::Match;
 pub use window::{Window, utc_text};
 
@@ -63,8 +63,8 @@ pub struct Policies {
     pub slurm: Slurm,
     /// How Kubernetes is reached; `None` where the file says nothing of it.
     pub kubernetes: Option<Kubernetes>,
-    /// How the management controllers of hosts are reached; `None` where the file says nothing of them.
-    pub bmc: Option<Bmc>,
+    /// How the management controllers of hosts are reached.
+    pub bmcs: Vec<Bmc>,
 }
 
 /// What is done about a fault of a service.

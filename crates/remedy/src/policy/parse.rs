@@ -1,4 +1,4 @@
-use super::adapters::{Bmc, BmcProtocol, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
+use super::adapters::{Bmc, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
 use super::table::{Source, Table, Value};
 use super::window::{DAYS, Window};
 use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, Retry, Service};
@@ -54,7 +54,7 @@ impl Policies {
         };
         policies.slurm = only(&top, "slurm", slurm)?.unwrap_or_default();
         policies.kubernetes = only(&top, "kubernetes", kubernetes)?;
-        policies.bmc = only(&top, "bmc", bmc)?;
+        policies.bmcs = each(&top, "bmc", HOSTS_MAX, bmc)?;
         policies.services = each(&top, "service", SERVICES_MAX, |table| service(table, &policies))?;
         for (index, table) in top.tables("policy")?.into_iter().enumerate() {
             if index == POLICIES_MAX {
@@ -98,6 +98,12 @@ impl Named for Window {
 impl Named for TicketSystem {
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Named for Bmc {
+    fn name(&self) -> &str {
+        &self.host
     }
 }
 
@@ -389,16 +395,17 @@ fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
 }
 
 fn bmc(table: &Table<'_>) -> Result<Bmc> {
-    let protocol = table.need("protocol")?.word(&BmcProtocol::ALL)?;
-    let address = match protocol {
-        BmcProtocol::Redfish => address(&table.need("address")?)?,
-        BmcProtocol::Ipmi => table.need("address")?.name()?,
+    let user = match (table.find("user"), table.find("password_file")) {
+        (Some(user), Some(file)) => Some((user.name()?, file.path()?)),
+        (None, None) => None,
+        (Some(value), None) => return Err(value.error("a user needs a password_file too")),
+        (None, Some(value)) => return Err(value.error("a password_file needs a user too")),
     };
     Ok(Bmc {
-        protocol,
-        address,
-        user: table.need("user")?.name()?,
-        password_file: table.need("password_file")?.path()?,
+        host: table.find("host").map_or(Ok("*".to_owned()), |value| value.name())?,
+        url: address(&table.need("url")?)?,
+        user,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
+        system: table.find("system").map(|value| value.name()).transpose()?,
     })
 }

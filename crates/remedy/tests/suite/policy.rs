@@ -1,0 +1,270 @@
+//! Policy files: what they say, and how wrong ones are refused.
+
+use super::hands::alert;
+use surefoot_model::{Room, Severity};
+use surefoot_remedy::act::HandsConfig;
+use surefoot_remedy::policy::{Drain, Policies, TicketWay};
+use surefoot_remedy::{Error, Step};
+
+const WHOLE: &str = r#"
+# A fleet of two services.
+[[policy]]
+name = "memory"
+service = "web"
+match = { room = "memory", severity = "critical", fault = ["memory/rate", "memory/ue*"], rack = "r1*" }
+steps = ["recheck", "drain", "firmware:CeThreshold=1", "stress:1h", "run:/usr/lib/surefoot/hooks/repair", "recheck", "return"]
+hosts_at_once = 20
+share_of_service = 0.05
+per_hour = 6
+cool_down = "24h"
+approve = ["run:/usr/lib/surefoot/hooks/repair"]
+windows = ["night"]
+retry = { attempts = 5, back_off = "2m" }
+hold_off = "5m"
+clear_after = "1m"
+recheck_within = "30m"
+ticket = "desk"
+dry_run = true
+
+[[policy]]
+steps = ["ticket:desk"]
+
+[[service]]
+name = "web"
+size = 400
+drain = "slurm"
+
+[[service]]
+name = "db"
+hosts = ["d1", "d2"]
+
+[[window]]
+name = "night"
+days = ["mon", "tue"]
+from = "22:00"
+to = "05:00"
+
+[[ticket]]
+name = "desk"
+directory = "/var/spool/tickets"
+
+[[hook]]
+path = "/usr/lib/surefoot/hooks/repair"
+time_limit = "10m"
+repeatable = true
+
+[[bmc]]
+url = "https://{host}-bmc"
+
+[slurm]
+conf = "/etc/slurm/slurm.conf"
+requeue_jobs = true
+
+[stress]
+mebibytes = 1024
+"#;
+
+#[test]
+fn a_policy_file_says_everything() {
+    let policies = Policies::parse(WHOLE, "policy.toml").unwrap();
+    let [memory, any] = policies.policies.as_slice() else { panic!("{policies:?}") };
+    assert_eq!((memory.name.as_str(), any.name.as_str()), ("memory", "any-2"));
+    assert_eq!(memory.matching.room, Some(Room::Memory));
+    assert_eq!(memory.matching.severity, Some(Severity::Critical));
+    assert_eq!(memory.matching.labels["rack"], "r1*");
+    assert_eq!(memory.steps.len(), 7);
+    assert_eq!(memory.approve, [Step::Run("/usr/lib/surefoot/hooks/repair".into())]);
+    assert_eq!((memory.hosts_at_once, memory.per_hour, memory.share_of_service), (20, 6, 0.05));
+    assert_eq!((memory.retry.attempts, memory.retry.back_off_ns), (5, 120_000_000_000));
+    assert!(memory.is_dry_run && !memory.is_paused);
+    assert_eq!((any.hosts_at_once, any.per_hour, any.share_of_service), (1, 6, 1.0));
+    assert_eq!(any.ticket.as_deref(), Some("desk"), "the only ticket system is everybody's");
+    assert_eq!(policies.service("db").unwrap().size, Some(2));
+    assert_eq!(policies.drain("web"), Drain::Slurm);
+    assert_eq!(policies.tickets[0].way, TicketWay::Directory { path: "/var/spool/tickets".into() });
+    assert_eq!(policies.look_back_ns(), 24 * 3_600_000_000_000);
+    let hands = HandsConfig::of(&policies).unwrap();
+    assert!(hands.hooks["/usr/lib/surefoot/hooks/repair"].is_repeatable);
+    assert_eq!(hands.bmcs["*"].url, "https://{host}-bmc");
+}
+
+#[test]
+fn the_policy_of_an_alert_is_the_first_of_its_service_that_matches() {
+    let text = r#"
+        [[policy]]
+        name = "web"
+        service = "web"
+        match = { severity = "critical" }
+        steps = ["recheck"]
+        [[policy]]
+        name = "rest"
+        steps = ["recheck"]
+        [[service]]
+        name = "db"
+        hosts = ["d1"]
+    "#;
+    let policies = Policies::parse(text, "p").unwrap();
+    let of = |host: &str, service: &str, severity| {
+        let told = surefoot_model::Alert { service: service.into(), severity, ..alert(host) };
+        (policies.of(&told).unwrap().name.clone(), policies.service_of(&told).to_owned())
+    };
+    assert_eq!(of("h1", "web", Severity::Critical), ("web".into(), "web".into()));
+    assert_eq!(of("h1", "web", Severity::Warning), ("rest".into(), "web".into()));
+    assert_eq!(of("d1", "", Severity::Critical), ("rest".into(), "db".into()));
+    assert_eq!(of("h1", "", Severity::Critical), ("rest".into(), String::new()));
+    // A file about one service alone speaks of it wherever nobody says one.
+    let single = Policies::parse("[[policy]]\nservice = \"web\"\nsteps = [\"drain\"]", "p").unwrap();
+    let told = surefoot_model::Alert { service: String::new(), ..alert("h1") };
+    assert_eq!((single.of(&told).is_some(), single.service_of(&told)), (true, "web"));
+}
+
+/// What is wrong in a file, the line, the field, and a part of what is said.
+const WRONG: &[(&str, usize, &str, &str)] = &[
+    ("", 1, "", "there is no [[policy]]"),
+    ("[[policy]]\nsteps = [\"drain\"", 2, "", ""),
+    ("[[policy]]\nstep = [\"drain\"]", 1, "policy[0]", "'steps' is missing"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\nhosts_at_onse = 1",
+        3,
+        "policy[0].hosts_at_onse",
+        "did you mean 'hosts_at_once'",
+    ),
+    ("[[policy]]\nsteps = [\"drain\"]\ncolour = 1", 3, "policy[0].colour", "there are service, name, match"),
+    ("[[policy]]\nsteps = []", 2, "policy[0].steps", "names no step"),
+    (
+        "[[policy]]\nsteps = [\n \"drain\",\n \"dance\"]",
+        4,
+        "policy[0].steps[1]",
+        "'dance' is no step: there are recheck",
+    ),
+    ("[[policy]]\nsteps = [\"drain\", \"drain\"]", 2, "policy[0].steps[1]", "drained by an earlier"),
+    ("[[policy]]\nsteps = [\"return\"]", 2, "policy[0].steps[0]", "no step before it drains"),
+    ("[[policy]]\nsteps = [\"ticket:desk\"]", 2, "policy[0].steps[0]", "no [[ticket]] of this name"),
+    ("[[policy]]\nsteps = [\"restore:debug:x\"]", 2, "policy[0].steps[0]", "no step before it is debug:x"),
+    ("[[policy]]\nsteps = [\"run:repair\"]", 2, "policy[0].steps[0]", "absolute"),
+    ("[[policy]]\nsteps = \"drain\"", 2, "policy[0].steps", "must be a list"),
+    ("[[policy]]\nsteps = [1]", 2, "policy[0].steps[0]", "must be a text in quotes"),
+    ("[[policy]]\nsteps = [\"drain\"]\nhosts_at_once = 0", 3, "policy[0].hosts_at_once", "from 1 to 1000000"),
+    ("[[policy]]\nsteps = [\"drain\"]\nhosts_at_once = \"2\"", 3, "policy[0].hosts_at_once", "whole number"),
+    ("[[policy]]\nsteps = [\"drain\"]\nper_hour = -1", 3, "policy[0].per_hour", "whole number"),
+    ("[[policy]]\nsteps = [\"drain\"]\nshare_of_service = 5", 3, "policy[0].share_of_service", "0.05 for 5 %"),
+    ("[[policy]]\nsteps = [\"drain\"]\nshare_of_service = nan", 3, "policy[0].share_of_service", "0.05 for 5 %"),
+    ("[[policy]]\nsteps = [\"drain\"]\ncool_down = 24", 3, "policy[0].cool_down", "text in quotes"),
+    ("[[policy]]\nsteps = [\"drain\"]\ncool_down = \"24\"", 3, "policy[0].cool_down", "'24' is no time"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\napprove = [\"reboot\"]",
+        3,
+        "policy[0].approve[0]",
+        "none of this policy's steps",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\nmatch = { severty = \"critical\" }",
+        3,
+        "policy[0].match.severty",
+        "did you mean 'severity'",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\nmatch = { severity = \"bad\" }",
+        3,
+        "policy[0].match.severity",
+        "ok, notice, warning, critical",
+    ),
+    ("[[policy]]\nsteps = [\"drain\"]\nmatch = { room = \"cellar\" }", 3, "policy[0].match.room", "stall, memory"),
+    ("[[policy]]\nsteps = [\"drain\"]\nmatch = { rack = 1 }", 3, "policy[0].match.rack", "text in quotes"),
+    ("[[policy]]\nsteps = [\"drain\"]\nmatch = 1", 3, "policy[0].match", "must be a table"),
+    ("[[policy]]\nsteps = [\"drain\"]\nwindows = [\"night\"]", 3, "policy[0].windows[0]", "no [[window]] of this name"),
+    ("[[policy]]\nsteps = [\"drain\"]\nretry = { attempts = 0 }", 3, "policy[0].retry.attempts", "from 1 to 100"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\nretry = { tries = 1 }",
+        3,
+        "policy[0].retry.tries",
+        "there are attempts, back_off",
+    ),
+    (
+        "[[policy]]\nname = \"a\"\nsteps = [\"drain\"]\n[[policy]]\nname = \"a\"\nsteps = [\"drain\"]",
+        4,
+        "policy[1]",
+        "'a' already",
+    ),
+    ("[[policy]]\nname = \"a\\nb\"\nsteps = [\"drain\"]", 2, "policy[0].name", "control character"),
+    ("[[policy]]\nsteps = [\"drain\"]\n[[service]]\nsize = 1", 3, "service[0]", "'name' is missing"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[service]]\nname = \"a\"\ndrain = \"nomad\"",
+        5,
+        "service[0].drain",
+        "none, slurm, kubernetes",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[window]]\nname = \"n\"\nfrom = \"24:00\"\nto = \"1:00\"",
+        5,
+        "window[0].from",
+        "22:30",
+    ),
+    ("[[policy]]\nsteps = [\"drain\"]\n[[ticket]]\nname = \"n\"", 3, "ticket[0]", "one of webhook"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[ticket]]\nname = \"n\"\nwebhook = \"ftp://x\"",
+        5,
+        "ticket[0].webhook",
+        "https://",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[bmc]]\nurl = \"https://x\"\nuser = \"root\"",
+        5,
+        "bmc[0].user",
+        "password_file",
+    ),
+    ("[[policy]]\nsteps = [\"drain\"]\n[slurm]\nconf = \"slurm.conf\"", 4, "slurm.conf", "absolute path"),
+    ("[[policy]]\nsteps = [\"drain\"]\n[polices]\na = 1", 3, "polices", "no such field"),
+    ("policy = 1", 1, "policy", "begun with [[policy]]"),
+];
+
+#[test]
+fn a_wrong_policy_file_is_refused_with_its_line_and_field() {
+    for (text, line, field, part) in WRONG {
+        match Policies::parse(text, "fleet.toml") {
+            Err(error @ Error::Policy { .. }) => {
+                let said = error.to_string();
+                assert!(said.starts_with(&format!("fleet.toml, line {line}")), "{text}\n{said}");
+                let Error::Policy { field: of, .. } = &error else { unreachable!() };
+                assert!(of.starts_with(field) && said.contains(part), "{text}\n{said}");
+                assert!(!said.contains('\n'), "{said}");
+            }
+            other => panic!("{text}\n{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn hostile_policy_files_end_in_an_error() {
+    let deep = format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let long = format!("[[policy]]\nsteps = [\"{}\"]", "x".repeat(1 << 20));
+    let many = "[[policy]]\nsteps = [\"drain\"]\n".repeat(1_001);
+    for text in [deep, long, many, "\u{0}".into(), "[[policy]]\nsteps=[\"\u{1b}[2J\"]".into()] {
+        let said = Policies::parse(&text, "p").unwrap_err().to_string();
+        assert!(said.len() < 2_000 && !said.chars().any(|letter| letter.is_control()), "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_as_a_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    let said = |path: &std::path::Path| Policies::read(path).unwrap_err().to_string();
+    assert!(said(&path).contains("No such file"), "{}", said(&path));
+    std::fs::write(&path, b"\xff\xfe").unwrap();
+    assert!(said(&path).contains("UTF-8"));
+    std::fs::write(&path, vec![b'#'; 17 << 20]).unwrap();
+    assert!(said(&path).contains("larger than 16 MiB"));
+    let secret = folder.path().join("token");
+    std::fs::write(&secret, "word\n").unwrap();
+    let text = format!(
+        "[[policy]]\nsteps = [\"drain\"]\n[[ticket]]\nname = \"d\"\nwebhook = \"https://x\"\ntoken_file = \"{}\"",
+        secret.display()
+    );
+    let policies = Policies::parse(&text, "p").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(&secret, mode(0o644)).unwrap();
+    assert!(HandsConfig::of(&policies).unwrap_err().to_string().contains("chmod 600"));
+    std::fs::set_permissions(&secret, mode(0o600)).unwrap();
+    assert!(HandsConfig::of(&policies).is_ok());
+}
