@@ -38,8 +38,14 @@ pub enum Step {
     Reboot,
     /// `stress:TIME`: runs stressapptest for so long.
     Stress(Duration),
-    /// `debug:ADAPTER`: the hybrid debug mode, with the settings of this vendor's adapter; the settings are always restored.
+    /// `debug:ADAPTER`: switches to the hybrid debug mode, with the settings of this vendor's adapter, until `restore:debug:ADAPTER`.
     Debug(String),
+    /// `collect:ADAPTER`: gathers the rows of the errors that were told since.
+    Collect(String),
+    /// `soft-repair:ADAPTER`: repairs these rows until the next loss of power, as far as there are spare ones.
+    SoftRepair(String),
+    /// `hard-repair:ADAPTER`: the same for good; somebody always has to approve it.
+    HardRepair(String),
     /// `run:PATH`: runs an executable, a hook: reimaging, an upgrade of the firmware, a repair.
     Run(String),
     /// `ticket:NAME`: files a ticket with the system of this name.
@@ -52,7 +58,7 @@ pub enum Step {
 impl Step {
     /// Whether the step does something to its host, and so waits for the limits of its policy.
     pub fn touches_host(&self) -> bool {
-        !matches!(self, Step::Recheck | Step::Ticket(_))
+        !matches!(self, Step::Recheck | Step::Ticket(_) | Step::Collect(_))
     }
 
     /// Whether the step leaves settings behind that [`Step::Restore`] can take back.
@@ -60,11 +66,23 @@ impl Step {
         matches!(self, Step::Firmware { .. } | Step::TuneReporting(_) | Step::Debug(_))
     }
 
+    /// Whether nothing can take the step back, so that a person approves it whatever the policy says.
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, Step::HardRepair(_))
+    }
+
     /// Whether the step takes nothing away when it is done twice.
     pub fn is_idempotent(&self) -> bool {
         !matches!(
             self,
-            Step::Reboot | Step::Run(_) | Step::Ticket(_) | Step::Debug(_) | Step::Restart(_) | Step::ResetInterface(_)
+            Step::Reboot
+                | Step::Run(_)
+                | Step::Ticket(_)
+                | Step::Debug(_)
+                | Step::SoftRepair(_)
+                | Step::HardRepair(_)
+                | Step::Restart(_)
+                | Step::ResetInterface(_)
         )
     }
 }
@@ -84,6 +102,9 @@ impl fmt::Display for Step {
             Step::Reboot => f.write_str("reboot"),
             Step::Stress(time) => write!(f, "stress:{}s", time.as_secs()),
             Step::Debug(adapter) => write!(f, "debug:{adapter}"),
+            Step::Collect(adapter) => write!(f, "collect:{adapter}"),
+            Step::SoftRepair(adapter) => write!(f, "soft-repair:{adapter}"),
+            Step::HardRepair(adapter) => write!(f, "hard-repair:{adapter}"),
             Step::Run(path) => write!(f, "run:{path}"),
             Step::Ticket(name) => write!(f, "ticket:{name}"),
             Step::Restore(step) => write!(f, "restore:{step}"),
@@ -129,6 +150,9 @@ impl FromStr for Step {
                 _ => Err(wrong("a stress lasts 7 days at most")),
             },
             "debug" => Ok(Step::Debug(word("ADAPTER")?)),
+            "collect" => Ok(Step::Collect(word("ADAPTER")?)),
+            "soft-repair" => Ok(Step::SoftRepair(word("ADAPTER")?)),
+            "hard-repair" => Ok(Step::HardRepair(word("ADAPTER")?)),
             "run" => match word("PATH")? {
                 path if path.starts_with('/') && !path.split('/').any(|part| part == "..") => Ok(Step::Run(path)),
                 _ => Err(wrong("the path of a hook is absolute and goes up nowhere")),
@@ -140,7 +164,7 @@ impl FromStr for Step {
             },
             _ => Err(wrong(
                 "there are recheck, drain, return, restart:UNIT, reset-interface[:NAME], offline-page, tune-reporting:TIME, \
-                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, run:PATH, ticket:NAME and restore:STEP",
+                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, collect:ADAPTER, soft-repair:ADAPTER, hard-repair:ADAPTER, run:PATH, ticket:NAME and restore:STEP",
             )),
         }
     }
@@ -190,6 +214,10 @@ mod tests {
             "reboot",
             "stress:3600s",
             "debug:generic",
+            "collect:generic",
+            "soft-repair:generic",
+            "hard-repair:generic",
+            "restore:debug:generic",
             "run:/usr/lib/surefoot/hooks/repair",
             "ticket:desk",
             "restore:firmware:CeThreshold=1",

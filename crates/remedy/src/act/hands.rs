@@ -1,5 +1,6 @@
 //! The real hands: each step goes to the file that knows how.
 
+use super::debug_mode::{self, Adapter};
 use super::drain::Drainer;
 use super::hook::{self, HookRule};
 use super::reboot::{self, Times};
@@ -10,8 +11,14 @@ use super::ticket::TicketSystem;
 use super::{Act, Found, Order, Outcome, firmware, unit};
 use crate::Step;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use surefoot_hostfs::Root;
+
+/// Where `make install` puts the adapters of the debug mode.
+pub const ADAPTERS: &str = "/etc/surefoot/adapters";
+/// Where Surefoot is installed, unless told otherwise.
+const SUREFOOT: &str = "/usr/bin/surefoot";
 
 /// What the hands know of the fleet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +33,12 @@ pub struct HandsConfig {
     pub bmcs: BTreeMap<String, Bmc>,
     /// How long restarts take.
     pub reboot: Times,
+    /// Where the adapters of the debug mode lie; `None` for [`ADAPTERS`].
+    pub adapters: Option<PathBuf>,
+    /// The program that tells a host's history: Surefoot itself; `None` for where it is installed.
+    pub surefoot: Option<PathBuf>,
+    /// The history that errors are read from; `None` for that of the host's watch.
+    pub history: Option<PathBuf>,
     /// The name of the host that this runs on: only there units are restarted, and it restarts itself where it has no controller.
     pub own_host: String,
     /// MiB that a stress tests; `None` for what is free.
@@ -70,6 +83,56 @@ impl Hands {
         !self.config.own_host.is_empty() && order.host == self.config.own_host
     }
 
+    fn adapter(&self, name: &str) -> Result<Adapter, String> {
+        let folder = self.config.adapters.clone().unwrap_or_else(|| PathBuf::from(ADAPTERS));
+        Adapter::read(&folder, name).map_err(|error| error.to_string())
+    }
+
+    /// What a step of the debug mode needs: the adapter, and the host's controller.
+    fn debugging(&self, adapter: &str, order: &Order) -> Result<(Adapter, Bmc), String> {
+        Ok((self.adapter(adapter)?, self.bmc(order)?))
+    }
+
+    fn debug(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        let times = &self.config.reboot;
+        let (Step::Debug(name) | Step::SoftRepair(name) | Step::HardRepair(name)) = &order.step else {
+            return failed(unsupported(&order.step), order);
+        };
+        let (adapter, bmc) = match self.debugging(name, order) {
+            Ok(both) => both,
+            Err(why) => return failed(why, order),
+        };
+        match &order.step {
+            Step::SoftRepair(_) => debug_mode::repair(&bmc, times, &adapter.soft_repair, adapter.spares, order, stop),
+            Step::HardRepair(_) => debug_mode::repair(&bmc, times, &adapter.hard_repair, adapter.spares, order, stop),
+            _ => debug_mode::debug(&bmc, times, &adapter.debug, order, stop),
+        }
+    }
+
+    fn collect(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        let surefoot = self.config.surefoot.clone().unwrap_or_else(|| PathBuf::from(SUREFOOT));
+        debug_mode::collect(&surefoot, self.config.history.as_deref(), order.errors_since_realtime_ns, order, stop)
+    }
+
+    fn restore(&self, step: &Step, order: &Order, stop: &AtomicBool) -> Outcome {
+        match (step, self.bmc(order)) {
+            (Step::Firmware { .. }, Ok(bmc)) => firmware::restore(&bmc, order, stop),
+            (Step::Debug(_), Ok(bmc)) => debug_mode::restore(&bmc, &self.config.reboot, order, stop),
+            (Step::Firmware { .. } | Step::Debug(_), Err(why)) => failed(why, order),
+            (step, _) => failed(unsupported(step), order),
+        }
+    }
+
+    fn find_switch(&self, order: &Order) -> Found {
+        match self.bmc(order) {
+            Ok(bmc) if matches!(order.step, Step::SoftRepair(_) | Step::HardRepair(_)) => {
+                debug_mode::find_repair(&bmc, order)
+            }
+            Ok(bmc) => debug_mode::find(&bmc, order),
+            Err(why) => Found::Unknown { why },
+        }
+    }
+
     fn reboot(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self.bmc(order) {
             Ok(bmc) => reboot::by_bmc(&bmc, &self.config.reboot, order, stop),
@@ -111,6 +174,15 @@ impl Act for Hands {
                 Err(why) => why,
             },
             Step::Restore(step) => format!("put back what '{step}' changed"),
+            Step::Debug(name) => match self.debugging(name, order) {
+                Ok((adapter, bmc)) => format!("at {}: set {:?} and restart", bmc.url, adapter.debug),
+                Err(why) => why,
+            },
+            Step::SoftRepair(name) | Step::HardRepair(name) => match self.debugging(name, order) {
+                Ok((_, bmc)) => format!("repair the rows that were collected, by {}", bmc.url),
+                Err(why) => why,
+            },
+            Step::Collect(_) => "read the rows of the errors since from the host's history".to_owned(),
             Step::Reboot => match self.bmc(order) {
                 Ok(bmc) => format!("restart {} by {}", order.host, bmc.url),
                 Err(_) if self.is_here(order) => "systemctl reboot".to_owned(),
@@ -137,11 +209,9 @@ impl Act for Hands {
                 Ok(bmc) => firmware::run(&bmc, name, value, order, stop),
                 Err(why) => failed(why, order),
             },
-            Step::Restore(step) => match (&**step, self.bmc(order)) {
-                (Step::Firmware { .. }, Ok(bmc)) => firmware::restore(&bmc, order, stop),
-                (Step::Firmware { .. }, Err(why)) => failed(why, order),
-                (step, _) => failed(unsupported(step), order),
-            },
+            Step::Restore(step) => self.restore(step, order, stop),
+            Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.debug(order, stop),
+            Step::Collect(_) => self.collect(order, stop),
             Step::Reboot => self.reboot(order, stop),
             Step::Restart(name) if self.is_here(order) => unit::restart(name, order, stop),
             step => failed(unsupported(step), order),
@@ -151,7 +221,10 @@ impl Act for Hands {
     fn find(&self, order: &Order) -> Found {
         match &order.step {
             // Each looks first at what is there.
-            Step::Recheck | Step::Stress(_) | Step::Firmware { .. } | Step::Restore(_) => Found::MayRepeat,
+            Step::Recheck | Step::Stress(_) | Step::Firmware { .. } | Step::Collect(_) => Found::MayRepeat,
+            Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.find_switch(order),
+            Step::Restore(step) if matches!(**step, Step::Debug(_)) => self.find_switch(order),
+            Step::Restore(_) => Found::MayRepeat,
             Step::Reboot => match self.bmc(order) {
                 Ok(bmc) => reboot::find_by_bmc(&bmc, order),
                 // The boot id tells.

@@ -99,24 +99,30 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
 
 /// Whether nobody but root, or the user who runs this, can change what is run: neither the file nor a directory above it.
 pub fn trusted(path: &Path) -> Result<(), String> {
+    trusted_file(path)?;
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() && about.mode() & 0o111 != 0 => Ok(()),
+        _ => Err(format!("{} is no executable file; chmod +x", path.display())),
+    }
+}
+
+/// As [`trusted`], of a file that is read alone.
+pub fn trusted_file(path: &Path) -> Result<(), String> {
     let me = surefoot_hostfs::privilege::effective_user();
     let shown = path.display();
-    let found = fs::canonicalize(path).map_err(|error| format!("the hook {shown} cannot be found: {error}"))?;
-    for (nth, part) in found.ancestors().enumerate() {
+    let found = fs::canonicalize(path).map_err(|error| format!("{shown} cannot be found: {error}"))?;
+    for part in found.ancestors() {
         let about = fs::metadata(part).map_err(|error| format!("{}: {error}", part.display()))?;
         let is_sticky_directory = about.is_dir() && about.mode() & 0o1000 != 0;
         if about.uid() != 0 && about.uid() != me {
             return Err(format!(
-                "the hook {shown} is not run: {} belongs to user {}, not to root",
+                "{shown} is not used: {} belongs to user {}, not to root",
                 part.display(),
                 about.uid()
             ));
         }
         if about.mode() & 0o022 != 0 && !is_sticky_directory {
-            return Err(format!("the hook {shown} is not run: others may write to {}; chmod go-w", part.display()));
-        }
-        if nth == 0 && (!about.is_file() || about.mode() & 0o111 == 0) {
-            return Err(format!("the hook {shown} is no executable file; chmod +x"));
+            return Err(format!("{shown} is not used: others may write to {}; chmod go-w", part.display()));
         }
     }
     Ok(())

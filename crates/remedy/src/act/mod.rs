@@ -1,6 +1,7 @@
 //! How steps are done. What a step does to a host lies behind [`Act`]: the engine, its tests and simulations know nothing else.
 //! [`Hands`] are the real ones: a file for each kind of step, and nothing else in this crate changes a machine.
 
+pub mod debug_mode;
 mod drain;
 mod firmware;
 mod hands;
@@ -49,6 +50,12 @@ pub struct Order {
     /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left. Of [`Step::Restore`] it is at first
     /// the memo of the step that is to be taken back.
     pub memo: String,
+    /// What the steps before it remember, in order: the step's words and its memo.
+    pub earlier: Vec<(String, String)>,
+    /// Since when errors count, `CLOCK_REALTIME`: the case's newest debug step, or the case itself.
+    pub errors_since_realtime_ns: u64,
+    /// Repairs that earlier cases did on this host; filled for steps that repair.
+    pub repairs: Vec<debug_mode::Repair>,
 }
 
 /// What came of an attempt.

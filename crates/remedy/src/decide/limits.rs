@@ -126,12 +126,12 @@ pub(super) fn is_changed(case: &Case) -> bool {
 }
 
 /// The steps of a case that left settings behind and are not taken back, the newest first, by their place. What a step that succeeded
-/// set is meant to stay, so it counts only where `all` changes are to be taken back.
+/// set is meant to stay, so it counts only where `all` changes are to be taken back; the debug mode never is.
 pub(super) fn left_behind(case: &Case, is_all: bool) -> Vec<usize> {
     let left = |(index, step): &(usize, &surefoot_model::CaseStep)| {
         let Ok(parsed) = step.step.parse::<Step>() else { return false };
         let is_begun = match step.state {
-            StepState::Done => is_all && !matches!(parsed, Step::Debug(_)),
+            StepState::Done => is_all || matches!(parsed, Step::Debug(_)),
             StepState::Failed | StepState::Running | StepState::InDoubt => true,
             // It failed for now, and is tried again: what it remembers may have to be taken back.
             StepState::Pending | StepState::Skipped => step.attempt_count > 0,
@@ -146,7 +146,7 @@ pub(super) fn left_behind(case: &Case, is_all: bool) -> Vec<usize> {
     left
 }
 
-/// As [`left_behind`], of steps that did not succeed.
+/// As [`left_behind`], of the debug mode and of steps that did not succeed.
 pub(super) fn unrestored(case: &Case) -> Vec<usize> {
     left_behind(case, false)
 }

@@ -91,7 +91,7 @@ fn target(alert: &Alert) -> String {
 fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
     let steps = policy.steps.iter().map(|step| CaseStep {
         step: step.to_string(),
-        needs_approval: policy.approve.contains(step),
+        needs_approval: step.is_for_good() || policy.approve.contains(step),
         ..CaseStep::default()
     });
     let kept = |text: &str| one_line(&text.chars().take(TEXT_CHARS_MAX).collect::<String>());

@@ -28,6 +28,13 @@ pub enum Ended {
     Found(Found),
 }
 
+/// See [`Order::errors_since_realtime_ns`].
+fn errors_since_ns(case: &Case) -> u64 {
+    let is_debug = |step: &&surefoot_model::CaseStep| matches!(step.step.parse(), Ok(Step::Debug(_)));
+    let debug = case.steps.iter().rev().filter(is_debug).map(|step| step.begun_realtime_ns).find(|begun| *begun != 0);
+    debug.unwrap_or(case.since_realtime_ns)
+}
+
 impl Attempt {
     /// The attempt that a case holds a lease of this controller for; `None` where it holds none.
     pub fn of(case: &Case, controller: &str) -> Option<Attempt> {
@@ -47,6 +54,9 @@ impl Attempt {
             evidence: case.evidence.clone(),
             token: token(case, index, step.attempt_count),
             memo: step.memo.clone(),
+            earlier: case.steps[..index].iter().map(|step| (step.step.clone(), step.memo.clone())).collect(),
+            errors_since_realtime_ns: errors_since_ns(case),
+            repairs: Vec::new(),
         };
         let is_in_doubt = step.state == StepState::InDoubt;
         Some(Attempt { order, fence: case.lease.fence, is_in_doubt, is_dry_run: case.is_dry_run })

@@ -2,9 +2,10 @@
 //! faults drive this, and the engine's own thread does.
 
 use super::{Attempt, Counts, Ended, Settings};
+use crate::act::debug_mode::repairs_of;
 use crate::decide::{self, Controller};
 use crate::policy::Policies;
-use crate::{Casebook, Error, Result};
+use crate::{Casebook, Error, Result, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,8 @@ use surefoot_model::Case;
 
 /// How often the end of one attempt is worked out anew because somebody changed the case meanwhile.
 const CONFLICTS_MAX: usize = 100;
+/// Cases that are looked through for earlier repairs, the newest.
+const CASES_WITH_REPAIRS_MAX: usize = 100_000;
 
 /// See the [module](self). Times are since any fixed moment, by a clock that never jumps.
 pub struct Core {
@@ -138,10 +141,16 @@ impl Core {
     }
 
     fn begin(&mut self, case: &Case, now: Duration) -> Option<Begin> {
-        let attempt = Attempt::of(case, &self.name)?;
+        let mut attempt = Attempt::of(case, &self.name)?;
         // A change of a case whose attempt is under way, such as a clock that was mended, begins nothing.
         if self.running.get(&case.id).is_some_and(|running| running.attempt.fence == attempt.fence) {
             return None;
+        }
+        if matches!(attempt.order.step, Step::SoftRepair(_) | Step::HardRepair(_)) {
+            // Without the books nothing is repaired: the lease runs out, and the step is found not done.
+            let mut cases = self.told(|book| book.cases(false, CASES_WITH_REPAIRS_MAX))?;
+            cases.retain(|other| other.host == case.host && other.id != case.id);
+            attempt.order.repairs = repairs_of(&cases);
         }
         self.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));

@@ -214,9 +214,21 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
             Step::Restore(of) if !steps.contains(of.as_ref()) => {
                 return Err(text.error(format!("no step before it is {of}")));
             }
+            Step::SoftRepair(_) | Step::HardRepair(_) if !steps.iter().any(|step| matches!(step, Step::Collect(_))) => {
+                return Err(text.error("no step before it collects rows: collect:ADAPTER"));
+            }
             _ => {}
         }
         steps.push(step);
+    }
+    for (index, step) in steps.iter().enumerate().filter(|(_, step)| matches!(step, Step::Debug(_))) {
+        let restore = Step::Restore(Box::new(step.clone()));
+        let back = steps[index..].iter().position(|later| *later == restore);
+        let returned = steps[index..].iter().position(|later| *later == Step::Return);
+        if back.is_none_or(|back| returned.is_some_and(|returned| returned < back)) {
+            return Err(value
+                .error(format!("after {step} the settings must be put back before the host returns: add {restore}")));
+        }
     }
     if steps.is_empty() {
         return Err(value.error("it names no step"));

@@ -13,5 +13,8 @@ pub fn order(step: &str, host: &str) -> Order {
         evidence: vec!["10.2 errors a second".to_owned(), "row 0x1a".to_owned()],
         token: "17.2.1".to_owned(),
         memo: String::new(),
+        earlier: Vec::new(),
+        errors_since_realtime_ns: 0,
+        repairs: Vec::new(),
     }
 }

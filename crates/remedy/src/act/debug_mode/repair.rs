@@ -1,0 +1,199 @@
+//! Post-package repair, and the books on it: a module has few spare rows, and what is repaired for good cannot be taken back.
+
+use super::adapter::{Part, Spares};
+use super::collect::Row;
+use super::switch;
+use crate::Step;
+use crate::act::reboot::Times;
+use crate::act::redfish::{Attributes, Bmc};
+use crate::act::{Found, Order, Outcome};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+use surefoot_model::{Case, StepState};
+
+/// How long a repair lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepairKind {
+    /// Until the next loss of power.
+    Soft,
+    /// For good.
+    Hard,
+}
+
+/// One repair of the past.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    /// The row.
+    pub row: Row,
+    /// For how long.
+    pub kind: RepairKind,
+    /// The case that did it.
+    pub case: u64,
+    /// When, `CLOCK_REALTIME`.
+    pub at_realtime_ns: u64,
+}
+
+/// What a repair remembers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Memo {
+    rows: Vec<Row>,
+    /// How far the switch of settings has come.
+    #[serde(default)]
+    switch: String,
+}
+
+/// The repairs that these cases have done.
+pub fn repairs_of(cases: &[Case]) -> Vec<Repair> {
+    let mut repairs = Vec::new();
+    for case in cases {
+        for step in case.steps.iter().filter(|step| step.state == StepState::Done) {
+            let kind = match step.step.parse() {
+                Ok(Step::SoftRepair(_)) => RepairKind::Soft,
+                Ok(Step::HardRepair(_)) => RepairKind::Hard,
+                _ => continue,
+            };
+            let Ok(memo) = serde_json::from_str::<Memo>(&step.memo) else { continue };
+            let at_realtime_ns = step.ended_realtime_ns;
+            repairs.extend(memo.rows.into_iter().map(|row| Repair { row, kind, case: case.id, at_realtime_ns }));
+        }
+    }
+    repairs
+}
+
+/// Repairs the rows that an earlier step of the case has collected, as far as the module has spare rows.
+pub fn run(
+    bmc: &Bmc,
+    times: &Times,
+    settings: &Attributes,
+    spares: Spares,
+    order: &Order,
+    stop: &AtomicBool,
+) -> Outcome {
+    let kind = if matches!(order.step, Step::HardRepair(_)) { RepairKind::Hard } else { RepairKind::Soft };
+    let failed = |detail: String| Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
+    if settings.is_empty() {
+        return failed("unsupported: the adapter knows no settings for this repair".into());
+    }
+    let memo = match serde_json::from_str::<Memo>(&order.memo) {
+        Ok(memo) => memo,
+        Err(_) => {
+            let Some(rows) = collected(order) else {
+                return failed("no earlier step of the case has collected rows; put collect before it".into());
+            };
+            if rows.is_empty() {
+                return Outcome::Done { detail: "there is no row to repair".into(), memo: String::new() };
+            }
+            if let Err(why) = within_budget(&rows, &order.repairs, spares) {
+                return failed(why);
+            }
+            Memo { rows, switch: String::new() }
+        }
+    };
+    let inner = Order { memo: memo.switch.clone(), ..order.clone() };
+    let of = |switch: String| serde_json::to_string(&Memo { rows: memo.rows.clone(), switch }).unwrap_or_default();
+    match switch::debug(bmc, times, settings, &inner, stop) {
+        Outcome::Done { detail, memo: switch } => {
+            let how = if kind == RepairKind::Hard { "for good" } else { "until the next loss of power" };
+            Outcome::Done { detail: format!("{} rows repaired {how}; {detail}", memo.rows.len()), memo: of(switch) }
+        }
+        Outcome::GoesOn { detail, memo: switch, again_in_ns } => {
+            Outcome::GoesOn { detail, memo: of(switch), again_in_ns }
+        }
+        Outcome::Failed { detail, memo: switch, is_passing } => {
+            Outcome::Failed { detail, memo: of(switch), is_passing }
+        }
+        other @ Outcome::Gone { .. } => other,
+    }
+}
+
+/// What became of a repair whose controller died.
+pub fn find(bmc: &Bmc, order: &Order) -> Found {
+    let switch = serde_json::from_str::<Memo>(&order.memo).map(|memo| memo.switch).unwrap_or_default();
+    switch::find(bmc, &Order { memo: switch, ..order.clone() })
+}
+
+/// What the newest `collect` of the case found.
+fn collected(order: &Order) -> Option<Vec<Row>> {
+    let is_collect = |step: &str| matches!(step.parse(), Ok(Step::Collect(_)));
+    let (_, memo) = order.earlier.iter().rev().find(|(step, _)| is_collect(step))?;
+    serde_json::from_str(memo).ok()
+}
+
+/// Whether every part of the module has spare rows left for these, after what was repaired for good. One whose place is not wholly
+/// told counts against each part that it may lie in.
+fn within_budget(rows: &[Row], repairs: &[Repair], spares: Spares) -> Result<(), String> {
+    let done: Vec<&Row> =
+        repairs.iter().filter(|repair| repair.kind == RepairKind::Hard).map(|repair| &repair.row).collect();
+    for row in rows {
+        let new = rows.iter().filter(|other| may_share(row, other, spares.per) && !done.contains(other)).count();
+        let old = done.iter().filter(|other| may_share(row, other, spares.per)).count();
+        if done.contains(&row) {
+            return Err(format!(
+                "row {:#x} of {} was repaired for good and has errors again: the module is to be replaced",
+                row.row, row.dimm
+            ));
+        }
+        if old + new > spares.rows as usize {
+            let part = if spares.per == Part::Bank { "bank" } else { "bank group" };
+            return Err(format!(
+                "a {part} of {} has {} spare rows, {old} are used and {new} would be: the module is to be replaced",
+                row.dimm, spares.rows
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn may_share(a: &Row, b: &Row, part: Part) -> bool {
+    let may = |a: Option<u32>, b: Option<u32>| a.is_none() || b.is_none() || a == b;
+    a.dimm == b.dimm
+        && may(a.rank, b.rank)
+        && may(a.bank_group, b.bank_group)
+        && (part == Part::BankGroup || may(a.bank, b.bank))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn row(bank_group: Option<u32>, bank: Option<u32>, row: u32) -> Row {
+        Row { dimm: "A1".into(), rank: Some(0), bank_group, bank, row }
+    }
+
+    fn hard(row: Row) -> Repair {
+        Repair { row, kind: RepairKind::Hard, case: 1, at_realtime_ns: 1 }
+    }
+
+    #[test]
+    fn spare_rows_are_counted_by_their_part_of_the_module() {
+        let [a, b] = [row(Some(1), Some(0), 26), row(Some(1), Some(1), 27)];
+        let by = |per| Spares { per, rows: 1 };
+        assert!(within_budget(std::slice::from_ref(&a), &[], by(Part::BankGroup)).is_ok());
+        let both = [a.clone(), b.clone()];
+        assert!(
+            within_budget(&both, &[], by(Part::BankGroup))
+                .unwrap_err()
+                .contains("1 spare rows, 0 are used and 2 would be")
+        );
+        assert!(within_budget(&both, &[], by(Part::Bank)).is_ok());
+        assert!(
+            within_budget(&[b], &[hard(a.clone())], by(Part::BankGroup))
+                .unwrap_err()
+                .contains("1 are used and 1 would be")
+        );
+        assert!(
+            within_budget(std::slice::from_ref(&a), &[hard(a.clone())], by(Part::Bank))
+                .unwrap_err()
+                .contains("errors again")
+        );
+        // Soft repairs are gone with the power.
+        let soft = Repair { kind: RepairKind::Soft, ..hard(a.clone()) };
+        assert!(within_budget(std::slice::from_ref(&a), &[soft], by(Part::BankGroup)).is_ok());
+        // Where the bank group was not told, it may be any.
+        let unknown = row(None, None, 99);
+        assert!(within_budget(&[unknown], &[hard(a)], by(Part::BankGroup)).is_err());
+    }
+}
