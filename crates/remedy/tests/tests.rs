@@ -6,6 +6,7 @@ mod suite {
     mod engine;
     mod hands;
     mod hooks;
+    mod kubernetes;
     mod order;
     mod policy;
     mod redfish;

@@ -15,7 +15,9 @@
 mod archive;
 pub mod guest;
 mod host_tree;
+pub mod kubernetes;
 pub mod not_run;
+mod place;
 pub mod postgres;
 pub mod redfish;
 pub mod slurm;

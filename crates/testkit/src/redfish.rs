@@ -1,10 +1,11 @@
 //! A baseboard controller that speaks Redfish: the emulator of sushy-tools in front of libvirt's test driver, which keeps the settings of a
 //! machine's firmware and restarts it without one.
 
+use crate::place::{self, free_ports};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ impl Controller {
     /// What went wrong.
     pub fn start() -> io::Result<Controller> {
         let folder = tempfile::tempdir()?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let [port] = free_ports()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let configuration = folder.path().join("emulator.conf");
         // The test driver forgets all when its last connection closes; this one stays.
@@ -81,7 +82,5 @@ impl Drop for Controller {
 }
 
 fn program() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(own, PathBuf::from);
-    target.join("tools/redfish/bin/sushy-emulator")
+    place::tools().join("redfish/bin/sushy-emulator")
 }

@@ -1,8 +1,8 @@
 //! A cluster of Slurm with two nodes on this machine, in a directory of its own: real `slurmctld`, `slurmd` and `munged`.
 
+use crate::place::free_ports;
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -160,14 +160,4 @@ fn spawn(command: &mut Command, log: &Path) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     surefoot_hostfs::children::kill_with_starter(command);
     command.spawn()
-}
-
-fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
-    // All at once, so that they differ.
-    let listeners: Vec<TcpListener> = (0..COUNT).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    let mut ports = [0; COUNT];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
 }

@@ -146,6 +146,23 @@ pub fn guest(workspace: &Workspace) -> ExitCode {
     ends.into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
 }
 
+/// The tests with a real Kubernetes API server, alone. They are part of every test run, too, where that server was built; else *not run*.
+pub fn kubernetes(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args([
+        "test",
+        "--locked",
+        "--package",
+        "surefoot-remedy",
+        "--test",
+        "tests",
+        "--",
+        "kubernetes::",
+        "--nocapture",
+    ]);
+    exit_of(command)
+}
+
 /// Runs a command that stands for the whole.
 fn exit_of(mut command: Command) -> ExitCode {
     match command.status() {

@@ -15,6 +15,7 @@ mod ticket;
 mod unit;
 
 pub use drain::Drainer;
+pub use drain::kubernetes::Kubernetes;
 pub use drain::slurm::Slurm;
 pub use hands::{Hands, HandsConfig};
 pub use hook::HookRule;

@@ -1,5 +1,5 @@
 use super::redfish::Bmc;
-use super::{Drainer, HandsConfig, HookRule, Slurm, TicketSystem};
+use super::{Drainer, HandsConfig, HookRule, Kubernetes, Slurm, TicketSystem};
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
 use std::io::Read;
@@ -22,10 +22,7 @@ impl HandsConfig {
             let drainer = match service.drain {
                 Drain::None => Drainer::None,
                 Drain::Slurm => Drainer::Slurm(slurm.clone()),
-                Drain::Kubernetes => {
-                    let why = format!("service {}: draining by Kubernetes is not built in", service.name);
-                    return Err(Error::PolicyFile { file: "drain = \"kubernetes\"".into(), why });
-                }
+                Drain::Kubernetes => Drainer::Kubernetes(kubernetes(policies, &service.name)?),
             };
             config.drainers.insert(service.name.clone(), drainer);
         }
@@ -57,6 +54,19 @@ impl HandsConfig {
         }
         Ok(config)
     }
+}
+
+/// The cluster that a service's hosts are nodes of.
+fn kubernetes(policies: &Policies, service: &str) -> Result<Kubernetes> {
+    let Some(said) = &policies.kubernetes else {
+        let why = format!("service {service} is drained by Kubernetes: it needs a table [kubernetes]");
+        return Err(Error::PolicyFile { file: "the policies".into(), why });
+    };
+    Ok(Kubernetes {
+        server: said.server.clone(),
+        identity: Identity::Token(secret(&said.token_file)?),
+        trust: said.ca_file.clone().map_or(Trust::System, Trust::Signer),
+    })
 }
 
 /// The first line of a file that holds a secret. It is refused where others may read it.

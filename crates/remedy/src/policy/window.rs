@@ -1,6 +1,8 @@
 //! Windows of maintenance: when hosts may be taken up. Times are UTC, because a fleet has more than one time zone and summer time
 //! would move the windows.
 
+use time::OffsetDateTime;
+
 /// Nanoseconds of a day.
 const DAY_NS: u64 = 86_400 * 1_000_000_000;
 const MINUTE_NS: u64 = 60 * 1_000_000_000;
@@ -38,37 +40,11 @@ impl Window {
 
 /// A time for people, such as `2026-11-25 15:53:11 UTC`.
 pub fn utc_text(realtime_ns: u64) -> String {
-    let second = realtime_ns / 1_000_000_000;
-    let (year, month, day) = civil(second / 86_400);
-    let in_day = second % 86_400;
-    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", in_day / 3_600, in_day / 60 % 60, in_day % 60)
-}
-
-/// Year, month and day of a day after 1970-01-01: whole years, then whole months, are taken off.
-fn civil(mut day: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    // Four centuries have always as many days.
-    const FOUR_CENTURIES: u64 = 146_097;
-    let mut year = 1970 + day / FOUR_CENTURIES * 400;
-    day %= FOUR_CENTURIES;
-    loop {
-        let length = if is_leap(year) { 366 } else { 365 };
-        if day < length {
-            break;
-        }
-        day -= length;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    (year, month, day + 1)
+    // Every number of nanoseconds is a date before the year 2555.
+    let moment =
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(realtime_ns)).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (hour, minute, second) = moment.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", moment.date())
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! `drain` and `return`: taking a host out of service and bringing it back, by the scheduler that its service has.
 
+pub mod kubernetes;
 pub mod slurm;
 
 use super::{Found, Order, Outcome};
+use kubernetes::Kubernetes;
 use slurm::Slurm;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +16,8 @@ pub enum Drainer {
     None,
     /// Slurm.
     Slurm(Slurm),
+    /// Kubernetes.
+    Kubernetes(Kubernetes),
 }
 
 impl Drainer {
@@ -22,6 +26,7 @@ impl Drainer {
         match self {
             Drainer::None => format!("no scheduler to tell: {} counts as out of service", order.host),
             Drainer::Slurm(slurm) => slurm.dry_run(order),
+            Drainer::Kubernetes(cluster) => cluster.dry_run(order),
         }
     }
 
@@ -30,6 +35,7 @@ impl Drainer {
         match self {
             Drainer::None => done("no scheduler was told"),
             Drainer::Slurm(slurm) => slurm.drain(order, stop),
+            Drainer::Kubernetes(cluster) => cluster.drain(order, stop),
         }
     }
 
@@ -38,6 +44,7 @@ impl Drainer {
         match self {
             Drainer::None => done("no scheduler was told"),
             Drainer::Slurm(slurm) => slurm.restore(order, stop),
+            Drainer::Kubernetes(cluster) => cluster.restore(order, stop),
         }
     }
 

@@ -1,0 +1,286 @@
+//! Kubernetes: a node is cordoned, tainted and marked with a condition, and its pods are evicted, which respects their disruption budgets.
+//!
+//! The annotation [`OWNER`] names the case: a node that another case or somebody else has cordoned is left to them. What people see is
+//! what other tools for sick nodes show: a condition on the node and an event, besides the cordon.
+
+use super::super::shown::cut;
+use super::super::{Order, Outcome};
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_hostfs::http::{self, Answer, Identity, Request, Trust};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// How long the API server may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often pods that still run are looked at.
+const LOOK_AGAIN_NS: u64 = 5_000_000_000;
+/// The annotation whose value is the number of the case that took the node out.
+const OWNER: &str = "surefoot.io/case";
+/// The key of the taint.
+const TAINT: &str = "surefoot.io/faulty";
+/// The type of the condition.
+const CONDITION: &str = "SurefootHardwareFault";
+/// Pods of one node that are evicted in one turn; the kubelet's own limit is 110 unless it is told another.
+const PODS_MAX: usize = 1_000;
+
+/// A cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// The address of its API server.
+    pub server: String,
+    /// Who asks.
+    pub identity: Identity,
+    /// Whom it believes.
+    pub trust: Trust,
+}
+
+/// What is known of a node.
+struct Node {
+    is_cordoned: bool,
+    /// The case that took it out; empty for none of ours.
+    owner: String,
+}
+
+/// A pod that is to leave.
+struct Pod {
+    namespace: String,
+    name: String,
+    uid: String,
+    is_leaving: bool,
+}
+
+impl Kubernetes {
+    /// What draining would do.
+    pub fn dry_run(&self, order: &Order) -> String {
+        format!(
+            "cordon node {}, taint it {TAINT}:NoSchedule, set its condition {CONDITION}, evict its pods",
+            cut(&order.host)
+        )
+    }
+
+    /// Takes the node out, and waits until its pods are gone.
+    pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        self.take_out(order, stop).unwrap_or_else(|failed| failed)
+    }
+
+    /// Brings the node back, where this case took it out.
+    pub fn restore(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        self.bring_back(order, stop).unwrap_or_else(|failed| failed)
+    }
+
+    fn take_out(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        let path = node_path(&order.host)?;
+        let (node, case) = (self.node(&path, stop)?, order.case.to_string());
+        if node.owner.is_empty() && node.is_cordoned || !node.owner.is_empty() && node.owner != case {
+            let by =
+                if node.owner.is_empty() { "somebody else".to_owned() } else { format!("case {}", cut(&node.owner)) };
+            return Ok(Outcome::Done {
+                detail: format!("{by} has cordoned it already, and it stays cordoned"),
+                memo: "foreign".to_owned(),
+            });
+        }
+        if node.owner.is_empty() {
+            let spec = json!({ "unschedulable": true, "taints": [{ "key": TAINT, "value": format!("case-{case}"), "effect": "NoSchedule" }] });
+            let patch = json!({ "metadata": { "annotations": { OWNER: case } }, "spec": spec });
+            self.patch(&path, &patch, stop)?;
+        }
+        self.tell(&path, order, true, stop)?;
+        let pods = self.pods(&order.host, stop)?;
+        let mut held = Vec::new();
+        for pod in pods.iter().filter(|pod| !pod.is_leaving) {
+            if let Some(why) = self.evict(pod, stop)? {
+                held.push(format!("{}/{}: {why}", pod.namespace, pod.name));
+            }
+        }
+        Ok(match (pods.len(), held.first()) {
+            (0, _) => Outcome::Done { detail: "cordoned, and no pod is left".to_owned(), memo: String::new() },
+            (count, held) => {
+                let why = held.map_or(String::new(), |first| {
+                    format!("; {} may not leave yet: {}", cut(first), "its disruption budget")
+                });
+                Outcome::GoesOn {
+                    detail: format!("cordoned; {count} pods are still there{why}"),
+                    memo: String::new(),
+                    again_in_ns: LOOK_AGAIN_NS,
+                }
+            }
+        })
+    }
+
+    fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        let path = node_path(&order.host)?;
+        let node = self.node(&path, stop)?;
+        if node.owner != order.case.to_string() {
+            let detail = match (node.owner.as_str(), node.is_cordoned) {
+                ("", false) => "it is in service already".to_owned(),
+                ("", true) => "it stays cordoned, as somebody else wants it".to_owned(),
+                (other, _) => format!("it stays cordoned by case {}", cut(other)),
+            };
+            return Ok(Outcome::Done { detail, memo: String::new() });
+        }
+        self.tell(&path, order, false, stop)?;
+        let patch = json!({
+            "metadata": { "annotations": { OWNER: null } },
+            "spec": { "unschedulable": null, "taints": [{ "$patch": "delete", "key": TAINT, "effect": "NoSchedule" }] },
+        });
+        self.patch(&path, &patch, stop)?;
+        match self.node(&path, stop)? {
+            node if node.is_cordoned => {
+                Err(failed("the API server took the order, and the node is still cordoned".into(), true))
+            }
+            _ => Ok(Outcome::Done { detail: "it is in service again".to_owned(), memo: String::new() }),
+        }
+    }
+
+    fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
+        let said = self.get(path, stop)?;
+        Ok(Node {
+            is_cordoned: said["spec"]["unschedulable"] == true,
+            owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// The condition and the event.
+    fn tell(&self, path: &str, order: &Order, is_faulty: bool, stop: &AtomicBool) -> Result<(), Outcome> {
+        let now = now();
+        let (status, reason) = if is_faulty { ("True", "TakenOut") } else { ("False", "BroughtBack") };
+        let message = format!("surefoot case {}: {}", order.case, cut(&order.fault));
+        let condition = json!({ "type": CONDITION, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": now });
+        let patch = json!({ "status": { "conditions": [condition] } });
+        self.patch(&format!("{path}/status"), &patch, stop)?;
+        // By its name there is one event of each kind, however often the step is done.
+        let event = json!({
+            "metadata": { "name": format!("surefoot-case-{}-{}", order.case, reason.to_lowercase()), "namespace": "default" },
+            "involvedObject": { "kind": "Node", "name": order.host, "apiVersion": "v1" },
+            "reason": reason, "message": message, "type": if is_faulty { "Warning" } else { "Normal" },
+            "source": { "component": "surefoot" }, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+        });
+        let answer = self.ask("POST", "/api/v1/namespaces/default/events", "application/json", &event, stop)?;
+        if answer.status == 409 { Ok(()) } else { accepted("the event", &answer) }
+    }
+
+    /// Pods that hold the node: those of daemon sets stay with it, and mirrors of the kubelet's own files cannot leave.
+    fn pods(&self, host: &str, stop: &AtomicBool) -> Result<Vec<Pod>, Outcome> {
+        let said = self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{host}&limit={PODS_MAX}"), stop)?;
+        let mut pods = Vec::new();
+        for pod in said["items"].as_array().into_iter().flatten() {
+            let about = &pod["metadata"];
+            let owners = about["ownerReferences"].as_array();
+            let is_of_daemon_set = owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"));
+            let is_mirror = !about["annotations"]["kubernetes.io/config.mirror"].is_null();
+            let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            if is_of_daemon_set || is_mirror || has_ended {
+                continue;
+            }
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text(&about["namespace"]), text(&about["name"]));
+            if !is_name(&namespace) || !is_name(&name) {
+                return Err(failed(format!("the API server names a pod '{}'", cut(&name)), false));
+            }
+            pods.push(Pod {
+                namespace,
+                name,
+                uid: text(&about["uid"]),
+                is_leaving: !about["deletionTimestamp"].is_null(),
+            });
+        }
+        Ok(pods)
+    }
+
+    /// Has a pod leave; why it may not now.
+    fn evict(&self, pod: &Pod, stop: &AtomicBool) -> Result<Option<String>, Outcome> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name);
+        // One of the same name that came after it is another pod.
+        let body = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod.name, "namespace": pod.namespace },
+            "deleteOptions": { "preconditions": { "uid": pod.uid } } });
+        let answer = self.ask("POST", &path, "application/json", &body, stop)?;
+        match answer.status {
+            404 | 409 => Ok(None),
+            429 => Ok(Some(message_of(&answer))),
+            _ => accepted(&path, &answer).map(|()| None),
+        }
+    }
+
+    fn get(&self, path: &str, stop: &AtomicBool) -> Result<Value, Outcome> {
+        let answer = self.ask("GET", path, "application/json", &Value::Null, stop)?;
+        accepted(path, &answer)?;
+        serde_json::from_str(&answer.body).map_err(|error| failed(format!("{path}: no JSON: {error}"), true))
+    }
+
+    fn patch(&self, path: &str, patch: &Value, stop: &AtomicBool) -> Result<(), Outcome> {
+        let answer = self.ask("PATCH", path, "application/strategic-merge-patch+json", patch, stop)?;
+        accepted(path, &answer)
+    }
+
+    fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        kind: &str,
+        body: &Value,
+        stop: &AtomicBool,
+    ) -> Result<Answer, Outcome> {
+        let request = Request {
+            method,
+            url: format!("{}{path}", self.server.trim_end_matches('/')),
+            headers: vec![format!("Content-Type: {kind}"), "Accept: application/json".to_owned()],
+            body: if body.is_null() { String::new() } else { body.to_string() },
+            identity: self.identity.clone(),
+            trust: self.trust.clone(),
+            socket: None,
+        };
+        http::ask(&request, PATIENCE, stop).map_err(|why| failed(format!("{}: {why}", self.server), true))
+    }
+}
+
+fn failed(detail: String, is_passing: bool) -> Outcome {
+    Outcome::Failed { detail, memo: String::new(), is_passing }
+}
+
+fn accepted(what: &str, answer: &Answer) -> Result<(), Outcome> {
+    if (200..300).contains(&answer.status) {
+        return Ok(());
+    }
+    let is_passing = answer.status >= 500 || matches!(answer.status, 409 | 429);
+    Err(failed(format!("{what}: HTTP {}: {}", answer.status, message_of(answer)), is_passing))
+}
+
+fn message_of(answer: &Answer) -> String {
+    let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    cut(said["message"].as_str().unwrap_or_default())
+}
+
+fn node_path(host: &str) -> Result<String, Outcome> {
+    if is_name(host) {
+        return Ok(format!("/api/v1/nodes/{host}"));
+    }
+    Err(failed(format!("'{}' is no name of a node", cut(host)), false))
+}
+
+/// What the names of nodes, namespaces and pods are made of.
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    !name.is_empty() && name.len() <= 253 && name != "." && name != ".." && name.bytes().all(is_plain)
+}
+
+/// Now, as Kubernetes writes times.
+fn now() -> String {
+    let second = OffsetDateTime::now_utc().replace_nanosecond(0);
+    second.ok().and_then(|second| second.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_be_more_than_a_name_are_refused() {
+        for name in ["", "..", "a/b", "a?b", "A", "a b", "a%2fb", "a\nb"] {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(is_name("node-17.rack2.example"));
+    }
+}

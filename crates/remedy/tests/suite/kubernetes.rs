@@ -1,0 +1,129 @@
+//! Draining nodes of a real API server. Building it takes minutes, so that this is not run but by `make test-kubernetes`.
+
+use super::order::order;
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Order, Outcome};
+use surefoot_testkit::{kubernetes::ApiServer, not_run::not_run};
+
+fn hands(server: &ApiServer, token: &str) -> Hands {
+    let identity = Identity::Token(token.to_owned());
+    let cluster = Kubernetes { server: server.url(), identity, trust: Trust::Anything };
+    let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+    Hands::new(HandsConfig { drainers, ..HandsConfig::default() })
+}
+
+fn run(hands: &Hands, order: &Order) -> Outcome {
+    hands.run(order, &AtomicBool::new(false))
+}
+
+fn post(server: &ApiServer, path: &str, body: &Value) {
+    let answer = server.ask("POST", path, &body.to_string()).unwrap();
+    assert_eq!(answer.status, 201, "{path}: {}", answer.body);
+}
+
+fn get(server: &ApiServer, path: &str) -> Value {
+    serde_json::from_str(&server.ask("GET", path, "").unwrap().body).unwrap()
+}
+
+/// A pod that runs on this node, as its kubelet would have it.
+fn pod(server: &ApiServer, name: &str, node: &str, more: &Value) {
+    let mut body = json!({ "metadata": { "name": name, "labels": { "app": name } },
+        "spec": { "nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [{ "name": "c", "image": "none" }] } });
+    for (key, value) in more.as_object().unwrap() {
+        body["metadata"][key] = value.clone();
+    }
+    post(server, "/api/v1/namespaces/default/pods", &body);
+    let status = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
+    let path = format!("/api/v1/namespaces/default/pods/{name}/status");
+    let mut whole = get(server, &format!("/api/v1/namespaces/default/pods/{name}"));
+    whole["status"] = status["status"].clone();
+    let answer = server.ask("PUT", &path, &whole.to_string()).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+#[test]
+fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
+    const NAME: &str = "a_node_of_a_real_api_server_is_drained_and_comes_back";
+    if let Some(why) = ApiServer::unsupported() {
+        return not_run(NAME, &why);
+    }
+    let server = ApiServer::start().unwrap();
+    let hands = hands(&server, server.token());
+    for node in ["n1", "n2"] {
+        post(&server, "/api/v1/nodes", &json!({ "metadata": { "name": node } }));
+    }
+    pod(&server, "web", "n1", &json!({}));
+    let owner =
+        json!({ "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1" }] });
+    pod(&server, "of-daemon-set", "n1", &owner);
+    pod(&server, "guarded", "n1", &json!({}));
+    let budget = json!({ "metadata": { "name": "b" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "guarded" } } } });
+    post(&server, "/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget);
+
+    // One pod goes, one is guarded by its budget, one belongs to the node.
+    let pods = || {
+        let all = get(&server, "/api/v1/namespaces/default/pods");
+        let items = all["items"].as_array().unwrap();
+        items.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for _ in 0..3 {
+        match run(&hands, &order("drain", "n1")) {
+            Outcome::GoesOn { detail, .. } => assert!(detail.contains("still there"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Without a kubelet nobody removes what was evicted, but for pods that are given no time.
+    let left: Vec<String> = pods();
+    assert!(left.contains(&"guarded".to_owned()) && left.contains(&"of-daemon-set".to_owned()), "{left:?}");
+    let node = get(&server, "/api/v1/nodes/n1");
+    assert_eq!(node["spec"]["unschedulable"], true);
+    assert_eq!(node["metadata"]["annotations"]["surefoot.io/case"], "17");
+    assert!(node["spec"]["taints"].to_string().contains("surefoot.io/faulty"), "{}", node["spec"]["taints"]);
+    assert!(node["status"]["conditions"].to_string().contains("SurefootHardwareFault"), "{}", node["status"]);
+
+    // The budget lets it go, and the node is empty.
+    server.ask("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b", "").unwrap();
+    let mut turns = 0;
+    loop {
+        match run(&hands, &order("drain", "n1")) {
+            Outcome::Done { .. } => break,
+            Outcome::GoesOn { .. } if turns < 20 => turns += 1,
+            other => panic!("{other:?}"),
+        }
+        for name in pods().iter().filter(|name| *name != "of-daemon-set") {
+            let path = format!("/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0");
+            let is_leaving = !get(&server, &path)["metadata"]["deletionTimestamp"].is_null();
+            if is_leaving {
+                server.ask("DELETE", &path, "").unwrap();
+            }
+        }
+    }
+    assert_eq!(pods(), ["of-daemon-set"]);
+
+    // Another case, and somebody else, keep their hands off; the node comes back by its own case alone.
+    let other = Order { case: 18, ..order("drain", "n1") };
+    assert!(matches!(run(&hands, &other), Outcome::Done { memo, .. } if memo == "foreign"));
+    run(&hands, &Order { case: 18, ..order("return", "n1") });
+    assert_eq!(get(&server, "/api/v1/nodes/n1")["spec"]["unschedulable"], true);
+    assert!(matches!(run(&hands, &order("return", "n1")), Outcome::Done { .. }));
+    let node = get(&server, "/api/v1/nodes/n1");
+    assert!(
+        node["spec"]["unschedulable"].is_null() && !node["spec"].to_string().contains("surefoot"),
+        "{}",
+        node["spec"]
+    );
+    let events = get(&server, "/api/v1/namespaces/default/events").to_string();
+    assert!(events.contains("TakenOut") && events.contains("BroughtBack"), "{events}");
+
+    for host in ["n9", "n1/status", "N1"] {
+        assert!(matches!(run(&hands, &order("drain", host)), Outcome::Failed { is_passing: false, .. }), "{host}");
+    }
+    let stranger = self::hands(&server, "no-token-of-anybody");
+    match run(&stranger, &order("drain", "n2")) {
+        Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("401"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+}
