@@ -4,6 +4,7 @@
 mod suite {
     mod debug_mode;
     mod engine;
+    mod faults;
     mod hands;
     mod hooks;
     mod kubernetes;

@@ -70,10 +70,10 @@ impl Work {
         let (case, fence) = (begin.attempt.order.case, begin.attempt.fence);
         let (grace, sender, act) = (self.settings.grace, self.sender.clone(), Arc::clone(act));
         let thread = std::thread::Builder::new().name(format!("case {case}")).spawn(move || {
-            if begin.attempt.is_in_doubt && !pause(grace, &begin.stop) {
-                return;
-            }
-            let ended = catch_unwind(AssertUnwindSafe(|| begin.attempt.make(act.as_ref(), &begin.stop))).ok();
+            // Broken off before it looked, it knows nothing: the lease is given up, or it would be held for ever.
+            let is_to_make = !begin.attempt.is_in_doubt || pause(grace, &begin.stop);
+            let made = || begin.attempt.make(act.as_ref(), &begin.stop);
+            let ended = is_to_make.then(|| catch_unwind(AssertUnwindSafe(made)).ok()).flatten();
             // A send fails only after the engine's thread has ended; the step is then found by the next controller.
             let _ = sender.send(Message::Ended(case, fence, ended));
         });
