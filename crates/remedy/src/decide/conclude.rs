@@ -207,8 +207,10 @@ impl End<'_> {
 /// Whether a step of the case was done that repairs.
 pub(super) fn is_repaired(case: &Case) -> bool {
     case.steps.iter().filter(|step| step.state == StepState::Done).any(|step| {
-        let repairs =
-            |step: &Step| step.touches_host() && !matches!(step, Step::Drain | Step::Return | Step::Stress(_));
+        let prepares = |step: &Step| {
+            matches!(step, Step::Drain | Step::Return | Step::Stress(_) | Step::Debug(_) | Step::Restore(_))
+        };
+        let repairs = |step: &Step| step.touches_host() && !prepares(step);
         step.step.parse::<Step>().is_ok_and(|step| repairs(&step))
     })
 }

@@ -125,8 +125,8 @@ pub(super) fn is_changed(case: &Case) -> bool {
     case.is_drained || !unrestored(case).is_empty()
 }
 
-/// The steps of a case that left settings behind and are not taken back, the newest first, by their place. What a step that succeeded
-/// set is meant to stay, so it counts only where `all` changes are to be taken back; the debug mode never is.
+/// The steps of a case that left settings behind and are not taken back, the newest first, by their place. What a step set that
+/// succeeded is meant to stay, so it counts only where `all` changes are to be taken back; debug settings never are.
 pub(super) fn left_behind(case: &Case, is_all: bool) -> Vec<usize> {
     let left = |(index, step): &(usize, &surefoot_model::CaseStep)| {
         let Ok(parsed) = step.step.parse::<Step>() else { return false };

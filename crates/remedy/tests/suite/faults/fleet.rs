@@ -80,7 +80,7 @@ pub struct Fleet {
 
 const STEPS: &[&str] = &[
     r#"["recheck", "drain", "run:/repair", "return"]"#,
-    r#"["drain", "debug:generic", "reboot", "recheck", "return"]"#,
+    r#"["drain", "debug:generic", "reboot", "restore:debug:generic", "recheck", "return"]"#,
     r#"["recheck", "drain", "firmware:CeThreshold=1", "stress:1m", "run:/repair", "restore:firmware:CeThreshold=1", "return"]"#,
     r#"["restart:nginx", "recheck"]"#,
     r#"["recheck", "drain", "ticket:desk"]"#,
@@ -366,10 +366,6 @@ impl Fleet {
             Plan::FailsForNow => Ended::Outcome(failed("not now", true)),
             Plan::FailsForGood | Plan::FailsHalfway => Ended::Outcome(failed("no", false)),
             Plan::Works => {
-                // The debug step takes its settings back before it says that it is done.
-                if matches!(order.step, Step::Debug(_)) {
-                    self.truth.leave_debug(&order.host);
-                }
                 let is_gone = order.step == Step::Recheck && self.random.permille(100);
                 let memo = if order.step.has_way_back() { order.memo.clone() } else { String::new() };
                 Ended::Outcome(match is_gone {

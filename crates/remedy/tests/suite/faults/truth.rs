@@ -110,11 +110,6 @@ impl Truth {
         }
     }
 
-    /// A debug step restores the settings itself.
-    pub fn leave_debug(&mut self, host: &str) {
-        self.debug.remove(host);
-    }
-
     pub fn find(&mut self, order: &Order) -> Found {
         if self.tokens.contains(&order.token) && !order.step.has_way_back() {
             self.sums.found_effects += 1;
