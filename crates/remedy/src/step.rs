@@ -11,9 +11,10 @@ const STRESS_MAX: Duration = Duration::from_secs(7 * 86_400);
 const WORD_BYTES_MAX: usize = 255;
 
 /// One step of a policy, as its words say: `drain`, `stress:1h`, `run:/usr/lib/surefoot/hooks/repair`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `recheck`: asks whether the fault still holds; where it does not, the case is cleared before anything is changed.
+    #[default]
     Recheck,
     /// `drain`: takes the host out of service, by the service's scheduler.
     Drain,

@@ -1,6 +1,6 @@
 //! The real hands: each step goes to the file that knows how.
 
-use super::debug_mode::{self, Adapter};
+use super::debug_mode::{self, Adapter, Reported};
 use super::drain::Drainer;
 use super::hook::{self, HookRule};
 use super::reboot::{self, Times};
@@ -8,12 +8,12 @@ use super::redfish::Bmc;
 use super::shown::cut;
 use super::stress::Stress;
 use super::ticket::TicketSystem;
-use super::{Act, Found, Order, Outcome, firmware, unit};
+use super::{Act, Found, Order, Outcome, firmware, own, pages, unit};
 use crate::Step;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use surefoot_hostfs::Root;
+use surefoot_hostfs::{Root, thread};
 
 /// Where `make install` puts the adapters of the debug mode.
 pub const ADAPTERS: &str = "/etc/surefoot/adapters";
@@ -109,9 +109,35 @@ impl Hands {
         }
     }
 
-    fn collect(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        let surefoot = self.config.surefoot.clone().unwrap_or_else(|| PathBuf::from(SUREFOOT));
-        debug_mode::collect(&surefoot, self.config.history.as_deref(), order.errors_since_realtime_ns, order, stop)
+    fn surefoot(&self) -> PathBuf {
+        self.config.surefoot.clone().unwrap_or_else(|| PathBuf::from(SUREFOOT))
+    }
+
+    /// What the history of this host tells of the case's errors.
+    fn reported(&self, order: &Order, stop: &AtomicBool) -> Result<Reported, Outcome> {
+        Reported::ask(&self.surefoot(), self.config.history.as_deref(), order, stop)
+    }
+
+    /// A step that only the host itself can do.
+    fn here(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        if !self.is_here(order) {
+            let why = format!(
+                "unsupported: '{}' is done on the host itself, and no agent of {} is known",
+                order.step,
+                cut(&order.host)
+            );
+            return failed(why, order);
+        }
+        match &order.step {
+            Step::Restart(name) => unit::restart(name, order, stop),
+            Step::ResetInterface(name) => own::reset_interface(&self.surefoot(), name, order, stop),
+            Step::TuneReporting(interval) => own::tune_reporting(&self.surefoot(), *interval, order, stop),
+            Step::OfflinePage => match self.reported(order, stop) {
+                Ok(reported) => pages::offline(&Root::host(), &reported, thread::page_bytes(), order),
+                Err(failed) => failed,
+            },
+            step => failed(unsupported(step), order),
+        }
     }
 
     fn restore(&self, step: &Step, order: &Order, stop: &AtomicBool) -> Outcome {
@@ -119,6 +145,7 @@ impl Hands {
             (Step::Firmware { .. }, Ok(bmc)) => firmware::restore(&bmc, order, stop),
             (Step::Debug(_), Ok(bmc)) => debug_mode::restore(&bmc, &self.config.reboot, order, stop),
             (Step::Firmware { .. } | Step::Debug(_), Err(why)) => failed(why, order),
+            (Step::TuneReporting(_), _) if self.is_here(order) => own::restore_reporting(order),
             (step, _) => failed(unsupported(step), order),
         }
     }
@@ -188,8 +215,12 @@ impl Act for Hands {
                 Err(_) if self.is_here(order) => "systemctl reboot".to_owned(),
                 Err(why) => why,
             },
-            Step::Restart(name) if self.is_here(order) => format!("systemctl restart {name}"),
-            step => unsupported(step),
+            Step::Restart(name) => format!("systemctl restart {name}, on {}", order.host),
+            Step::ResetInterface(_) => format!("surefoot nic health --recover --yes, on {}", order.host),
+            Step::TuneReporting(time) => {
+                format!("surefoot memory tune --apply, an interval of {} s, on {}", time.as_secs(), order.host)
+            }
+            Step::OfflinePage => format!("soft-offline the pages with errors, on {}", order.host),
         }
     }
 
@@ -211,10 +242,11 @@ impl Act for Hands {
             },
             Step::Restore(step) => self.restore(step, order, stop),
             Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.debug(order, stop),
-            Step::Collect(_) => self.collect(order, stop),
+            Step::Collect(_) => self.reported(order, stop).map_or_else(|failed| failed, debug_mode::collect),
             Step::Reboot => self.reboot(order, stop),
-            Step::Restart(name) if self.is_here(order) => unit::restart(name, order, stop),
-            step => failed(unsupported(step), order),
+            Step::Restart(_) | Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => {
+                self.here(order, stop)
+            }
         }
     }
 
@@ -222,6 +254,7 @@ impl Act for Hands {
         match &order.step {
             // Each looks first at what is there.
             Step::Recheck | Step::Stress(_) | Step::Firmware { .. } | Step::Collect(_) => Found::MayRepeat,
+            Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => Found::MayRepeat,
             Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.find_switch(order),
             Step::Restore(step) if matches!(**step, Step::Debug(_)) => self.find_switch(order),
             Step::Restore(_) => Found::MayRepeat,
@@ -234,7 +267,6 @@ impl Act for Hands {
             Step::Drain | Step::Return => self.drainer(order).find(),
             Step::Run(path) => hook::find(path, &self.hook(path), order),
             Step::Ticket(name) => self.config.tickets.get(name).map_or(Found::MayRepeat, TicketSystem::find),
-            step => Found::Unknown { why: unsupported(step) },
         }
     }
 }

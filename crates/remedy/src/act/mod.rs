@@ -7,6 +7,8 @@ mod firmware;
 mod hands;
 mod hook;
 mod of_policies;
+mod own;
+mod pages;
 mod reboot;
 mod redfish;
 mod shown;
@@ -27,7 +29,7 @@ use crate::Step;
 use std::sync::atomic::AtomicBool;
 
 /// What is to be done: one attempt at one step of a case.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Order {
     /// The case.
     pub case: u64,

@@ -4,17 +4,20 @@ use crate::act::shown::last_words;
 use crate::act::{Order, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use surefoot_hostfs::program;
 
 /// How long reading the history may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Rows that are remembered, those with the most errors.
 const ROWS_MAX: usize = 32;
+
+/// Addresses that are remembered.
+const ADDRESSES_MAX: usize = 1_000;
 
 /// A row of a module, as far as its place was told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,69 +34,77 @@ pub struct Row {
     pub row: u32,
 }
 
-/// Rows with their numbers of errors, those with the most first, from lines of `surefoot history --room memory --json`. Reports
-/// that tell no row are counted alone: second in the answer.
-pub fn rows_of(lines: &str) -> (Vec<(Row, u64)>, u64) {
-    let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
-    let mut without = 0;
-    for line in lines.lines() {
-        let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
-        let report = &record["body"];
-        let place = &report["location"];
-        if record["type"] != "record" || record["room"] != "memory" || !place.is_object() {
-            continue;
-        }
-        let number = |name: &str| place[name].as_u64().and_then(|value| u32::try_from(value).ok());
-        let count = report["count"].as_u64().unwrap_or(1);
-        let dimm = report["dimm"].as_str().or(report["label"].as_str()).unwrap_or_default();
-        match number("row") {
-            Some(row) if !dimm.is_empty() => {
-                let key = Row {
-                    dimm: dimm.to_owned(),
-                    rank: number("rank"),
-                    bank_group: number("bank_group"),
-                    bank: number("bank"),
-                    row,
-                };
-                *rows.entry(key).or_default() += count;
-            }
-            _ => without += count,
-        }
-    }
-    let mut rows: Vec<(Row, u64)> = rows.into_iter().collect();
-    rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    (rows, without)
+/// What a host's history tells of its errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Rows with their numbers of errors, those with the most first.
+    pub rows: Vec<(Row, u64)>,
+    /// Errors whose row nobody told.
+    pub without_row: u64,
+    /// Physical addresses, each once.
+    pub addresses: Vec<u64>,
 }
 
-/// Asks the host's history for what was told since `since_realtime_ns`.
-pub fn run(
-    surefoot: &Path,
-    history: Option<&Path>,
-    since_realtime_ns: u64,
-    order: &Order,
-    stop: &AtomicBool,
-) -> Outcome {
-    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
-    let mut command = Command::new(surefoot);
-    // Nanoseconds since 1970 are no time that a person would write; seconds before now are.
-    let now_ns = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let ago_s = (now_ns.saturating_sub(u128::from(since_realtime_ns)) / 1_000_000_000).max(1);
-    command.args(["history", "--room", "memory", "--json", "--last", &format!("{ago_s}s")]);
-    if let Some(file) = history {
-        command.arg("--file").arg(file);
+impl Reported {
+    /// What lines of `surefoot history --room memory --json` say.
+    pub fn of(lines: &str) -> Reported {
+        let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
+        let (mut without_row, mut addresses) = (0, BTreeSet::new());
+        for line in lines.lines() {
+            let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
+            let report = &record["body"];
+            let place = &report["location"];
+            if record["type"] != "record" || record["room"] != "memory" || !place.is_object() {
+                continue;
+            }
+            let number = |name: &str| place[name].as_u64().and_then(|value| u32::try_from(value).ok());
+            let count = report["count"].as_u64().unwrap_or(1);
+            let dimm = report["dimm"].as_str().or(report["label"].as_str()).unwrap_or_default().to_owned();
+            let (rank, bank_group, bank) = (number("rank"), number("bank_group"), number("bank"));
+            match number("row") {
+                Some(row) if !dimm.is_empty() => {
+                    *rows.entry(Row { dimm, rank, bank_group, bank, row }).or_default() += count;
+                }
+                _ => without_row += count,
+            }
+            addresses.extend(place["address"].as_u64().filter(|_| addresses.len() < ADDRESSES_MAX));
+        }
+        let mut rows: Vec<(Row, u64)> = rows.into_iter().collect();
+        rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Reported { rows, without_row, addresses: addresses.into_iter().collect() }
     }
-    command.env_clear().env("LC_ALL", "C").current_dir("/");
-    let ended = match program::run(command, b"", PATIENCE, stop) {
-        Ok(ended) if ended.code == 0 => ended,
-        Ok(ended) => return failed(format!("surefoot history: {}", last_words(&ended.complaint)), true),
-        Err(broken) => return failed(format!("surefoot history: {broken}"), true),
-    };
-    let (mut rows, without) = rows_of(&String::from_utf8_lossy(&ended.output));
+
+    /// Asks the history of the host that this runs on for the errors of a case.
+    ///
+    /// # Errors
+    /// The outcome of a step that got no answer.
+    pub fn ask(surefoot: &Path, history: Option<&Path>, order: &Order, stop: &AtomicBool) -> Result<Reported, Outcome> {
+        let failed = |detail: String| Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+        let mut command = Command::new(surefoot);
+        // Nanoseconds since 1970 are no time that a person would write; seconds before now are.
+        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let ago_s = (now_ns.saturating_sub(u128::from(order.errors_since_realtime_ns)) / 1_000_000_000).max(1);
+        command.args(["history", "--room", "memory", "--json", "--last", &format!("{ago_s}s")]);
+        if let Some(file) = history {
+            command.arg("--file").arg(file);
+        }
+        command.env_clear().env("LC_ALL", "C").current_dir("/");
+        match program::run(command, b"", PATIENCE, stop) {
+            Ok(ended) if ended.code == 0 => Ok(Reported::of(&String::from_utf8_lossy(&ended.output))),
+            Ok(ended) => Err(failed(format!("surefoot history: {}", last_words(&ended.complaint)))),
+            Err(broken) => Err(failed(format!("surefoot history: {broken}"))),
+        }
+    }
+}
+
+/// `collect`: what was told since, and its rows in the memo.
+pub fn run(reported: Reported) -> Outcome {
+    let Reported { mut rows, without_row, .. } = reported;
     let more = rows.len().saturating_sub(ROWS_MAX);
     rows.truncate(ROWS_MAX);
     let detail = match rows.first() {
-        None if without == 0 => "no error was told".to_owned(),
-        None => format!("{without} errors were told, none with its row"),
+        None if without_row == 0 => "no error was told".to_owned(),
+        None => format!("{without_row} errors were told, none with its row"),
         Some((row, count)) => {
             let rest = if more > 0 { format!(", {more} more rows left out") } else { String::new() };
             format!(
@@ -123,13 +134,14 @@ mod tests {
             line("A1", r#""row":26,"bank":1,"bank_group":2"#, 3),
             line("A1", r#""row":26,"bank":1,"bank_group":2"#, 4),
             line("A1", r#""row":27,"bank":1,"bank_group":2"#, 5),
-            line("A1", r#""bank":1"#, 2),
+            line("A1", r#""bank":1,"address":4096"#, 2),
             r#"{"type":"record","room":"nic","body":{"location":{"row":1}}}"#.to_owned(),
             "no JSON".to_owned(),
         ];
-        let (rows, without) = rows_of(&lines.join("\n"));
-        let seen: Vec<(u32, u64)> = rows.iter().map(|(row, count)| (row.row, *count)).collect();
-        assert_eq!((seen, without), (vec![(26, 7), (27, 5)], 2));
-        assert_eq!(rows[0].0.bank_group, Some(2));
+        let reported = Reported::of(&lines.join("\n"));
+        let seen: Vec<(u32, u64)> = reported.rows.iter().map(|(row, count)| (row.row, *count)).collect();
+        assert_eq!((seen, reported.without_row), (vec![(26, 7), (27, 5)], 2));
+        assert_eq!(reported.rows[0].0.bank_group, Some(2));
+        assert_eq!(reported.addresses, [4096]);
     }
 }

@@ -20,7 +20,7 @@ mod repair;
 mod switch;
 
 pub use adapter::{Adapter, Spares};
-pub use collect::{Row, rows_of};
+pub use collect::{Reported, Row};
 pub use repair::{Repair, RepairKind, repairs_of};
 
 pub(super) use collect::run as collect;

@@ -1,0 +1,135 @@
+//! Steps that Surefoot's own commands do on the host that this runs on: they look first, hold their own limits and write down what they did.
+
+use super::shown::{cut, last_words};
+use super::{Order, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_hostfs::program::{self, Ended};
+
+/// How long a command may take: an interface that comes back, an interval whose effect is waited for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// `reset-interface`: recovers an interface that hangs, from what disturbs least.
+pub fn reset_interface(surefoot: &Path, name: &str, order: &Order, stop: &AtomicBool) -> Outcome {
+    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
+    // The alert is about `interface NAME`.
+    let name = if name.is_empty() { order.subject.strip_prefix("interface ").unwrap_or_default() } else { name };
+    if !is_interface(name) {
+        return failed(format!("'{}' is no name of an interface", cut(name)), false);
+    }
+    match own(surefoot, &["nic", "health", "--interface", name, "--recover", "--yes", "--json"], stop) {
+        Ok(ended) if ended.code == 0 => {
+            Outcome::Done { detail: steps_of(&ended, "it needed no recovery"), memo: String::new() }
+        }
+        Ok(ended) if ended.code == 1 => {
+            failed(steps_of(&ended, "it is not well, and nothing may be done for it now"), true)
+        }
+        Ok(ended) => failed(last_words(&ended.complaint), false),
+        Err(why) => failed(why, true),
+    }
+}
+
+/// What was done for the interface, in the command's own lines.
+fn steps_of(ended: &Ended, none: &str) -> String {
+    let text = String::from_utf8_lossy(&ended.output);
+    let steps: Vec<String> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["type"] == "recovery")
+        .map(|line| {
+            let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            cut(&format!("{} {}: {} {}", word("kind"), word("target"), word("outcome"), word("detail")))
+        })
+        .collect();
+    if steps.is_empty() { none.to_owned() } else { steps.join("; ") }
+}
+
+/// Linux' own rule for the names of interfaces.
+fn is_interface(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':');
+    !name.is_empty()
+        && name.len() <= 15
+        && !name.starts_with('-')
+        && name != "."
+        && name != ".."
+        && name.bytes().all(is_plain)
+}
+
+/// A file that held another value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Setting {
+    path: PathBuf,
+    from: String,
+    to: String,
+}
+
+/// `tune-reporting:TIME`: sets the interval of polling for corrected errors; what was set is remembered at the first call.
+pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: &AtomicBool) -> Outcome {
+    let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
+    let time = format!("{}s", interval.as_secs());
+    let mut arguments = vec!["memory", "tune", "--shortest", &time, "--longest", &time, "--apply", "--json"];
+    let is_first = order.memo.is_empty();
+    if !is_first {
+        arguments.push("--yes");
+    }
+    let ended = match own(surefoot, &arguments, stop) {
+        Ok(ended) if ended.code == 0 => ended,
+        Ok(ended) => return failed(last_words(&ended.complaint), false),
+        Err(why) => return failed(why, true),
+    };
+    let text = String::from_utf8_lossy(&ended.output);
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let settings: Vec<Setting> =
+        lines.filter(|line| line["type"] == "step").filter_map(|line| serde_json::from_value(line).ok()).collect();
+    match (is_first, settings.first()) {
+        (_, None) => Outcome::Done { detail: format!("the interval is {time} already"), memo: order.memo.clone() },
+        (true, Some(first)) => Outcome::GoesOn {
+            detail: format!("{} holds {}", first.path.display(), cut(&first.from)),
+            memo: serde_json::to_string(&settings).unwrap_or_default(),
+            again_in_ns: 0,
+        },
+        (false, Some(first)) => Outcome::Done {
+            detail: format!("{} holds {}", first.path.display(), cut(&first.to)),
+            memo: order.memo.clone(),
+        },
+    }
+}
+
+/// Writes back what `tune-reporting` remembered.
+pub fn restore_reporting(order: &Order) -> Outcome {
+    let Ok(settings) = serde_json::from_str::<Vec<Setting>>(&order.memo) else {
+        return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
+    };
+    for setting in &settings {
+        let path = &setting.path;
+        let is_own = path.starts_with("/sys") && !path.components().any(|part| part.as_os_str() == "..");
+        if !is_own {
+            let detail = format!("{} is no setting of the kernel's", cut(&path.display().to_string()));
+            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
+        }
+        let written =
+            OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(setting.from.as_bytes()));
+        if let Err(error) = written {
+            let detail = format!("{}: {error}", path.display());
+            return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+        }
+    }
+    Outcome::Done { detail: format!("{} settings are as they were", settings.len()), memo: order.memo.clone() }
+}
+
+fn own(surefoot: &Path, arguments: &[&str], stop: &AtomicBool) -> Result<Ended, String> {
+    let mut command = Command::new(surefoot);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .current_dir("/");
+    program::run(command, b"", PATIENCE, stop).map_err(|broken| format!("surefoot {}: {broken}", arguments[0]))
+}
