@@ -122,6 +122,9 @@ stage_library() {
 
 stage_command() {
     strip_to "$built/surefoot" bin/surefoot
+    for adapter in contrib/adapters/*.toml; do
+        put 644 "$adapter" "share/surefoot/adapters/$(basename "$adapter")"
+    done
     mkdir -p "$stage/lib/systemd/system"
     for unit in contrib/systemd/*; do
         sed "s|/usr/bin/surefoot|$prefix/bin/surefoot|" "$unit" >"$stage/lib/systemd/system/$(basename "$unit")"
@@ -195,7 +198,7 @@ copy() {
         while IFS= read -r path; do
             if is_plain "$path" && ! [ -e "$stage/$path" ] && ! [ -L "$stage/$path" ]; then
                 case $path in
-                bin/* | lib/systemd/*)
+                bin/* | lib/systemd/* | share/surefoot/adapters/*)
                     # Who installs the library alone keeps the command that is there.
                     if ! [ -e "$stage/bin/surefoot" ]; then
                         echo "$path" >>"$stage/kept"
