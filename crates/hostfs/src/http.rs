@@ -140,8 +140,11 @@ fn configuration(request: &Request, patience: Duration) -> Result<String, String
     Ok(lines.join("\n") + "\n")
 }
 
-/// A word of curl's configuration.
-fn quoted(word: &str) -> Result<String, String> {
+/// A word of curl's configuration, for whoever asks curl otherwise than by [`ask`].
+///
+/// # Errors
+/// That the word holds a control character, which could begin another line.
+pub fn quoted(word: &str) -> Result<String, String> {
     if word.chars().any(char::is_control) {
         return Err("an address, a header, a name or a password holds a control character".into());
     }

@@ -6,9 +6,10 @@
 use super::{Answer, Counted, MODULES_MAX};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+pub use surefoot_hostfs::http::Trust;
+use surefoot_hostfs::http::quoted;
 use surefoot_hostfs::program;
 use surefoot_model::{MemoryProblem, MemorySource, one_line};
 
@@ -18,18 +19,6 @@ const SYSTEMS_MAX: usize = 16;
 const ADDRESSES_MAX: usize = 64;
 /// The longest name, serial number or part number.
 const NAME_CHARACTERS_MAX: usize = 64;
-
-/// Which certificates are believed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// Those that the system believes.
-    #[default]
-    System,
-    /// Those that this file signs.
-    Signer(PathBuf),
-    /// Any: who sits between could read the password.
-    Anything,
-}
 
 /// Where a service is, and how to speak to it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -188,14 +177,6 @@ fn config(service: &Service, paths: &[String], boundary: &str, patience: Duratio
         lines.push(format!("url = {}", quoted(&format!("{}{path}", service.url.trim_end_matches('/')))?));
     }
     Ok(lines.join("\n") + "\n")
-}
-
-/// A word of curl's configuration.
-fn quoted(word: &str) -> Result<String, String> {
-    if word.chars().any(char::is_control) {
-        return Err("an address, a name or a password holds a control character".into());
-    }
-    Ok(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
 fn value(body: &str, said: &str) -> Result<Value, String> {
