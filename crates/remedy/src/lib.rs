@@ -19,6 +19,7 @@ pub mod engine;
 mod error;
 pub mod memory_book;
 pub mod policy;
+pub mod simulate;
 pub mod step;
 
 pub use act::{Act, Order, Outcome};

@@ -11,6 +11,7 @@ mod suite {
     mod order;
     mod policy;
     mod redfish;
+    mod simulate;
     mod slurm;
     mod tickets;
 }

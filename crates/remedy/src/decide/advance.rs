@@ -23,7 +23,7 @@ type Changed = Option<(Case, AuditEntry)>;
 
 impl Next<'_, '_> {
     pub(super) fn of(&mut self, case: &Case) -> Changed {
-        if let Some(mended) = mend_clock(case, self.world) {
+        if let Some(mended) = mend_clock(case, self.world, self.controller) {
             return Some(mended);
         }
         if let Some(index) = in_flight(case) {
@@ -223,23 +223,24 @@ pub(super) fn in_flight(case: &Case) -> Option<usize> {
 
 /// Mends times that lie in the future, because the clock of the store went back: otherwise a dead controller would hold its lease, and
 /// a case count for a limit, for as long as the clock went.
-pub(super) fn mend_clock(case: &Case, world: &World) -> Changed {
+pub(super) fn mend_clock(case: &Case, world: &World, controller: &Controller) -> Changed {
     let now_ns = world.now_realtime_ns;
     // Holding a lease may be a moment ahead of the decision, and a wait was meant to lie ahead.
-    let lease_max_ns = now_ns.saturating_add(10 * super::LEASE_NS);
+    let ahead_max_ns = now_ns.saturating_add(10 * super::LEASE_NS);
+    let lease_max_ns = now_ns.saturating_add(controller.lease_ns.saturating_mul(10)).max(ahead_max_ns);
     let wait_max_ns = now_ns.saturating_add(2 * crate::policy::HOUR_NS);
     let closed = if case.state.is_open() { 0 } else { case.state_since_realtime_ns };
     let is_ahead = case.lease.until_realtime_ns > lease_max_ns
-        || case.began_realtime_ns > lease_max_ns
-        || case.quiet_since_realtime_ns > lease_max_ns
-        || closed > lease_max_ns
+        || case.began_realtime_ns > ahead_max_ns
+        || case.quiet_since_realtime_ns > ahead_max_ns
+        || closed > ahead_max_ns
         || case.steps.iter().any(|step| step.is_waiting() && step.not_before_realtime_ns > wait_max_ns);
     if !is_ahead {
         return None;
     }
     let mut next = case.clone();
     if case.lease.until_realtime_ns > lease_max_ns {
-        next.lease.until_realtime_ns = now_ns.saturating_add(super::LEASE_NS);
+        next.lease.until_realtime_ns = now_ns.saturating_add(controller.lease_ns);
     }
     next.began_realtime_ns = case.began_realtime_ns.min(now_ns);
     next.quiet_since_realtime_ns = case.quiet_since_realtime_ns.min(now_ns);

@@ -42,7 +42,7 @@ pub struct Controller {
     pub name: String,
     /// How many steps it can begin now.
     pub free_count: usize,
-    /// See [`LEASE_NS`].
+    /// See [`LEASE_NS`]. That of another controller which is ten times as long is taken for a clock that went back.
     pub lease_ns: u64,
 }
 
@@ -63,7 +63,9 @@ pub fn decide(world: &World, policies: &Policies, controller: &Controller) -> Ve
         changes.extend(next.of(case).map(|(case, entry)| (Change::Update(Box::new(case)), entry)));
     }
     for case in &world.closed {
-        changes.extend(advance::mend_clock(case, world).map(|(case, entry)| (Change::Update(Box::new(case)), entry)));
+        changes.extend(
+            advance::mend_clock(case, world, controller).map(|(case, entry)| (Change::Update(Box::new(case)), entry)),
+        );
     }
     open::open(world, policies, controller, &limits, &mut changes);
     changes

@@ -36,6 +36,7 @@ pub use matching::Match;
 pub use window::{Window, utc_text};
 
 use crate::Step;
+use std::collections::BTreeSet;
 use surefoot_model::Alert;
 
 /// The service of a policy that is for every service.
@@ -137,7 +138,7 @@ pub struct Service {
     /// How many hosts it has; `None` where only those that tell of themselves are known.
     pub size: Option<u64>,
     /// Names of its hosts, where the file lists them.
-    pub hosts: Vec<String>,
+    pub hosts: BTreeSet<String>,
     /// Who takes its hosts out and brings them back.
     pub drain: Drain,
     /// Windows of maintenance for all of its policies.

@@ -332,8 +332,8 @@ fn window(table: &Table<'_>) -> Result<Window> {
 
 fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {
     let hosts = match table.find("hosts") {
-        Some(value) => value.texts(HOSTS_MAX)?.iter().map(Value::name).collect::<Result<Vec<String>>>()?,
-        None => Vec::new(),
+        Some(value) => value.texts(HOSTS_MAX)?.iter().map(Value::name).collect::<Result<BTreeSet<String>>>()?,
+        None => BTreeSet::new(),
     };
     let size = match table.find("size") {
         Some(value) if !hosts.is_empty() => {
