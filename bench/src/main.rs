@@ -12,6 +12,7 @@
 
 mod child;
 mod cost;
+mod detectors;
 mod dimms;
 mod in_kernel;
 mod inject;
@@ -61,6 +62,8 @@ enum Name {
     Loop,
     /// Injected stalls: found, how long, and what oslat and cyclictest say of them
     Stalls,
+    /// Known stalls under each detector, Surefoot's and other people's: recall, precision and length; and what Surefoot takes them for
+    Detectors,
     /// How much of the time in gaps has a named cause under load
     Named,
     /// What watching costs a loop, a pipe, an munmap storm and each interrupt, beside perf and bpftrace

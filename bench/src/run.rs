@@ -2,7 +2,7 @@
 
 use crate::child::{Scratch, stop_flag};
 use crate::table::{Outcome, Row, markdown};
-use crate::{Name, cost, dimms, loop_period, machine, memory, named, stalls, who};
+use crate::{Name, cost, detectors, dimms, loop_period, machine, memory, named, stalls, who};
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -84,9 +84,10 @@ pub fn all(names: &[Name], quick: bool, json: Option<&Path>, surefoot: Option<Pa
         if quick { ", short rounds: these numbers prove little" } else { "" }
     );
     let wanted = |name| names.is_empty() || names.contains(&name);
-    let benchmarks: [(Name, &'static str, Benchmark); 7] = [
+    let benchmarks: [(Name, &'static str, Benchmark); 8] = [
         (Name::Loop, "loop", loop_period::run),
         (Name::Stalls, "stalls", stalls::run),
+        (Name::Detectors, "detectors", detectors::run),
         (Name::Named, "named", named::run),
         (Name::Cost, "cost", cost::run),
         (Name::Memory, "memory", memory::run),

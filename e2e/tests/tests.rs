@@ -10,6 +10,7 @@ mod checkpoint_bench;
 mod checkpoint_page;
 mod contained;
 mod cost;
+mod disturb;
 mod ecc;
 mod ecc_hardware;
 mod foreign_files;

@@ -80,9 +80,10 @@ impl Machine {
         }
         machine.program("id", "echo 0");
         machine.program("uname", "echo x86_64");
-        if !missing.contains(&"kernel") {
-            fs::create_dir_all(machine.path("target/guest/kernel")).unwrap();
+        for kernel in ["kernel", "kernel-rt"].iter().filter(|kernel| !missing.contains(kernel)) {
+            fs::create_dir_all(machine.path("target/guest").join(kernel)).unwrap();
         }
+        fs::write(machine.path("firmware"), "").unwrap();
         if !missing.contains(&"netdevsim") {
             fs::create_dir_all(machine.path("target/guest/netdevsim")).unwrap();
             fs::write(machine.path("target/guest/netdevsim/netdevsim.ko"), "").unwrap();
@@ -142,6 +143,7 @@ impl Machine {
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).env_clear();
         command.env("PATH", self.path("bin")).env("MACHINE", self.folder.path());
         command.env("SETUP_OS_RELEASE", self.path("os-release")).env("CARGO_TARGET_DIR", self.path("target"));
+        command.env("SETUP_FIRMWARE", self.path("firmware"));
         command
     }
 

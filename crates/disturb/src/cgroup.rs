@@ -14,13 +14,20 @@ const LOOK: Duration = Duration::from_micros(20);
 
 /// Which version, by the files that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     One,
     Two,
 }
 
 impl Version {
-    const BOTH: [Version; 2] = [Version::Two, Version::One];
+    pub(crate) const BOTH: [Version; 2] = [Version::Two, Version::One];
+
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Version::One => 1,
+            Version::Two => 2,
+        }
+    }
 
     fn switch(self) -> &'static str {
         match self {
@@ -46,8 +53,8 @@ pub(crate) struct Cgroup {
     path: PathBuf,
 }
 
-/// The folder of this process's own group in the hierarchy of a version.
-fn own(root: &Root, version: Version) -> Option<PathBuf> {
+/// The folder of a process's group (by its number, or `self`) in the hierarchy of a version.
+pub(crate) fn of_process(root: &Root, version: Version, process: &str) -> Option<PathBuf> {
     let mounts = root.read(root.proc("self/mounts")).ok()?;
     let mounted = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -58,7 +65,7 @@ fn own(root: &Root, version: Version) -> Option<PathBuf> {
         };
         is_it.then(|| root.path(at))
     })?;
-    let groups = root.read(root.proc("self/cgroup")).ok()?;
+    let groups = root.read(root.proc(format!("{process}/cgroup"))).ok()?;
     let below = groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -80,7 +87,7 @@ fn own(root: &Root, version: Version) -> Option<PathBuf> {
 pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
     let mut why = "no control group with a freezer is mounted".to_owned();
     for version in Version::BOTH {
-        let Some(own) = own(root, version) else { continue };
+        let Some(own) = of_process(root, version, "self") else { continue };
         let mut cgroup = Cgroup { version, path: own.join(format!("surefoot-disturb-{}", std::process::id())) };
         let tried = cgroup.create().and_then(|path| {
             let found = write(&path.join(version.switch()), version.word(false));
@@ -96,6 +103,11 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
 }
 
 impl Cgroup {
+    /// One that is made elsewhere.
+    pub(crate) fn at(version: Version, path: PathBuf) -> Cgroup {
+        Cgroup { version, path }
+    }
+
     /// Makes it; the workload's guard removes it after each run, also when this process is gone.
     pub(crate) fn create(&mut self) -> Result<PathBuf, Fault> {
         match DirBuilder::new().mode(0o755).create(&self.path) {
@@ -144,7 +156,8 @@ pub(crate) fn enter(path: &Path) -> Result<(), Error> {
     write(&path.join("cgroup.procs"), "0")
 }
 
-fn write(path: &Path, word: &str) -> Result<(), Error> {
+/// Writes a word into one of the files of a group.
+pub(crate) fn write(path: &Path, word: &str) -> Result<(), Error> {
     let opened = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path);
     let written = opened.and_then(|mut file| file.write_all(word.as_bytes()));
     written.map_err(|source| Error::System { action: format!("write {}", path.display()), source, remedy: "" })
@@ -165,10 +178,13 @@ mod tests {
             )
             .file("proc/self/cgroup", "6:freezer:/jobs/7\n0::/user.slice\n");
         let root = Root::at(tree.path());
-        assert_eq!(own(&root, Version::One).unwrap(), tree.path().join("sys/fs/cgroup/freezer/jobs/7"));
-        assert_eq!(own(&root, Version::Two).unwrap(), tree.path().join("sys/fs/cgroup/unified/user.slice"));
+        assert_eq!(of_process(&root, Version::One, "self").unwrap(), tree.path().join("sys/fs/cgroup/freezer/jobs/7"));
+        assert_eq!(
+            of_process(&root, Version::Two, "self").unwrap(),
+            tree.path().join("sys/fs/cgroup/unified/user.slice")
+        );
         let tree = tree.file("proc/self/cgroup", "0::/../../x\n");
-        assert_eq!([Version::One, Version::Two].map(|version| own(&Root::at(tree.path()), version)), [None, None]);
+        assert_eq!(Version::BOTH.map(|version| of_process(&Root::at(tree.path()), version, "self")), [None, None]);
         assert!(find(&Root::at(tree.path())).unwrap_err().is_unsupported());
     }
 }

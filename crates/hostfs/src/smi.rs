@@ -151,7 +151,7 @@ impl SmiFacts {
     }
 }
 
-fn msr_path(root: &Root, cpu: CpuId) -> PathBuf {
+pub(crate) fn msr_path(root: &Root, cpu: CpuId) -> PathBuf {
     root.dev("cpu").join(cpu.to_string()).join("msr")
 }
 
@@ -233,7 +233,7 @@ impl SmiCounter {
 }
 
 /// The low half of the register; the high half is reserved.
-fn read_msr(file: &File, path: &std::path::Path) -> Result<u32, Error> {
+pub(crate) fn read_msr(file: &File, path: &std::path::Path) -> Result<u32, Error> {
     let mut value = [0; 8];
     let read = file.read_exact_at(&mut value, INTEL_SMI_COUNT);
     read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;

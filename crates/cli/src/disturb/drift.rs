@@ -33,6 +33,12 @@ pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
     // Whether it answers at all is known before anything is disturbed.
     reference.compare()?;
     let mut chosen = choose(&spec, &root)?;
+    if !chosen.is_of_cores {
+        let name = chosen.method;
+        return Err(
+            Fault::Refused(format!("{name} leaves this host's clocks alone: take a disturbance of its cores")).into()
+        );
+    }
     let permit = Permit::ask(&root, super::run::person(), options.even_if_in_use)?;
     let mut out = io::BufWriter::new(people::stdout());
     if options.json {

@@ -16,7 +16,7 @@ use crate::{output, people};
 use lines::{EffectLine, RunLine, StallLine};
 use progress::Progress;
 use std::io::{self, Write};
-use surefoot_disturb::disturbance::choose;
+use surefoot_disturb::disturbance::{Spec, choose};
 use surefoot_disturb::experiment::{Experiment, Told};
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::{Guard, Workload};
@@ -42,7 +42,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
         if options.json {
             let mut lines = || -> io::Result<()> {
                 // Interrupts and packets have no length, and there are thousands a second.
-                for stall in stalls.iter().filter(|_| !experiment.spec.what.is_rated()) {
+                for stall in stalls.iter().filter(|_| experiment.spec.what.has_lengths()) {
                     output::line(&mut out, &StallLine::of(run, stall))?;
                 }
                 output::line(&mut out, &RunLine::of(run))?;
@@ -80,8 +80,8 @@ pub(super) fn person() -> u32 {
 impl RunOptions {
     fn experiment(&self, guard: Guard) -> Experiment {
         Experiment {
-            spec: self.disturbance.0.clone(),
-            workload: Workload { command: self.workload.clone(), guard, cgroup: None },
+            spec: Spec { even_on_bare_metal: self.even_on_bare_metal, ..self.disturbance.0.clone() },
+            workload: Workload { command: self.workload.clone(), guard, cgroup: None, release: None },
             metric: self.metric.clone(),
             repetitions: self.repetitions,
             seed: self.seed,

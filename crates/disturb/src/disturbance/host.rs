@@ -1,12 +1,14 @@
 //! Which injector this host allows for what was asked.
 
 use super::bpf::Frozen;
+use super::memory_error::MemoryErrors;
 use super::rated::{Kind, Rated};
+use super::smi::Raiser;
 use super::spin::{self, Spinners};
 use super::stop::Stopper;
-use super::{Injector, Method, Spec, What};
+use super::{GuestStop, Injector, Method, Spec, What};
 use crate::Fault;
-use surefoot_hostfs::{Root, cpus};
+use surefoot_hostfs::{Root, cpus, privilege};
 use surefoot_model::CpuId;
 
 /// What is going to be done, and by whom.
@@ -40,8 +42,13 @@ pub(crate) fn cores_of(spec: &Spec, root: &Root) -> Result<Vec<CpuId>, Fault> {
 /// # Errors
 /// The cores are not there, or no method works here.
 pub fn choose(spec: &Spec, root: &Root) -> Result<Chosen, Fault> {
+    crate::safety::check_machine(spec, root)?;
     let cores = cores_of(spec, root)?;
-    let What::Freeze(wanted) = spec.what else { return rated(spec, cores) };
+    let wanted = match spec.what {
+        What::Freeze(wanted) => wanted,
+        What::Guest(how) => return guest(spec, how, root, cores),
+        _ => return rated(spec, cores, root),
+    };
     if let Some(method) = wanted.filter(|method| !method.is_of_cores() && !spec.cores.is_empty()) {
         return Err(Fault::Refused(format!(
             "{} stops the workload wherever it runs: leave `cores` out",
@@ -67,12 +74,35 @@ pub fn choose(spec: &Spec, root: &Root) -> Result<Chosen, Fault> {
     Err(refusal.unwrap_or_else(|| Fault::Refused("no method was asked for".into())))
 }
 
-fn rated(spec: &Spec, cores: Vec<CpuId>) -> Result<Chosen, Fault> {
+fn guest(spec: &Spec, how: GuestStop, root: &Root, cores: Vec<CpuId>) -> Result<Chosen, Fault> {
+    let name = how.name();
+    if !spec.cores.is_empty() {
+        return Err(Fault::Refused(format!("{name} stops the guest wherever it runs: leave `cores` out")));
+    }
+    let Some(guest) = &spec.guest else {
+        return Err(Fault::Refused(format!(
+            "{name} needs a guest: name its monitor (qmp=SOCKET) or its process (pid=NUMBER)"
+        )));
+    };
+    let injector: Box<dyn Injector> = Box::new(Stopper::of_guest(guest, how, root, privilege::effective_user())?);
+    Ok(Chosen { injector, method: name, words: how.words(), cores, is_of_cores: false, not_used: Vec::new() })
+}
+
+fn rated(spec: &Spec, mut cores: Vec<CpuId>, root: &Root) -> Result<Chosen, Fault> {
+    if spec.what.is_of_one_core() {
+        if spec.cores.len() > 1 {
+            let name = spec.what.name();
+            return Err(Fault::Refused(format!("{name} is asked for on one core: name one in `cores`, or none")));
+        }
+        cores.truncate(1);
+    }
     if spec.what == What::TlbShootdown && !spec.cores.is_empty() {
         return Err(Fault::Refused("tlb-shootdown disturbs the workload wherever it runs: leave `cores` out".into()));
     }
     let injector: Box<dyn Injector> = match spec.what {
-        What::Timer | What::Freeze(_) => Box::new(Frozen::with_interrupts()?),
+        What::Timer | What::Freeze(_) | What::Guest(_) => Box::new(Frozen::with_interrupts()?),
+        What::Smi => Box::new(Raiser::open(root)?),
+        What::MemoryError => Box::new(MemoryErrors::open(root)?),
         What::Ipi => Box::new(Rated::new(Kind::Ipi, &cores)?),
         What::Softirq => Box::new(Rated::new(Kind::Softirq, &cores)?),
         What::TlbShootdown => Box::new(Rated::new(Kind::TlbShootdown, &cores)?),

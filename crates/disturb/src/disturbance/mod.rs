@@ -5,13 +5,17 @@
 //! the workload, which its guard ends ([`crate::workload`]).
 
 mod bpf;
+mod guest;
 mod host;
+mod memory_error;
 mod rated;
 mod schedule;
+mod smi;
 mod spin;
 mod stop;
 mod threads;
 
+pub use guest::{Guest, GuestStop, Release};
 pub(crate) use host::cores_of;
 pub use host::{Chosen, choose};
 pub use schedule::{Schedule, schedule};
@@ -32,11 +36,18 @@ pub enum What {
     Timer,
     /// Has packets received on cores.
     Softirq,
+    /// Has the firmware interrupt the machine.
+    Smi,
+    /// Has the kernel handle corrected memory errors that were not.
+    MemoryError,
+    /// A guest of QEMU stands still.
+    Guest(GuestStop),
 }
 
 impl What {
     /// Those that come at a rate, each without a length of its own.
-    pub const RATED: [What; 4] = [What::Ipi, What::TlbShootdown, What::Timer, What::Softirq];
+    pub const RATED: [What; 6] =
+        [What::Ipi, What::TlbShootdown, What::Timer, What::Softirq, What::Smi, What::MemoryError];
 
     /// The word in `--disturbance`.
     pub fn name(self) -> &'static str {
@@ -46,18 +57,34 @@ impl What {
             What::TlbShootdown => "tlb-shootdown",
             What::Timer => "timer",
             What::Softirq => "softirq",
+            What::Smi => "smi",
+            What::MemoryError => "memory-error",
+            What::Guest(how) => how.name(),
         }
     }
 
     /// Whether it comes at a rate.
     pub fn is_rated(self) -> bool {
-        !matches!(self, What::Freeze(_))
+        !matches!(self, What::Freeze(_) | What::Guest(_))
+    }
+
+    /// Whether each has a length of its own, of which it is told one by one.
+    pub fn has_lengths(self) -> bool {
+        !self.is_rated() || self == What::Smi
+    }
+
+    /// Whether one core alone is asked to do it.
+    pub(crate) fn is_of_one_core(self) -> bool {
+        matches!(self, What::Smi | What::MemoryError)
     }
 
     /// What it really does; of a freeze the method tells.
     pub(crate) fn words(self) -> &'static str {
         match self {
             What::Freeze(_) => "",
+            What::Smi => smi::WORDS,
+            What::MemoryError => memory_error::WORDS,
+            What::Guest(how) => how.words(),
             What::Ipi => {
                 "function-call interrupts from a thread on another core, which reads a counter of the disturbed one; that thread                  uses some of the other core"
             }
@@ -149,12 +176,24 @@ pub struct Spec {
     pub cores: Vec<CpuId>,
     /// How the cores' stalls lie.
     pub phase: Phase,
+    /// The guest, where one is to stand still.
+    pub guest: Option<Guest>,
+    /// Whether the firmware or the record of errors of a real machine may be meant, and not only those of a guest.
+    pub even_on_bare_metal: bool,
 }
 
 impl Spec {
     /// All cores stand still at once, by the best method that the host allows.
     pub fn freeze(length_ns: u64, period_ns: u64) -> Spec {
-        Spec { what: What::Freeze(None), length_ns, period_ns, cores: vec![], phase: Phase::Same }
+        Spec {
+            what: What::Freeze(None),
+            length_ns,
+            period_ns,
+            cores: vec![],
+            phase: Phase::Same,
+            guest: None,
+            even_on_bare_metal: false,
+        }
     }
 }
 
@@ -207,6 +246,11 @@ pub trait Injector {
         Ok(None)
     }
 
+    /// What the workload's guard does when nobody is there any more to end the disturbance.
+    fn release(&self) -> Option<Release> {
+        None
+    }
+
     /// From now on the cores are disturbed by this schedule.
     ///
     /// # Errors
@@ -220,6 +264,11 @@ pub trait Injector {
 
     /// Takes what happened so far; to be called often enough for a ring of records.
     fn collect(&mut self, into: &mut Vec<Stall>);
+
+    /// What is to be said beside the result.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Ends it, and takes the rest.
     ///

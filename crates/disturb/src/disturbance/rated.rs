@@ -64,7 +64,14 @@ fn sender_for(target: CpuId) -> Result<CpuId, Fault> {
 }
 
 /// Fires at its times until it is told to end; what is due already is not made up for.
-fn fire(first_ns: u64, period_ns: u64, count: u64, cpu: Option<CpuId>, told: &Told, mut send: impl FnMut() -> bool) {
+pub(super) fn fire(
+    first_ns: u64,
+    period_ns: u64,
+    count: u64,
+    cpu: Option<CpuId>,
+    told: &Told,
+    mut send: impl FnMut() -> bool,
+) {
     thread::set_timer_slack(Duration::from_nanos(1));
     let mut number = 0;
     while number < count {

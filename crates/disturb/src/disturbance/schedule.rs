@@ -40,7 +40,15 @@ mod tests {
     use crate::disturbance::What;
 
     fn firsts(phase: Phase, seed: u64) -> Vec<u64> {
-        let spec = Spec { what: What::Freeze(None), length_ns: 10, period_ns: 1_000, cores: vec![], phase };
+        let spec = Spec {
+            what: What::Freeze(None),
+            length_ns: 10,
+            period_ns: 1_000,
+            cores: vec![],
+            phase,
+            guest: None,
+            even_on_bare_metal: false,
+        };
         let cores: Vec<CpuId> = (0..4).map(CpuId).collect();
         let found = schedule(&spec, &cores, 5_000, 10_000, &mut Random::new(seed));
         assert_eq!(found.count, 11);

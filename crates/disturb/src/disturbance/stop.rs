@@ -1,24 +1,27 @@
-//! The workload alone is stopped, by signals or by the freezer of its control group.
+//! The workload alone is stopped, by signals or by the freezer of its control group; or a guest of QEMU is.
 
+use super::guest::{Guest, GuestStop, Held, Release};
 use super::threads::{Threads, Told};
 use super::{Injector, Losses, Schedule, Stall};
 use crate::Fault;
 use crate::cgroup::{self, Cgroup};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::{Error, thread};
+use surefoot_hostfs::{Root, thread};
 
 /// How a workload stands still.
 #[derive(Debug, Clone)]
 enum By {
     Signals,
     Freezer(Cgroup),
+    Guest(Arc<Held>),
 }
 
-/// Stops the workload, wherever it runs.
+/// Stops the workload, wherever it runs, or a guest.
 pub(super) struct Stopper {
     by: By,
     threads: Threads,
@@ -32,17 +35,25 @@ impl Stopper {
 
     /// # Errors
     /// This host has no freezer that this process may use.
-    pub(super) fn by_freezer(root: &surefoot_hostfs::Root) -> Result<Stopper, Fault> {
+    pub(super) fn by_freezer(root: &Root) -> Result<Stopper, Fault> {
         let by = By::Freezer(cgroup::find(root)?);
+        Ok(Stopper { by, threads: Threads::default(), begins: None })
+    }
+
+    /// # Errors
+    /// There is no such guest, or it cannot be stopped so.
+    pub(super) fn of_guest(guest: &Guest, how: GuestStop, root: &Root, person: u32) -> Result<Stopper, Fault> {
+        let by = By::Guest(Arc::new(Held::find(guest, how, root, person)?));
         Ok(Stopper { by, threads: Threads::default(), begins: None })
     }
 }
 
 impl By {
-    fn switch(&self, group: u32, stands: bool) -> Result<(), Error> {
+    fn switch(&self, group: u32, stands: bool) -> Result<(), Fault> {
         match self {
-            By::Signals => children::signal_group(group, if stands { Signal::Stop } else { Signal::Continue }),
-            By::Freezer(cgroup) => cgroup.freeze(stands),
+            By::Signals => Ok(children::signal_group(group, if stands { Signal::Stop } else { Signal::Continue })?),
+            By::Freezer(cgroup) => Ok(cgroup.freeze(stands)?),
+            By::Guest(held) => held.switch(stands),
         }
     }
 
@@ -79,13 +90,23 @@ impl By {
 impl Injector for Stopper {
     fn home(&mut self) -> Result<Option<PathBuf>, Fault> {
         match &mut self.by {
-            By::Signals => Ok(None),
+            By::Signals | By::Guest(_) => Ok(None),
             By::Freezer(cgroup) => cgroup.create().map(Some),
+        }
+    }
+
+    fn release(&self) -> Option<Release> {
+        match &self.by {
+            By::Guest(held) => Some(held.release()),
+            By::Signals | By::Freezer(_) => None,
         }
     }
 
     fn arm(&mut self, schedule: &Schedule) -> Result<(), Fault> {
         let (begins, began): (Sender<u32>, Receiver<u32>) = channel();
+        if let By::Guest(held) = &self.by {
+            held.begin()?;
+        }
         let (by, schedule) = (self.by.clone(), schedule.clone());
         let work = move |told: &Told| {
             thread::set_timer_slack(Duration::from_nanos(1));
@@ -111,6 +132,20 @@ impl Injector for Stopper {
 
     fn end(&mut self, into: &mut Vec<Stall>) -> Result<Losses, Fault> {
         self.begins = None;
-        Ok(self.threads.end(into))
+        let losses = self.threads.end(into);
+        if let By::Guest(held) = &self.by {
+            held.end();
+        }
+        Ok(losses)
+    }
+}
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        // Where an experiment ends early, its threads must not stop the guest once more.
+        let _ = self.threads.end(&mut Vec::new());
+        if let By::Guest(held) = &self.by {
+            held.end();
+        }
     }
 }

@@ -235,11 +235,20 @@ mod tests {
 
     fn experiment(repetitions: usize, seed: u64) -> Experiment {
         Experiment {
-            spec: Spec { what: What::Freeze(None), length_ns: 1, period_ns: 10, cores: vec![], phase: Phase::Same },
+            spec: Spec {
+                what: What::Freeze(None),
+                length_ns: 1,
+                period_ns: 10,
+                cores: vec![],
+                phase: Phase::Same,
+                guest: None,
+                even_on_bare_metal: false,
+            },
             workload: Workload {
                 command: "true".into(),
                 guard: Guard { program: "none".into(), arguments: vec![] },
                 cgroup: None,
+                release: None,
             },
             metric: Metric::Wall,
             repetitions,

@@ -41,7 +41,8 @@ impl Once<'_> {
         let load = load();
         // Drawn for each run alike, so that what a run is does not move the numbers of those after it.
         let span_ns = u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX);
-        let workload = Workload { cgroup: chosen.injector.home()?, ..self.workload.clone() };
+        let (cgroup, release) = (chosen.injector.home()?, chosen.injector.release());
+        let workload = Workload { cgroup, release, ..self.workload.clone() };
         let mut running = Running::prepare(&workload)?;
         let from_ns = monotonic_ns() + ARMING_NS;
         let schedule = schedule(self.spec, &chosen.cores, from_ns, span_ns, random);

@@ -13,13 +13,18 @@ impl Injectors {
     /// Who does this disturbance.
     pub(super) fn of(&mut self, spec: &Spec, root: &Root) -> Result<&mut Chosen, Fault> {
         // Those at a rate are made for their cores.
-        let key =
-            if spec.what.is_rated() { format!("{:?} {:?}", spec.what, spec.cores) } else { format!("{:?}", spec.what) };
+        let key = if spec.what.is_rated() {
+            format!("{:?} {:?}", spec.what, spec.cores)
+        } else {
+            format!("{:?} {:?}", spec.what, spec.guest)
+        };
         let chosen = match self.0.entry(key) {
             Entry::Vacant(place) => place.insert(choose(spec, root)?),
             Entry::Occupied(place) => place.into_mut(),
         };
-        chosen.cores = cores_of(spec, root)?;
+        if !spec.what.is_of_one_core() {
+            chosen.cores = cores_of(spec, root)?;
+        }
         Ok(chosen)
     }
 }

@@ -12,6 +12,8 @@ pub const LENGTH_MAX_NS: u64 = FREEZE_LENGTH_MAX_NS;
 pub const SHARE_MAX_PERCENT: u64 = 45;
 /// From the start of one stall to the start of the next, at least.
 pub const PERIOD_MIN_NS: u64 = 100_000;
+/// Nobody knows before how long the firmware takes for one.
+const SMI_PERIOD_MIN_NS: u64 = 10_000_000;
 /// At most: one hour.
 pub const PERIOD_MAX_NS: u64 = 3_600_000_000_000;
 /// An experiment may take so long unless more is allowed.
@@ -26,6 +28,13 @@ pub fn check(spec: &Spec, root: &Root) -> Result<(), Fault> {
     let refused = |why: String| Err(Fault::Refused(why));
     if !(PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
         return refused(format!("a period of {period_ns} ns: {PERIOD_MIN_NS} ns to one hour are possible"));
+    }
+    if spec.what == What::Smi && period_ns < SMI_PERIOD_MIN_NS {
+        return refused(format!(
+            "{:.0} SMIs a second: at most {} are possible",
+            1e9 / period_ns as f64,
+            1_000_000_000 / SMI_PERIOD_MIN_NS
+        ));
     }
     if spec.what.is_rated() {
         return Ok(());
@@ -80,7 +89,15 @@ mod tests {
     use surefoot_testkit::HostTree;
 
     fn spec(length_ns: u64, period_ns: u64, method: Option<Method>) -> Spec {
-        Spec { what: What::Freeze(method), length_ns, period_ns, cores: vec![], phase: Phase::Same }
+        Spec {
+            what: What::Freeze(method),
+            length_ns,
+            period_ns,
+            cores: vec![],
+            phase: Phase::Same,
+            guest: None,
+            even_on_bare_metal: false,
+        }
     }
 
     #[test]

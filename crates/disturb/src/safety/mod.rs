@@ -3,10 +3,12 @@
 mod in_use;
 mod limits;
 mod lock;
+mod machine;
 
 pub use in_use::evidence;
 pub use limits::{LENGTH_MAX_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, SHARE_MAX_PERCENT, TOTAL_DEFAULT, check};
 pub use lock::Lock;
+pub(crate) use machine::check_machine;
 
 use crate::Fault;
 use surefoot_hostfs::Root;

@@ -1,8 +1,9 @@
 //! The guard's side: starts the workload, tells when it began and ended, and ends it when nobody listens any more.
 //!
-//! Lines to the guard: the order (the command and its control group, JSON), `go`, `done`. Lines from it: `ready`, `started
+//! Lines to the guard: the order (the command, its control group, and what is to be ended when nobody listens; JSON), `go`, `done`. Lines from it: `ready`, `started
 //! GROUP`, `ended CODE START_NS END_NS`, `over LEFT_BEHIND`.
 
+use crate::disturbance::Release;
 use crate::{Fault, cgroup};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -33,11 +34,12 @@ pub fn guard() -> Result<(), Fault> {
     let say = |line: String| (&socket).write_all(format!("{line}\n").as_bytes());
     say("ready".into()).map_err(words)?;
     let Some(order) = line(&mut lines) else { return Ok(()) };
-    let (command, cgroup): (String, Option<String>) =
+    let (command, cgroup, release): (String, Option<String>, serde_json::Value) =
         serde_json::from_str(&order).map_err(|error| Fault::Start(error.to_string()))?;
-    let cgroup = cgroup.map(PathBuf::from);
-    // Nobody says `go` any more: there is nothing to do.
+    let (cgroup, release) = (cgroup.map(PathBuf::from), Release::heard(&release));
+    // Nobody says `go` any more: no workload is started, and what was begun beside it is ended.
     if line(&mut lines).is_none_or(|word| word != "go") {
+        release.iter().for_each(Release::release);
         return Ok(());
     }
     let (mut child, start_ns) = match start(&command, cgroup.as_deref()) {
@@ -52,7 +54,9 @@ pub fn guard() -> Result<(), Fault> {
     // Hears `done`, or that nobody is there any more: both end the workload. Its end ends the wait below.
     let freezer = cgroup.clone();
     let listener = std::thread::spawn(move || {
-        let _ = line(&mut lines);
+        if line(&mut lines).is_none() {
+            release.iter().for_each(Release::release);
+        }
         // Who stands still in a freezer of version 1 does not even end.
         freezer.iter().for_each(|path| cgroup::thaw(path));
         let _ = children::signal_group(group, Signal::Kill);

@@ -14,6 +14,7 @@ pub use guard::guard;
 pub use metric::Metric;
 
 use crate::Fault;
+use crate::disturbance::Release;
 use output::Kept;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -48,12 +49,14 @@ pub struct Workload {
     pub guard: Guard,
     /// A control group, by the folder that stands for it: the workload runs in it.
     pub cgroup: Option<PathBuf>,
+    /// What the guard does when nobody is there any more to end what is done beside the workload.
+    pub release: Option<Release>,
 }
 
 impl Workload {
     /// A command under a guard.
     pub fn new(command: String, guard: Guard) -> Workload {
-        Workload { command, guard, cgroup: None }
+        Workload { command, guard, cgroup: None, release: None }
     }
 }
 
@@ -110,7 +113,8 @@ impl Running {
         let mut running =
             Running { guard, lines: BufReader::new(own), group: None, stdout, stderr, begun: String::new() };
         let cgroup = workload.cgroup.as_ref().map(|path| path.display().to_string());
-        let order = serde_json::json!([workload.command, cgroup]);
+        let release = workload.release.as_ref().map(Release::told);
+        let order = serde_json::json!([workload.command, cgroup, release]);
         running.told_within(GUARD_PATIENCE, "ready")?;
         running.tell(&order.to_string())?;
         Ok(running)

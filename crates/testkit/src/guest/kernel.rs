@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where it is unpacked, below the folder into which cargo builds. `xtask/setup.sh` puts it there.
-const FOLDER: &str = "guest/kernel";
+pub(super) const FOLDER: &str = "guest/kernel";
+/// The real-time one.
+pub(super) const FOLDER_REAL_TIME: &str = "guest/kernel-rt";
 
 /// Folders below that of the modules that are looked into.
 const FOLDERS_MAX: usize = 10_000;
@@ -21,9 +23,9 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// The kernel that is unpacked in the target folder of this program, or of the folder that it runs in.
-    pub(super) fn find() -> Result<Self, String> {
-        let missing = || format!("there is no kernel in {FOLDER} below the target folder; `make setup` unpacks one");
-        let folder = target_folders().into_iter().map(|target| target.join(FOLDER)).find(|folder| folder.is_dir());
+    pub(super) fn find(below: &str) -> Result<Self, String> {
+        let missing = || format!("there is no kernel in {below} below the target folder; `make setup` unpacks one");
+        let folder = target_folders().into_iter().map(|target| target.join(below)).find(|folder| folder.is_dir());
         let folder = folder.ok_or_else(missing)?;
         let mut images: Vec<PathBuf> = fs::read_dir(folder.join("boot"))
             .map_err(|_| missing())?
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_module_is_found_with_what_it_needs_before_it() {
-        let kernel = match Kernel::find() {
+        let kernel = match Kernel::find(FOLDER) {
             Ok(kernel) => kernel,
             Err(why) => {
                 return crate::not_run::not_run("guest::kernel::a_module_is_found_with_what_it_needs_before_it", &why);

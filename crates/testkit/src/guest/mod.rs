@@ -35,6 +35,9 @@ use std::time::{Duration, Instant};
 /// What runs the guest.
 const EMULATOR: &str = "qemu-system-x86_64";
 
+/// Firmware of Debian's package `ovmf` that takes system-management interrupts on all processors, and its variables.
+const FIRMWARE: [&str; 2] = ["/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"];
+
 /// The most that is read of each serial line.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
@@ -71,12 +74,24 @@ impl Guest {
     /// # Errors
     /// One sentence about what this machine lacks: what a test says when it is not run.
     pub fn find() -> Result<Self, String> {
+        Self::with_kernel(kernel::FOLDER)
+    }
+
+    /// The same with Debian's real-time kernel, which has tracers that its other kernels lack (hwlat, osnoise).
+    ///
+    /// # Errors
+    /// As [`Guest::find`].
+    pub fn find_real_time() -> Result<Self, String> {
+        Self::with_kernel(kernel::FOLDER_REAL_TIME)
+    }
+
+    fn with_kernel(folder: &str) -> Result<Self, String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("guests run the programs of x86-64 machines only".into());
         }
         programs::find(EMULATOR).ok_or_else(|| format!("{EMULATOR} is not installed"))?;
         let busybox = programs::find("busybox").ok_or("busybox is not installed")?;
-        let kernel = Kernel::find()?;
+        let kernel = Kernel::find(folder)?;
         let (modules, devices, files) = (Vec::new(), Vec::new(), Vec::new());
         let time_limit = Duration::from_secs(300);
         Ok(Guest { kernel, busybox, memory_mib: 1024, cores: 1, modules, devices, files, time_limit })
@@ -102,6 +117,25 @@ impl Guest {
     pub fn with_device(mut self, words: &[&str]) -> Self {
         self.devices.extend(words.iter().map(|word| (*word).to_owned()));
         self
+    }
+
+    /// With firmware that takes system-management interrupts on all processors; its variables are kept in this folder.
+    ///
+    /// # Errors
+    /// One sentence about what this machine lacks.
+    pub fn with_smm_firmware(self, folder: &Path) -> Result<Self, String> {
+        let [code, variables] = FIRMWARE.map(Path::new);
+        if !code.is_file() {
+            return Err("OVMF's SMM build is not installed (package ovmf)".into());
+        }
+        let own = folder.join("firmware-variables");
+        fs::copy(variables, &own).map_err(|error| format!("{}: {error}", variables.display()))?;
+        let drive = |unit: u32, file: &Path, more: &str| {
+            format!("if=pflash,format=raw,unit={unit},file={}{more}", file.display())
+        };
+        let (code, own) = (drive(0, code, ",readonly=on"), drive(1, &own, ""));
+        let secure = "driver=cfi.pflash01,property=secure,value=on";
+        Ok(self.with_device(&["-machine", "smm=on", "-global", secure, "-drive", &code, "-drive", &own]))
     }
 
     /// With a copy of a file at this absolute path, and of the libraries that it is linked to where it is a program.

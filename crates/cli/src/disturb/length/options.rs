@@ -79,6 +79,8 @@ impl LengthOptions {
             period_ns: self.length.saturating_add(self.least_ns()),
             cores: vec![cpu],
             phase: Phase::Same,
+            guest: None,
+            even_on_bare_metal: false,
         }
     }
 }

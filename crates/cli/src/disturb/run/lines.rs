@@ -119,7 +119,7 @@ pub struct EffectLine {
     pub method: &'static str,
     /// What that really does.
     pub method_words: &'static str,
-    /// The cores that were disturbed.
+    /// The cores that were disturbed; none where the workload or a guest was.
     pub cores: Vec<CpuId>,
     pub length_ns: u64,
     pub period_ns: u64,
@@ -130,6 +130,8 @@ pub struct EffectLine {
     /// The undisturbed and the disturbed runs' medians.
     pub undisturbed_median: f64,
     pub disturbed_median: f64,
+    /// What was counted beside it.
+    pub notes: Vec<String>,
     /// What to keep in mind.
     pub warnings: Vec<String>,
 }
@@ -159,7 +161,7 @@ impl EffectLine {
             outlier_runs: far.map(|(run, _)| run.number).collect(),
             method: chosen.method,
             method_words: chosen.words,
-            cores: chosen.cores.clone(),
+            cores: if chosen.is_of_cores { chosen.cores.clone() } else { Vec::new() },
             length_ns: experiment.spec.length_ns,
             period_ns: experiment.spec.period_ns,
             workload: experiment.workload.command.clone(),
@@ -168,6 +170,7 @@ impl EffectLine {
             seed: experiment.seed,
             undisturbed_median,
             disturbed_median,
+            notes: chosen.injector.notes(),
             warnings,
         }
     }

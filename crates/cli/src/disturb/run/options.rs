@@ -13,7 +13,8 @@ pub const HELP: &str = "It stops cores of this machine for everybody who uses it
 #[derive(Args)]
 pub struct RunOptions {
     /// What is done: `freeze:length=2ms,period=1s[,cores=0-1][,phase=same|staggered|random][,method=bpf|spin|cgroup-freeze|stop]`, or
-    /// ipi, timer, softirq or tlb-shootdown, as in ipi:rate=1000,cores=1
+    /// ipi, timer, softirq or tlb-shootdown, as in ipi:rate=1000,cores=1; a guest of QEMU: guest-freeze or guest-stop, as in
+    /// guest-freeze:length=105ms,period=1s,qmp=SOCKET (or pid=NUMBER); in a guest: smi or memory-error, as in smi:rate=1
     #[arg(long, value_name = "SPEC")]
     pub disturbance: SpecChoice,
     /// The command that it is done to, for the shell
@@ -37,6 +38,9 @@ pub struct RunOptions {
     /// Disturb this host although it looks as if others needed it
     #[arg(long)]
     pub even_if_in_use: bool,
+    /// Have the firmware of a real machine interrupt it (smi), or its kernel count errors that were not (memory-error)
+    #[arg(long)]
+    pub even_on_bare_metal: bool,
     /// JSON lines instead of text: one per stall and per run, the effect last
     #[arg(long)]
     pub json: bool,

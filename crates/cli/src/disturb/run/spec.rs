@@ -4,7 +4,7 @@ use crate::args::cpu_list;
 use crate::units::parse_ns;
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use surefoot_disturb::disturbance::{Method, Phase, Spec, What};
+use surefoot_disturb::disturbance::{Guest, GuestStop, Method, Phase, Spec, What};
 
 const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=random or method=spin where needed";
 
@@ -24,6 +24,22 @@ fn period_of_rate(values: &mut BTreeMap<&str, String>) -> Result<u64, String> {
     match rate.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok((1e9 / number).round() as u64),
         _ => Err(format!("rate={rate}: write how many a second, a number above 0")),
+    }
+}
+
+/// `qmp=SOCKET` or `pid=NUMBER`.
+fn guest(values: &mut BTreeMap<&str, String>) -> Result<Option<Guest>, String> {
+    let process = match values.remove("pid") {
+        None => None,
+        Some(number) => match number.parse() {
+            Ok(pid) if pid > 1 => Some(Guest::Process(pid)),
+            _ => return Err(format!("pid={number}: write the number of QEMU's process")),
+        },
+    };
+    match (values.remove("qmp"), process) {
+        (Some(_), Some(_)) => Err("'qmp' and 'pid' both name a guest: write one".into()),
+        (Some(path), None) => Ok(Some(Guest::Monitor(path.into()))),
+        (None, process) => Ok(process),
     }
 }
 
@@ -62,6 +78,11 @@ impl FromStr for SpecChoice {
             Some(name) => Some(method(name).ok_or_else(|| format!("'{name}' is no method: {}", METHODS))?),
         };
         let cores = values.remove("cores").map(|list| cpu_list(&list)).transpose()?.map_or(vec![], |list| list.0);
+        let guest_stop = GuestStop::ALL.into_iter().find(|how| how.name() == kind);
+        let guest = guest_stop.and_then(|_| guest(&mut values).transpose()).transpose()?;
+        if guest_stop.is_some() && (guest.is_none() || method.is_some()) {
+            return Err(format!("write {kind}:length=105ms,period=1s,qmp=SOCKET, or pid=NUMBER for the socket"));
+        }
         let time = |values: &mut BTreeMap<&str, String>, key: &str| {
             let value = values.remove(key).ok_or_else(|| format!("'{key}' is missing; {FORM}"))?;
             parse_ns(&value).map_err(|error| format!("{key}: {error}"))
@@ -74,14 +95,14 @@ impl FromStr for SpecChoice {
         };
         let what = match (kind, rated) {
             (_, Some(what)) => what,
-
+            _ if guest_stop.is_some() => guest_stop.map_or(What::Freeze(None), What::Guest),
             ("freeze", None) => What::Freeze(method),
             // The methods by their own names.
             (name, None) if method.is_none() && self::method(name).is_some() => What::Freeze(self::method(name)),
             (other, None) => return Err(format!("'{other}' is no disturbance; {FORM}")),
         };
         match values.first_key_value() {
-            None => Ok(SpecChoice(Spec { what, length_ns, period_ns, cores, phase })),
+            None => Ok(SpecChoice(Spec { what, length_ns, period_ns, cores, phase, guest, even_on_bare_metal: false })),
             Some((key, _)) => Err(format!("'{key}' is nothing that this disturbance has; {FORM}")),
         }
     }
@@ -103,12 +124,19 @@ mod tests {
             period_ns: 1_000_000_000,
             cores: cores(&[0, 2, 3]),
             phase: Phase::Staggered,
+            guest: None,
+            even_on_bare_metal: false,
         };
         assert_eq!(found, wanted);
         let found = spec("freeze:method=spin,period=1s,length=50us");
         assert_eq!((found.what, found.phase, found.cores), (What::Freeze(Some(Method::Spin)), Phase::Same, vec![]));
         let found = spec("softirq:rate=2000,cores=1");
         assert_eq!((found.what, found.period_ns, found.length_ns), (What::Softirq, 500_000, 0));
+        let found = spec("guest-freeze:length=105ms,period=1s,qmp=/run/guest/monitor");
+        let monitor = Some(Guest::Monitor("/run/guest/monitor".into()));
+        assert_eq!((found.what, found.guest), (What::Guest(GuestStop::Freeze), monitor));
+        assert_eq!(spec("guest-stop:length=1ms,period=1s,pid=70").guest, Some(Guest::Process(70)));
+        assert_eq!((spec("smi:rate=2").what, spec("memory-error:rate=1").what), (What::Smi, What::MemoryError));
         assert_eq!(spec("stop:period=1s,length=50us").what, What::Freeze(Some(Method::Stop)));
         assert_eq!(
             spec("freeze:period=1s,length=50us,method=cgroup-freeze").what,
@@ -126,6 +154,10 @@ mod tests {
             ("freeze:length=1ms,period=1s,phase=new", "'new' is no phase"),
             ("freeze:length=1ms,period=1s,method=smi", "'smi' is no method: bpf, spin"),
             ("ipi:period=1s", "'rate' is missing"),
+            ("guest-freeze:length=1ms,period=1s", "qmp=SOCKET, or pid=NUMBER"),
+            ("guest-stop:length=1ms,period=1s,pid=1", "the number of QEMU's process"),
+            ("guest-stop:length=1ms,period=1s,pid=2,qmp=x", "'qmp' and 'pid' both"),
+            ("freeze:length=1ms,period=1s,pid=2", "'pid' is nothing"),
             ("ipi:rate=0", "rate=0: write how many a second"),
             ("timer:rate=10,method=bpf", "'method' is nothing that timer has"),
             ("softirq:rate=10,length=1ms", "'length' is nothing"),

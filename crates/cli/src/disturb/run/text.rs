@@ -17,19 +17,25 @@ pub fn of(effect: &EffectLine) -> String {
         counted(effect.repetitions as u64, "pair of runs", "pairs of runs")
     );
     text += &format!("  {}: {}\n", effect.method, effect.method_words);
-    let cores = cpus::format_list(&effect.cores);
+    let cores = match &effect.cores[..] {
+        [] => String::new(),
+        cores => format!(" on cores {}", cpus::format_list(cores)),
+    };
     text += &if effect.length_ns == 0 {
         let rate = 1e9 / effect.period_ns as f64;
-        format!("  asked for {rate:.0} a second on cores {cores}; {} while the runs were\n", effect.stall_count)
+        format!("  asked for {rate:.0} a second{cores}; {} while the runs were\n", effect.stall_count)
     } else {
         format!(
-            "  asked for {} every {} on cores {cores}; {} touched the runs, {:.2} % of their time\n",
+            "  asked for {} every {}{cores}; {} touched the runs, {:.2} % of their time\n",
             duration(effect.length_ns),
             duration(effect.period_ns),
             counted(effect.stall_count, "stall", "stalls"),
             effect.injected_share * 100.0
         )
     };
+    for note in &effect.notes {
+        text += &format!("  {note}\n");
+    }
     if let Some(late_ns) = effect.end_late_median_ns.filter(|_| effect.length_ns > 0) {
         let apart = effect
             .end_skew_median_ns

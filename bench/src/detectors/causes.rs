@@ -1,0 +1,129 @@
+//! What was injected, and what `surefoot stall probe` says it was.
+
+use super::experiment::{self, Ran, Stretch};
+use crate::run::Bench;
+use crate::stalls::parse_probe;
+use std::collections::BTreeMap;
+use surefoot_model::{Gap, Verdict};
+
+/// Gaps of the probe from this length on.
+const THRESHOLD: &str = "5us";
+
+/// A disturbance, and which of the names for it are right.
+pub struct Injected {
+    pub name: &'static str,
+    /// `CORE` stands for the core that is measured.
+    spec: &'static str,
+    right: &'static [&'static str],
+}
+
+/// What is injected; the words after `:` are as in `--disturbance`.
+pub const ALL: [Injected; 8] = [
+    // The timer's callback runs in the timers' softirq, or in the interrupt itself, and that is what holds the core.
+    Injected {
+        name: "freeze",
+        spec: "freeze:length=1ms,period=20ms,cores=CORE,method=bpf",
+        right: &["softirq HRTIMER", "timer"],
+    },
+    Injected {
+        name: "real-time task",
+        spec: "freeze:length=1ms,period=20ms,cores=CORE,method=spin",
+        right: &["preemption disturb"],
+    },
+    Injected { name: "ipi", spec: "ipi:rate=200,cores=CORE", right: &["call_function"] },
+    Injected { name: "timer", spec: "timer:rate=200,cores=CORE", right: &["timer", "softirq HRTIMER"] },
+    Injected { name: "softirq", spec: "softirq:rate=200,cores=CORE", right: &["softirq NET_RX", "preemption disturb"] },
+    Injected { name: "tlb-shootdown", spec: "tlb-shootdown:rate=200", right: &["tlb_shootdown", "call_function"] },
+    Injected { name: "stop", spec: "stop:length=10ms,period=100ms", right: &["not running"] },
+    Injected { name: "cgroup-freeze", spec: "cgroup-freeze:length=10ms,period=100ms", right: &["not running"] },
+];
+
+/// How often each name was given to one kind of what was injected.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Named {
+    pub injected: f64,
+    pub names: BTreeMap<String, f64>,
+}
+
+impl Named {
+    /// The share that was named rightly.
+    pub fn right(&self, injected: &Injected) -> f64 {
+        let is_right =
+            |name: &str| injected.right.iter().any(|right| name == *right || name.starts_with(&format!("{right} ")));
+        let right: f64 = self.names.iter().filter(|(name, _)| is_right(name)).map(|(_, count)| count).sum();
+        (right / self.injected.max(1.0)).min(1.0)
+    }
+
+    /// The names, the most frequent first.
+    pub fn told(&self) -> String {
+        let mut names: Vec<(&String, &f64)> = self.names.iter().filter(|(_, count)| count.round() >= 1.0).collect();
+        names.sort_by(|one, other| other.1.total_cmp(one.1));
+        names.iter().take(4).map(|(name, count)| format!("{name} {count:.0}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Injects one of them under the probe.
+pub fn run(bench: &Bench, injected: &Injected, repetitions: u64, seconds: u64) -> anyhow::Result<Named> {
+    let spec = injected.spec.replace("CORE", &bench.cpu.to_string());
+    let surefoot = bench.surefoot.display();
+    let command = format!(
+        "exec {surefoot} stall probe --cpu {} --duration {seconds}s --threshold {THRESHOLD} --json >$OUT",
+        bench.cpu
+    );
+    let runs = experiment::run(bench, &format!("causes of {}", injected.name), &spec, &command, repetitions)?;
+    let mut with = Vec::new();
+    for ran in runs {
+        let (gaps, _) = parse_probe(&std::fs::read_to_string(&ran.said)?)?;
+        with.push((ran, gaps));
+    }
+    Ok(count(&with))
+}
+
+/// By the stalls' own times where they are told one by one; else by how many gaps of each name there are beyond those without.
+fn count(runs: &[(Ran, Vec<Gap>)]) -> Named {
+    let mut named = Named::default();
+    for (ran, gaps) in runs {
+        let Some(looked) = looked_at(gaps) else { continue };
+        let share = looked.shared_ns(&ran.whole) as f64 / ran.whole.length_ns.max(1) as f64;
+        let stalls: Vec<&Stretch> =
+            ran.stalls.iter().filter(|stall| looked.shared_ns(stall) == stall.length_ns).collect();
+        if !stalls.is_empty() {
+            named.injected += stalls.len() as f64;
+            for stall in stalls {
+                let best = gaps.iter().max_by_key(|gap| stretch(gap).shared_ns(stall));
+                let best = best.filter(|gap| stretch(gap).shared_ns(stall) * 2 >= stall.length_ns);
+                *named.names.entry(best.map_or("no gap".to_owned(), name)).or_default() += 1.0;
+            }
+        } else if ran.stalls.is_empty() {
+            let sign = if ran.is_disturbed { 1.0 } else { -1.0 };
+            named.injected += ran.stall_count as f64 * share;
+            gaps.iter().for_each(|gap| *named.names.entry(name(gap)).or_default() += sign);
+        }
+    }
+    if runs.iter().any(|(ran, _)| !ran.stalls.is_empty()) {
+        named.names.retain(|_, count| *count > 0.0);
+    }
+    named
+}
+
+fn stretch(gap: &Gap) -> Stretch {
+    Stretch { start_ns: gap.start_ns, length_ns: gap.duration_ns }
+}
+
+fn looked_at(gaps: &[Gap]) -> Option<Stretch> {
+    let (first, last) = (gaps.first()?, gaps.last()?);
+    Some(Stretch { start_ns: first.start_ns, length_ns: stretch(last).end_ns() - first.start_ns })
+}
+
+/// What the probe says of a gap in a word or two: the largest cause, or the verdict where most of it has none.
+fn name(gap: &Gap) -> String {
+    let largest =
+        gap.causes.iter().filter(|cause| cause.cause.name != "entry and exit").max_by_key(|cause| cause.duration_ns);
+    match (gap.verdict, largest) {
+        (Verdict::Traced, Some(cause)) => format!("{} {}", cause.cause.kind.as_str(), cause.cause.name),
+        (_, Some(cause)) if gap.unexplained_ns * 2 < gap.duration_ns => {
+            format!("{} {}", cause.cause.kind.as_str(), cause.cause.name)
+        }
+        (verdict, _) => verdict.label().to_owned(),
+    }
+}

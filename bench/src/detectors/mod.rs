@@ -1,0 +1,220 @@
+//! `detectors`: what Surefoot's own detectors and other people's see of stalls that are known, and what Surefoot takes them for.
+//!
+//! The stalls are those of `surefoot disturb run`: a timer holds the core with interrupts off, and its own clock reads on that core are the
+//! truth. Each detector is its workload, with and without stalls by turns, so that what a detector finds without any is known as well:
+//! for those that only count lengths, that is the only way to tell. On a busy machine what others take from the core is a false gap here.
+
+mod causes;
+mod experiment;
+mod judge;
+
+use crate::numbers::{Spread, duration, median};
+use crate::peers;
+use crate::run::Bench;
+use crate::table::Row;
+use anyhow::Context;
+use causes::Named;
+use experiment::{Ran, Stretch};
+use judge::Score;
+use std::path::Path;
+use surefoot_model::{Gap, GapSource};
+
+/// Length and period of the stalls, as in `--disturbance`, and the length in nanoseconds.
+const STALLS: [(&str, &str, u64); 3] =
+    [("50us", "20ms", 50_000), ("2ms", "100ms", 2_000_000), ("105ms", "500ms", 105_000_000)];
+
+/// Of each detector, below the real-time tasks that it is not to see.
+const PRIORITY: u64 = 50;
+/// From this part of a real stall on, Surefoot's own must see nearly all of them.
+const RECALL_LEAST: f64 = 0.99;
+
+/// Who looks for stalls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detector {
+    Probe,
+    Watch,
+    Oslat,
+    Cyclictest,
+}
+
+impl Detector {
+    const ALL: [Detector; 4] = [Detector::Probe, Detector::Watch, Detector::Oslat, Detector::Cyclictest];
+
+    fn name(self) -> &'static str {
+        match self {
+            Detector::Probe => "probe",
+            Detector::Watch => "watch",
+            Detector::Oslat => "oslat",
+            Detector::Cyclictest => "cyclictest",
+        }
+    }
+
+    /// Its command, for the shell; it writes into `$OUT`.
+    fn command(self, bench: &Bench, asked_ns: u64, seconds: u64) -> String {
+        let (cpu, surefoot) = (bench.cpu, bench.surefoot.display());
+        match self {
+            Detector::Probe => format!(
+                "exec {surefoot} stall probe --cpu {cpu} --duration {seconds}s --threshold 10us --fifo {PRIORITY} --source counters \
+                 --json >$OUT"
+            ),
+            Detector::Watch => format!(
+                "exec {surefoot} watch --cpu {cpu} --sentinel {cpu} --min-gap {}us --no-page --no-history --run-directory $OUT.d \
+                 --duration {}s --json >$OUT; rm -r $OUT.d",
+                asked_ns / 2_000,
+                seconds + 2
+            ),
+            // 1,024 places of its histogram for lengths up to three times as long.
+            Detector::Oslat => format!(
+                "exec oslat --quiet --json=$OUT -D {seconds} -c {cpu} -f {PRIORITY} -b 1024 -W {} >/dev/null",
+                (asked_ns * 3).div_ceil(1_024).max(1_000)
+            ),
+            Detector::Cyclictest => {
+                format!(
+                    "exec cyclictest --quiet --json=$OUT -D {seconds} -a {cpu} -t 1 -p {PRIORITY} -i 200 -h 320000 >/dev/null"
+                )
+            }
+        }
+    }
+}
+
+pub fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let (repetitions, seconds) = if bench.quick { (2, 2) } else { (4, 4) };
+    let mut table = String::from(
+        "| detector | stalls | found | recall | precision | longer than they are by, median | how |\n|---|---|---|---|---|---|---|\n",
+    );
+    let mut rows = Vec::new();
+    for detector in Detector::ALL {
+        if let Err(why) = peers::require(match detector {
+            Detector::Oslat | Detector::Cyclictest => detector.name(),
+            Detector::Probe | Detector::Watch => "sh",
+        }) {
+            table += &format!("| {} | | | | | | not run: {why} |\n", detector.name());
+            continue;
+        }
+        for (length, period, asked_ns) in STALLS {
+            for (name, how, score) in judged(bench, detector, length, period, asked_ns, repetitions, seconds)? {
+                table += &line(name, length, &score, how);
+                rows.extend(row(name, length, &score));
+            }
+        }
+    }
+    for tracer in ["hwlat", "osnoise"] {
+        table += &format!("| {tracer} | | | | | | not run: {} |\n", without_tracer(bench, tracer));
+    }
+    let mut matrix = String::from("| injected | times | named rightly | names |\n|---|---|---|---|\n");
+    for injected in &causes::ALL {
+        match causes::run(bench, injected, repetitions, seconds) {
+            Ok(named) => {
+                matrix += &confused(injected, &named);
+                rows.push(verdict_row(injected, &named));
+            }
+            Err(why) => matrix += &format!("| {} | | | not run: {why:#} |\n", injected.name),
+        }
+    }
+    println!("{table}\n{matrix}");
+    Ok(rows)
+}
+
+/// The kernel's own detectors, which are judged in a guest whose kernel has them.
+fn without_tracer(bench: &Bench, tracer: &str) -> String {
+    let there = ["kernel/tracing/available_tracers", "kernel/debug/tracing/available_tracers"].iter().any(|file| {
+        bench.root.read(bench.root.sys(file)).is_ok_and(|text| text.split_whitespace().any(|word| word == tracer))
+    });
+    let why = if there { "it is judged in a guest only" } else { "this kernel does not have it" };
+    format!("{why}; `make test-guest` judges it in a guest")
+}
+
+/// One detector under stalls of one length; `watch` has two ways to see them.
+fn judged(
+    bench: &Bench,
+    detector: Detector,
+    length: &str,
+    period: &str,
+    asked_ns: u64,
+    repetitions: u64,
+    seconds: u64,
+) -> anyhow::Result<Vec<(&'static str, &'static str, Score)>> {
+    let spec = format!("freeze:length={length},period={period},cores={},method=bpf", bench.cpu);
+    let command = detector.command(bench, asked_ns, seconds);
+    let name = format!("{} at {length}", detector.name());
+    let runs = experiment::run(bench, &name, &spec, &command, repetitions)?;
+    let by_time = |source: GapSource| -> anyhow::Result<Score> {
+        let mut score = Score::default();
+        for ran in runs.iter().filter(|ran| ran.is_disturbed) {
+            score.add(judge::by_time(&ran.stalls, &gaps(&ran.said, source, bench)?, asked_ns));
+        }
+        Ok(score)
+    };
+    Ok(match detector {
+        Detector::Probe => vec![("surefoot stall probe", "by time", by_time(GapSource::Probe)?)],
+        Detector::Watch => vec![
+            ("surefoot watch, late timers", "by time", by_time(GapSource::TimerLateness)?),
+            ("surefoot watch, sentinel at 10 %", "by time", by_time(GapSource::Sentinel)?),
+        ],
+        Detector::Oslat => vec![("oslat", "by count", by_count(&runs, asked_ns, seconds)?)],
+        Detector::Cyclictest => vec![("cyclictest", "by count", by_count(&runs, asked_ns, seconds)?)],
+    })
+}
+
+/// The gaps of this kind on the measured core.
+fn gaps(said: &Path, source: GapSource, bench: &Bench) -> anyhow::Result<Vec<Stretch>> {
+    let text = std::fs::read_to_string(said).with_context(|| said.display().to_string())?;
+    let gaps = text.lines().filter(|line| line.starts_with("{\"type\":\"gap\"")).map(serde_json::from_str::<Gap>);
+    let gaps: Vec<Gap> = gaps.collect::<Result<_, _>>()?;
+    let ours = gaps.into_iter().filter(|gap| gap.source == source && gap.cpu == bench.cpu);
+    Ok(ours.map(|gap| Stretch { start_ns: gap.start_ns, length_ns: gap.duration_ns }).collect())
+}
+
+/// What counts lengths looks until shortly before it ends.
+fn by_count(runs: &[Ran], asked_ns: u64, seconds: u64) -> anyhow::Result<Score> {
+    let (mut with, mut without, mut truths) = (Vec::new(), Vec::new(), Vec::new());
+    for ran in runs {
+        let counted = peers::read_rt_tests(&ran.said)?;
+        let lengths = counted.histogram.iter().map(|(us, count)| (us * 1_000, *count));
+        let beyond = (counted.beyond > 0).then_some((counted.max_us * 1_000, counted.beyond));
+        let of = if ran.is_disturbed { &mut with } else { &mut without };
+        of.extend(lengths.chain(beyond));
+        let from_ns = ran.whole.end_ns().saturating_sub(seconds * 1_000_000_000);
+        truths.extend(
+            ran.stalls
+                .iter()
+                .filter(|stall| stall.start_ns >= from_ns && stall.end_ns() <= ran.whole.end_ns())
+                .map(|stall| stall.length_ns as f64),
+        );
+    }
+    let true_ns = median(&truths).unwrap_or(0.0);
+    Ok(judge::by_count(truths.len(), &with, &without, asked_ns, true_ns))
+}
+
+fn line(name: &str, length: &str, score: &Score, how: &str) -> String {
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.3}"));
+    let longer = score.bias_ns().map_or("-".to_owned(), duration);
+    format!(
+        "| {name} | {length} | {} of {} | {} | {} | {longer} | {how} |\n",
+        score.found,
+        score.injected,
+        share(score.recall()),
+        share(score.precision())
+    )
+}
+
+fn row(name: &str, length: &str, score: &Score) -> Option<Row> {
+    let recall = Spread::of(&[score.recall()?]);
+    let row = Row::new("detectors", format!("{name}, stalls of {length}: recall"))
+        .ours(format!("{} found", score.found))
+        .against(format!("{} injected", score.injected))
+        .ratio(recall);
+    Some(if name == "surefoot stall probe" { row.at_least(RECALL_LEAST, ">= 0.99") } else { row })
+}
+
+fn confused(injected: &causes::Injected, named: &Named) -> String {
+    let (share, times) = (named.right(injected), named.injected);
+    format!("| {} | {times:.0} | {share:.3} | {} |\n", injected.name, named.told())
+}
+
+fn verdict_row(injected: &causes::Injected, named: &Named) -> Row {
+    Row::new("detectors", format!("{}: named rightly by the probe", injected.name))
+        .ours(named.told())
+        .against(format!("{:.0} injected", named.injected))
+        .ratio(Spread::of(&[named.right(injected)]))
+}
