@@ -50,7 +50,7 @@ ui: ## build the web page anew into ui/dist
 	@sh xtask/setup.sh test
 	@cargo xtask ui
 
-soak: ## the reliability of checkpoints at full size: 10,000 seeded runs and their table
+soak: ## checkpoints and remedies at full size: 10,000 seeded runs of each, with faults
 	@sh xtask/setup.sh test
 	@cargo xtask soak
 

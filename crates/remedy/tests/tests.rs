@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod suite {
+    mod cases;
     mod debug_mode;
     mod engine;
     mod faults;

@@ -77,12 +77,21 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The reliability of checkpoints at full size, and the watch as it is shipped beside 10,000 programs that come and go and for a
+/// The reliability of checkpoints at full size, the engine of remedies through 10,000 runs with faults, and the watch as it is shipped beside 10,000 programs that come and go and for a
 /// minute beside attackers; prints what each kind of fault came to, and what the watch held.
 pub fn soak(workspace: &Workspace) -> ExitCode {
     let checkpoints = soak_checkpoints(workspace);
+    let remedies = soak_remedies(workspace);
     let watch = soak_watch(workspace);
-    if checkpoints == ExitCode::SUCCESS { watch } else { checkpoints }
+    [checkpoints, remedies].into_iter().find(|end| *end != ExitCode::SUCCESS).unwrap_or(watch)
+}
+
+fn soak_remedies(workspace: &Workspace) -> ExitCode {
+    let mut command = workspace.cargo();
+    command.args(["test", "--release", "--locked", "--package", "surefoot-remedy", "--test", "tests", "--"]);
+    command.args(["suite::faults::", "--nocapture"]);
+    command.env("SUREFOOT_SOAK", "10000");
+    exit_of(command)
 }
 
 /// The watch as it is shipped, beside 10,000 programs, and beside attackers.

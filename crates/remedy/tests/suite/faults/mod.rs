@@ -11,7 +11,7 @@ mod truth;
 
 use fleet::Fleet;
 
-/// How many runs the suite makes; `SUREFOOT_FAULT_RUNS` says otherwise, and `SUREFOOT_FAULT_SEED` runs one seed alone.
+/// How many runs the suite makes; `SUREFOOT_SOAK` says otherwise, and `SUREFOOT_FAULT_SEED` runs one seed alone.
 const RUNS: u64 = 60;
 
 #[test]
@@ -19,7 +19,7 @@ fn no_fault_doubles_a_step_exceeds_a_limit_or_leaves_a_host_changed() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seeds = match number("SUREFOOT_FAULT_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("SUREFOOT_FAULT_RUNS").unwrap_or(RUNS),
+        None => 0..number("SUREFOOT_SOAK").unwrap_or(RUNS),
     };
     let mut sums = truth::Sums::default();
     let mut violations = Vec::new();

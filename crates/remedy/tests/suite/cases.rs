@@ -1,0 +1,361 @@
+//! Cases step by step, by a clock that the test turns.
+
+use super::hands::{Hands, alert};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, StepState};
+use surefoot_remedy::Casebook;
+use surefoot_remedy::act::Outcome;
+use surefoot_remedy::decide::{Request, request};
+use surefoot_remedy::engine::{Core, Settings};
+use surefoot_remedy::memory_book::MemoryBook;
+use surefoot_remedy::policy::Policies;
+
+const S: u64 = 1_000_000_000;
+const HOUR: u64 = 3_600 * S;
+/// Wednesday, 25 November 2026, 12:00 UTC.
+const NOON: u64 = (1_795_564_800 + 12 * 3_600) * S;
+
+struct Desk {
+    book: MemoryBook,
+    clock: Arc<AtomicU64>,
+    core: Core,
+    policies: Policies,
+    hands: Hands,
+    passed: Duration,
+}
+
+impl Desk {
+    fn new(policy: &str) -> Desk {
+        let clock = Arc::new(AtomicU64::new(NOON));
+        let ticks = Arc::clone(&clock);
+        let book = MemoryBook::new(Arc::new(move || ticks.load(Ordering::Relaxed)));
+        let core = Core::new(Box::new(book.clone()), "c".into(), Settings::default(), Arc::default());
+        let policies = Policies::parse(policy, "p").unwrap();
+        Desk { book, clock, core, policies, hands: Hands::default(), passed: Duration::ZERO }
+    }
+
+    /// Goes on until nothing more is due.
+    fn go(&mut self) {
+        loop {
+            let (begun, is_more) = self.core.round(&self.policies, self.passed);
+            for begin in &begun {
+                let ended = begin.attempt.make(&self.hands, &AtomicBool::new(false));
+                self.core.note_end(begin.attempt.order.case, begin.attempt.fence, Some(ended));
+            }
+            if begun.is_empty() && !is_more && self.core.is_idle() {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, ns: u64) {
+        self.clock.fetch_add(ns, Ordering::Relaxed);
+        self.passed += Duration::from_nanos(ns);
+        self.go();
+    }
+
+    fn tell(&mut self, told: Alert) {
+        let since_realtime_ns = self.clock.load(Ordering::Relaxed);
+        self.book.take(&[Alert { since_realtime_ns, ..told }]).unwrap();
+        self.go();
+    }
+
+    fn over(&mut self, told: Alert) {
+        self.clock.fetch_add(1, Ordering::Relaxed);
+        self.tell(Alert { is_firing: false, ..told });
+    }
+
+    fn case(&mut self, id: u64) -> Case {
+        self.book.case(id).unwrap()
+    }
+
+    fn ask(&mut self, id: u64, asked: Request) {
+        let (case, entry) =
+            request(&self.case(id), asked, "user anna", "", self.clock.load(Ordering::Relaxed)).unwrap();
+        self.book.update(&case, &entry).unwrap();
+        self.go();
+    }
+
+    fn count(&mut self) -> usize {
+        self.book.cases(false, 100).unwrap().len()
+    }
+
+    fn actions(&mut self, case: u64) -> String {
+        let lines = self.book.trail(case, 100).unwrap();
+        lines.iter().filter(|line| line.case == case).map(|line| line.action.as_str()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn failed(is_passing: bool, memo: &str) -> Outcome {
+    Outcome::Failed { detail: "no".into(), memo: memo.into(), is_passing }
+}
+
+fn goes_on(memo: &str, again_in_ns: u64) -> Outcome {
+    Outcome::GoesOn { detail: "so far".into(), memo: memo.into(), again_in_ns }
+}
+
+const SIMPLE: &str = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"return\"]\ncool_down = \"2h\"\n";
+
+#[test]
+fn an_alert_that_is_told_again_is_one_case_and_one_that_is_known_none() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\napprove = [\"reboot\"]");
+    desk.tell(alert("h1"));
+    desk.tell(alert("h1"));
+    // Another key of the same fault, as when Alertmanager tells what the host told too.
+    desk.tell(Alert { key: "fingerprint".into(), ..alert("h1") });
+    assert_eq!(desk.count(), 1);
+    assert!(desk.actions(0).contains("known"), "{}", desk.actions(0));
+    // Late word of the time before it fired.
+    desk.book.take(&[Alert { is_firing: false, since_realtime_ns: 5, ..alert("h1") }]).unwrap();
+    desk.pass(HOUR);
+    assert!(desk.case(1).is_firing);
+}
+
+#[test]
+fn an_alert_without_a_policy_is_settled_and_decided_on_by_a_later_policy() {
+    let mut desk = Desk::new("[[policy]]\nmatch = { room = \"nic\" }\nsteps = [\"drain\", \"return\"]");
+    desk.tell(alert("h1"));
+    desk.pass(HOUR);
+    assert_eq!((desk.count(), desk.actions(0).as_str()), (0, "no_policy"));
+    desk.policies = Policies::parse(SIMPLE, "p").unwrap();
+    desk.core.reconsider();
+    desk.go();
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+}
+
+#[test]
+fn an_alert_must_hold_for_a_while_and_be_over_for_a_while() {
+    let policy = "[[policy]]\nsteps = [\"drain\", \"return\"]\nhold_off = \"5m\"\nclear_after = \"1m\"\nwindows = [\"night\"]\n\
+                  [[window]]\nname = \"night\"\nfrom = \"22:00\"\nto = \"04:00\"";
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    desk.pass(299 * S);
+    assert_eq!(desk.count(), 0);
+    desk.pass(2 * S);
+    assert_eq!(desk.case(1).waits_for, "window of maintenance night");
+    desk.over(alert("h1"));
+    desk.pass(30 * S);
+    assert_eq!(desk.case(1).state, CaseState::Waiting);
+    desk.tell(alert("h1"));
+    desk.pass(31 * S);
+    assert_eq!(desk.case(1).state, CaseState::Waiting, "it fires again");
+    desk.over(alert("h1"));
+    desk.pass(61 * S);
+    assert_eq!(desk.case(1).state, CaseState::Cleared);
+    assert!(desk.hands.done().is_empty());
+}
+
+#[test]
+fn a_window_opens_and_the_cool_down_ends() {
+    let policy =
+        format!("{SIMPLE}windows = [\"night\"]\n[[window]]\nname = \"night\"\nfrom = \"22:00\"\nto = \"23:59\"");
+    let mut desk = Desk::new(&policy);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Waiting);
+    desk.pass(10 * HOUR);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    // It still fires: after the cool-down of two hours, and in the window of the next day, it is its turn again.
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 1);
+    desk.pass(HOUR + S);
+    assert_eq!(desk.case(2).waits_for, "window of maintenance night");
+    desk.pass(23 * HOUR);
+    assert_eq!(desk.case(2).state, CaseState::Returned);
+}
+
+#[test]
+fn shares_rates_and_other_cases_of_the_host_are_waited_for() {
+    let policy = "[[policy]]\nservice = \"web\"\nsteps = [\"drain\", \"reboot\", \"return\"]\napprove = [\"reboot\"]\nhosts_at_once = 10\n\
+                  share_of_service = 0.1\nper_hour = 3\ncool_down = \"1s\"\n[[service]]\nname = \"web\"\nsize = 29";
+    let mut desk = Desk::new(policy);
+    for host in ["h1", "h2", "h3"] {
+        desk.tell(alert(host));
+    }
+    assert_eq!(desk.case(3).waits_for, "the limit share_of_service: 2 of web out at once");
+    desk.tell(Alert { key: "b".into(), fault: "nic/carrier".into(), ..alert("h1") });
+    assert_eq!(desk.case(4).waits_for, "case 1 of the same host");
+    desk.ask(1, Request::Approve);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert!(desk.case(3).is_drained);
+    desk.ask(2, Request::Approve);
+    desk.ask(3, Request::Approve);
+    desk.pass(2 * S);
+    assert_eq!(desk.case(4).waits_for, "the limit per_hour: 3 an hour");
+    desk.pass(HOUR);
+    assert!(desk.case(4).is_drained);
+}
+
+#[test]
+fn a_small_service_may_always_have_one_host_out() {
+    let mut desk = Desk::new(&format!("{SIMPLE}share_of_service = 0.05\n[[service]]\nname = \"web\"\nsize = 3"));
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+}
+
+#[test]
+fn a_dry_run_tells_every_step_and_does_none() {
+    let mut desk = Desk::new(&format!("{SIMPLE}dry_run = true"));
+    desk.tell(alert("h1"));
+    let case = desk.case(1);
+    assert_eq!((case.state, case.steps[0].outcome.as_str()), (CaseState::Returned, "dry run: would drain h1"));
+    assert!(desk.hands.done().is_empty());
+}
+
+#[test]
+fn pauses_hold_cases_policies_and_everything() {
+    let mut desk = Desk::new(SIMPLE);
+    let line = AuditEntry {
+        at_realtime_ns: NOON,
+        case: 0,
+        actor: "user anna".into(),
+        action: "paused".into(),
+        target: String::new(),
+        reason: String::new(),
+    };
+    desk.book.pause(true, &line).unwrap();
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).waits_for, "everything is paused");
+    desk.ask(1, Request::Pause);
+    desk.book.pause(false, &line).unwrap();
+    desk.go();
+    assert_eq!(desk.case(1).state, CaseState::Paused);
+    desk.policies = Policies::parse(&format!("{SIMPLE}paused = true"), "p").unwrap();
+    desk.ask(1, Request::Resume);
+    assert_eq!(desk.case(1).waits_for, "its policy is paused");
+    desk.policies = Policies::parse("[[policy]]\nname = \"other\"\nsteps = [\"drain\"]", "p").unwrap();
+    desk.go();
+    assert!(desk.case(1).waits_for.starts_with("its policy: the file has none"), "{}", desk.case(1).waits_for);
+    desk.policies = Policies::parse(SIMPLE, "p").unwrap();
+    desk.go();
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert!(request(&desk.case(1), Request::Pause, "user anna", "", NOON).is_err());
+}
+
+const SETTINGS: &str = "[[policy]]\nsteps = [\"drain\", \"firmware:Ce=1\", \"debug:x\", \"reboot\", \"restore:debug:x\", \"return\"]\n\
+                        retry = { attempts = 2, back_off = \"1m\" }\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"";
+
+#[test]
+fn what_was_changed_is_restored_when_a_case_goes_to_a_person() {
+    let mut desk = Desk::new(SETTINGS);
+    let done = |memo: &str| Outcome::Done { detail: "done".into(), memo: memo.into() };
+    desk.hands.will("firmware:Ce=1", &[goes_on("was 100", 0), done("was 100")]);
+    desk.hands.will("debug:x", &[goes_on("was cmci", 0), done("was cmci")]);
+    desk.hands.will("reboot", &[failed(true, ""), failed(false, "")]);
+    // The management controller hangs, and the ticket system is down, both for a while.
+    desk.hands.will("restore:debug:x", &[failed(false, "was cmci"), failed(false, "was cmci")]);
+    desk.hands.will("ticket:desk", &[failed(false, ""), failed(false, ""), failed(false, "")]);
+    desk.tell(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the next attempt at reboot"), "{}", desk.case(1).waits_for);
+    desk.pass(61 * S);
+    let case = desk.case(1);
+    let steps: Vec<&str> = case.steps.iter().map(|step| step.step.as_str()).collect();
+    assert_eq!(steps[6..], ["restore:debug:x", "restore:firmware:Ce=1", "ticket:desk"]);
+    assert_eq!((case.steps[6].memo.as_str(), case.steps[7].memo.as_str()), ("was cmci", ""));
+    assert_eq!(case.steps[5].state, StepState::Skipped, "the host is not returned unrepaired");
+    // Neither waits for the other.
+    assert_eq!(case.steps[7].state, StepState::Done);
+    (0..60).for_each(|_| desk.pass(61 * S));
+    let case = desk.case(1);
+    assert_eq!((case.state, case.is_drained, case.ticket.as_str()), (CaseState::WithPerson, true, "done"));
+    assert!(case.waits_for.contains("ticket done"), "{}", case.waits_for);
+    // The person repaired it.
+    desk.ask(1, Request::Approve);
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Returned, false));
+}
+
+#[test]
+fn a_cancelled_case_goes_its_way_back_once_its_step_has_ended() {
+    let mut desk = Desk::new(SETTINGS);
+    desk.hands.will("firmware:Ce=1", &[goes_on("was 100", HOUR / 2)]);
+    desk.tell(alert("h1"));
+    desk.ask(1, Request::Cancel);
+    assert_eq!(desk.case(1).state, CaseState::Running, "its step is not over");
+    desk.hands.will("firmware:Ce=1", &[Outcome::Done { detail: "set".into(), memo: "was 100".into() }]);
+    desk.pass(HOUR);
+    let done = desk.hands.done();
+    assert_eq!(done[done.len() - 2..], ["h1 restore:firmware:Ce=1", "h1 return"]);
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::Cancelled, false));
+    // Somebody decided that nothing is done: the same alert is not taken up at once.
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 1);
+}
+
+#[test]
+fn a_case_that_did_nothing_is_cancelled_at_once() {
+    let mut desk = Desk::new(&format!("{SIMPLE}approve = [\"drain\"]"));
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::NeedsApproval);
+    desk.ask(1, Request::Cancel);
+    assert_eq!(desk.case(1).state, CaseState::Cancelled);
+    desk.pass(HOUR);
+    assert_eq!(desk.count(), 1);
+    desk.pass(2 * HOUR);
+    assert_eq!(desk.count(), 2, "it still fires after the cool-down");
+}
+
+#[test]
+fn a_recheck_clears_before_a_repair_and_judges_it_afterwards() {
+    let policy =
+        "[[policy]]\nsteps = [\"recheck\", \"drain\", \"reboot\", \"recheck\", \"return\"]\nrecheck_within = \"10m\"";
+    let gone = || Outcome::Gone { detail: "gone".into() };
+    let mut desk = Desk::new(policy);
+    desk.hands.will("recheck", &[gone()]);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Cleared);
+    desk.pass(30 * 60 * S);
+    assert_eq!(desk.count(), 1, "the alert says that it holds, the recheck did not find it: not again at once");
+
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    assert!(desk.case(1).waits_for.starts_with("the end of the alert"), "{}", desk.case(1).waits_for);
+    desk.over(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Returned, "the alert ended: the repair worked");
+
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    desk.pass(11 * 60 * S);
+    assert_eq!((desk.case(1).state, desk.case(1).is_drained), (CaseState::WithPerson, true));
+}
+
+#[test]
+fn a_host_that_stays_out_by_its_policy_is_a_persons() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\"]");
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::WithPerson);
+    // A ticket alone changes nothing; when the alert is over, so is the case.
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"ticket:desk\"]\n[[ticket]]\nname = \"desk\"\ndirectory = \"/t\"");
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::WithPerson);
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+}
+
+#[test]
+fn a_clock_that_went_back_holds_nothing_up() {
+    let mut desk =
+        Desk::new(&SIMPLE.replace("steps = [\"drain\", \"return\"]", "steps = [\"drain\", \"reboot\", \"return\"]"));
+    desk.hands.will("drain", &[failed(true, "")]);
+    desk.clock.store(NOON + 24 * 365 * HOUR, Ordering::Relaxed);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).steps[0].state, StepState::Pending);
+    desk.clock.store(NOON, Ordering::Relaxed);
+    desk.pass(61 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert!(desk.actions(1).contains("clock_went_back"));
+    assert!(desk.case(1).began_realtime_ns <= NOON + 61 * S);
+}
+
+#[test]
+fn texts_of_strangers_are_kept_short_and_on_one_line() {
+    let mut desk = Desk::new(SIMPLE);
+    let evil = format!("a\u{1b}[2J\n{}", "x".repeat(100_000));
+    desk.hands.will("drain", &[failed(false, &"m".repeat(1 << 20))]);
+    desk.tell(Alert { sentence: evil.clone(), evidence: vec![evil; 1_000], ..alert("h1") });
+    let case = desk.case(1);
+    assert!(case.steps[0].memo.is_empty() && case.steps[0].outcome.contains("1048576 bytes, is too long"));
+    assert!(case.sentence.len() < 2_000 && case.evidence.len() <= 100);
+    assert!(!case.sentence.chars().any(char::is_control));
+}
