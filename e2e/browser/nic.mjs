@@ -8,22 +8,13 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { faintText } from "../../ui/dev/contrast.mjs";
-import { theatre } from "./stage.mjs";
+import { perform, readable, theatre } from "./stage.mjs";
 
 const [address, mode, folder] = process.argv.slice(2);
 assert.equal(mode, "live");
-const { browser, faults, checks, open, stageOf } = await theatre(address, folder);
+const play = await theatre(address, folder);
+const { faults } = play;
 /** @typedef {import("./stage.mjs").Stage} Stage */
-
-/** What is cut off at the right edge, or inside its own box. @param {any} page */
-const cut = (page) =>
-  page.evaluate(() => {
-    const shown = [...document.querySelectorAll("body *")].filter((one) => !one.closest(".visually-hidden") && one.getClientRects().length > 0);
-    const beyond = shown.filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
-    const inside = shown.filter((one) => one instanceof HTMLElement && one.clientWidth > 0 && getComputedStyle(one).display !== "inline" && one.scrollWidth > one.clientWidth + 1);
-    return [...beyond, ...inside].map((one) => `${one.tagName} ${one.getAttribute("class") ?? ""} ${(one.textContent ?? "").slice(0, 40)}`);
-  });
 
 const TOLERANT = "send-chunk:tolerant:1";
 
@@ -83,20 +74,7 @@ const CHECKS = {
   },
   async "it is readable in light and dark, and nothing is cut from 390 px on"({ page, part }) {
     await part("campaign-table").locator("summary").click();
-    for (const colorScheme of ["light", "dark"]) {
-      await page.emulateMedia({ colorScheme });
-      await page.waitForFunction((/** @type {string} */ theme) => document.documentElement.dataset.theme === theme, colorScheme);
-      await page.waitForFunction(() => !document.getAnimations().some((one) => one instanceof CSSTransition));
-      assert.deepEqual(await faintText(page), [], colorScheme);
-      await page.screenshot({ path: join(folder, `${mode}-${colorScheme}.png`), fullPage: true });
-    }
-    await page.emulateMedia({ colorScheme: "light" });
-    for (const width of [2200, 1200, 800, 390]) {
-      await page.setViewportSize({ width, height: 1000 });
-      assert.deepEqual(await cut(page), [], `${width} px`);
-    }
-    await page.screenshot({ path: join(folder, `${mode}-390.png`), fullPage: true });
-    await page.setViewportSize({ width: 1400, height: 1000 });
+    await readable(page, join(folder, mode));
   },
   async "a fault that cannot be replayed says why"({ page, part }) {
     await page.goto(`${address}?view=interfaces&fault=nothing`);
@@ -108,14 +86,4 @@ const CHECKS = {
   },
 };
 
-try {
-  const { page, context } = await open(faults);
-  await checks(CHECKS, stageOf(page));
-  assert.deepEqual(faults, [], "the console is clean, and nobody but the server was asked");
-  await context.close();
-} catch (error) {
-  console.error(error instanceof Error ? error.stack : error);
-  process.exitCode = 1;
-} finally {
-  await browser.close();
-}
+await perform(play, CHECKS);

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { faintText } from "../../ui/dev/contrast.mjs";
 import { launch } from "./launch.mjs";
 
 /** Longer than anything takes on a busy machine. */
@@ -91,5 +92,47 @@ export async function until(probe, what) {
     if (found) return found;
     assert.ok(performance.now() < deadline, `not within ${PATIENCE_MS} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** What is cut off at the right edge, or inside its own box. @param {any} page */
+export const cut = (page) =>
+  page.evaluate(() => {
+    const shown = [...document.querySelectorAll("body *")].filter((one) => !one.closest(".visually-hidden") && one.getClientRects().length > 0);
+    const beyond = shown.filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+    const inside = shown.filter((one) => one instanceof HTMLElement && one.clientWidth > 0 && getComputedStyle(one).display !== "inline" && one.scrollWidth > one.clientWidth + 1);
+    return [...beyond, ...inside].map((one) => `${one.tagName} ${one.getAttribute("class") ?? ""} ${(one.textContent ?? "").slice(0, 40)}`);
+  });
+
+/** Holds the page to be readable in light and dark, and to cut nothing from 390 px on; leaves pictures. @param {any} page @param {string} path */
+export async function readable(page, path) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.waitForFunction((/** @type {string} */ theme) => document.documentElement.dataset.theme === theme, colorScheme);
+    await page.waitForFunction(() => !document.getAnimations().some((one) => one instanceof CSSTransition));
+    assert.deepEqual(await faintText(page), [], colorScheme);
+    await page.screenshot({ path: `${path}-${colorScheme}.png`, fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  for (const width of [2200, 1200, 800, 390]) {
+    await page.setViewportSize({ width, height: 1000 });
+    assert.deepEqual(await cut(page), [], `${width} px`);
+  }
+  await page.screenshot({ path: `${path}-390.png`, fullPage: true });
+  await page.setViewportSize({ width: 1400, height: 1000 });
+}
+
+/** Does all checks on one page, and ends the browser. @param {Awaited<ReturnType<typeof theatre>>} play @param {Record<string, (stage: Stage) => Promise<void>>} list */
+export async function perform({ browser, faults, checks, open, stageOf }, list) {
+  try {
+    const { page, context } = await open(faults);
+    await checks(list, stageOf(page));
+    assert.deepEqual(faults, [], "the console is clean, and nobody but the server was asked");
+    await context.close();
+  } catch (error) {
+    console.error(error instanceof Error ? error.stack : error);
+    process.exitCode = 1;
+  } finally {
+    await browser.close();
   }
 }

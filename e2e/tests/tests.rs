@@ -13,6 +13,7 @@ mod cost;
 mod disturb;
 mod ecc;
 mod ecc_hardware;
+mod experiments;
 mod foreign_files;
 mod history;
 mod hostile_host;

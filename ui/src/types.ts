@@ -143,19 +143,19 @@ export type Severity = "ok" | "notice" | "warning" | "critical";
 /**
  * What kind of thing a finding is about.
  */
-export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interface" | "case" | "source";
+export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interface" | "experiment" | "case" | "source";
 /**
  * How whole a checkpoint is.
  */
 export type GenerationState = "complete" | "partial" | "unfinished" | "damaged";
 /**
- * Where a cost comes from.
- */
-export type CostBasis = "measured" | "literature";
-/**
  * A logical processor, by the kernel's number.
  */
 export type CpuId = number;
+/**
+ * Where a cost comes from.
+ */
+export type CostBasis = "measured" | "literature";
 /**
  * What to do with a module.
  */
@@ -188,6 +188,10 @@ export type MemorySource =
   | "kernel_log"
   | "rasdaemon"
   | "mcelog";
+/**
+ * How an experiment ended.
+ */
+export type ExperimentOutcome = "finished" | "refused" | "failed" | "vanished";
 /**
  * Where the cost of entry and exit is known from.
  */
@@ -1031,6 +1035,252 @@ export interface Completeness {
   row: string;
 }
 /**
+ * The stalls of one core.
+ */
+export interface CoreStalls {
+  /**
+   * How long each was to be.
+   */
+  asked_ns: number;
+  /**
+   * `null` where the workload was stopped, wherever it ran.
+   */
+  core: CpuId | null;
+  /**
+   * How many there are among those that are kept.
+   */
+  count: number;
+  /**
+   * Median of the end less the time that it was to be.
+   */
+  end_late_median_ns: number;
+  /**
+   * The latest end.
+   */
+  end_late_most_ns: number;
+  /**
+   * How long they were.
+   */
+  length_least_ns: number;
+  /**
+   * Half of them were no longer.
+   */
+  length_median_ns: number;
+  /**
+   * The longest.
+   */
+  length_most_ns: number;
+  /**
+   * Nine of ten were no longer.
+   */
+  length_p90_ns: number;
+  /**
+   * Median of the start less the time that it was to be.
+   */
+  start_late_median_ns: number;
+}
+/**
+ * One experiment with all that is kept of it.
+ */
+export interface DetailView {
+  /**
+   * Core by core, of all stalls that are kept.
+   */
+  cores: CoreStalls[];
+  /**
+   * Its name.
+   */
+  experiment: string;
+  /**
+   * What the numbers of one with several workloads or disturbances came to.
+   */
+  rows: ExperimentRow[];
+  /**
+   * In their order.
+   */
+  runs: ExperimentRun[];
+  /**
+   * Runs beyond those.
+   */
+  runs_left_out: number;
+  /**
+   * In the order of their runs.
+   */
+  stalls: InjectedStall[];
+  /**
+   * Stalls beyond those.
+   */
+  stalls_left_out: number;
+}
+/**
+ * One number of one workload under one disturbance, of an experiment with several of them; or one of those that were published,
+ * beside what was found here.
+ */
+export interface ExperimentRow {
+  /**
+   * The workload's name; of what was published, the table.
+   */
+  case: string;
+  /**
+   * `ratio` (disturbed over undisturbed) or `difference` (disturbed less undisturbed).
+   */
+  compared: string;
+  /**
+   * The disturbed runs' median.
+   */
+  disturbed_median: number | null;
+  /**
+   * The ratio or the difference; `None` where there is none.
+   */
+  effect: number | null;
+  /**
+   * Whether an effect is shown.
+   */
+  effect_shown: boolean;
+  /**
+   * Where this emulation is expected to differ from what was published.
+   */
+  expected_to_differ?: string;
+  /**
+   * The share of the disturbed runs' time that the disturbed cores stood still.
+   */
+  injected_share: number;
+  /**
+   * Where the true one lies.
+   */
+  interval_high: number | null;
+  /**
+   * Where the true one lies.
+   */
+  interval_low: number | null;
+  /**
+   * What the number is called; of what was published, the row.
+   */
+  measure: string;
+  /**
+   * What was found here, in words; empty where the numbers say it.
+   */
+  ours?: string;
+  /**
+   * Repetitions that have both runs.
+   */
+  pairs: number;
+  /**
+   * What was published, and where; empty where nothing was.
+   */
+  published?: string;
+  /**
+   * The disturbance's name; empty of what was published.
+   */
+  treatment: string;
+  /**
+   * The undisturbed runs' median; `None` where none is complete.
+   */
+  undisturbed_median: number | null;
+  /**
+   * `reproduced`, `not reproduced` or `cannot be tested here`; empty where nothing was published.
+   */
+  verdict?: string;
+  /**
+   * Why there is no number.
+   */
+  why?: string;
+}
+/**
+ * A run that is complete.
+ */
+export interface ExperimentRun {
+  /**
+   * Which of several workloads it is of; empty where there is one.
+   */
+  case?: string;
+  /**
+   * `warm_up`, `undisturbed` or `disturbed`.
+   */
+  condition: string;
+  /**
+   * Stalls that ended before their time.
+   */
+  cut_stalls: number;
+  /**
+   * Output beyond what is kept.
+   */
+  dropped_bytes: number;
+  /**
+   * Stalls that happened and whose record was lost.
+   */
+  dropped_stalls: number;
+  /**
+   * The share of its time that the disturbed cores stood still.
+   */
+  injected_share: number;
+  /**
+   * Processes that the workload left behind and that were ended.
+   */
+  left_behind: number;
+  /**
+   * The load of the machine before it, over one minute.
+   */
+  load: number | null;
+  /**
+   * Stalls whose end had passed before they could begin.
+   */
+  missed_stalls: number;
+  /**
+   * The pair that it belongs to; that to warm up belongs to none.
+   */
+  repetition: number | null;
+  /**
+   * From 0.
+   */
+  run: number;
+  /**
+   * Stalls that touched it; of a disturbance at a rate, the interrupts or packets.
+   */
+  stall_count: number;
+  /**
+   * `CLOCK_MONOTONIC`.
+   */
+  start_ns: number;
+  /**
+   * Which of several disturbances it had; empty where there is one, and of an undisturbed run.
+   */
+  treatment?: string;
+  /**
+   * The metric; nanoseconds for the wall time.
+   */
+  value: number;
+  /**
+   * How long it took.
+   */
+  wall_ns: number;
+}
+/**
+ * A stall that was injected, by the injector's own clock reads.
+ */
+export interface InjectedStall {
+  /**
+   * `null` where the workload was stopped, wherever it ran.
+   */
+  core: CpuId | null;
+  /**
+   * How long it lasted.
+   */
+  length_ns: number;
+  /**
+   * The run that it touched.
+   */
+  run: number;
+  /**
+   * `CLOCK_MONOTONIC`.
+   */
+  start_ns: number;
+  /**
+   * When it was to begin.
+   */
+  target_ns: number;
+}
+/**
  * One who detected.
  */
 export interface DetectorRow {
@@ -1222,6 +1472,345 @@ export interface DimmCost {
    * Nanoseconds of cores per day, by its share of these errors.
    */
   per_day_ns: number | null;
+}
+/**
+ * Everything about experiments at one moment.
+ */
+export interface Disturb {
+  detail?: DetailView;
+  /**
+   * The experiments, the newest first.
+   */
+  experiments: ExperimentView[];
+  /**
+   * Experiments beyond those.
+   */
+  experiments_left_out: number;
+  /**
+   * When the newest look at the journals began, `CLOCK_REALTIME`; `null` where there was none.
+   */
+  looked_realtime_ns: number | null;
+  /**
+   * Predictions from the files that were named.
+   */
+  predictions: PredictionView[];
+  /**
+   * What could not be read.
+   */
+  problems: string[];
+  /**
+   * Problems beyond those.
+   */
+  problems_left_out: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see, and what to do; absent where there are experiments or predictions.
+   */
+  why?: string;
+}
+/**
+ * One experiment in short.
+ */
+export interface ExperimentView {
+  /**
+   * When, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * When, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * Which ones.
+   */
+  cores: CpuId[];
+  /**
+   * `freeze`, `ipi` and so on.
+   */
+  disturbance: string;
+  /**
+   * How it ended; `null` while it runs.
+   */
+  ended: ExperimentEnded | null;
+  /**
+   * Its name, which no other one of this host has.
+   */
+  experiment: string;
+  /**
+   * Whether cores are disturbed, for everybody, and not the workload alone.
+   */
+  is_of_cores: boolean;
+  /**
+   * Of each stall; 0 where they come at a rate.
+   */
+  length_ns: number;
+  /**
+   * How it is done; empty before that is known.
+   */
+  method: string;
+  /**
+   * The number that a run comes to.
+   */
+  metric: string;
+  /**
+   * Its name within that.
+   */
+  part?: string;
+  /**
+   * From the start of one to the start of the next.
+   */
+  period_ns: number;
+  /**
+   * Its process.
+   */
+  pid: number;
+  /**
+   * Runs that there will be, that to warm up among them.
+   */
+  run_count: number;
+  /**
+   * Runs that are complete.
+   */
+  runs_done: number;
+  /**
+   * The file or preset of which it is a part, and which part; empty where it stands alone.
+   */
+  series?: string;
+  /**
+   * `running`, `finished`, `refused`, `failed` or `vanished`.
+   */
+  standing: string;
+  /**
+   * Whose it is; `None` where that is not known.
+   */
+  uid?: number | null;
+  /**
+   * What it does, a part of a sentence.
+   */
+  what: string;
+  /**
+   * The command.
+   */
+  workload: string;
+}
+/**
+ * The end of an experiment.
+ */
+export interface ExperimentEnded {
+  /**
+   * When, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * When, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What it came to, where it finished.
+   */
+  effect?: ExperimentEffect | null;
+  /**
+   * Which.
+   */
+  experiment: string;
+  outcome: ExperimentOutcome;
+  /**
+   * Why; empty where it finished.
+   */
+  why?: string;
+}
+/**
+ * What all pairs of runs come to.
+ */
+export interface ExperimentEffect {
+  /**
+   * 0.95 or more from 6 pairs on.
+   */
+  confidence: number;
+  /**
+   * The cores that were disturbed; none where the workload or a guest was.
+   */
+  cores: CpuId[];
+  /**
+   * As of a run.
+   */
+  cut_stalls: number;
+  /**
+   * The disturbed runs' median.
+   */
+  disturbed_median: number;
+  /**
+   * As of a run.
+   */
+  dropped_stalls: number;
+  /**
+   * The interval does not hold 1.
+   */
+  effect_shown: boolean;
+  /**
+   * Median over all stalls: the end less the time that it was to be.
+   */
+  end_late_median_ns: number | null;
+  /**
+   * Nine of ten ended no later than this.
+   */
+  end_late_p90_ns: number | null;
+  /**
+   * And their ends.
+   */
+  end_skew_median_ns: number | null;
+  /**
+   * The share of the disturbed runs' time that the disturbed cores stood still, by what the injector did.
+   */
+  injected_share: number;
+  /**
+   * Its other end.
+   */
+  interval_high: number;
+  /**
+   * Of the signed-rank interval, which holds the true ratio as often as `confidence` says.
+   */
+  interval_low: number;
+  /**
+   * Of each stall; 0 where they come at a rate.
+   */
+  length_ns: number;
+  /**
+   * How it was done.
+   */
+  method: string;
+  /**
+   * What that really does.
+   */
+  method_words: string;
+  /**
+   * The number that a run comes to.
+   */
+  metric: string;
+  /**
+   * The least ratio above 1, and its reciprocal below, that four of five experiments like this one would show.
+   */
+  minimum_detectable_ratio: number;
+  /**
+   * As of a run.
+   */
+  missed_stalls: number;
+  /**
+   * What was counted beside it.
+   */
+  notes: string[];
+  /**
+   * The runs that lie far from the others of their kind, by number; they count all the same.
+   */
+  outlier_runs: number[];
+  /**
+   * From the start of one to the start of the next.
+   */
+  period_ns: number;
+  /**
+   * The metric disturbed over undisturbed: the Hodges-Lehmann estimate over the pairs.
+   */
+  ratio: number;
+  /**
+   * Pairs of runs.
+   */
+  repetitions: number;
+  /**
+   * Of the order of the runs and of the moments of the stalls.
+   */
+  seed: number;
+  /**
+   * All stalls that touched a run.
+   */
+  stall_count: number;
+  /**
+   * Median over all stalls: the start less the time that it was to be.
+   */
+  start_late_median_ns: number | null;
+  /**
+   * Median: how far the starts of cores lie apart that were to stop at the same moment.
+   */
+  start_skew_median_ns: number | null;
+  /**
+   * The undisturbed runs' median.
+   */
+  undisturbed_median: number;
+  /**
+   * What to keep in mind.
+   */
+  warnings: string[];
+  /**
+   * The command.
+   */
+  workload: string;
+}
+/**
+ * How many times as long a job takes on so many nodes.
+ */
+export interface PredictionView {
+  /**
+   * The size of a message; of a pattern only.
+   */
+  bytes: number | null;
+  /**
+   * How long each rank works before it communicates; of a pattern only.
+   */
+  compute_ns: number | null;
+  /**
+   * How many disturbed runs.
+   */
+  draws: number;
+  /**
+   * To here in 19 of 20 cases.
+   */
+  interval_high: number;
+  /**
+   * One more run lies from here.
+   */
+  interval_low: number;
+  /**
+   * `order` or `student`.
+   */
+  interval_method: string;
+  /**
+   * How often; of a pattern only.
+   */
+  iterations: number | null;
+  /**
+   * Nodes of the job.
+   */
+  nodes: number;
+  /**
+   * Each noise in words.
+   */
+  noises: string[];
+  /**
+   * How the ranks communicate; `goal` for a GOAL file.
+   */
+  pattern: string;
+  /**
+   * Who moves the bytes while a node stops: `nic` or `host`.
+   */
+  progress: string;
+  /**
+   * Ranks of each.
+   */
+  ranks_per_node: number;
+  /**
+   * Of which seed.
+   */
+  seed: number;
+  /**
+   * How many times as long as undisturbed, the mean over the draws.
+   */
+  slowdown: number;
 }
 /**
  * The place of an error in DRAM, as far as the reporter tells it.

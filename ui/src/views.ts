@@ -3,6 +3,7 @@
 
 import { Overview } from "./overview/overview.tsx";
 import * as checkpointFeed from "./rooms/checkpoint/feed.ts";
+import * as disturbFeed from "./rooms/disturb/feed.ts";
 import * as memoryFeed from "./rooms/memory/feed.ts";
 import * as nicFeed from "./rooms/nic/feed.ts";
 import * as nic from "./rooms/nic/state.ts";
@@ -59,5 +60,16 @@ export const VIEWS: readonly View[] = [
     questions: nicFeed.questions,
     // An interface's findings lead to the interface.
     changeFor: ({ subject }) => (subject.kind === "interface" ? { interface: subject.name } : {}),
+  },
+  {
+    key: "experiments",
+    title: "Experiments",
+    load: async () => (await import("./rooms/disturb/view.tsx")).Experiments,
+    rooms: ["disturb"],
+    documents: ["disturb"],
+    parameters: ["experiment"],
+    questions: disturbFeed.questions,
+    // An experiment's findings lead to the experiment.
+    changeFor: ({ subject }) => (subject.kind === "experiment" ? { experiment: subject.name } : {}),
   },
 ];

@@ -9,23 +9,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The room that is looked for. Lost time was there before there were rooms, and its words are the whole tool's.
-const ROOM: &str = "memory";
+const ROOM: &str = "disturb";
 
-/// How code names it. The bare word is everywhere: tiers, pages and limits are of memory, too.
+/// How code names it. The bare word is in sentences and in the names of programs that disturb nothing.
 const NAMES: &[&str] = &[
-    "surefoot-memory",
-    "surefoot_memory",
-    "crates/memory",
-    "rooms: [\"memory\"]",
-    "room::memory",
-    "rooms/memory",
-    "event::memory",
-    "memoryevent",
-    "memorycommand",
-    "mod memory;",
-    "memory_errors",
-    "memory::memory",
-    "errorreport",
+    "surefoot-disturb",
+    "surefoot_disturb",
+    "crates/disturb",
+    "rooms: [\"disturb\"]",
+    "room::disturb",
+    "rooms/disturb",
+    "event::disturb",
+    "disturbevent",
+    "disturbcommand",
+    "mod disturb;",
+    "disturb as ",
+    "disturb::disturb",
+    "experimentbegan",
 ];
 
 /// The most files outside of its own folders.
@@ -36,14 +36,14 @@ const WIRED: &[&str] =
     &["Cargo.toml", "crates/cli", "crates/daemon", "crates/model", "crates/store", "ui/src", "xtask/src/layers.rs"];
 
 /// The room's own types, in files with names of their own.
-const OWN: &[&str] = &["crates/model/src/memory.rs"];
+const OWN: &[&str] = &["crates/model/src/disturb.rs"];
 
 /// What names every room of the design already, tenants or not, so that none adds a line; and what is generated.
 const ASIDE: &[&str] = &["crates/model/src/finding.rs", "ui/src/types.ts"];
 
 /// The document, and the heading of its list.
 const DOCUMENT: &str = "ARCHITECTURE.md";
-const HEADING: &str = "## A sixth room";
+const HEADING: &str = "## A seventh room";
 
 /// Compares the files that name the room with the list.
 pub fn check(workspace: &Workspace) -> Result<Checked, String> {
@@ -119,7 +119,7 @@ fn listed(document: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    const LIST: &str = "# A\n| `x.rs` | |\n## A sixth room\n\n| file | line |\n|---|---|\n| `a.rs` | x |\n| `b.rs` | `c.rs` |\n## More\n| `d.rs` | |\n";
+    const LIST: &str = "# A\n| `x.rs` | |\n## A seventh room\n\n| file | line |\n|---|---|\n| `a.rs` | x |\n| `b.rs` | `c.rs` |\n## More\n| `d.rs` | |\n";
 
     fn files<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
         names.map(str::to_owned).into()
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("c.rs names") && found[1].contains("lists b.rs"), "{found:?}");
         let many: BTreeSet<String> = (0..=FILES_MAX).map(|number| format!("{number}.rs")).collect();
-        assert!(faults(&many, LIST)[0].starts_with("11 files name the room memory, over 10: 0.rs, 1.rs, 10.rs"));
+        assert!(faults(&many, LIST)[0].starts_with("11 files name the room disturb, over 10: 0.rs, 1.rs, 10.rs"));
     }
 
     #[test]
@@ -151,23 +151,23 @@ mod tests {
     #[test]
     fn only_shipped_code_outside_of_the_rooms_own_folders_counts() {
         for own in [
-            "crates/memory/src/lib.rs",
-            "crates/daemon/src/rooms/memory/mod.rs",
-            "crates/cli/src/rooms/memory.rs",
-            "crates/daemon/tests/daemon/memory.rs",
-            "crates/model/src/memory.rs",
+            "crates/disturb/src/lib.rs",
+            "crates/daemon/src/rooms/disturb/mod.rs",
+            "crates/cli/src/rooms/disturb.rs",
+            "crates/daemon/tests/daemon/disturb.rs",
+            "crates/model/src/disturb.rs",
             "xtask/src/tidy.rs",
         ] {
             assert!(!is_wired(Path::new(own)), "{own}");
         }
         assert!(is_wired(Path::new("crates/daemon/src/rooms/mod.rs")) && is_wired(Path::new("Cargo.toml")));
         let named = |file: &str, text: &str| names(Path::new(file), text);
-        assert!(named("a.rs", "let a = Event::Memory(_);") && named("Cargo.toml", "surefoot-memory = 1"));
-        assert!(named("views.ts", "  rooms: [\"memory\"],") && named("layers.rs", "folder: \"crates/memory\","));
-        assert!(!named("a.rs", "/// Event::Memory.\n#[cfg(test)]\nmod tests { surefoot_memory }\n"));
+        assert!(named("a.rs", "let a = Event::Disturb(_);") && named("Cargo.toml", "surefoot-disturb = 1"));
+        assert!(named("views.ts", "  rooms: [\"disturb\"],") && named("layers.rs", "folder: \"crates/disturb\","));
+        assert!(!named("a.rs", "/// Event::Disturb.\n#[cfg(test)]\nmod tests { surefoot_disturb }\n"));
         assert!(
-            !named("a.rs", "use surefoot_hostfs::memory; CheckpointTier::Memory; \"memory\"")
-                && !named("a.ts", " * rooms/memory\n")
+            !named("a.rs", "use surefoot_probes::disturbance; tell(\"disturb\")")
+                && !named("a.ts", " * rooms/disturb\n")
         );
     }
 }

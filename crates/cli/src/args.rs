@@ -262,7 +262,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "DIRECTORY")]
     pub run_directory: Option<PathBuf>,
     #[command(flatten)]
-    pub campaigns: crate::nic::page::PageOptions,
+    pub page: crate::rooms::ShownOptions,
     /// Show everything on the page to the members of this group, too [default: to root and this user only]
     #[arg(long, value_name = "GROUP")]
     pub page_group: Option<String>,
@@ -270,7 +270,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     pub health_users: Vec<u32>,
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "checkpoints", "host_root", "redfish", "event_log"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpu", "pid", "comm", "who", "sentinel", "history", "checkpoints", "experiments", "host_root", "redfish", "event_log"])]
     pub replay: Option<PathBuf>,
     /// JSON lines instead of the live table
     #[arg(long)]

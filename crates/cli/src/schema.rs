@@ -15,10 +15,16 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 37] = [
+const COMMANDS: [(&str, &[Of]); 38] = [
     (
         "stall report",
-        &[of::<output::Line>, of::<rooms::memory::Line>, of::<rooms::nic::Line>, of::<rooms::checkpoint::Line>],
+        &[
+            of::<output::Line>,
+            of::<rooms::memory::Line>,
+            of::<rooms::nic::Line>,
+            of::<rooms::disturb::Line>,
+            of::<rooms::checkpoint::Line>,
+        ],
     ),
     ("stall who", &[of::<output::Line>]),
     ("stall probe", &[of::<output::Line>, of::<probe::SummaryLine>]),
@@ -52,14 +58,8 @@ const COMMANDS: [(&str, &[Of]); 37] = [
     ("nic campaign blocks", &[of::<nic::campaign::lines::BlockLine<'_>>, of::<nic::campaign::lines::BlocksLine>]),
     ("nic bench", &[of::<nic::bench::lines::BenchLine>]),
     ("nic inject", &[of::<nic::inject::lines::SceneLine<'_>>, of::<nic::campaign::lines::FaultLine>]),
-    (
-        "disturb run",
-        &[
-            of::<disturb::run::lines::StallLine>,
-            of::<disturb::run::lines::RunLine>,
-            of::<disturb::run::lines::EffectLine>,
-        ],
-    ),
+    ("disturb run", &[of::<disturb::run::lines::Line>]),
+    ("disturb report", &[of::<rooms::disturb::Line>]),
     ("disturb length", &[of::<disturb::length::lines::StepLine>, of::<disturb::length::lines::LengthLine>]),
     ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
     ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),

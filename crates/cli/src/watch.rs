@@ -13,7 +13,6 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use surefoot_daemon::rooms::nic::campaign;
 use surefoot_daemon::sources::Statistics;
 use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
@@ -60,7 +59,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     report::check_process(&options.what, &root)?;
     report::check_times(&options.what, options.interval, options.duration)?;
     check_group(options.page_group.as_deref(), &root)?;
-    let campaigns = options.campaigns.open()?;
+    let page = options.page.open()?;
     let places = Places::of(options, true, &root);
     let written: Vec<PathBuf> = [&places.history, &places.run_directory].into_iter().flatten().cloned().collect();
     let (who, of_rooms) = (options.what.who.is_some(), options.what.rooms.privileges());
@@ -71,7 +70,7 @@ fn live(options: &WatchOptions) -> anyhow::Result<Outcome> {
     what.rooms.memory_state = places.history.as_ref().map(|history| history.with_file_name(MEMORY_COUNTS));
     let sources = rooms::sources(&root, &what, options.interval)?;
     let statistics = sources.statistics();
-    let server = start_server(options, Mode::Live, &statistics, campaigns, &root)?;
+    let server = start_server(options, Mode::Live, &statistics, page, &root)?;
     announce(options, &server);
     options.what.forewarn(&root);
     let running = rooms::start(sources, &statistics, options.duration)?;
@@ -117,7 +116,7 @@ fn check_group(group: Option<&str>, root: &Root) -> anyhow::Result<()> {
 /// Shows a recording: the report in the terminal, the page for as long as it is looked at.
 fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
-    let campaigns = options.campaigns.open()?;
+    let page = options.page.open()?;
     let mut events = Vec::new();
     let mut sum = Summary::default();
     let outcome = record::read(file, |event| {
@@ -130,7 +129,7 @@ fn replay(options: &WatchOptions, file: &std::path::Path) -> anyhow::Result<Outc
         return Ok(outcome);
     }
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    let server = start_server(options, Mode::Replay { file: name }, &Statistics::default(), campaigns, &Root::host())?;
+    let server = start_server(options, Mode::Replay { file: name }, &Statistics::default(), page, &Root::host())?;
     events.into_iter().for_each(|event| server.publish(event));
     // Who opens the page finds all of the recording there.
     server.settle(SETTLE);
@@ -181,7 +180,7 @@ fn start_server(
     options: &WatchOptions,
     mode: Mode,
     statistics: &Statistics,
-    campaigns: campaign::Options,
+    page: rooms::ShownFiles,
     root: &Root,
 ) -> anyhow::Result<Server> {
     let Places { history, run_directory } = Places::of(options, mode == Mode::Live, root);
@@ -196,7 +195,7 @@ fn start_server(
         history,
         mode,
         run_directory,
-        rooms: surefoot_daemon::rooms::Options { campaigns, ..options.what.rooms.for_daemon()? },
+        rooms: page.add_to(options.what.rooms.for_daemon()?),
         sources: statistics.clone(),
         trusted: options.health_users.clone(),
         page_group: options.page_group.clone(),

@@ -1,7 +1,8 @@
 use crate::{
-    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, ErrorReport, Gap, GapCorrection,
-    HostDescription, InterfaceChange, InterfaceEvent, JournalEntry, MemoryEvent, RecoveryStep, RemedyEvent, Room,
-    SelfCost, SourceReport, Subject, Untimed, WhoReport, weight,
+    Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, DisturbEvent, ErrorReport,
+    ExperimentBegan, ExperimentEnded, Gap, GapCorrection, HostDescription, InterfaceChange, InterfaceEvent,
+    JournalEntry, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
+    weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,8 @@ pub enum Event {
     Interface(InterfaceEvent),
     /// What was done for a case of the remedies.
     Remedy(Box<RemedyEvent>),
+    /// What was seen of experiments that disturb the host.
+    Disturb(DisturbEvent),
 }
 
 /// What every part of the house asks of an event: a room's own kinds answer in the file of their types.
@@ -79,6 +82,7 @@ impl Event {
             Event::Memory(seen) => seen.comes_to_ns(),
             Event::Interface(seen) => seen.comes_to_ns(),
             Event::Remedy(seen) => seen.comes_to_ns(),
+            Event::Disturb(seen) => seen.comes_to_ns(),
             _ => None,
         }
     }
@@ -102,6 +106,7 @@ impl Event {
                 Event::Memory(seen) => seen.held_bytes(),
                 Event::Interface(seen) => seen.held_bytes(),
                 Event::Remedy(seen) => seen.held_bytes(),
+                Event::Disturb(seen) => seen.held_bytes(),
             }
     }
 
@@ -112,8 +117,14 @@ impl Event {
             Event::Memory(seen) => seen.happened(),
             Event::Interface(seen) => seen.happened(),
             Event::Remedy(seen) => seen.happened(),
+            Event::Disturb(seen) => seen.happened(),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether from here on Surefoot itself takes time from cores on purpose, or no longer does.
+    pub fn takes_cores(&self) -> Option<CoresTaken> {
+        if let Event::Disturb(seen) = self { seen.takes_cores() } else { None }
     }
 }
 
@@ -146,4 +157,8 @@ pub enum HappenedBody<'a> {
     RecoveryStep(&'a RecoveryStep),
     /// A case of the remedies changed.
     Remedy(&'a RemedyEvent),
+    /// An experiment began.
+    ExperimentBegan(&'a ExperimentBegan),
+    /// An experiment ended.
+    ExperimentEnded(&'a ExperimentEnded),
 }

@@ -78,6 +78,8 @@ pub enum SubjectKind {
     Job,
     /// A network interface, by its name.
     Interface,
+    /// An experiment that disturbs the host, by its name.
+    Experiment,
     /// A case of the remedies, by its number.
     Case,
     /// A source of events, by its name.
@@ -94,6 +96,7 @@ impl SubjectKind {
             SubjectKind::Drive => "drive",
             SubjectKind::Job => "job",
             SubjectKind::Interface => "interface",
+            SubjectKind::Experiment => "experiment",
             SubjectKind::Case => "case",
             SubjectKind::Source => "source",
         }

@@ -32,6 +32,7 @@ mod cause;
 mod checkpoint;
 mod clock;
 mod cost;
+mod disturb;
 mod drive;
 mod event;
 mod finding;
@@ -59,6 +60,10 @@ pub use checkpoint::{
 };
 pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
+pub use disturb::{
+    CoresTaken, DisturbEvent, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome,
+    ExperimentRow, ExperimentRun, InjectedStall,
+};
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};
 pub use finding::{Finding, Headline, Room, Severity, Subject, SubjectKind, by_urgency, is_harmful, one_line};

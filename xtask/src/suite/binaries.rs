@@ -26,6 +26,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "checkpoint_bench::",
             "ecc::",
             "ecc_hardware::",
+            "experiments::",
             "foreign_files::",
             "history::",
             "install::",

@@ -1,8 +1,12 @@
 //! `surefoot disturb`: what stalls do to a workload.
 
 pub mod drift;
+mod html;
 pub mod length;
+pub mod log;
+pub mod page;
 pub mod predict;
+pub mod report;
 pub mod run;
 
 use crate::exit::Outcome;
@@ -19,6 +23,8 @@ pub enum DisturbCommand {
     /// Tell whether stalls make the wall clock lose time, beside a reference that they do not touch.
     #[command(after_help = drift::HELP)]
     Drift(Box<drift::DriftOptions>),
+    /// Tell what an experiment came to, from its lines, recording or journal; also as one page of HTML.
+    Report(report::ReportOptions),
     /// Predict how many times as long a job on many nodes takes whose nodes stop now and then.
     Predict(Box<predict::PredictOptions>),
 }
@@ -28,6 +34,7 @@ pub fn run(command: &DisturbCommand) -> anyhow::Result<Outcome> {
         DisturbCommand::Run(options) => run::run(options),
         DisturbCommand::Length(options) => length::run(options),
         DisturbCommand::Drift(options) => drift::run(options),
+        DisturbCommand::Report(options) => report::run(options),
         DisturbCommand::Predict(options) => predict::run(options),
     }
 }

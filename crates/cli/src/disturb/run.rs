@@ -11,9 +11,10 @@ pub use options::{HELP, RunOptions};
 pub use spec::SpecChoice;
 
 use crate::args::GUARD_WORKLOAD;
+use crate::disturb::log::Log;
 use crate::exit::Outcome;
 use crate::{output, people};
-use lines::{EffectLine, RunLine, StallLine};
+use lines::Line;
 use progress::Progress;
 use std::io::{self, Write};
 use surefoot_disturb::disturbance::{Spec, choose};
@@ -21,44 +22,61 @@ use surefoot_disturb::experiment::{Experiment, Told};
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::{Guard, Workload};
 use surefoot_hostfs::{Root, privilege, signals};
+use surefoot_model::InjectedStall;
 
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
+    let mut log = Log::open(&options.log, &root)?;
     let experiment = options.experiment(guard());
+    let done = told(options, &experiment, &root, &mut log);
+    if let Err(error) = &done {
+        log.went_wrong(|| lines::began(&experiment, None), &format!("{error:#}"));
+    }
+    // Why the experiment went wrong is more than that its record could not be written.
+    let closed = log.close();
+    done.and_then(|outcome| closed.map(|()| outcome))
+}
+
+/// Does it, and tells of it in the log and on standard output.
+fn told(options: &RunOptions, experiment: &Experiment, root: &Root, log: &mut Log) -> anyhow::Result<Outcome> {
     experiment.check()?;
-    safety::check(&experiment.spec, &root)?;
+    safety::check(&experiment.spec, root)?;
     let stop = signals::stop_flag()?;
-    let mut chosen = choose(&experiment.spec, &root)?;
-    let permit = chosen.is_of_cores.then(|| Permit::ask(&root, person(), options.even_if_in_use)).transpose()?;
+    let mut chosen = choose(&experiment.spec, root)?;
+    let permit = chosen.is_of_cores.then(|| Permit::ask(root, person(), options.even_if_in_use)).transpose()?;
     let mut out = io::BufWriter::new(people::stdout());
     let mut progress = Progress::new(experiment.run_count());
     let mut broken = None;
     if options.json {
         output::stream(&mut out, "disturb run")?;
     }
+    log.begin(lines::began(experiment, Some(&chosen)));
     let found = experiment.run(&mut chosen, stop, |told| {
         let Told::Run(run, stalls) = told;
         progress.done(run);
+        // Interrupts and packets have no length, and there are thousands a second.
+        let stalls = if experiment.spec.what.has_lengths() { stalls } else { &[] };
+        let stalls: Vec<InjectedStall> = stalls.iter().map(|stall| lines::stall(run, stall)).collect();
+        let run = lines::run(run);
         if options.json {
             let mut lines = || -> io::Result<()> {
-                // Interrupts and packets have no length, and there are thousands a second.
-                for stall in stalls.iter().filter(|_| experiment.spec.what.has_lengths()) {
-                    output::line(&mut out, &StallLine::of(run, stall))?;
-                }
-                output::line(&mut out, &RunLine::of(run))?;
+                stalls.iter().try_for_each(|stall| output::line(&mut out, &Line::Stall(*stall)))?;
+                output::line(&mut out, &Line::Run(run.clone()))?;
                 out.flush()
             };
             broken = broken.take().or(lines().err());
         }
+        log.run(run, &stalls);
     })?;
     if let Some(error) = broken {
         return Err(error.into());
     }
     let overruled = permit.map(|permit| permit.overruled).unwrap_or_default();
-    let warnings = warnings::of(&experiment, &chosen, &found, &overruled, &root);
-    let effect = EffectLine::of(&experiment, &chosen, &found, warnings);
+    let warnings = warnings::of(experiment, &chosen, &found, &overruled, root);
+    let effect = lines::effect(experiment, &chosen, &found, warnings);
+    log.finished(Some(&effect));
     if options.json {
-        output::line(&mut out, &effect)?;
+        output::line(&mut out, &Line::Effect(Box::new(effect)))?;
     } else {
         out.write_all(text::of(&effect).as_bytes())?;
     }

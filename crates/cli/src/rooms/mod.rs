@@ -3,6 +3,7 @@
 //! `mod` of its commands.
 
 pub mod checkpoint;
+pub mod disturb;
 pub mod memory;
 pub mod nic;
 
@@ -18,8 +19,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
-use surefoot_daemon::rooms::{Options, checkpoint as checkpoints, memory as memory_errors, nic as interfaces, stall};
+use surefoot_daemon::rooms::{
+    Options, checkpoint as checkpoints, disturb as experiments, memory as memory_errors, nic as interfaces, stall,
+};
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
 use surefoot_hostfs::{Root, signals};
 use surefoot_interfaces::presence as interfaces_presence;
@@ -41,6 +45,9 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     }
     if interfaces_presence::unsupported(root).is_none() {
         sources = sources.with("nic", interfaces::source(root));
+    }
+    if !options.disturb.directories.is_empty() {
+        sources = sources.with("disturb", experiments::source(options.disturb.directories));
     }
     Ok(sources)
 }
@@ -108,6 +115,9 @@ pub struct RoomOptions {
     /// Look for memory errors in this recorded tree (with sys and proc) instead of this host
     #[arg(long, value_name = "DIR")]
     pub host_root: Option<PathBuf>,
+    /// Also show the experiments whose journals `surefoot disturb run --experiments DIR` keeps in this directory; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub experiments: Vec<PathBuf>,
     #[command(flatten)]
     pub bmc: BmcOptions,
     /// Where a watch keeps the counts of memory errors between runs.
@@ -130,7 +140,10 @@ impl RoomOptions {
             state: self.memory_state.clone(),
             history: self.memory_history.clone(),
         };
-        Ok(Options { checkpoints, memory, ..Options::default() })
+        let directories =
+            crate::disturb::log::directory(&Root::host()).into_iter().chain(self.experiments.clone()).collect();
+        let disturb = experiments::Options { directories, ..experiments::Options::default() };
+        Ok(Options { checkpoints, memory, disturb, ..Options::default() })
     }
 
     /// What a watch needs to look at them, by the kernel's names.
@@ -140,12 +153,43 @@ impl RoomOptions {
     }
 }
 
+/// What rooms show on the page that is no event.
+#[derive(Args, Clone)]
+pub struct ShownOptions {
+    #[command(flatten)]
+    campaigns: crate::nic::page::PageOptions,
+    #[command(flatten)]
+    predictions: crate::disturb::page::PredictionOptions,
+}
+
+/// The same with its files open.
+pub struct ShownFiles {
+    campaigns: interfaces::campaign::Options,
+    predictions: Vec<Arc<experiments::PredictionFile>>,
+}
+
+impl ShownOptions {
+    /// Opens the files, while this process may still read them.
+    pub fn open(&self) -> anyhow::Result<ShownFiles> {
+        Ok(ShownFiles { campaigns: self.campaigns.open()?, predictions: self.predictions.open()? })
+    }
+}
+
+impl ShownFiles {
+    /// Adds them to what the daemon is told.
+    pub fn add_to(self, options: Options) -> Options {
+        let disturb = experiments::Options { predictions: self.predictions, ..options.disturb };
+        Options { campaigns: self.campaigns, disturb, ..options }
+    }
+}
+
 /// What a record of the history says, in the words of its room; `None` where that has none for it.
 pub fn words_of(record: &KeptRecord) -> Option<String> {
     match record.room {
         Room::Checkpoint => checkpoint::happened::words_of(record),
         Room::Memory => memory::happened::words_of(record),
         Room::Nic => nic::happened::words_of(record),
+        Room::Disturb => disturb::happened::words_of(record),
         _ => None,
     }
 }
@@ -175,6 +219,8 @@ pub struct Summary {
     pub memory: memory_errors::State,
     /// Network interfaces.
     pub nic: interfaces::State,
+    /// Experiments.
+    pub disturb: experiments::State,
     clock: StreamClock,
 }
 
@@ -187,6 +233,7 @@ impl Summary {
         match event {
             Event::Checkpoint(seen) => self.checkpoint.take(seen),
             Event::Interface(seen) => self.nic.seen(seen),
+            Event::Disturb(seen) => self.disturb.take(seen),
             _ => {}
         }
     }
@@ -196,6 +243,7 @@ impl Summary {
         report::print(out, &self.stall, filter, json)?;
         memory::print(out, &self.memory, json)?;
         nic::print(out, &self.nic, json)?;
+        disturb::print(out, &self.disturb, self.clock.end_realtime_ns(), json)?;
         checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
         out.flush()
     }

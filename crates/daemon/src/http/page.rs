@@ -21,7 +21,7 @@ macro_rules! script {
 }
 
 /// The built page. `ui/dist` is checked in, so that no Node is needed to build this crate.
-pub(crate) const ASSETS: [Asset; 8] = [
+pub(crate) const ASSETS: [Asset; 9] = [
     Asset { path: "/", media_type: "text/html; charset=utf-8", body: include_bytes!("../../../../ui/dist/index.html") },
     Asset {
         path: "/app.css",
@@ -35,6 +35,7 @@ pub(crate) const ASSETS: [Asset; 8] = [
     script!("memory.js"),
     script!("checkpoint.js"),
     script!("nic.js"),
+    script!("disturb.js"),
 ];
 
 /// Serves a file. A browser asks each time whether it changed, because a new release has the same names.

@@ -5,6 +5,8 @@
 //! page and the API) and, where it reads the machine, `source.rs` or `source/`. A new room is one line in `all`.
 
 pub mod checkpoint;
+pub mod disturb;
+pub(crate) mod growing;
 pub mod memory;
 pub mod nic;
 pub mod stall;
@@ -34,6 +36,8 @@ pub struct Options {
     pub memory: memory::Options,
     /// Fault campaigns that the page shows.
     pub campaigns: nic::campaign::Options,
+    /// Experiments and predictions that the page shows.
+    pub disturb: disturb::Options,
 }
 
 /// The rooms, in the order of the page: the one line that a new room adds.
@@ -43,6 +47,7 @@ pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
         Arc::new(memory::Memory::new(config)),
         Arc::new(checkpoint::Checkpoint::new(config)),
         Arc::new(nic::Nic::new(config)),
+        Arc::new(disturb::Disturb::new(config)),
         Arc::new(watch::Watch::new(config, Arc::clone(drops))),
     ]
 }
@@ -50,8 +55,14 @@ pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
 /// What the routes of the rooms answer, as JSON Schema.
 #[cfg(test)]
 pub(crate) fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
-    [stall::schemas(generator), memory::schemas(generator), checkpoint::schemas(generator), nic::schemas(generator)]
-        .concat()
+    [
+        stall::schemas(generator),
+        memory::schemas(generator),
+        checkpoint::schemas(generator),
+        nic::schemas(generator),
+        disturb::schemas(generator),
+    ]
+    .concat()
 }
 
 /// What every room does. Its state is behind a lock of its own, so that a long answer of one does not hold up another.

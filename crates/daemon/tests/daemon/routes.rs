@@ -223,6 +223,7 @@ fn the_page_and_its_parts_are_served_with_strict_headers() {
         ("/?cpu=1&min_us=20", "text/html; charset=utf-8", include_bytes!("../../../../ui/dist/index.html")),
         ("/app.js", "text/javascript; charset=utf-8", include_bytes!("../../../../ui/dist/app.js")),
         ("/nic.js", "text/javascript; charset=utf-8", include_bytes!("../../../../ui/dist/nic.js")),
+        ("/disturb.js", "text/javascript; charset=utf-8", include_bytes!("../../../../ui/dist/disturb.js")),
         ("/app.css", "text/css; charset=utf-8", include_bytes!("../../../../ui/dist/app.css")),
     ] {
         let answer = get(address, path);

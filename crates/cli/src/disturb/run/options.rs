@@ -1,6 +1,7 @@
 //! The options of `surefoot disturb run`.
 
 use super::spec::SpecChoice;
+use crate::disturb::log::LogOptions;
 use crate::units::parse_duration;
 use clap::Args;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct RunOptions {
     /// Have the firmware of a real machine interrupt it (smi), or its kernel count errors that were not (memory-error)
     #[arg(long)]
     pub even_on_bare_metal: bool,
+    #[command(flatten)]
+    pub log: LogOptions,
     /// JSON lines instead of text: one per stall and per run, the effect last
     #[arg(long)]
     pub json: bool,

@@ -1,10 +1,10 @@
 //! The effect in words.
 
-use super::lines::EffectLine;
 use crate::units::{counted, duration};
 use surefoot_hostfs::cpus;
+use surefoot_model::ExperimentEffect;
 
-pub fn of(effect: &EffectLine) -> String {
+pub fn of(effect: &ExperimentEffect) -> String {
     let value = |value: f64| match effect.metric.as_str() {
         "wall" => duration(value as u64),
         _ => format!("{value}"),
@@ -14,7 +14,7 @@ pub fn of(effect: &EffectLine) -> String {
         "{}, {}: {}\n",
         effect.workload,
         effect.metric,
-        counted(effect.repetitions as u64, "pair of runs", "pairs of runs")
+        counted(effect.repetitions, "pair of runs", "pairs of runs")
     );
     text += &format!("  {}: {}\n", effect.method, effect.method_words);
     let cores = match &effect.cores[..] {

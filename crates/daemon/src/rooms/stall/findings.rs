@@ -53,10 +53,15 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
         Some(host) if !host.is_traced() => Sight::Counters,
         _ => Sight::Traced,
     };
-    let finding = of_refs(&windows, &gaps, sight);
+    // What is disturbed on purpose explains it, and comes first.
+    let explained = |finding: Finding| {
+        let evidence = [kept.taken(), &finding.evidence].concat();
+        finding.with_evidence(evidence)
+    };
+    let finding = explained(of_refs(&windows, &gaps, sight));
     let public = kept.public();
     let (windows, gaps) = public.last_minute();
-    vec![finding.with_public(&of_refs(&windows, &gaps, sight))]
+    vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight)))]
 }
 
 /// The finding about these windows and the gaps of the same time; a minute of both is a good measure.

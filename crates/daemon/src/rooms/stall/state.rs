@@ -5,9 +5,10 @@ use crate::keep::drops::{self, Drops};
 use crate::keep::ring::Ring;
 use crate::keep::shelf::Shelf;
 use crate::rooms::Taken;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use surefoot_model::{Event, Gap, GapCorrection, SelfCost, WhoReport, Window};
+use surefoot_model::{CoresTaken, Event, Gap, GapCorrection, SelfCost, WhoReport, Window};
 
 /// Memory for the kept windows, whatever their number: 16 MiB.
 const WINDOWS_BYTES_MAX: usize = 16 << 20;
@@ -15,6 +16,8 @@ const WINDOWS_BYTES_MAX: usize = 16 << 20;
 const GAPS_BYTES_MAX: usize = 4 << 20;
 /// The stretch of data that the findings speak of.
 const FINDINGS_SPAN_NS: u64 = 60_000_000_000;
+/// What Surefoot itself takes from cores on purpose: so many things at one time are remembered.
+const TAKEN_MAX: usize = 16;
 
 /// What is kept of lost time.
 pub(super) struct State {
@@ -24,6 +27,37 @@ pub(super) struct State {
     who: Option<Arc<Event>>,
     totals: Totals,
     drops: Arc<Drops>,
+    taken: Taking,
+}
+
+/// What Surefoot itself takes from cores on purpose: what it is, and when it ended.
+#[derive(Debug, Clone, Default)]
+struct Taking(BTreeMap<String, (String, Option<u64>)>);
+
+impl Taking {
+    fn take(&mut self, CoresTaken { by, what, is_over }: CoresTaken, at_ns: u64) {
+        match (is_over, self.0.get_mut(&by)) {
+            (true, Some((_, end_ns))) => *end_ns = end_ns.or(Some(at_ns)),
+            (false, None) => {
+                self.0.insert(by, (what, None));
+                // Their names are in the order of time.
+                while self.0.len() > TAKEN_MAX {
+                    self.0.pop_first();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What was taken in the minute before this, a sentence for each.
+    fn within(&self, end_ns: u64) -> Vec<String> {
+        let is_within = |end: &Option<u64>| end.is_none_or(|end| end.saturating_add(FINDINGS_SPAN_NS) > end_ns);
+        let said = |(by, (what, end)): (&String, &(String, Option<u64>))| {
+            let ended = if end.is_some() { "; it has ended" } else { "" };
+            format!("an experiment of Surefoot's own {what}, which is part of this ({by}{ended})")
+        };
+        self.0.iter().filter(|(_, (_, end))| is_within(end)).map(said).collect()
+    }
 }
 
 /// What is kept, at one moment; cheap to take, because events are shared.
@@ -31,6 +65,7 @@ pub(crate) struct Kept {
     windows: Vec<Arc<Event>>,
     gaps: Vec<Arc<Event>>,
     who: Option<Arc<Event>>,
+    taken: Vec<String>,
 }
 
 impl State {
@@ -41,10 +76,14 @@ impl State {
             who: None,
             totals: Totals::default(),
             drops,
+            taken: Taking::default(),
         }
     }
 
     pub(super) fn take(&mut self, event: &Arc<Event>) -> Taken {
+        if let Some(taken) = event.takes_cores() {
+            self.taken.take(taken, event.comes_to_ns().unwrap_or(0));
+        }
         let kept = match &**event {
             Event::Window(window) => {
                 self.totals.add_window(window);
@@ -75,11 +114,13 @@ impl State {
     }
 
     pub(super) fn kept(&self) -> Kept {
-        Kept {
+        let kept = Kept {
             windows: self.windows.events().cloned().collect(),
             gaps: self.gaps.events().cloned().collect(),
             who: self.who.clone(),
-        }
+            taken: Vec::new(),
+        };
+        Kept { taken: self.taken.within(kept.end_ns()), ..kept }
     }
 
     /// The sums since the server began.
@@ -96,7 +137,7 @@ impl Kept {
             let public = |event: &Arc<Event>| public::event(event).map_or_else(|| Arc::clone(event), Arc::new);
             events.iter().map(public).collect()
         };
-        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who: self.who.clone() }
+        Kept { windows: of(&self.windows), gaps: of(&self.gaps), who: self.who.clone(), taken: self.taken.clone() }
     }
 
     /// What of it this viewer may see.
@@ -119,6 +160,11 @@ impl Kept {
         self.who.as_deref().and_then(|event| if let Event::Who(who) = event { Some(who.as_ref()) } else { None })
     }
 
+    /// What Surefoot itself took from cores on purpose in the last minute, a sentence for each; names nobody's programs.
+    pub(crate) fn taken(&self) -> &[String] {
+        &self.taken
+    }
+
     /// End of the newest window; 0 without one.
     pub(crate) fn end_ns(&self) -> u64 {
         self.windows().next_back().map_or(0, |window| window.end_ns)
@@ -135,5 +181,28 @@ impl Kept {
         let windows = self.windows().filter(|window| window.end_ns > from_ns).collect();
         let gaps = self.gaps().filter(|gap| gap.start_ns.saturating_add(gap.duration_ns) > from_ns).collect();
         (windows, gaps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(by: &str, what: &str) -> CoresTaken {
+        CoresTaken { by: by.into(), what: what.into(), is_over: what.is_empty() }
+    }
+
+    #[test]
+    fn what_was_taken_is_told_for_a_minute_after_its_end() {
+        let mut taking = Taking::default();
+        taking.take(taken("a", "holds core 1"), 5);
+        let said = ["an experiment of Surefoot's own holds core 1, which is part of this (a)"];
+        assert_eq!(taking.within(9 * FINDINGS_SPAN_NS), said);
+        taking.take(taken("a", ""), 7);
+        taking.take(taken("a", ""), 9 * FINDINGS_SPAN_NS);
+        assert!(taking.within(FINDINGS_SPAN_NS)[0].ends_with("(a; it has ended)"));
+        assert!(taking.within(FINDINGS_SPAN_NS + 7).is_empty());
+        (0..100).for_each(|number| taking.take(taken(&format!("{number:03}"), "holds core 1"), 5));
+        assert_eq!(taking.within(0).len(), TAKEN_MAX);
     }
 }

@@ -6,7 +6,7 @@ import type { CampaignFile, OutcomeRow, ShareRow, StandardRow, Table, TimesRow }
 import { axisEnd, faultsWords, intervalWords, keyOf, orNone, outcomeWords, percent, spaced } from "../campaign.ts";
 import * as state from "../state.ts";
 import { Faults } from "./faults.tsx";
-import { FoldingTable, type Folding } from "./folding_table.tsx";
+import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 import { Movie } from "./movie.tsx";
 
 export function Campaigns() {
@@ -58,7 +58,7 @@ const CAMPAIGNS: readonly Folding<Table>[] = [
   {
     title: "experiment",
     cell: (table) => (
-      <button type="button" class="nic-name untrusted" onClick={() => state.chooseTable(table)}>
+      <button type="button" class="row-name untrusted" onClick={() => state.chooseTable(table)}>
         {table.experiment}
       </button>
     ),
@@ -150,7 +150,7 @@ function columnsOf(table: Table, end: number): readonly Folding<OutcomeRow>[] {
     {
       title: "outcome",
       cell: (row) => (
-        <button type="button" class="nic-name outcome-name" aria-expanded={isOpen(row)} disabled={row.count === 0} onClick={() => state.chooseOutcome(table, isOpen(row) ? null : row.outcome)}>
+        <button type="button" class="row-name outcome-name" aria-expanded={isOpen(row)} disabled={row.count === 0} onClick={() => state.chooseOutcome(table, isOpen(row) ? null : row.outcome)}>
           <span class="outcome-fill outcome-swatch" data-outcome={row.outcome} aria-hidden="true" />
           {outcomeWords(row.outcome)}
         </button>

@@ -4,7 +4,7 @@ import { count, duration } from "../../../format.ts";
 import type { CampaignFault, CampaignFaults, Table } from "../../../types.ts";
 import { detectedWords, keyOf, orNone, outcomeWords, placeWords, spaced } from "../campaign.ts";
 import * as state from "../state.ts";
-import { FoldingTable, type Folding } from "./folding_table.tsx";
+import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 
 export function Faults({ list, table }: { list: CampaignFaults | null; table: Table }) {
   const outcome = state.chosenOutcome.value;
@@ -51,7 +51,7 @@ const COLUMNS: readonly Folding<CampaignFault>[] = [
   {
     title: "bit",
     cell: (fault) => (
-      <button type="button" class="nic-name untrusted" onClick={() => state.chooseFault(fault.id)}>
+      <button type="button" class="row-name untrusted" onClick={() => state.chooseFault(fault.id)}>
         {placeWords(fault)}
       </button>
     ),

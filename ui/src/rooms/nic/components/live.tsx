@@ -7,13 +7,13 @@ import type { Interface } from "../../../types.ts";
 import { badCount, byNeed, linkWords, severityOf } from "../order.ts";
 import * as state from "../state.ts";
 import { InterfaceCard, Steps } from "./card.tsx";
-import { FoldingTable, type Folding } from "./folding_table.tsx";
+import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 
 const COLUMNS: readonly Folding<Interface>[] = [
   {
     title: "interface",
     cell: ({ name }) => (
-      <button type="button" class="nic-name untrusted" onClick={() => state.chooseInterface(name)}>
+      <button type="button" class="row-name untrusted" onClick={() => state.chooseInterface(name)}>
         {name}
       </button>
     ),

@@ -6,13 +6,13 @@
 pub mod lines;
 pub mod words;
 
-mod file;
 mod movie;
 mod reports;
 mod view;
 
-pub use file::{CampaignFile, FILES_MAX};
+pub use crate::rooms::growing::GrowingFile as CampaignFile;
 pub(super) use movie::Movies;
+pub use reports::FILES_MAX;
 pub(super) use reports::Reports;
 pub(super) use view::Answer;
 

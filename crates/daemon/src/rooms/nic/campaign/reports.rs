@@ -1,8 +1,8 @@
 //! What the files of campaigns come to: a table and a list of faults by experiment, build and seed. Every line may be a
 //! stranger's: all that is kept has a limit, and what is left out is counted.
 
-use super::file::{self, CampaignFile, Place};
 use super::lines::FaultLine;
+use crate::rooms::growing::{self, GrowingFile as CampaignFile, Place};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use surefoot_nic::campaign::table::{Row, Table};
 use surefoot_nic::campaign::whole::Whole;
 use surefoot_nic::campaign::{Fault, FaultId};
 
+/// Files that are shown.
+pub const FILES_MAX: usize = 64;
 /// Faults of all files together; about 300 bytes of memory each.
 const FAULTS_MAX: usize = 200_000;
 /// Bytes that are read of one file.
@@ -96,7 +98,7 @@ impl Reports {
             problem: None,
             is_over: false,
         };
-        let sources = files.iter().take(file::FILES_MAX).map(source).collect();
+        let sources = files.iter().take(FILES_MAX).map(source).collect();
         Reports { sources, ..Reports::default() }
     }
 
@@ -120,7 +122,7 @@ impl Reports {
             Err(error) => return source.end(&format!("cannot be read: {error}")),
         }
         let mut place = std::mem::take(&mut source.place);
-        let read = file::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
+        let read = growing::read_on(&file, &mut place, FILE_BYTES_MAX, |number, line| {
             let taken = line.map_err(str::to_owned).and_then(|line| self.take(line));
             match taken {
                 Ok(Taken::Added) => source.fault_count += 1,

@@ -233,7 +233,7 @@ impl FaultView {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rooms::nic::campaign::file::CampaignFile;
+    use crate::rooms::nic::campaign::CampaignFile;
     use std::io::Write;
     use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 // A table whose rows become small cards where they have no room side by side.
 
 import type { ComponentChildren } from "preact";
+import "./folding_table.css";
 
 export interface Folding<Row> {
   title: ComponentChildren;

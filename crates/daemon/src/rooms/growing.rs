@@ -1,36 +1,51 @@
-//! A file of a campaign, read on from where it was read before: a campaign that runs appends to it.
+//! A file of lines that somebody else may still append to, read on from where it was read before.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files that are shown.
-pub const FILES_MAX: usize = 64;
-/// A line is no longer than this; `surefoot nic campaign` has the same limit.
+/// A line is no longer than this; those who write such files have the same limit.
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Read at once.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A file of a campaign, open for as long as it is shown: what is read later needs no privilege, and no other file can take
+/// A file that grows, open for as long as it is read: what is read later needs no privilege, and no other file can take
 /// its name.
 #[derive(Debug)]
-pub struct CampaignFile {
+pub struct GrowingFile {
     path: PathBuf,
     file: File,
 }
 
-impl CampaignFile {
+impl GrowingFile {
     /// Opens it to be read.
     ///
     /// # Errors
     /// Of the system, and when it is not a regular file: nobody would wait for a pipe's other end.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+        Self::open_with(path, 0)
+    }
+
+    /// Opens it in a directory in which others may have put links.
+    ///
+    /// # Errors
+    /// As of [`GrowingFile::open`], and when it is a link.
+    pub(super) fn open_no_link(path: &Path) -> io::Result<Self> {
+        Self::open_with(path, libc::O_NOFOLLOW)
+    }
+
+    fn open_with(path: &Path, flags: i32) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | flags).open(path)?;
         match file.metadata()?.is_file() {
-            true => Ok(CampaignFile { path: path.to_owned(), file }),
+            true => Ok(GrowingFile { path: path.to_owned(), file }),
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
         }
+    }
+
+    /// The file itself.
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -63,7 +78,7 @@ pub(super) type Line<'a> = Result<&'a [u8], &'static str>;
 /// # Errors
 /// When the file cannot be read.
 pub(super) fn read_on(
-    of: &CampaignFile,
+    of: &GrowingFile,
     place: &mut Place,
     bytes_max: u64,
     mut take: impl FnMut(u64, Line<'_>),
@@ -96,7 +111,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn lines(of: &CampaignFile, place: &mut Place) -> Vec<(u64, Option<usize>)> {
+    fn lines(of: &GrowingFile, place: &mut Place) -> Vec<(u64, Option<usize>)> {
         let mut found = Vec::new();
         read_on(of, place, 1 << 30, |number, line| found.push((number, line.ok().map(<[u8]>::len)))).unwrap();
         found
@@ -105,7 +120,7 @@ mod tests {
     #[test]
     fn a_file_that_grows_is_read_on_and_a_torn_line_waits_for_its_end() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let of = CampaignFile::open(file.path()).unwrap();
+        let of = GrowingFile::open(file.path()).unwrap();
         let mut place = Place::default();
         assert!(lines(&of, &mut place).is_empty());
         file.write_all(b"one\ntw").unwrap();
@@ -121,13 +136,13 @@ mod tests {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(&vec![b'x'; long]).unwrap();
             file.write_all(b"\nafter\n").unwrap();
-            let of = CampaignFile::open(file.path()).unwrap();
+            let of = GrowingFile::open(file.path()).unwrap();
             assert_eq!(lines(&of, &mut Place::default()), [(1, None), (2, Some(5))], "{long}");
         }
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let just = vec![b'x'; LINE_BYTES_MAX - 1];
         file.write_all(&[&just[..], b"\n"].concat()).unwrap();
-        let of = CampaignFile::open(file.path()).unwrap();
+        let of = GrowingFile::open(file.path()).unwrap();
         assert_eq!(lines(&of, &mut Place::default()), [(1, Some(LINE_BYTES_MAX - 1))]);
     }
 
@@ -136,7 +151,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         // A hole: bytes without end that take no room on the disk.
         file.as_file().set_len(1 << 40).unwrap();
-        let of = CampaignFile::open(file.path()).unwrap();
+        let of = GrowingFile::open(file.path()).unwrap();
         let mut place = Place::default();
         read_on(&of, &mut place, 4 << 20, |_, _| panic!("it has no line")).unwrap();
         assert_eq!(place.bytes, 4 << 20);
@@ -145,8 +160,8 @@ mod tests {
     #[test]
     fn what_is_no_regular_file_is_refused_at_once() {
         let home = tempfile::tempdir().unwrap();
-        let error = CampaignFile::open(home.path()).unwrap_err().to_string();
+        let error = GrowingFile::open(home.path()).unwrap_err().to_string();
         assert_eq!(error, "not a regular file");
-        assert!(CampaignFile::open(Path::new("/dev/zero")).is_err());
+        assert!(GrowingFile::open(Path::new("/dev/zero")).is_err());
     }
 }

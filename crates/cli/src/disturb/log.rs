@@ -1,0 +1,191 @@
+//! Where an experiment is told of while it goes on: its journal, which a watch reads; a recording; and the page of HTML at its
+//! end. One log may be of several experiments, one after the other.
+
+mod journal;
+
+use super::html;
+use crate::destination::Destination;
+use crate::people::tell;
+use anyhow::Context;
+use clap::Args;
+use journal::Journal;
+use std::path::PathBuf;
+use surefoot_daemon::rooms::disturb::State;
+use surefoot_hostfs::identity::Identity;
+use surefoot_hostfs::{Root, clock, privilege};
+use surefoot_model::{
+    DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
+    ExperimentRun, HostDescription, InjectedStall,
+};
+use surefoot_store::recording::{Existing, Writer};
+
+pub use journal::directory;
+
+/// Stalls of one event: a line of a journal has a limit.
+const STALLS_OF_EVENT: usize = 256;
+
+#[derive(Args, Clone, Default)]
+pub struct LogOptions {
+    /// Record the experiment in this new file, for `surefoot stall replay` and `surefoot watch --replay`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Write a report as one page of HTML with tables and charts
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep the journal, from which a watch learns of the experiment, in this directory [default: /run/surefoot/experiments as root,
+    /// surefoot/experiments in XDG_RUNTIME_DIR otherwise]
+    #[arg(long, value_name = "DIR")]
+    pub experiments: Option<PathBuf>,
+}
+
+/// What is told, and to whom.
+pub struct Log {
+    directory: Option<PathBuf>,
+    journal: Option<Journal>,
+    recording: Option<Writer>,
+    html: Option<Destination>,
+    state: State,
+    /// The experiment that was told of last, while it has not ended.
+    current: Option<String>,
+    count: u32,
+    /// What could not be recorded; told at the end, because the experiment goes on.
+    broken: Option<anyhow::Error>,
+}
+
+impl Log {
+    /// Opens what was asked for, before anything is disturbed.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn open(options: &LogOptions, root: &Root) -> anyhow::Result<Log> {
+        let html = options.html.as_ref().map(|path| Destination::open("--html", path)).transpose()?;
+        let create = |path: &PathBuf| Writer::create(path, Existing::Refuse).context("--record");
+        let mut recording = options.record.as_ref().map(create).transpose()?;
+        if let Some(writer) = &mut recording {
+            writer.append(&Event::Host(describe(root)))?;
+            writer.flush()?;
+        }
+        let directory = options.experiments.clone().or_else(|| directory(root));
+        Ok(Log {
+            directory,
+            journal: None,
+            recording,
+            html,
+            state: State::default(),
+            current: None,
+            count: 0,
+            broken: None,
+        })
+    }
+
+    /// An experiment begins; its name, process and times are filled in here.
+    pub fn begin(&mut self, began: ExperimentBegan) {
+        let (at_ns, at_realtime_ns, pid) = (clock::monotonic_ns(), clock::realtime_ns(), std::process::id());
+        let experiment = journal::name(at_realtime_ns, pid, self.count);
+        self.count += 1;
+        if let Some(directory) = &self.directory {
+            self.journal = Journal::create(directory, &experiment)
+                .map_err(|error| {
+                    tell!("surefoot: a watch does not see this experiment: {}: {error}", directory.display())
+                })
+                .ok();
+        }
+        let uid = Some(privilege::effective_user());
+        self.current = Some(experiment.clone());
+        self.tell(DisturbEvent::Began(Box::new(ExperimentBegan {
+            experiment,
+            at_ns,
+            at_realtime_ns,
+            pid,
+            uid,
+            ..began
+        })));
+    }
+
+    /// A run is complete.
+    pub fn run(&mut self, run: ExperimentRun, stalls: &[InjectedStall]) {
+        let Some(experiment) = self.current.clone() else { return };
+        for part in stalls.chunks(STALLS_OF_EVENT) {
+            let stalls = part.to_vec();
+            self.tell(DisturbEvent::Stalls { experiment: experiment.clone(), stalls, left_out_count: 0 });
+        }
+        self.tell(DisturbEvent::Run { experiment, run: Box::new(run) });
+    }
+
+    /// What one number of an experiment with several workloads or disturbances came to.
+    #[expect(dead_code, reason = "for experiments of several workloads, which are about to be told of here")]
+    pub fn row(&mut self, row: ExperimentRow) {
+        let Some(experiment) = self.current.clone() else { return };
+        self.tell(DisturbEvent::Row { experiment, row: Box::new(row) });
+    }
+
+    /// The experiment has finished; one with rows has no single effect.
+    pub fn finished(&mut self, effect: Option<&ExperimentEffect>) {
+        self.end(ExperimentOutcome::Finished, String::new(), effect.cloned().map(Box::new));
+    }
+
+    /// The experiment went wrong, or was refused before it began: then it is told what would have begun.
+    pub fn went_wrong(&mut self, planned: impl FnOnce() -> ExperimentBegan, why: &str) {
+        match self.current.is_some() {
+            true => self.end(ExperimentOutcome::Failed, why.to_owned(), None),
+            false => {
+                self.begin(planned());
+                self.end(ExperimentOutcome::Refused, why.to_owned(), None);
+            }
+        }
+    }
+
+    fn end(&mut self, outcome: ExperimentOutcome, why: String, effect: Option<Box<ExperimentEffect>>) {
+        let Some(experiment) = self.current.take() else { return };
+        let (at_ns, at_realtime_ns) = (clock::monotonic_ns(), clock::realtime_ns());
+        self.tell(DisturbEvent::Ended(ExperimentEnded { experiment, at_ns, at_realtime_ns, outcome, why, effect }));
+        self.journal = None;
+    }
+
+    fn tell(&mut self, event: DisturbEvent) {
+        if let Some(journal) = &mut self.journal {
+            journal.write(&event);
+        }
+        self.state.take(&event);
+        if let Some(writer) = &mut self.recording {
+            let written = writer.append(&Event::Disturb(event)).and_then(|()| writer.flush());
+            self.broken = self.broken.take().or(written.err().map(Into::into));
+        }
+    }
+
+    /// Writes what comes at the end.
+    ///
+    /// # Errors
+    /// The recording or the page could not be written.
+    pub fn close(self) -> anyhow::Result<()> {
+        if let Some(writer) = self.recording {
+            let path = writer.path().to_owned();
+            let written = writer.finish()?;
+            tell!("{} events in {} ({} bytes)", written.events, path.display(), written.bytes);
+        }
+        if let Some(destination) = self.html {
+            let path = destination.path().to_owned();
+            html::write(destination, &self.state)?;
+            tell!("report in {}", path.display());
+        }
+        self.broken.map_or(Ok(()), |error| Err(error.context("the recording is not whole")))
+    }
+}
+
+/// The host, as a recording begins with it. No core is watched for lost time.
+fn describe(root: &Root) -> HostDescription {
+    let identity = Identity::read(root);
+    HostDescription {
+        hostname: identity.hostname,
+        kernel: identity.kernel,
+        processor: identity.processor,
+        vendor: identity.vendor,
+        hypervisor: identity.hypervisor,
+        cpus: Vec::new(),
+        workload: String::new(),
+        gap_threshold_ns: 0,
+        source: "experiments".into(),
+        missing: String::new(),
+        realtime_offset_ns: clock::realtime_offset_ns(),
+    }
+}

@@ -1,0 +1,117 @@
+//! Experiments that disturb this host and measure what that does to a workload; and predictions for many nodes.
+
+pub mod findings;
+mod predictions;
+mod series;
+mod source;
+mod stalls;
+mod state;
+mod view;
+
+pub use crate::rooms::growing::GrowingFile as PredictionFile;
+pub use predictions::{FILES_MAX, PredictionView};
+pub use source::source;
+pub use stalls::{CoreStalls, by_core};
+pub use state::{Experiment, State};
+pub use view::{Answer, DetailView, ExperimentView};
+
+use crate::config::{Config, Mode};
+use crate::http::access::Viewer;
+use crate::http::json_text;
+use crate::keep::shared::lock;
+use crate::keep::stream::Moment;
+use crate::rooms::{Room, Route, Taken};
+use predictions::Predictions;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use surefoot_model::{Event, Finding};
+use view::Question;
+
+/// What the room is told at the start.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where the journals of experiments lie.
+    pub directories: Vec<PathBuf>,
+    /// Files of predictions that the page shows.
+    pub predictions: Vec<Arc<PredictionFile>>,
+}
+
+/// Why a recording shows none.
+const NOT_RECORDED: &str = "this recording holds no experiments; `surefoot disturb run --record FILE` makes one";
+/// Where nobody has made one.
+const NOT_MADE: &str = "no experiment was made here since the host started; `surefoot disturb run` makes one";
+
+/// What its address answers.
+const SAYS: &str =
+    "Experiments that disturb this host, predictions for many nodes, and with experiment=NAME its runs and stalls.";
+
+/// What its route answers, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    vec![crate::schema::answer::<Answer>(of, "GET /api/v1/disturb", SAYS)]
+}
+
+/// The room of experiments.
+pub(crate) struct Disturb {
+    is_live: bool,
+    state: Mutex<State>,
+    predictions: Mutex<Predictions>,
+}
+
+impl Disturb {
+    pub(crate) fn new(config: &Config) -> Self {
+        let predictions = Mutex::new(Predictions::new(&config.rooms.disturb.predictions));
+        Disturb { is_live: config.mode == Mode::Live, state: Mutex::default(), predictions }
+    }
+
+    fn answer(&self, question: &Question, viewer: Viewer) -> Result<Answer, crate::http::ApiError> {
+        let state = lock(&self.state).seen_by(viewer);
+        let mut predictions = lock(&self.predictions);
+        let why = (state.is_empty() && predictions.is_none_named()).then(|| self.why().to_owned());
+        let mut answer = Answer::of(&state, question, why)?;
+        // The files are who named them; what they say of other machines is for those who see everything here.
+        if viewer.sees_all {
+            let (kept, problems) = predictions.read_on();
+            answer.predictions = kept.to_vec();
+            answer.problems.extend_from_slice(problems);
+        }
+        Ok(answer)
+    }
+
+    fn why(&self) -> &'static str {
+        if self.is_live { NOT_MADE } else { NOT_RECORDED }
+    }
+}
+
+impl Room for Disturb {
+    fn room(&self) -> surefoot_model::Room {
+        surefoot_model::Room::Disturb
+    }
+
+    fn take(&self, event: &Arc<Event>) -> Taken {
+        let Event::Disturb(seen) = &**event else { return Taken::NotMine };
+        lock(&self.state).take(seen);
+        // Who looks at experiments asks for them.
+        Taken::Kept { is_news: false }
+    }
+
+    fn findings(&self, moment: &Moment) -> Vec<Finding> {
+        findings::of(&lock(&self.state), moment.now_realtime_ns)
+    }
+
+    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    }
+
+    fn routes(self: Arc<Self>) -> Vec<Route> {
+        vec![Route::slow("/api/v1/disturb", SAYS, move |_, viewer, uri| {
+            let question = Question::of(uri)?;
+            Ok(self.answer(&question, viewer)?.within_limit(json_text))
+        })]
+    }
+
+    fn why_not_watched(&self, _: &Moment) -> Option<String> {
+        lock(&self.state).is_empty().then(|| self.why().to_owned())
+    }
+}

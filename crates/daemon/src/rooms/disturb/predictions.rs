@@ -1,0 +1,170 @@
+//! Predictions for many nodes from files that were named: lines of `surefoot disturb predict --json`.
+//!
+//! They are no events, because they are not of this host. Every line may be a stranger's: all that is kept has a limit.
+
+use crate::rooms::growing::{self, GrowingFile, Place};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use surefoot_model::one_line;
+
+/// Files that are shown.
+pub const FILES_MAX: usize = 16;
+/// Bytes that are read of one.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Predictions that are kept.
+const PREDICTIONS_MAX: usize = 2_000;
+/// Noises of one prediction, and letters of each and of other words.
+const NOISES_MAX: usize = 16;
+const LETTERS_MAX: usize = 200;
+
+/// How many times as long a job takes on so many nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictionView {
+    /// How the ranks communicate; `goal` for a GOAL file.
+    pub pattern: String,
+    /// Nodes of the job.
+    pub nodes: u64,
+    /// Ranks of each.
+    pub ranks_per_node: u64,
+    /// How long each rank works before it communicates; of a pattern only.
+    #[serde(default)]
+    pub compute_ns: Option<u64>,
+    /// How often; of a pattern only.
+    #[serde(default)]
+    pub iterations: Option<u64>,
+    /// The size of a message; of a pattern only.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Each noise in words.
+    pub noises: Vec<String>,
+    /// Who moves the bytes while a node stops: `nic` or `host`.
+    pub progress: String,
+    /// How many times as long as undisturbed, the mean over the draws.
+    pub slowdown: f64,
+    /// One more run lies from here.
+    pub interval_low: f64,
+    /// To here in 19 of 20 cases.
+    pub interval_high: f64,
+    /// `order` or `student`.
+    pub interval_method: String,
+    /// Of which seed.
+    pub seed: u64,
+    /// How many disturbed runs.
+    pub draws: u64,
+}
+
+/// The word of a line, by which those that are no predictions are known.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// A file and how its reading went.
+#[derive(Debug)]
+struct Source {
+    file: Arc<GrowingFile>,
+    place: Place,
+    is_over: bool,
+}
+
+/// The predictions of all files.
+#[derive(Debug, Default)]
+pub(super) struct Predictions {
+    sources: Vec<Source>,
+    kept: Vec<PredictionView>,
+    problems: Vec<String>,
+}
+
+impl Predictions {
+    pub(super) fn new(files: &[Arc<GrowingFile>]) -> Self {
+        let source =
+            |file: &Arc<GrowingFile>| Source { file: Arc::clone(file), place: Place::default(), is_over: false };
+        Predictions { sources: files.iter().take(FILES_MAX).map(source).collect(), ..Predictions::default() }
+    }
+
+    pub(super) fn is_none_named(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Reads what the files have gained; returns the predictions and what is wrong with the files, one sentence for each.
+    pub(super) fn read_on(&mut self) -> (&[PredictionView], &[String]) {
+        let (kept, problems) = (&mut self.kept, &mut self.problems);
+        for source in self.sources.iter_mut().filter(|source| !source.is_over) {
+            let mut first = None;
+            let read = growing::read_on(&source.file, &mut source.place, FILE_BYTES_MAX, |number, line| {
+                let taken = line.map_err(str::to_owned).and_then(|line| take(line, kept));
+                if let Err(why) = taken {
+                    first.get_or_insert(format!("line {number}: {why}"));
+                }
+            });
+            let end = match read {
+                Err(error) => Some(format!("cannot be read: {error}")),
+                Ok(()) if source.place.bytes >= FILE_BYTES_MAX => {
+                    Some(format!("only its first {} MiB are read", FILE_BYTES_MAX >> 20))
+                }
+                Ok(()) => None,
+            };
+            source.is_over = end.is_some();
+            if let Some(why) = first.or(end) {
+                // One sentence for a file is enough.
+                source.is_over = true;
+                problems.push(clipped(&format!("{}: {why}", source.file.path().display())));
+            }
+        }
+        (&self.kept, &self.problems)
+    }
+}
+
+fn take(line: &[u8], kept: &mut Vec<PredictionView>) -> Result<(), String> {
+    let not_of = |error: serde_json::Error| format!("not of `surefoot disturb predict --json`: {error}");
+    let Kind { kind } = serde_json::from_slice(line).map_err(not_of)?;
+    if kind != "prediction" {
+        return Ok(());
+    }
+    let mut read: PredictionView = serde_json::from_slice(line).map_err(not_of)?;
+    let numbers = [read.slowdown, read.interval_low, read.interval_high];
+    if read.nodes == 0 || numbers.iter().any(|number| !(number.is_finite() && *number > 0.0)) {
+        return Err("a prediction has nodes, and numbers above 0".into());
+    }
+    if kept.len() == PREDICTIONS_MAX {
+        return Err(format!("more than {PREDICTIONS_MAX} predictions; the others are left out"));
+    }
+    read.noises.truncate(NOISES_MAX);
+    let words = [&mut read.pattern, &mut read.progress, &mut read.interval_method];
+    words.into_iter().chain(&mut read.noises).for_each(|word| *word = clipped(word));
+    kept.push(read);
+    Ok(())
+}
+
+/// The beginning of a stranger's words, in one line.
+fn clipped(text: &str) -> String {
+    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::io::Write;
+
+    const LINE: &str = r#"{"type":"prediction","slowdown":1.1,"interval_low":1.0,"interval_high":1.2,"interval_method":"order","least":1,"most":2,"base_ns":5,"event_count":9,"pattern":"barrier","nodes":8,"ranks_per_node":1,"compute_ns":1000,"bytes":8,"iterations":10,"latency_ns":1,"overhead_ns":1,"gap_ns":1,"gap_per_byte_ps":1,"progress":"nic","noises":["a\u0007b"],"longest_period_ns":1,"seed":1,"draws":40}"#;
+
+    #[test]
+    fn what_a_file_gains_is_read_on_and_other_lines_are_passed_over() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"{\"type\":\"stream\"}\n{\"type\":\"draw\",\"draw\":1}\n").unwrap();
+        writeln!(file, "{LINE}").unwrap();
+        let mut predictions = Predictions::new(&[Arc::new(GrowingFile::open(file.path()).unwrap())]);
+        let (kept, problems) = predictions.read_on();
+        assert_eq!((kept.len(), kept[0].nodes, kept[0].noises[0].as_str(), problems.len()), (1, 8, "a?b", 0));
+        writeln!(file, "{LINE}").unwrap();
+        assert_eq!(predictions.read_on().0.len(), 2);
+        writeln!(file, "{}\nnothing", LINE.replace("\"nodes\":8", "\"nodes\":0")).unwrap();
+        let (kept, problems) = predictions.read_on();
+        assert_eq!(kept.len(), 2);
+        assert!(problems.len() == 1 && problems[0].contains("line 5: a prediction has nodes"), "{problems:?}");
+        assert_eq!(predictions.read_on().1.len(), 1, "told once");
+    }
+}

@@ -1,0 +1,362 @@
+//! The source of experiments: their journals, looked at every second, and told as what they gained.
+//!
+//! An experiment that runs holds the lock of its journal. A directory may have been named that others write to, so nothing in a
+//! journal is trusted: files, lines and bytes have limits, its user is the owner of its file, and nothing in it happened after
+//! the look that found it.
+
+use crate::rooms::growing::{self, GrowingFile, Place};
+use crate::sources::{End, Source, Start};
+use std::collections::BTreeMap;
+use std::fs::TryLockError;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::clock;
+use surefoot_model::{
+    DisturbEvent, Event, ExperimentBegan, ExperimentEnded, ExperimentLook, ExperimentOutcome, one_line,
+};
+
+/// The time between two looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A look that takes long is followed by a rest of so many times that.
+const REST_FACTOR: u32 = 19;
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 4096;
+/// Journals that are read: the newest.
+const JOURNALS_MAX: usize = super::state::EXPERIMENTS_MAX;
+/// Problems that are told.
+const PROBLEMS_MAX: usize = 32;
+/// Letters of a text that is kept.
+const LETTERS_MAX: usize = 4096;
+/// Warnings and outliers of an effect that are kept.
+const LIST_MAX: usize = 512;
+/// Why one has ended that did not say so.
+const VANISHED: &str = "its process is gone and had not said how it ended; what it disturbed ended with it";
+
+/// The source of the experiments whose journals lie in these directories.
+pub fn source(directories: Vec<PathBuf>) -> Start {
+    Box::new(move || Ok(Box::new(Experiments { directories, journals: BTreeMap::new(), told: None })))
+}
+
+struct Experiments {
+    directories: Vec<PathBuf>,
+    journals: BTreeMap<String, Journal>,
+    /// The frame that was told last.
+    told: Option<ExperimentLook>,
+}
+
+struct Journal {
+    file: GrowingFile,
+    uid: u32,
+    place: Place,
+    /// What it began with.
+    began: Option<ExperimentBegan>,
+    is_over: bool,
+    /// The first thing that is wrong with it.
+    problem: Option<String>,
+}
+
+impl Source for Experiments {
+    fn turn(&mut self, _: &End) -> Result<Vec<Event>, String> {
+        Ok(self.look().into_iter().map(Event::Disturb).collect())
+    }
+
+    fn rest(&self, took: Duration) -> Duration {
+        PERIOD.max(took * REST_FACTOR)
+    }
+}
+
+impl Experiments {
+    fn look(&mut self) -> Vec<DisturbEvent> {
+        let (begun, now_ns, now_realtime_ns) = (Instant::now(), clock::monotonic_ns(), clock::realtime_ns());
+        let mut look = ExperimentLook { looked_realtime_ns: now_realtime_ns, ..ExperimentLook::default() };
+        let found = self.find(&mut look);
+        let mut events = Vec::new();
+        self.journals.retain(|name, _| {
+            let is_there = found.contains_key(name);
+            if !is_there {
+                events.push(DisturbEvent::Gone { experiment: name.clone() });
+            }
+            is_there
+        });
+        for (name, path) in found {
+            if !self.journals.contains_key(&name) {
+                match Journal::open(&path) {
+                    Ok(journal) => drop(self.journals.insert(name.clone(), journal)),
+                    Err(error) => problem(&mut look, &path, &error.to_string()),
+                }
+            }
+            let Some(journal) = self.journals.get_mut(&name) else { continue };
+            journal.read_on(&name, (now_ns, now_realtime_ns), &mut events);
+            if let Some(why) = &journal.problem {
+                problem(&mut look, &path, why);
+            }
+        }
+        look.at_ns = clock::monotonic_ns();
+        look.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // Where there is nothing, nothing is said.
+        if !(self.journals.is_empty() && look.problems.is_empty() && self.told.is_none()) {
+            self.told = Some(look.clone());
+            events.push(DisturbEvent::Look(look));
+        }
+        events
+    }
+
+    /// The newest journals by their names.
+    fn find(&self, look: &mut ExperimentLook) -> BTreeMap<String, PathBuf> {
+        let mut found = BTreeMap::new();
+        for directory in &self.directories {
+            let entries = match directory.read_dir() {
+                Ok(entries) => entries,
+                // Nobody has made an experiment there.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    problem(look, directory, &error.to_string());
+                    continue;
+                }
+            };
+            look.directories.push(one_line(&directory.to_string_lossy()));
+            for path in entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()) {
+                if let Some(name) = ExperimentBegan::name_of(&path) {
+                    found.insert(name.to_owned(), path);
+                }
+            }
+        }
+        while found.len() > JOURNALS_MAX {
+            found.pop_first();
+            look.left_out_count += 1;
+        }
+        found
+    }
+}
+
+fn problem(look: &mut ExperimentLook, path: &Path, why: &str) {
+    match look.problems.len() < PROBLEMS_MAX {
+        true => look.problems.push(clipped(&format!("{}: {why}", path.display()))),
+        false => look.problems_left_out += 1,
+    }
+}
+
+impl Journal {
+    fn open(path: &Path) -> std::io::Result<Journal> {
+        let file = GrowingFile::open_no_link(path)?;
+        let uid = file.file().metadata()?.uid();
+        Ok(Journal { file, uid, place: Place::default(), began: None, is_over: false, problem: None })
+    }
+
+    fn read_on(&mut self, name: &str, now: (u64, u64), events: &mut Vec<DisturbEvent>) {
+        if self.is_over {
+            return;
+        }
+        // Looked at before it is read: what its process wrote until it ended is read then, also its last word.
+        let is_held = self.is_held();
+        let mut place = std::mem::take(&mut self.place);
+        let mut lines = Vec::new();
+        let read = growing::read_on(&self.file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
+            let read = line.map_err(str::to_owned).and_then(|line| {
+                serde_json::from_slice::<DisturbEvent>(line).map_err(|error| format!("not of a journal: {error}"))
+            });
+            lines.push((number, read));
+        });
+        self.place = place;
+        for (number, line) in lines {
+            match line.and_then(|event| self.take(name, event, now)) {
+                Ok(event) => events.push(event),
+                Err(why) => drop(self.problem.get_or_insert(format!("line {number}: {why}"))),
+            }
+        }
+        if let Err(error) = read {
+            self.problem = Some(format!("cannot be read: {error}"));
+        }
+        let is_full = self.place.bytes >= ExperimentBegan::JOURNAL_BYTES_MAX;
+        if is_full {
+            self.problem.get_or_insert_with(|| "it is longer than any journal; the rest is not read".to_owned());
+        }
+        if (!is_held || is_full) && !self.is_over && self.began.is_some() {
+            self.is_over = true;
+            events.push(DisturbEvent::Ended(ExperimentEnded {
+                experiment: name.to_owned(),
+                at_ns: now.0,
+                at_realtime_ns: now.1,
+                outcome: ExperimentOutcome::Vanished,
+                why: VANISHED.to_owned(),
+                effect: None,
+            }));
+        }
+    }
+
+    /// Whether its process holds its lock. One that has just made it waits for this look, which lets go at once.
+    fn is_held(&self) -> bool {
+        match self.file.file().try_lock_shared() {
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(_)) => false,
+            Ok(()) => {
+                let _ = self.file.file().unlock();
+                false
+            }
+        }
+    }
+
+    /// What a line says, as far as it can be believed.
+    fn take(&mut self, name: &str, mut event: DisturbEvent, now: (u64, u64)) -> Result<DisturbEvent, String> {
+        if event.experiment() != Some(name) {
+            return Err("it is not of the experiment after which the file is named".into());
+        }
+        if self.is_over {
+            return Err("it comes after the end".into());
+        }
+        if self.began.is_none() != matches!(event, DisturbEvent::Began(_)) {
+            return Err("a journal begins once, and with its beginning".into());
+        }
+        let (now_ns, now_realtime_ns) = now;
+        match &mut event {
+            DisturbEvent::Began(began) => {
+                began.uid = Some(self.uid);
+                began.at_ns = began.at_ns.min(now_ns);
+                began.at_realtime_ns = began.at_realtime_ns.min(now_realtime_ns);
+                let texts = [&mut began.workload, &mut began.metric, &mut began.series, &mut began.part];
+                let words = [&mut began.disturbance, &mut began.method];
+                texts.into_iter().chain(words).for_each(|text| *text = clipped(text));
+                self.began = Some((**began).clone());
+            }
+            DisturbEvent::Run { run, .. } => {
+                run.start_ns = run.start_ns.min(now_ns);
+                run.wall_ns = run.wall_ns.min(now_ns - run.start_ns);
+                let words = [&mut run.condition, &mut run.case, &mut run.treatment];
+                words.into_iter().for_each(|text| *text = clipped(text));
+            }
+            DisturbEvent::Ended(ended) => {
+                ended.at_ns = ended.at_ns.min(now_ns);
+                ended.at_realtime_ns = ended.at_realtime_ns.min(now_realtime_ns);
+                ended.why = clipped(&ended.why);
+                if let Some(effect) = &mut ended.effect {
+                    effect.warnings.truncate(LIST_MAX);
+                    effect.notes.truncate(LIST_MAX);
+                    effect.outlier_runs.truncate(LIST_MAX);
+                    let words =
+                        [&mut effect.workload, &mut effect.metric, &mut effect.method, &mut effect.method_words];
+                    words
+                        .into_iter()
+                        .chain(&mut effect.warnings)
+                        .chain(&mut effect.notes)
+                        .for_each(|text| *text = clipped(text));
+                }
+                self.is_over = true;
+            }
+            DisturbEvent::Row { row, .. } => row.texts_mut().into_iter().for_each(|text| *text = clipped(text)),
+            DisturbEvent::Stalls { .. } => {}
+            DisturbEvent::Look(_) | DisturbEvent::Gone { .. } => return Err("a journal says no such thing".into()),
+        }
+        Ok(event)
+    }
+}
+
+/// The beginning of a stranger's words, in one line.
+fn clipped(text: &str) -> String {
+    one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::state::tests::told;
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::Write;
+
+    fn experiments(directory: &Path) -> Experiments {
+        Experiments { directories: vec![directory.to_owned()], journals: BTreeMap::new(), told: None }
+    }
+
+    fn line(event: &DisturbEvent) -> String {
+        serde_json::to_string(event).unwrap() + "\n"
+    }
+
+    fn words(events: &[DisturbEvent]) -> Vec<String> {
+        let word = |event: &DisturbEvent| match event {
+            DisturbEvent::Look(look) => format!("look {}", look.problems.len()),
+            DisturbEvent::Began(began) => format!("began {} {:?}", began.experiment, began.uid),
+            DisturbEvent::Stalls { stalls, .. } => format!("{} stalls", stalls.len()),
+            DisturbEvent::Run { .. } => "run".into(),
+            DisturbEvent::Row { .. } => "row".into(),
+            DisturbEvent::Ended(ended) => format!("ended {}", ended.outcome.as_str()),
+            DisturbEvent::Gone { experiment } => format!("gone {experiment}"),
+        };
+        events.iter().map(word).collect()
+    }
+
+    const NAME: &str = "20261125T120000-7-0";
+
+    #[test]
+    fn a_journal_is_told_as_it_grows_and_its_end_once() {
+        let home = tempfile::tempdir().unwrap();
+        let mut source = experiments(&home.path().join("none"));
+        assert!(source.look().is_empty(), "nothing is said where nothing is");
+        let mut source = experiments(home.path());
+        assert!(source.look().is_empty());
+        let mut file = File::create(home.path().join(ExperimentBegan::journal(NAME))).unwrap();
+        file.lock().unwrap();
+        let lines: Vec<String> = told(NAME, Some(ExperimentOutcome::Failed)).iter().map(line).collect();
+        file.write_all(lines[0].as_bytes()).unwrap();
+        let own = surefoot_hostfs::privilege::effective_user();
+        assert_eq!(words(&source.look()), [format!("began {NAME} Some({own})"), "look 0".into()]);
+        assert_eq!(words(&source.look()), ["look 0"]);
+        file.write_all((lines[1].clone() + &lines[2] + &lines[3]).as_bytes()).unwrap();
+        drop(file);
+        assert_eq!(words(&source.look()), ["2 stalls", "run", "ended failed", "look 0"]);
+        assert_eq!(words(&source.look()), ["look 0"]);
+        fs::remove_file(home.path().join(ExperimentBegan::journal(NAME))).unwrap();
+        assert_eq!(words(&source.look()), [format!("gone {NAME}"), "look 0".into()]);
+    }
+
+    #[test]
+    fn one_whose_process_is_gone_without_a_word_has_vanished() {
+        let home = tempfile::tempdir().unwrap();
+        let mut file = File::create(home.path().join(ExperimentBegan::journal(NAME))).unwrap();
+        file.lock().unwrap();
+        file.write_all(line(&told(NAME, None)[0]).as_bytes()).unwrap();
+        let mut source = experiments(home.path());
+        assert_eq!(source.look().len(), 2);
+        drop(file);
+        assert_eq!(words(&source.look()), ["ended vanished", "look 0"]);
+        assert_eq!(words(&source.look()), ["look 0"]);
+    }
+
+    #[test]
+    fn what_no_journal_says_is_a_problem_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(ExperimentBegan::journal(NAME));
+        let of_another = line(&told("20261125T120000-8-0", None)[0]);
+        let gone = line(&DisturbEvent::Gone { experiment: NAME.into() });
+        fs::write(&path, format!("nothing\n{of_another}{gone}")).unwrap();
+        std::os::unix::fs::symlink(&path, home.path().join(ExperimentBegan::journal("20261125T120000-9-0"))).unwrap();
+        fs::write(home.path().join("other.txt"), "x").unwrap();
+        let events = experiments(home.path()).look();
+        let [DisturbEvent::Look(look)] = &events[..] else { panic!("{events:?}") };
+        assert_eq!(look.problems.len(), 2, "{look:?}");
+        assert!(look.problems[0].contains("line 1: not of a journal"), "{look:?}");
+    }
+
+    #[test]
+    fn times_to_come_and_controls_are_not_believed() {
+        let home = tempfile::tempdir().unwrap();
+        let mut events = told(NAME, Some(ExperimentOutcome::Finished));
+        if let DisturbEvent::Began(began) = &mut events[0] {
+            began.workload = format!("a\u{1b}[2J{}", "x".repeat(2 * LETTERS_MAX));
+            (began.at_ns, began.at_realtime_ns, began.uid) = (u64::MAX, u64::MAX, Some(0));
+        }
+        if let DisturbEvent::Run { run, .. } = &mut events[2] {
+            (run.start_ns, run.wall_ns) = (u64::MAX, u64::MAX);
+        }
+        let text: String = events.iter().map(line).collect();
+        fs::write(home.path().join(ExperimentBegan::journal(NAME)), text).unwrap();
+        let before_ns = clock::monotonic_ns();
+        let found = experiments(home.path()).look();
+        let DisturbEvent::Began(began) = &found[0] else { panic!("{found:?}") };
+        assert!(began.workload.starts_with("a?[2J") && began.workload.chars().count() == LETTERS_MAX);
+        assert!(began.at_ns >= before_ns && began.at_ns <= clock::monotonic_ns());
+        assert_eq!(began.uid, Some(surefoot_hostfs::privilege::effective_user()));
+        let DisturbEvent::Run { run, .. } = &found[2] else { panic!("{found:?}") };
+        assert_eq!(run.wall_ns, 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! The answer of `/api/v1/disturb`: the experiments, and one of them with its runs and stalls.
+
+use super::predictions::PredictionView;
+use super::stalls::{CoreStalls, by_core};
+use super::state::{Experiment, State};
+use crate::http::{ApiError, SCHEMA, parameters};
+use axum::body::Bytes;
+use axum::http::{StatusCode, Uri};
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_model::{ExperimentBegan, ExperimentEnded, ExperimentRow, ExperimentRun, InjectedStall};
+
+/// The longest answer.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Everything about experiments at one moment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Disturb")]
+pub struct Answer {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The version of Surefoot.
+    pub version: &'static str,
+    /// Why there is nothing to see, and what to do; absent where there are experiments or predictions.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When the newest look at the journals began, `CLOCK_REALTIME`; `null` where there was none.
+    pub looked_realtime_ns: Option<u64>,
+    /// The experiments, the newest first.
+    pub experiments: Vec<ExperimentView>,
+    /// Experiments beyond those.
+    pub experiments_left_out: u64,
+    /// What could not be read.
+    pub problems: Vec<String>,
+    /// Problems beyond those.
+    pub problems_left_out: u64,
+    /// The one that was asked for.
+    #[schemars(with = "DetailView")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<DetailView>,
+    /// Predictions from the files that were named.
+    pub predictions: Vec<PredictionView>,
+}
+
+/// One experiment in short.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ExperimentView {
+    /// What is done, and to what; of another user's the workload is empty.
+    #[serde(flatten)]
+    pub began: ExperimentBegan,
+    /// What it does, a part of a sentence.
+    pub what: String,
+    /// `running`, `finished`, `refused`, `failed` or `vanished`.
+    pub standing: &'static str,
+    /// Runs that are complete.
+    pub runs_done: u64,
+    /// How it ended; `null` while it runs.
+    pub ended: Option<ExperimentEnded>,
+}
+
+/// One experiment with all that is kept of it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DetailView {
+    /// Its name.
+    pub experiment: String,
+    /// What the numbers of one with several workloads or disturbances came to.
+    pub rows: Vec<ExperimentRow>,
+    /// In their order.
+    pub runs: Vec<ExperimentRun>,
+    /// Runs beyond those.
+    pub runs_left_out: u64,
+    /// Core by core, of all stalls that are kept.
+    pub cores: Vec<CoreStalls>,
+    /// In the order of their runs.
+    pub stalls: Vec<InjectedStall>,
+    /// Stalls beyond those.
+    pub stalls_left_out: u64,
+}
+
+/// What is asked for beside the list.
+#[derive(Debug, Default)]
+pub(super) struct Question {
+    experiment: Option<String>,
+}
+
+impl Question {
+    pub(super) fn of(uri: &Uri) -> Result<Self, ApiError> {
+        let given = parameters(uri, &["experiment"])?;
+        Ok(Question { experiment: given.into_iter().next().map(|(_, name)| name) })
+    }
+}
+
+impl Answer {
+    /// The answer of what is known.
+    pub(super) fn of(state: &State, question: &Question, why: Option<String>) -> Result<Self, ApiError> {
+        let none = || ApiError::new(StatusCode::NOT_FOUND, "no such experiment is kept; see experiments");
+        let wanted = question.experiment.as_deref().map(|name| state.experiment(name).ok_or_else(none)).transpose()?;
+        Ok(Answer { detail: wanted.map(DetailView::of), ..Answer::list(state, why) })
+    }
+
+    fn list(state: &State, why: Option<String>) -> Self {
+        let look = state.look.clone().unwrap_or_default();
+        Answer {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            why,
+            looked_realtime_ns: state.look.as_ref().map(|look| look.looked_realtime_ns),
+            experiments: state.experiments().rev().map(ExperimentView::of).collect(),
+            experiments_left_out: state.dropped.saturating_add(look.left_out_count),
+            problems: look.problems,
+            problems_left_out: look.problems_left_out,
+            detail: None,
+            predictions: Vec::new(),
+        }
+    }
+
+    /// The answer of a recording or of a run that is over, as of its end.
+    pub fn at_end(state: &State) -> Self {
+        Answer::list(state, None)
+    }
+
+    /// The answer's text; half of what is long goes until that is short enough.
+    pub(super) fn within_limit(mut self, text: impl Fn(&Answer) -> Bytes) -> Bytes {
+        loop {
+            let body = text(&self);
+            if body.len() <= ANSWER_BYTES_MAX {
+                return body;
+            }
+            if let Some(detail) = &mut self.detail {
+                detail.stalls_left_out += cut(&mut detail.stalls);
+                detail.runs_left_out += cut(&mut detail.runs);
+            }
+            self.problems_left_out += cut(&mut self.problems);
+            cut(&mut self.predictions);
+            // The newest are first.
+            self.experiments_left_out += cut(&mut self.experiments);
+        }
+    }
+}
+
+/// Takes the second half away; returns how many that were.
+fn cut<T>(of: &mut Vec<T>) -> u64 {
+    let kept = of.len() / 2;
+    let gone = (of.len() - kept) as u64;
+    of.truncate(kept);
+    gone
+}
+
+impl ExperimentView {
+    /// One in short.
+    pub fn of(one: &Experiment) -> Self {
+        ExperimentView {
+            began: one.began.clone(),
+            what: one.began.what(),
+            standing: one.standing(),
+            runs_done: one.runs_done(),
+            ended: one.ended.clone(),
+        }
+    }
+}
+
+impl DetailView {
+    /// One with all that is kept.
+    pub fn of(one: &Experiment) -> Self {
+        DetailView {
+            experiment: one.began.experiment.clone(),
+            rows: one.rows.clone(),
+            runs: one.runs.clone(),
+            runs_left_out: one.runs_left_out,
+            cores: by_core(&one.stalls, one.began.length_ns),
+            stalls: one.stalls.clone(),
+            stalls_left_out: one.stalls_left_out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::state::tests::{folded, told};
+    use super::*;
+    use surefoot_model::ExperimentOutcome::{Failed, Finished};
+
+    fn question(query: &str) -> Question {
+        Question::of(&format!("/api/v1/disturb{query}").parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_newest_is_first_and_the_one_that_is_asked_for_has_its_runs() {
+        let state = folded(&[told("a", Some(Finished)), told("b", Some(Failed)), told("c", None)].concat());
+        let answer = Answer::of(&state, &question("?experiment=a"), None).unwrap();
+        let standings: Vec<&str> = answer.experiments.iter().map(|one| one.standing).collect();
+        assert_eq!(standings, ["running", "failed", "finished"]);
+        let detail = answer.detail.unwrap();
+        assert_eq!((detail.runs.len(), detail.stalls.len(), detail.cores[0].length_median_ns), (1, 2, 2_000_100));
+        assert!(Answer::of(&state, &question(""), None).unwrap().detail.is_none());
+        let none = Answer::of(&state, &question("?experiment=d"), None).unwrap_err();
+        assert!(format!("{none:?}").contains("no such experiment"), "{none:?}");
+        assert!(Question::of(&"/x?job=1".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_cut_and_says_by_how_much() {
+        let state = folded(&told("a", Some(Finished)));
+        let mut answer = Answer::of(&state, &question("?experiment=a"), None).unwrap();
+        let detail = answer.detail.as_mut().unwrap();
+        detail.stalls = vec![detail.stalls[0]; 100_000];
+        let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap()));
+        let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let kept = read["detail"]["stalls"].as_array().unwrap().len() as u64;
+        assert!(body.len() <= ANSWER_BYTES_MAX && kept > 0);
+        assert_eq!(read["detail"]["stalls_left_out"], 100_000 - kept + 1);
+    }
+}
