@@ -120,7 +120,8 @@ impl<'a> Fleet<'a> {
             self.decide();
         }
         self.now_ns = end_ns;
-        for case in std::mem::take(&mut self.shelf.world.open) {
+        let open: Vec<Case> = self.shelf.open().cloned().collect();
+        for case in open {
             self.tally.result.open_count += 1;
             self.tally.returned(&case.host, &case.service, end_ns);
         }
@@ -236,7 +237,7 @@ impl<'a> Fleet<'a> {
         let controller = Controller { name: NAME.into(), free_count: usize::MAX, lease_ns: YEAR_NS as u64 };
         loop {
             let changes = decide::decide(&self.shelf.world, &self.policies, &controller);
-            if changes.is_empty() {
+            if changes.is_empty() && !self.shelf.sort_out() {
                 break;
             }
             for case in self.shelf.put(changes, self.policies.look_back_ns()) {
@@ -449,5 +450,25 @@ fn share_out(sizes: &mut BTreeMap<String, u64>, hosts: u64) {
         rest -= *size;
         *size = share;
         left -= share;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn cases_that_are_put_aside_change_no_decision() {
+        let text = "[[policy]]\nservice = \"web\"\nsteps = [\"recheck\", \"drain\", \"stress:4h\", \"reboot\", \"return\"]\n\
+                    [[policy]]\nservice = \"db\"\nsteps = [\"drain\", \"stress:8h\", \"return\"]\nhosts_at_once = 20\nper_hour = 20";
+        let policies = Policies::parse(text, "p").unwrap();
+        let plan = Plan { hosts: 20_000, days: 5, seed: 7, ..Plan::default() };
+        let (few, mut all) = (Fleet::new(&policies, &plan), Fleet::new(&policies, &plan));
+        all.shelf.at_hand = usize::MAX;
+        let (few, all) = (few.run(), all.run());
+        assert!(few.open_count > 60 && few.with_person_count > 0, "{few:?}");
+        assert_eq!(few, all);
     }
 }

@@ -1,17 +1,46 @@
 //! The store of a simulation: a [`World`] that changes are put into as they are made, so that none is copied for a decision.
+//!
+//! Where limits are tight, thousands of cases wait, and each decision would look at all of them. Those whose turn is far off are put
+//! aside: of each service the next [`AT_HAND`] are kept in the world, and the rest follows in the order in which decisions take them. A
+//! case that waits for a limit and has touched nothing counts for no other, so decisions are the same.
 
 use crate::{Change, World};
-use std::collections::HashMap;
-use surefoot_model::{Alert, AuditEntry, Case};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, Severity};
 
-#[derive(Default)]
+/// How many cases of a service that wait for a limit are in the world.
+const AT_HAND: usize = 16;
+
 pub(super) struct Shelf {
+    /// See [`AT_HAND`].
+    pub(super) at_hand: usize,
     pub(super) world: World,
     /// Where each open case lies.
     places: HashMap<u64, usize>,
     newest_id: u64,
+    /// Cases that are put aside, by their turn.
+    aside: BTreeMap<String, BTreeSet<(Reverse<Severity>, u64)>>,
+    aside_cases: HashMap<u64, Case>,
+    /// The case that is put aside of each host and key.
+    aside_alerts: HashMap<(String, String), u64>,
     /// Alerts that fire and are settled or have an open case, by host and key.
     kept: HashMap<(String, String), Alert>,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Shelf {
+            at_hand: AT_HAND,
+            world: World::default(),
+            places: HashMap::new(),
+            newest_id: 0,
+            aside: BTreeMap::new(),
+            aside_cases: HashMap::new(),
+            aside_alerts: HashMap::new(),
+            kept: HashMap::new(),
+        }
+    }
 }
 
 impl Shelf {
@@ -19,9 +48,76 @@ impl Shelf {
         self.places.get(&id).map(|place| &self.world.open[*place])
     }
 
+    /// All open cases, also those that are put aside.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Case> {
+        self.world.open.iter().chain(self.aside_cases.values())
+    }
+
+    /// Puts cases aside whose turn is far off, and brings back those whose turn comes. Whether some were brought back.
+    pub(super) fn sort_out(&mut self) -> bool {
+        let mut at_hand: HashMap<&str, BTreeSet<(Reverse<Severity>, u64)>> = HashMap::new();
+        for case in self.world.open.iter().filter(|case| is_queued(case)) {
+            at_hand.entry(&case.service).or_default().insert((Reverse(case.severity), case.id));
+        }
+        let mut far: Vec<u64> = Vec::new();
+        let mut near: Vec<u64> = Vec::new();
+        for (service, turns) in &at_hand {
+            far.extend(turns.iter().skip(self.at_hand).map(|(_, id)| *id));
+            // One that is aside may come before one that is at hand: the worse come first, and one may have been brought back late.
+            let waiting = self.aside.get(*service).into_iter().flatten();
+            let last = turns.iter().take(self.at_hand).next_back();
+            let room = self.at_hand.saturating_sub(turns.len());
+            near.extend(
+                waiting
+                    .enumerate()
+                    .take_while(|(index, turn)| *index < room || Some(*turn) < last)
+                    .map(|(_, turn)| turn.1),
+            );
+        }
+        let idle = self.aside.iter().filter(|(service, _)| !at_hand.contains_key(service.as_str()));
+        near.extend(idle.flat_map(|(_, turns)| turns.iter().take(self.at_hand).map(|turn| turn.1)));
+        far.into_iter().for_each(|id| self.put_aside(id));
+        let is_more = !near.is_empty();
+        near.into_iter().for_each(|id| self.bring_back(id));
+        is_more
+    }
+
+    fn put_aside(&mut self, id: u64) {
+        let Some(case) = self.remove(id) else { return };
+        self.aside.entry(case.service.clone()).or_default().insert((Reverse(case.severity), id));
+        self.aside_alerts.insert((case.host.clone(), case.alert_key.clone()), id);
+        self.aside_cases.insert(id, case);
+    }
+
+    fn bring_back(&mut self, id: u64) {
+        let Some(case) = self.aside_cases.remove(&id) else { return };
+        if let Some(turns) = self.aside.get_mut(&case.service) {
+            turns.remove(&(Reverse(case.severity), id));
+            if turns.is_empty() {
+                self.aside.remove(&case.service);
+            }
+        }
+        self.aside_alerts.remove(&(case.host.clone(), case.alert_key.clone()));
+        self.places.insert(id, self.world.open.len());
+        self.world.open.push(case);
+    }
+
+    /// Takes a case off the open ones of the world.
+    fn remove(&mut self, id: u64) -> Option<Case> {
+        let place = self.places.remove(&id)?;
+        let case = self.world.open.swap_remove(place);
+        if let Some(moved) = self.world.open.get(place) {
+            self.places.insert(moved.id, place);
+        }
+        Some(case)
+    }
+
     /// Takes an alert in.
     pub(super) fn take(&mut self, alert: Alert) {
         let key = (alert.host.clone(), alert.key.clone());
+        if let Some(id) = self.aside_alerts.get(&key).copied() {
+            self.bring_back(id);
+        }
         let is_same = |told: &Alert| told.host == alert.host && told.key == alert.key;
         self.world.alerts.retain(|told| !is_same(told));
         let cases = self.world.open.iter_mut().filter(|case| case.host == alert.host && case.alert_key == alert.key);
@@ -82,14 +178,19 @@ impl Shelf {
             self.world.open[place] = case.clone();
             return;
         }
-        self.places.remove(&case.id);
-        self.world.open.swap_remove(place);
-        if let Some(moved) = self.world.open.get(place) {
-            self.places.insert(moved.id, place);
-        }
+        self.remove(case.id);
         self.world.closed.push(case.clone());
         if let Some(told) = self.kept.remove(&(case.host.clone(), case.alert_key.clone())) {
             self.world.alerts.push(told);
         }
     }
+}
+
+/// Whether a case waits for a limit of its service, and for nothing of its own.
+fn is_queued(case: &Case) -> bool {
+    case.state == CaseState::Waiting
+        && case.began_realtime_ns == 0
+        && case.is_firing
+        && case.waits_for.starts_with("the limit")
+        && case.steps.iter().all(|step| step.not_before_realtime_ns == 0)
 }
