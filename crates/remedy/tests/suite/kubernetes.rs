@@ -51,8 +51,9 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
     }
     let server = ApiServer::start().unwrap();
     let hands = hands(&server, server.token());
+    let taint = json!({ "key": "example.com/special", "effect": "PreferNoSchedule" });
     for node in ["n1", "n2"] {
-        post(&server, "/api/v1/nodes", &json!({ "metadata": { "name": node } }));
+        post(&server, "/api/v1/nodes", &json!({ "metadata": { "name": node }, "spec": { "taints": [taint] } }));
     }
     pod(&server, "web", "n1", &json!({}));
     let owner =

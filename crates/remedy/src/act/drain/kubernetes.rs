@@ -41,6 +41,16 @@ struct Node {
     is_cordoned: bool,
     /// The case that took it out; empty for none of ours.
     owner: String,
+    /// All its taints, whoever set them: the server keeps them as one value.
+    taints: Vec<Value>,
+    /// Names the node as it was read; the server refuses a change of an older one.
+    version: Value,
+}
+
+impl Node {
+    fn taints_of_others(&self) -> Vec<Value> {
+        self.taints.iter().filter(|taint| taint["key"] != TAINT).cloned().collect()
+    }
 }
 
 /// A pod that is to leave.
@@ -82,8 +92,12 @@ impl Kubernetes {
             });
         }
         if node.owner.is_empty() {
-            let spec = json!({ "unschedulable": true, "taints": [{ "key": TAINT, "value": format!("case-{case}"), "effect": "NoSchedule" }] });
-            let patch = json!({ "metadata": { "annotations": { OWNER: case } }, "spec": spec });
+            let mut taints = node.taints_of_others();
+            taints.push(json!({ "key": TAINT, "value": format!("case-{case}"), "effect": "NoSchedule" }));
+            let patch = json!({
+                "metadata": { "annotations": { OWNER: case }, "resourceVersion": node.version },
+                "spec": { "unschedulable": true, "taints": taints },
+            });
             self.patch(&path, &patch, stop)?;
         }
         self.tell(&path, order, true, stop)?;
@@ -121,9 +135,11 @@ impl Kubernetes {
             return Ok(Outcome::Done { detail, memo: String::new() });
         }
         self.tell(&path, order, false, stop)?;
+        // Telling changes the node, and the server adds or takes away taints of its own beside ours.
+        let node = self.node(&path, stop)?;
         let patch = json!({
-            "metadata": { "annotations": { OWNER: null } },
-            "spec": { "unschedulable": null, "taints": [{ "$patch": "delete", "key": TAINT, "effect": "NoSchedule" }] },
+            "metadata": { "annotations": { OWNER: null }, "resourceVersion": node.version },
+            "spec": { "unschedulable": null, "taints": node.taints_of_others() },
         });
         self.patch(&path, &patch, stop)?;
         match self.node(&path, stop)? {
@@ -139,6 +155,8 @@ impl Kubernetes {
         Ok(Node {
             is_cordoned: said["spec"]["unschedulable"] == true,
             owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
+            taints: said["spec"]["taints"].as_array().cloned().unwrap_or_default(),
+            version: said["metadata"]["resourceVersion"].clone(),
         })
     }
 
