@@ -32,6 +32,39 @@ pub fn is_stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
+/// While it lives, the calling thread is not ended by a signal that asks it to end: one that comes waits until then. For what must
+/// not stay half done.
+#[derive(Debug)]
+pub struct Held {
+    before: libc::sigset_t,
+    /// It belongs to its thread.
+    _of_thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Holds SIGHUP, SIGINT, SIGQUIT, SIGPIPE and SIGTERM back from the calling thread.
+pub fn hold() -> Held {
+    let mut signals = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the first call makes the set, the others add to it; all are locals. Blocking signals of a thread of ours cannot fail
+    // with numbers that exist, and a set of zeros would be a set of none.
+    let before = unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTERM] {
+            libc::sigaddset(signals.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    Held { before, _of_thread: std::marker::PhantomData }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the set is what the kernel said that it was before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
 fn catch(signal: libc::c_int) -> Result<(), Error> {
     let mut action = zeroed();
     action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
@@ -56,4 +89,28 @@ fn action_of(signal: libc::c_int, new: Option<&libc::sigaction>) -> Result<libc:
 fn zeroed() -> libc::sigaction {
     // SAFETY: sigaction is made of integers and a pointer for which zero is a value.
     unsafe { std::mem::zeroed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_held_comes_when_it_is_not_any_more() {
+        // In a process of its own, which it ends.
+        // SAFETY: the child makes system calls only, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let held = hold();
+            // SAFETY: takes a number; what a handler does is stored before.
+            unsafe { libc::raise(libc::SIGTERM) };
+            drop(held);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(7) };
+        }
+        let mut status = 0;
+        // SAFETY: writes to a local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTERM, "{status:#x}");
+    }
 }

@@ -64,22 +64,47 @@ fn recover<T: Transport>(
     Ok("the driver says that it recovered".to_owned())
 }
 
-/// Switches an interface off and on, through the flags in its folder.
+/// Switches an interface off and on, through the flags in its folder. Whoever is ended in between leaves it off: see
+/// [`switch_on_again`].
 fn cycle(root: &Root, name: &str) -> Result<String, Error> {
+    let (file, flags) = flags_of(root, name)?;
+    write(&file, &format!("{:#x}", flags & !read::IS_UP))?;
+    switch_on(&file, name, flags)?;
+    Ok("switched off and on; addresses and routes of IPv6 on it may have to be set again".to_owned())
+}
+
+fn flags_of(root: &Root, name: &str) -> Result<(PathBuf, u32), Error> {
     let file = root.sys("class/net").join(name).join("flags");
     let gone = || Error::File { path: file.clone(), why: "the interface has gone".to_owned() };
-    let off = read::flags(root, name).ok_or_else(gone)? & !read::IS_UP;
-    write(&file, &format!("{off:#x}"))?;
+    let flags = read::flags(root, name).ok_or_else(gone)?;
+    Ok((file, flags))
+}
+
+fn switch_on(file: &Path, name: &str, flags: u32) -> Result<(), Error> {
     let mut tries = 1;
-    while let Err(error) = write(&file, &format!("{:#x}", off | read::IS_UP)) {
+    while let Err(error) = write(file, &format!("{:#x}", flags | read::IS_UP)) {
         if tries == ON_TRIES {
             let why = format!("it was switched off and cannot be switched on again ({error}); `ip link set {name} up`");
-            return Err(Error::File { path: file, why });
+            return Err(Error::File { path: file.to_path_buf(), why });
         }
         tries += 1;
         std::thread::sleep(ON_PAUSE);
     }
-    Ok("switched off and on; addresses and routes of IPv6 on it may have to be set again".to_owned())
+    Ok(())
+}
+
+/// Ends a link cycle that another process began and did not end: switches the interface on, where it is off. Gives the step back
+/// with its outcome.
+pub fn switch_on_again(root: &Root, step: &RecoveryStep) -> RecoveryStep {
+    let is_on = |(file, flags): (PathBuf, u32)| match flags & read::IS_UP {
+        0 => switch_on(&file, &step.interface, flags).map(|()| "was ended between off and on; switched on now"),
+        _ => Ok("was ended before its end was written down; it is switched on"),
+    };
+    let (outcome, detail) = match flags_of(root, &step.interface).and_then(is_on) {
+        Ok(detail) => (RecoveryOutcome::Done, format!("the process that began it {detail}")),
+        Err(error) => (RecoveryOutcome::Failed, error.to_string()),
+    };
+    RecoveryStep { outcome, detail, ..step.clone() }
 }
 
 /// Writes a value to a file of the kernel that is there.
@@ -130,6 +155,21 @@ mod tests {
         assert_eq!((done.outcome, done.reason.as_str()), (RecoveryOutcome::Done, "it hangs"));
         // The kernel's files keep nothing of what stood there before; this one keeps its last byte.
         assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), "0x1003");
+    }
+
+    #[test]
+    fn a_link_that_was_left_switched_off_is_switched_on_and_one_that_is_on_is_left_alone() {
+        let begun = RecoveryStep { outcome: RecoveryOutcome::Begun, ..step(RecoveryKind::LinkCycle) };
+        for (flags, after, says) in [("0x1002", "0x1003", "switched on now"), ("0x1003", "0x1003", "it is switched on")]
+        {
+            let tree = HostTree::new().file("sys/class/net/eth0/flags", format!("{flags}\n"));
+            let done = switch_on_again(&Root::at(tree.path()), &begun);
+            assert_eq!((done.outcome, done.at_realtime_ns), (RecoveryOutcome::Done, begun.at_realtime_ns));
+            assert!(done.detail.contains(says), "{done:?}");
+            assert_eq!(fs::read_to_string(tree.path().join("sys/class/net/eth0/flags")).unwrap().trim(), after);
+        }
+        let failed = switch_on_again(&Root::at(HostTree::new().path()), &begun);
+        assert_eq!((failed.outcome, failed.detail.contains("has gone")), (RecoveryOutcome::Failed, true));
     }
 
     #[test]

@@ -93,6 +93,15 @@ pub fn decide(
     })
 }
 
+/// The link cycle of an interface that was begun within the last hour and of which no end is written: the process that began it may
+/// have been ended while the interface was switched off. One that lies further back is not looked at: somebody else may have
+/// switched it off since.
+pub fn unfinished_cycle<'a>(interface: &str, history: &'a [RecoveryStep], now_ns: u64) -> Option<&'a RecoveryStep> {
+    let last = history.iter().rev().find(|step| step.interface == interface && was_tried(step))?;
+    let is_unfinished = last.kind == RecoveryKind::LinkCycle && last.outcome == RecoveryOutcome::Begun;
+    (is_unfinished && now_ns.saturating_sub(last.at_realtime_ns) < HOUR_NS).then_some(last)
+}
+
 fn was_tried(step: &RecoveryStep) -> bool {
     // One that was begun and of which no end was written may have been done.
     matches!(step.outcome, RecoveryOutcome::Begun | RecoveryOutcome::Done | RecoveryOutcome::Failed)

@@ -153,3 +153,15 @@ fn a_device_whose_other_interface_carries_work_is_touched_only_when_asked_twice(
     let step = decide(&linked, &[], NOW, &device, &policy).unwrap();
     assert_eq!((step.kind, step.outcome), (LinkCycle, Planned));
 }
+
+#[test]
+fn a_link_cycle_without_an_end_is_found_for_an_hour() {
+    let begun = |ago_s| step(LinkCycle, ago_s, Begun);
+    let found = |history: &[RecoveryStep]| unfinished_cycle("eth0", history, NOW).cloned();
+    assert_eq!(found(&[begun(90)]), Some(begun(90)));
+    assert_eq!(found(&[begun(90), step(LinkCycle, 5, Withheld)]), Some(begun(90)), "withheld ends nothing");
+    assert_eq!(found(&[begun(90), step(LinkCycle, 90, Done)]), None);
+    assert_eq!(found(&[step(ReporterRecover, 90, Begun)]), None);
+    assert_eq!(found(&[begun(3601)]), None, "somebody may have switched it off since");
+    assert_eq!(unfinished_cycle("eth1", &[begun(90)], NOW), None);
+}

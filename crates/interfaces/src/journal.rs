@@ -4,7 +4,8 @@
 use crate::Error;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
@@ -21,6 +22,17 @@ const READ_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
+/// Makes the folder of [`DEFAULT`] where it is not there.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be made.
+pub fn make_folder(root: &Root) -> Result<(), Error> {
+    let path = root.path(DEFAULT);
+    let Some(folder) = path.parent().filter(|folder| !folder.exists()) else { return Ok(()) };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Error::File { path: folder.to_owned(), why: format!("it cannot be made: {error}") })
+}
+
 /// The journal, locked for this process.
 #[derive(Debug)]
 pub struct Journal {
@@ -31,30 +43,32 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens it to be written on, before anything is done.
+    /// Takes a file that is open to be written on, before anything is done; the path is its name.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be written, is no regular file, is full, or another process works with it for long.
-    pub fn open(root: &Root, path: &Path) -> Result<Journal, Error> {
-        Journal::open_within(root, path, PATIENCE)
+    /// [`Error::File`] where it cannot be written, is no regular file, may be written by other users, is full, or another process
+    /// works with it for long.
+    pub fn open(file: File, path: &Path) -> Result<Journal, Error> {
+        Journal::open_within(&file, path, PATIENCE)
     }
 
-    fn open_within(root: &Root, path: &Path, patience: Duration) -> Result<Journal, Error> {
-        let path = root.path(path);
-        let bad = |why: String| Error::File { path: path.clone(), why: format!("{why}; nothing was changed") };
-        let opened = || -> io::Result<File> {
-            if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            }
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).mode(0o600);
-            options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)
-        };
-        let file = opened().map_err(|error| bad(format!("the journal cannot be written: {error}")))?;
-        let found = file.metadata().map_err(|error| bad(error.to_string()))?;
+    fn open_within(opened: &File, path: &Path, patience: Duration) -> Result<Journal, Error> {
+        let bad = |why: String| Error::File { path: path.to_owned(), why: format!("{why}; nothing was changed") };
+        let found = opened.metadata().map_err(|error| bad(error.to_string()))?;
         if !found.is_file() || found.len() >= BYTES_MAX {
             return Err(bad(format!("the journal is no regular file below {BYTES_MAX} bytes; put it away first")));
         }
+        // Who can write on it makes up steps, or takes away those that the limits count.
+        if found.mode() & 0o022 != 0 {
+            let mode = found.mode() & 0o777;
+            return Err(bad(format!(
+                "other users may write on the journal (mode {mode:o}); `chmod go-w` or name a new one"
+            )));
+        }
+        // The same file, whatever its name leads to by now; each line goes to its end.
+        let own = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string());
+        let file = OpenOptions::new().read(true).append(true).open(own);
+        let file = file.map_err(|error| bad(format!("the journal cannot be written: {error}")))?;
         let until = Instant::now() + patience;
         loop {
             match file.try_lock() {
@@ -67,7 +81,7 @@ impl Journal {
                 Err(TryLockError::Error(error)) => return Err(bad(format!("the journal cannot be locked: {error}"))),
             }
         }
-        let mut journal = Journal { file, path: path.clone(), steps: Vec::new() };
+        let mut journal = Journal { file, path: path.to_owned(), steps: Vec::new() };
         let read = journal.read().map_err(|error| bad(format!("the journal cannot be read: {error}")));
         read.map(|()| journal)
     }
@@ -141,6 +155,15 @@ mod tests {
     use surefoot_model::{RecoveryKind, RecoveryOutcome};
     use surefoot_testkit::HostTree;
 
+    fn file_of(root: &Root) -> File {
+        make_folder(root).unwrap();
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(root.path(DEFAULT)).unwrap()
+    }
+
+    fn open(root: &Root) -> Result<Journal, Error> {
+        Journal::open(file_of(root), &root.path(DEFAULT))
+    }
+
     fn step(at_realtime_ns: u64) -> RecoveryStep {
         RecoveryStep {
             at_realtime_ns,
@@ -158,46 +181,53 @@ mod tests {
         let tree = HostTree::new();
         let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
         assert_eq!(Journal::look(&root, path).unwrap(), []);
-        let mut journal = Journal::open(&root, path).unwrap();
+        let mut journal = open(&root).unwrap();
         journal.write(&step(1)).unwrap();
-        let error = Journal::open_within(&root, path, Duration::from_millis(100)).unwrap_err().to_string();
+        let error = Journal::open_within(&file_of(&root), path, Duration::from_millis(100)).unwrap_err().to_string();
         assert!(error.ends_with("another surefoot is recovering interfaces; nothing was changed"), "{error}");
         journal.file.write_all(b"{\"at_realtime_ns\":2,\n").unwrap();
         journal.write(&step(3)).unwrap();
         drop(journal);
         assert_eq!(Journal::look(&root, path).unwrap(), [step(1), step(3)]);
-        assert_eq!(Journal::open(&root, path).unwrap().steps, [step(1), step(3)]);
+        assert_eq!(open(&root).unwrap().steps, [step(1), step(3)]);
     }
 
     #[test]
-    fn a_journal_that_is_no_file_stops_everything() {
+    fn a_journal_that_is_no_file_or_that_others_may_write_stops_everything() {
+        use std::os::unix::fs::PermissionsExt;
         let tree = HostTree::new().folder("var/lib/surefoot/nic-recovery.jsonl");
-        let error = Journal::open(&Root::at(tree.path()), Path::new(DEFAULT)).unwrap_err().to_string();
+        let folder = File::open(tree.path().join("var/lib/surefoot/nic-recovery.jsonl")).unwrap();
+        let error = Journal::open(folder, Path::new(DEFAULT)).unwrap_err().to_string();
         assert!(error.ends_with("nothing was changed"), "{error}");
+        let tree = HostTree::new();
+        let root = Root::at(tree.path());
+        file_of(&root).set_permissions(std::fs::Permissions::from_mode(0o666)).unwrap();
+        let error = open(&root).unwrap_err().to_string();
+        assert!(error.contains("other users may write") && error.ends_with("nothing was changed"), "{error}");
     }
 
     #[test]
     fn a_torn_line_takes_no_other_with_it() {
         let tree = HostTree::new();
         let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
-        let mut journal = Journal::open(&root, path).unwrap();
+        let mut journal = open(&root).unwrap();
         journal.write(&step(1)).unwrap();
         // The disk was full, or the power went.
         journal.file.write_all(b"{\"at_realtime_ns\":2,").unwrap();
         drop(journal);
-        Journal::open(&root, path).unwrap().write(&step(3)).unwrap();
-        assert_eq!(Journal::open(&root, path).unwrap().steps, [step(1), step(3)]);
+        open(&root).unwrap().write(&step(3)).unwrap();
+        assert_eq!(open(&root).unwrap().steps, [step(1), step(3)]);
     }
 
     #[test]
     fn another_watch_at_its_step_is_waited_for() {
         let tree = HostTree::new();
         let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
-        let mut first = Journal::open(&root, path).unwrap();
+        let mut first = open(&root).unwrap();
         let (other_root, seen) = (root.clone(), std::sync::mpsc::channel());
         let second = std::thread::spawn(move || {
             seen.0.send(()).unwrap();
-            Journal::open(&other_root, Path::new(DEFAULT)).map(|journal| journal.steps)
+            open(&other_root).map(|journal| journal.steps)
         });
         seen.1.recv().unwrap();
         std::thread::sleep(Duration::from_millis(200));
@@ -209,7 +239,7 @@ mod tests {
     #[test]
     fn of_two_interfaces_that_hang_neither_makes_the_others_step_news() {
         let tree = HostTree::new();
-        let mut journal = Journal::open(&Root::at(tree.path()), Path::new(DEFAULT)).unwrap();
+        let mut journal = open(&Root::at(tree.path())).unwrap();
         let withheld = |name: &str| RecoveryStep {
             interface: name.into(),
             target: name.into(),

@@ -148,7 +148,7 @@ fn a_watch_sees_a_neighbour_hang_come_back_and_go() {
     // A neighbour whose process has gone cannot be told from one that hangs; one whose link has gone can.
     answerer.end();
     in_state(&mut watch, "hung");
-    assert!(ip(&["-n", &pair.names[1], "link", "set", "far", "down"]).status.success());
+    assert!(ip(&["-n", &pair.names[1], "addr", "del", "192.0.2.2/24", "dev", "far"]).status.success());
     let gone = in_state(&mut watch, "losing");
     assert!(says(&gone, "its link went away") && gone["has_carrier"] == false, "{gone}");
 }
@@ -260,4 +260,84 @@ fn without_privilege_probes_are_not_supported_and_states_are() {
         .as_nobody()
         .run();
     refused.expect_refusal(3, &["unsupported", "CAP_NET_RAW", &name]);
+}
+
+#[test]
+fn a_link_cycle_that_was_ended_in_its_middle_is_finished_by_the_next_recovery() {
+    const NAME: &str = "nic::veth::a_link_cycle_that_was_ended_in_its_middle_is_finished_by_the_next_recovery";
+    let Some(_turn) = turn(NAME, Need::Root) else { return };
+    let Some(pair) = Pair::make(NAME, "finish") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let begun_ns = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let begun = serde_json::json!({
+        "at_realtime_ns": begun_ns, "interface": "near", "kind": "link_cycle", "target": "near", "reason": "it hangs",
+        "outcome": "begun", "detail": "",
+    });
+    std::fs::write(&journal, format!("{begun}\n")).unwrap();
+    assert!(ip(&["-n", &pair.names[0], "link", "set", "near", "down"]).status.success());
+    let steps = |more: &str| {
+        let (lines, _) = pair.near(&format!("--over 10ms --recover --journal {} {more}", journal.display()));
+        lines.into_iter().filter(|line| line["type"] == "recovery").collect::<Vec<_>>()
+    };
+    let is_up = || {
+        let shown = String::from_utf8(ip(&["-n", &pair.names[0], "link", "show", "near"]).stdout).unwrap();
+        shown.split([',', '<', '>']).any(|flag| flag == "UP")
+    };
+    assert_eq!(steps("")[0]["outcome"], "planned");
+    assert!(!is_up(), "a dry run changes nothing");
+    let done = &steps("--yes")[0];
+    assert_eq!((&done["kind"], &done["outcome"]), (&"link_cycle".into(), &"done".into()), "{done}");
+    assert!(is_up(), "{done}");
+    assert!(steps("--yes").is_empty(), "it has an end now");
+}
+
+#[test]
+fn a_watch_goes_on_while_its_interface_is_gone_and_its_baseline_cannot_be_written() {
+    const NAME: &str = "nic::veth::a_watch_goes_on_while_its_interface_is_gone_and_its_baseline_cannot_be_written";
+    let Some(_turn) = turn(NAME, Need::Root) else { return };
+    let Some(pair) = Pair::make(NAME, "gone") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let baseline = folder.path().join("none/usual.json");
+    let words = format!(
+        "nic health --json --watch --period 100ms --interface near --probe 192.0.2.2 --count 2 --wait 1s --baseline {}",
+        baseline.display()
+    );
+    let mut watch = Running::start(pair.in_namespace(0, &words));
+    watch.line_where(|line| line["type"] == "interface" && line["state"] == "ok");
+    watch.line_where(|line| line["type"] == "problem" && line["path"] == "--baseline");
+    // As a driver does that sets itself up anew.
+    assert!(ip(&["-n", &pair.names[0], "link", "del", "near"]).status.success());
+    watch.line_where(|line| line["type"] == "problem" && line["path"] == "--probe");
+    let [a, b] = &pair.names;
+    let made = ip(&["link", "add", "near", "netns", a, "type", "veth", "peer", "name", "far", "netns", b]);
+    assert!(made.status.success());
+    for (name, interface, address) in [(a, "near", "192.0.2.1/24"), (b, "far", "192.0.2.2/24")] {
+        assert!(ip(&["-n", name, "addr", "add", address, "dev", interface]).status.success());
+        assert!(ip(&["-n", name, "link", "set", interface, "up"]).status.success());
+    }
+    watch.line_where(|line| line["probe"]["answered_count"] == 2);
+}
+
+#[test]
+fn a_journal_of_another_user_or_that_others_may_write_is_not_written_on() {
+    const NAME: &str = "nic::veth::a_journal_of_another_user_or_that_others_may_write_is_not_written_on";
+    let Some(_turn) = turn(NAME, Need::Root) else { return };
+    let Some(pair) = Pair::make(NAME, "foreign") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let usual = folder.path().join("usual.json");
+    let probe = format!("--probe 192.0.2.2 --count 4 --wait 300ms --baseline {}", usual.display());
+    assert_eq!(pair.near(&probe.replace("300ms", "20s")).1, 0);
+    assert!(ip(&["-n", &pair.names[1], "addr", "del", "192.0.2.2/24", "dev", "far"]).status.success());
+    let journal = folder.path().join("journal");
+    for (owner, mode) in [(65_534, 0o600), (0, 0o666)] {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        std::fs::write(&journal, "").unwrap();
+        std::fs::set_permissions(&journal, PermissionsExt::from_mode(mode)).unwrap();
+        chown(&journal, Some(owner), None).unwrap();
+        let words = format!("{probe} --recover --yes --even-if-probable --even-in-use --journal {}", journal.display());
+        let (lines, code) = pair.near(&words);
+        assert_eq!(code, 2, "{lines:?}");
+        assert_eq!(std::fs::metadata(&journal).unwrap().len(), 0);
+    }
 }

@@ -21,7 +21,9 @@ use surefoot_interfaces::baseline::Baselines;
 use surefoot_interfaces::look::Looker;
 use surefoot_interfaces::probe::{Peer, Prober};
 use surefoot_interfaces::{Error, self_test};
-use surefoot_model::{Interface, InterfaceLook, InterfaceState, RecoveryOutcome, SelfTest};
+use surefoot_model::{
+    Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, RecoveryOutcome, SelfTest,
+};
 
 pub fn run(options: &HealthOptions) -> anyhow::Result<Outcome> {
     options.check()?;
@@ -45,6 +47,8 @@ struct Health {
     root: Root,
     looker: Looker,
     prober: Option<Prober>,
+    /// Whether the neighbour has answered a probe, also one of a prober before.
+    has_answered: bool,
     baselines: Baselines,
 }
 
@@ -54,38 +58,73 @@ impl Health {
         let looker = Looker::new(root.clone()).only(options.interface.clone()).with_limits(options.limits());
         let path: Option<&PathBuf> = options.baseline.as_ref();
         let baselines = path.map(|path| Baselines::load(path)).transpose().map_err(told)?.unwrap_or_default();
-        let prober = match (&options.probe, &options.interface) {
-            (Some(peer), Some(interface)) => {
-                let peer = Peer::parse(peer).map_err(told)?;
-                let is_known = baselines.knows(interface, peer.kind(), &peer.name());
-                let mut prober = Prober::open(&root, interface, peer).map_err(told)?;
-                if is_known {
-                    prober.known();
-                }
-                Some(prober)
-            }
-            _ => None,
-        };
-        Ok(Health { root, looker, prober, baselines })
+        let mut health = Health { root, looker, prober: None, has_answered: false, baselines };
+        if let Some((interface, peer)) = options.probed() {
+            let peer = Peer::parse(peer).map_err(told)?;
+            health.has_answered = health.baselines.knows(interface, peer.kind(), &peer.name());
+            health.prober = Some(health.prober_of(interface, peer).map_err(told)?);
+        }
+        Ok(health)
+    }
+
+    fn prober_of(&self, interface: &str, peer: Peer) -> Result<Prober, Error> {
+        let mut prober = Prober::open(&self.root, interface, peer)?;
+        if self.has_answered {
+            prober.known();
+        }
+        Ok(prober)
     }
 
     /// One look, with a round of probes before it where that was asked for.
     fn look(&mut self, options: &HealthOptions, tests: BTreeMap<String, SelfTest>) -> anyhow::Result<InterfaceLook> {
-        let mut probes = BTreeMap::new();
-        if let (Some(prober), Some(interface)) = (&mut self.prober, &options.interface) {
-            let mut probe = prober.round(options.round()).map_err(told)?;
-            self.baselines.apply(interface, &mut probe);
-            probes.insert(interface.clone(), probe);
-        }
-        let look = self.looker.look_with(probes, tests);
-        if let Some(why) = &look.unsupported {
-            return Err(Unsupported::new(format!("network interfaces are not supported here: {why}"), "").into());
-        }
+        let probes = self.probes(options).map_err(told)?;
+        let look = self.look_with(probes, tests)?;
         if let Some(name) = &options.interface {
             let is_there = look.interfaces.iter().any(|one| one.name == *name);
+            let is_loopback = name == "lo" && self.root.sys("class/net/lo").exists();
+            ensure!(!is_loopback, "--interface lo: the loopback is left out: nothing of it can fail");
             ensure!(is_there, "--interface {name}: there is no such interface; `surefoot nic health` lists them");
         }
         Ok(look)
+    }
+
+    /// The same in a watch, which goes on where the interface goes away and comes back, as one does whose driver recovers.
+    fn look_again(&mut self, options: &HealthOptions) -> anyhow::Result<InterfaceLook> {
+        let (probes, lost) = match self.probes(options) {
+            Ok(probes) => (probes, None),
+            Err(error) => {
+                // It is of an interface that may have another number when it is back.
+                self.prober = None;
+                (BTreeMap::new(), Some(error))
+            }
+        };
+        let mut look = self.look_with(probes, BTreeMap::new())?;
+        look.problems.extend(lost.map(|error| problem("--probe", &error)));
+        Ok(look)
+    }
+
+    fn probes(&mut self, options: &HealthOptions) -> Result<BTreeMap<String, InterfaceProbe>, Error> {
+        let Some((interface, peer)) = options.probed() else { return Ok(BTreeMap::new()) };
+        if self.prober.is_none() {
+            self.prober = Some(self.prober_of(interface, Peer::parse(peer)?)?);
+        }
+        let Some(prober) = &mut self.prober else { return Ok(BTreeMap::new()) };
+        let mut probe = prober.round(options.round())?;
+        self.has_answered |= probe.has_answered;
+        self.baselines.apply(interface, &mut probe);
+        Ok(BTreeMap::from([(interface.to_owned(), probe)]))
+    }
+
+    fn look_with(
+        &mut self,
+        probes: BTreeMap<String, InterfaceProbe>,
+        tests: BTreeMap<String, SelfTest>,
+    ) -> anyhow::Result<InterfaceLook> {
+        let look = self.looker.look_with(probes, tests);
+        match &look.unsupported {
+            Some(why) => Err(Unsupported::new(format!("network interfaces are not supported here: {why}"), "").into()),
+            None => Ok(look),
+        }
     }
 
     /// Keeps what was learned of round trips.
@@ -98,12 +137,17 @@ impl Health {
     }
 }
 
+/// What did not work in a watch that goes on.
+fn problem(path: &str, why: &dyn std::fmt::Display) -> InterfaceProblem {
+    InterfaceProblem { path: path.to_owned(), why: why.to_string() }
+}
+
 fn once(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outcome> {
     let first = health.looker.look();
     let tests = tested(options, &first.interfaces)?;
     // A recorded tree does not change, and probes take a while themselves.
     if health.root.is_host() && health.prober.is_none() {
-        std::thread::sleep(options.over);
+        std::thread::sleep(options.over());
     }
     let look = health.look(options, tests)?;
     health.learn(options, true)?;

@@ -71,7 +71,7 @@ fn a_host_without_interfaces_is_not_supported() {
 #[test]
 fn options_that_cannot_be_are_named() {
     let tree = host();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--interface", "eth9"], "--interface eth9: there is no such interface"),
         (&["--recover"], "--recover"),
         (&["--yes"], "--recover"),
@@ -85,6 +85,9 @@ fn options_that_cannot_be_are_named() {
         (&["--period", "2s"], "--period: it is of --watch"),
         (&["--duration", "2s"], "--duration: it is of --watch"),
         (&["--grace", "2s"], "--grace: it is of --recover"),
+        (&["--watch", "--over", "2s"], "--over: it is of one look"),
+        (&["--watch", "--answer-delay", "2ms"], "--answer-delay: it is of --answer"),
+        (&["--interface", "lo"], "--interface lo: the loopback is left out"),
         (&["--even-in-use"], "--even-in-use: it is of --recover or --self-test"),
     ];
     for (options, says) in cases {

@@ -54,9 +54,9 @@ pub struct HealthOptions {
     /// Stop --watch after this time [default: run until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
-    /// Without --watch and --probe: look for so long what counters do
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::parse_duration)]
-    pub over: Duration,
+    /// Without --watch and --probe: look for so long what counters do [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    over: Option<Duration>,
     /// Show what would be done for an interface that hangs: recover by its health reporter, switch the link off and on, reset the
     /// PCI function
     #[arg(long, conflicts_with = "host_root")]
@@ -103,7 +103,7 @@ impl HealthOptions {
         let round = self.round();
         let (every, delay) = (round.every.saturating_mul(round.count), self.answer_delay.unwrap_or_default());
         for (option, time) in
-            [("--every", every), ("--wait", round.wait), ("--over", self.over), ("--answer-delay", delay)]
+            [("--every", every), ("--wait", round.wait), ("--over", self.over()), ("--answer-delay", delay)]
         {
             ensure!(time <= TIME_MAX, "{option}: {} s in all are over an hour", time.as_secs());
         }
@@ -118,6 +118,18 @@ impl HealthOptions {
             ("--slow-over", self.slow_over.is_some(), self.probe.is_some(), of_a_probe),
             ("--period", self.period.is_some(), self.watch, of_a_watch),
             ("--duration", self.duration.is_some(), self.watch, of_a_watch),
+            (
+                "--over",
+                self.over.is_some(),
+                !self.watch,
+                "it is of one look, and --watch compares with a minute before",
+            ),
+            (
+                "--answer-delay",
+                self.answer_delay.is_some(),
+                self.answer.is_some(),
+                "it is of --answer, which is not given",
+            ),
             ("--per-hour", self.per_hour.is_some(), self.recover, of_recovery),
             ("--grace", self.grace.is_some(), self.recover, of_recovery),
             ("--journal", self.journal.is_some(), self.recover, of_recovery),
@@ -140,12 +152,21 @@ impl HealthOptions {
         Ok(())
     }
 
+    /// The neighbour that is probed, and through which interface.
+    pub fn probed(&self) -> Option<(&str, &str)> {
+        self.interface.as_deref().zip(self.probe.as_deref())
+    }
+
     pub fn round(&self) -> Round {
         Round {
             count: self.count.unwrap_or(20),
             every: self.every.unwrap_or(Duration::from_millis(10)),
             wait: self.wait.unwrap_or(Duration::from_secs(1)),
         }
+    }
+
+    pub fn over(&self) -> Duration {
+        self.over.unwrap_or(Duration::from_secs(1))
     }
 
     pub fn period(&self) -> Duration {

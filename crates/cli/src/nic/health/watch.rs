@@ -1,7 +1,7 @@
 //! `surefoot nic health --watch`.
 
 use super::lines::{InterfaceLine, ProblemLine, RecoveryLine};
-use super::{Health, HealthOptions, recover, text};
+use super::{Health, HealthOptions, problem, recover, text};
 use crate::checkpoint::words::utc;
 use crate::exit::Outcome;
 use crate::output;
@@ -27,9 +27,21 @@ pub fn run(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outco
     }
     while !is_over() {
         let turn = Instant::now();
-        let look = health.look(options, BTreeMap::new())?;
-        health.learn(options, false)?;
-        let steps = if options.recover { recover::run(options, &health.root, &look)? } else { Vec::new() };
+        let mut look = match screen.has_looked {
+            // What cannot be is said at once; what comes later is to be watched.
+            false => health.look(options, BTreeMap::new())?,
+            true => health.look_again(options)?,
+        };
+        if let Err(error) = health.learn(options, false) {
+            look.problems.push(problem("--baseline", &error));
+        }
+        let mut steps = Vec::new();
+        if options.recover {
+            match recover::run(options, &health.root, &look) {
+                Ok(done) => steps = done,
+                Err(error) => look.problems.push(problem("--recover", &format_args!("{error:#}"))),
+            }
+        }
         screen.show(options, &look, &steps)?;
         while turn.elapsed() < options.period() && !is_over() {
             std::thread::sleep(PATIENCE.min(options.period()));
