@@ -4,10 +4,11 @@
 //! nothing fails, `surefoot nic bench` measures.
 #![allow(clippy::unwrap_used, reason = "a benchmark stops at the first thing that is wrong")]
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_nic::firmware::Build;
+use surefoot_nic::live::directory::RunDirectory;
 use surefoot_nic::live::part::{self, Program};
 use surefoot_nic::live::run::{self, HangAt, LinkKind, RunConfig};
 
@@ -27,7 +28,8 @@ fn hangs(link: LinkKind) {
         link,
         build: Build::Tolerant,
         spin_ns: 50_000,
-        directory: PathBuf::from(format!("/dev/shm/surefoot-nic-bench-{}", std::process::id())),
+        directory: RunDirectory::create(Path::new(&format!("/dev/shm/surefoot-nic-bench-{}", std::process::id())))
+            .unwrap(),
         program: Program { path: "/proc/self/exe".into(), arguments: vec!["part".into()] },
         patience: Duration::from_secs(60),
         stop: &AtomicBool::new(false),

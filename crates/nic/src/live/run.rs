@@ -20,7 +20,6 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,8 +63,8 @@ pub struct RunConfig<'a> {
     pub build: Build,
     /// How long each part looks for something to do before it sleeps.
     pub spin_ns: u64,
-    /// The run directory, which must not be there yet.
-    pub directory: PathBuf,
+    /// The run directory, which is new and is removed at the end.
+    pub directory: RunDirectory,
     /// What the parts run in.
     pub program: Program,
     /// The run ends when nothing was delivered for so long.
@@ -125,7 +124,6 @@ struct Part {
 /// A run that goes on.
 struct Run<'a> {
     config: &'a RunConfig<'a>,
-    directory: RunDirectory,
     memories: [Arc<HostMemory>; 2],
     sockets: Option<[UdpSocket; 2]>,
     namespaces: Option<Namespaces>,
@@ -141,25 +139,27 @@ struct Run<'a> {
 /// # Errors
 /// When the parts cannot be started, or one of the applications fails.
 pub fn run(config: &RunConfig<'_>) -> Result<RunResult, Error> {
+    let result = run_in(config);
+    config.directory.remove();
+    result
+}
+
+fn run_in(config: &RunConfig<'_>) -> Result<RunResult, Error> {
     let (sockets, namespaces) = match config.link {
         LinkKind::Udp => (Some(Wire::udp_pair()?), None),
         LinkKind::Veth => (None, Some(Namespaces::make()?)),
     };
-    let directory = RunDirectory::create(&config.directory)?;
-    let started = Run::start(config, directory.clone(), sockets, namespaces);
-    let result = started.and_then(|mut run| {
-        let watched = run.watch();
-        let ended = run.end();
-        watched.and_then(|(elapsed_ns, is_done)| ended.and_then(|()| run.result(elapsed_ns, is_done)))
-    });
-    directory.remove();
-    result
+    let mut run = Run::start(config, sockets, namespaces)?;
+    let watched = run.watch();
+    let ended = run.end();
+    let (elapsed_ns, is_done) = watched?;
+    ended?;
+    run.result(elapsed_ns, is_done)
 }
 
 impl<'a> Run<'a> {
     fn start(
         config: &'a RunConfig<'a>,
-        directory: RunDirectory,
         sockets: Option<[UdpSocket; 2]>,
         namespaces: Option<Namespaces>,
     ) -> Result<Self, Error> {
@@ -170,12 +170,12 @@ impl<'a> Run<'a> {
             false => (2 * WINDOW_MAX * slot_bytes(config.message_bytes)).next_multiple_of(PAGE_BYTES),
         };
         let arena_bytes = pages_bytes + DAEMON_BYTES;
+        let directory = &config.directory;
         directory.create_memory(0, arena_bytes)?;
         directory.create_memory(1, arena_bytes)?;
         let memories = [directory.open_memory(0)?, directory.open_memory(1)?];
         let (daemons, applications, failures) = (Vec::new(), Vec::new(), Vec::new());
-        let mut run =
-            Run { config, directory, memories, sockets, namespaces, daemons, applications, failures, daemon_count: 0 };
+        let mut run = Run { config, memories, sockets, namespaces, daemons, applications, failures, daemon_count: 0 };
         let begun = run.begin();
         if begun.is_err() {
             let _ = run.end();
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
 
     fn words(&self, kind: &str, node: usize) -> Words {
         Words::new(kind)
-            .with("run", self.directory.path().display())
+            .with("run", self.config.directory.descriptor())
             .with("node", node)
             .with("owner", std::process::id())
             .with("build", self.config.build.name())
@@ -242,14 +242,15 @@ impl<'a> Run<'a> {
 
     fn spawn(&self, node: usize, words: &Words) -> Result<Child, Error> {
         let socket = self.sockets.as_ref().map(|sockets| sockets[node].as_raw_fd());
+        let directory = self.config.directory.descriptor();
         let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.descriptor(node));
         words.start(&self.config.program, |command: &mut Command| {
             let before = move || {
                 if let Some(descriptor) = namespace {
                     namespace::enter(descriptor)?;
                 }
-                if let Some(descriptor) = socket {
-                    // SAFETY: takes three numbers; the child keeps the socket open for its interface.
+                for descriptor in socket.into_iter().chain([directory]) {
+                    // SAFETY: takes three numbers; the child keeps both open for its interface.
                     unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
                 }
                 // Ctrl-C is for the run, which ends the parts in order.
@@ -388,14 +389,15 @@ impl<'a> Run<'a> {
     }
 
     fn steps(&self, node: usize) -> Vec<WrittenStep> {
-        let Ok(file) = File::open(self.directory.file(&format!("steps.{node}"))) else { return Vec::new() };
+        let Ok(file) = File::open(self.config.directory.file(&format!("steps.{node}"))) else { return Vec::new() };
         BufReader::new(file).lines().map_while(Result::ok).filter_map(|line| host::read_step(&line)).collect()
     }
 
     fn result(&self, elapsed_ns: u64, is_done: bool) -> Result<RunResult, Error> {
         let history = |node: u32| {
-            let path = self.directory.file(&format!("history.{node}"));
-            File::open(&path).map(BufReader::new).map_err(Error::system(format!("read {}", path.display())))
+            let name = format!("history.{node}");
+            let opened = File::open(self.config.directory.file(&name)).map(BufReader::new);
+            opened.map_err(Error::system(format!("read {}", self.config.directory.path().join(name).display())))
         };
         let verdict = match self.config.only_serves() {
             true => Verdict::default(),

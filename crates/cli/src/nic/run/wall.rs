@@ -4,11 +4,12 @@ use super::options::{Link, RunOptions};
 use super::result::{ResultLine, Spread};
 use crate::nic::part::{program, told};
 use crate::people::tell;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surefoot_hostfs::signals;
 use surefoot_nic::firmware::Build;
+use surefoot_nic::live::directory::RunDirectory;
 use surefoot_nic::live::run::{self, LinkKind, RunConfig};
 
 /// Without a delivery for so long, something is stuck.
@@ -22,9 +23,10 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         Link::Udp => (LinkKind::Udp, "udp"),
         Link::Veth => (LinkKind::Veth, "veth"),
     };
-    let directory = options.run.clone().unwrap_or_else(default_directory);
+    let directory = made(&options.run.clone().unwrap_or_else(default_directory))?;
+    let stop = signals::stop_flag()?;
     let also = if options.serve { "; programs open ports there until Ctrl-C" } else { "" };
-    tell!("surefoot nic run: directory {}{also}", directory.display());
+    tell!("surefoot nic run: directory {}{also}", directory.path().display());
     let config = RunConfig {
         message_count: if options.serve { 0 } else { options.messages },
         message_bytes: options.size,
@@ -37,7 +39,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         directory,
         program: program(),
         patience: PATIENCE,
-        stop: signals::stop_flag()?,
+        stop,
     };
     let result = run::run(&config).map_err(told)?;
     Ok(ResultLine {
@@ -55,6 +57,14 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         is_complete: result.is_done,
         ..ResultLine::of(&result.verdict)
     })
+}
+
+/// A new run directory. Root is led to it by no link of another user's.
+fn made(path: &Path) -> anyhow::Result<RunDirectory> {
+    let cannot = || format!("--run: cannot make {}", path.display());
+    let parent = surefoot_store::output::directory(path).with_context(cannot)?;
+    let name = path.file_name().with_context(cannot)?;
+    RunDirectory::create_in(&parent, name, path).map_err(told)
 }
 
 /// In memory where there is such a file system: what is shared is written all the time.
