@@ -9,7 +9,8 @@
  *   close
  *
  * surefoot_nic_unknown runs the callbacks, and it brings the port back when the interface has failed: the program sees neither
- * the failure nor the recovery. Addresses are offsets into the port's registered memory. A handle is for one thread at a time.
+ * the failure nor the recovery. Addresses are offsets into the port's registered memory. A handle is for one thread at a time, and
+ * for the process that opened it: a child of it has no port (SUREFOOT_NIC_OPEN), so fork first and open then.
  *
  * Functions that return int return 0 or more when they did what they were asked, and SUREFOOT_NIC_* below zero when not:
  * nothing has changed then, and surefoot_nic_error says why.
@@ -27,7 +28,7 @@ typedef struct surefoot_nic_port surefoot_nic_port;
 
 #define SUREFOOT_NIC_ARGUMENT (-1) /* the call itself is wrong: a NULL, a closed handle, an address that is not the port's */
 #define SUREFOOT_NIC_NO_TOKEN (-2) /* all tokens are in use: receive events, which bring them back */
-#define SUREFOOT_NIC_OPEN (-3)     /* the port cannot be opened */
+#define SUREFOOT_NIC_OPEN (-3)     /* the port cannot be opened, or is not this program's any more */
 #define SUREFOOT_NIC_INTERNAL (-4) /* a fault of this library; please report it */
 #define SUREFOOT_NIC_ENDED (-5)    /* the run has ended, and no event is left: close the port */
 
@@ -38,7 +39,8 @@ typedef struct surefoot_nic_port surefoot_nic_port;
 #define SUREFOOT_NIC_BAD_ADDRESS 3 /* the memory that it lies in is not the port's */
 #define SUREFOOT_NIC_TIMED_OUT 4   /* nobody answered */
 #define SUREFOOT_NIC_GIVEN_UP 5    /* the interface failed again and again, and is not reloaded any more */
-#define SUREFOOT_NIC_CHANGED 6     /* its memory was changed before it was sent, by the program or by a failing interface */
+#define SUREFOOT_NIC_CHANGED 6     /* its memory was changed before it was sent; not told here, where the library keeps a copy and
+                                      puts it back */
 
 /* Kinds of events. */
 #define SUREFOOT_NIC_NONE 0
@@ -62,7 +64,8 @@ typedef void surefoot_nic_callback(surefoot_nic_port *port, void *context, int o
 
 /*
  * Opens a port of a node's interface, with pages of 4 KiB of registered memory, 1024 at most. `run` is the directory of a `surefoot nic run
- * --serve` of the same user; its nodes are 0 and 1, and the ports 1 to 6 are for programs.
+ * --serve` of the same user, in the same PID namespace; its nodes are 0 and 1, and the ports 1 to 6 are for programs. A port that was
+ * closed a moment ago, or whose process has ended, is waited for, two seconds at most.
  */
 int surefoot_nic_open(const char *run, uint32_t node, uint32_t port, uint32_t pages, surefoot_nic_port **opened);
 /*
@@ -79,21 +82,28 @@ int surefoot_nic_receive_tokens(surefoot_nic_port *port);
 int surefoot_nic_write(surefoot_nic_port *port, uint32_t address, const void *bytes, uint32_t length);
 int surefoot_nic_read(surefoot_nic_port *port, uint32_t address, void *bytes, uint32_t length);
 
-/* Gives the interface a buffer for messages of a size class and a priority (0 low, 1 high); the token comes back with them. */
+/*
+ * Gives the interface a buffer for messages of a size class and a priority (0 low, 1 high); the token comes back with them. It may
+ * overlap no other buffer and no message that is being sent.
+ */
 int surefoot_nic_provide(surefoot_nic_port *port, uint32_t token, uint32_t address, uint32_t size_class, uint32_t priority);
 
 /* Sends. The message must not change before the callback has run; the callback may be NULL. */
 int surefoot_nic_send(surefoot_nic_port *port, uint32_t address, uint32_t length, uint32_t size_class, uint32_t to_node,
 		      uint32_t to_port, uint32_t priority, surefoot_nic_callback *callback, void *context);
-/* Sends into the memory of the other port, at an address there. */
+/*
+ * Sends into the memory of the other port, at an address there. Of messages of this port that overlap there each leaves when the one
+ * before has arrived; other senders' are not waited for. One that goes beyond the other port's memory is refused; what of it lies
+ * inside may have been written.
+ */
 int surefoot_nic_send_directed(surefoot_nic_port *port, uint32_t address, uint32_t length, uint32_t remote, uint32_t to_node,
 			       uint32_t to_port, uint32_t priority, surefoot_nic_callback *callback, void *context);
-/* Sends once, without an answer: at most one packet of 4096 bytes. */
+/* Sends once, without an answer: at most one packet of 4096 bytes. SUREFOOT_NIC_ARRIVED says that it has left the interface. */
 int surefoot_nic_send_datagram(surefoot_nic_port *port, uint32_t address, uint32_t length, uint32_t size_class,
 			       uint32_t to_node, uint32_t to_port, uint32_t priority, surefoot_nic_callback *callback,
 			       void *context);
 
-/* Asks for an alarm after some microseconds; one at a time. */
+/* Asks for an alarm after some microseconds. There is one at a time: a second one replaces the first. */
 int surefoot_nic_alarm(surefoot_nic_port *port, uint32_t token, uint32_t after_us);
 
 /* The next event, waited for this long at most: 1, or 0 and SUREFOOT_NIC_NONE when none came. SUREFOOT_NIC_ENDED when none will. */

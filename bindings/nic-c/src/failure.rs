@@ -18,7 +18,9 @@ pub enum Failure {
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Failure {
         match error {
-            RequestError::NoToken(_) => Failure::NoToken(error.to_string()),
+            RequestError::NoToken(count) => {
+                Failure::NoToken(format!("all {count} tokens are in use: surefoot_nic_receive brings them back"))
+            }
             other => Failure::Argument(other.to_string()),
         }
     }

@@ -20,6 +20,8 @@ const SLEEP_NS_MAX: u64 = 5_000_000;
 /// A port and the callbacks of its sends.
 pub struct Open {
     pub port: Port,
+    /// The process that opened it.
+    owner: u32,
     pub next_token: u32,
     pub callbacks: BTreeMap<u32, (Option<Callback>, usize)>,
     /// Events that the program was told of as unknown and has not handed back yet.
@@ -28,7 +30,31 @@ pub struct Open {
 
 impl Open {
     pub fn new(port: Port) -> Self {
-        Open { port, next_token: 1, callbacks: BTreeMap::new(), unknown: VecDeque::new() }
+        Open { port, owner: std::process::id(), next_token: 1, callbacks: BTreeMap::new(), unknown: VecDeque::new() }
+    }
+
+    /// A child of the process that opened it has no port, nor has anybody whose port the daemon has closed.
+    fn is_ours(&self) -> Result<(), Failure> {
+        let own = std::process::id();
+        if own != self.owner {
+            return Err(Failure::Open(format!(
+                "process {} has opened this port, and this is process {own}: open it after the fork",
+                self.owner
+            )));
+        }
+        match self.port.is_open() {
+            true => Ok(()),
+            false => {
+                Err(Failure::Open("the port is not this program's any more: close it, and open it anew".to_owned()))
+            }
+        }
+    }
+
+    /// Closes the port, where it is this program's.
+    pub fn close(self) {
+        if self.is_ours().is_ok() {
+            self.port.close();
+        }
     }
 
     /// The next event until a time. One that the program must hand back comes again until it did.
@@ -93,6 +119,7 @@ pub fn with<T>(handle: usize, work: impl FnOnce(&mut Open) -> Result<T, Failure>
     let open = all.get(&handle).cloned().ok_or_else(|| unknown(handle))?;
     drop(all);
     let mut open = open.try_lock().map_err(|_| Failure::Argument(BUSY.to_owned()))?;
+    open.is_ours()?;
     work(&mut open)
 }
 

@@ -23,13 +23,12 @@ use failure::{Failure, border};
 use handles::{Callback, Open, with};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
-use surefoot_hostfs::Root;
 use surefoot_hostfs::clock::monotonic_ns;
-use surefoot_hostfs::tasks::TaskStat;
 use surefoot_nic::host::layout::{PAGE_BYTES, RECEIVE_TOKENS, SEND_TOKENS};
-use surefoot_nic::host::port::{Event, Message, Port, PortConfig, SendFailure, Service};
+use surefoot_nic::host::port::{Event, Message, PortConfig, SendFailure, Service};
 use surefoot_nic::host::streams::Peer;
 use surefoot_nic::live::directory::RunDirectory;
+use surefoot_nic::live::ports;
 
 /// An event as C sees it.
 #[repr(C)]
@@ -44,6 +43,9 @@ pub struct SurefootNicEvent {
     priority: u32,
     number: u32,
 }
+
+/// A run has two interfaces.
+const NODES_OF_RUN: u32 = 2;
 
 const RECEIVED: u32 = 1;
 const DIRECTED: u32 = 2;
@@ -73,10 +75,7 @@ pub unsafe extern "C" fn surefoot_nic_open(
         let run = run.to_str().map_err(|_| Failure::Argument("the directory is not UTF-8".to_owned()))?;
         let failed = |error: surefoot_nic::live::Error| Failure::Open(error.to_string());
         let memory = RunDirectory::open(Path::new(run)).map_err(failed)?.open_memory(node).map_err(failed)?;
-        let own = std::process::id();
-        let port = Port::open(memory, port as usize, own, PortConfig::tolerant(pages));
-        let port = port.map_err(|error| Failure::Open(error.to_string()))?;
-        port.owned_since(TaskStat::of_process(&Root::host(), own).map_or(0, |stat| stat.start_ticks));
+        let port = ports::open(&memory, port as usize, PortConfig::tolerant(pages)).map_err(failed)?;
         let handle = handles::add(Open::new(port))?;
         // SAFETY: not NULL, and the caller says that a handle fits there.
         unsafe { opened.write(handle as Handle) };
@@ -88,7 +87,7 @@ pub unsafe extern "C" fn surefoot_nic_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn surefoot_nic_close(port: Handle) -> c_int {
     border(|| {
-        handles::remove(port as usize)?.port.close();
+        handles::remove(port as usize)?.close();
         Ok(0)
     })
 }
@@ -233,6 +232,9 @@ fn send(
     callback: Option<Callback>,
     context: *mut c_void,
 ) -> Result<c_int, Failure> {
+    if node >= NODES_OF_RUN {
+        return Err(Failure::Argument(format!("there is no node {node}: a run has the nodes 0 and 1")));
+    }
     let to = Peer { node: small(node, "node")?, port: small(to_port, "port")?, priority: small(priority, "priority")? };
     with(port as usize, |open| {
         let token = open.next_token;

@@ -16,6 +16,10 @@ fn folder() -> &'static Path {
 
 /// Compiles the example against the library that cargo has just built; `None`, and said, without a compiler.
 fn compile(test: &str, compiler: &str, options: &[&str], into: &Path) -> Option<PathBuf> {
+    compile_file(test, compiler, options, &folder().join("examples/exchange.c"), into)
+}
+
+fn compile_file(test: &str, compiler: &str, options: &[&str], file: &Path, into: &Path) -> Option<PathBuf> {
     if !Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success()) {
         not_run(test, &format!("there is no {compiler}"));
         return None;
@@ -24,7 +28,7 @@ fn compile(test: &str, compiler: &str, options: &[&str], into: &Path) -> Option<
     let program = into.join(format!("exchange-{}", compiler.replace('+', "p")));
     let mut command = Command::new(compiler);
     command.args(["-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror"]).args(options).arg("-I").arg(folder());
-    command.arg("-o").arg(&program).arg(folder().join("examples/exchange.c")).args(["-x", "none"]);
+    command.arg("-o").arg(&program).arg(file).args(["-x", "none"]);
     command.arg(libraries.join("libsurefoot_nic_c.a")).args(["-lpthread", "-ldl", "-lm"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -51,6 +55,35 @@ fn a_program_in_c_sends_and_receives_while_an_interface_hangs() {
     let recovered = pair.steps.iter().map(|steps| steps.text().matches("recovered").count()).sum::<usize>();
     println!("{hung} failures, {recovered} recoveries");
     assert!(recovered > 0, "{}", pair.steps[0].text());
+}
+
+/// A program that becomes a service opens its ports first and forks then, as daemon(3) does.
+#[test]
+fn a_child_of_the_process_that_opened_a_port_is_told_that_it_has_none() {
+    const PROGRAM: &str = r#"
+        #include "surefoot_nic.h"
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(int count, char **words)
+        {
+            surefoot_nic_port *port;
+            int status;
+            if (count != 2 || surefoot_nic_open(words[1], 0, 2, 1, &port))
+                return 2;
+            if (!fork())
+                _exit(surefoot_nic_send_tokens(port) == SUREFOOT_NIC_OPEN && !surefoot_nic_close(port) ? 0 : 3);
+            if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
+                return 4;
+            return surefoot_nic_send_tokens(port) == 16 && !surefoot_nic_close(port) ? 0 : 5;
+        }"#;
+    const TEST: &str = "a_child_of_the_process_that_opened_a_port_is_told_that_it_has_none";
+    let home = tempfile::tempdir().unwrap();
+    let source = home.path().join("fork.c");
+    std::fs::write(&source, PROGRAM).unwrap();
+    let Some(program) = compile_file(TEST, "cc", &["-std=c99"], &source, home.path()) else { return };
+    let run = home.path().join("run");
+    let _pair = Pair::start(&run, Build::Tolerant, 1 << 20, 20_000).unwrap();
+    assert_eq!(Command::new(program).arg(&run).status().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -124,7 +157,12 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         assert_eq!(c::surefoot_nic_open(run.as_ptr(), 0, 2, 2, &raw mut port), 0);
         assert_eq!(c::surefoot_nic_open(run.as_ptr(), 0, 2, 2, &raw mut again), -3);
         assert!(text().contains("port 2 is open already"), "{}", text());
-        assert_eq!(c::surefoot_nic_open(run.as_ptr(), 0, 99, 2, &raw mut again), -3);
+        for port in [0, 7, 99] {
+            assert_eq!(c::surefoot_nic_open(run.as_ptr(), 0, port, 2, &raw mut again), -3);
+            assert!(text().contains("programs have the ports 1 to 6"), "{}", text());
+        }
+        assert_eq!(c::surefoot_nic_open(run.as_ptr(), 0, 3, 0, &raw mut again), -3);
+        assert!(text().contains("1 to 1024 pages"), "{}", text());
         assert_eq!(c::surefoot_nic_send_tokens(port), 16);
         let before = peak_bytes();
         assert_eq!(c::surefoot_nic_read(port, 0, std::ptr::dangling_mut(), u32::MAX), -1);
@@ -132,11 +170,14 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         assert_eq!(c::surefoot_nic_write(port, 8190, b"abc".as_ptr().cast(), 3), -1);
         assert_eq!(c::surefoot_nic_send(port, 0, 12, 300, 1, 1, 0, None, std::ptr::null_mut()), -1);
         assert_eq!(c::surefoot_nic_send(port, 0, 12, 10, 9, 1, 0, None, std::ptr::null_mut()), -1);
-        assert!(text().contains("no port 1 on node 9"), "{}", text());
+        assert_eq!(text(), "there is no node 9: a run has the nodes 0 and 1");
         for token in 0..32 {
-            assert_eq!(c::surefoot_nic_provide(port, token, 0, 6, 0), 0);
+            assert_eq!(c::surefoot_nic_provide(port, token, token * 64, 6, 0), 0, "{}", text());
         }
-        assert_eq!(c::surefoot_nic_provide(port, 32, 0, 6, 0), -2, "{}", text());
+        assert_eq!(c::surefoot_nic_provide(port, 32, 0x1000, 6, 0), -2);
+        assert_eq!(text(), "all 32 tokens are in use: surefoot_nic_receive brings them back");
+        assert_eq!(c::surefoot_nic_provide(port, 32, 0, 17, 0), -1);
+        assert_eq!(text(), "there is no size class 17: classes are 0 to 16");
         assert_eq!(c::surefoot_nic_close(port), 0);
         assert_eq!(c::surefoot_nic_close(port), -1);
         assert!(text().contains("no open port"), "{}", text());

@@ -16,6 +16,7 @@ use surefoot_nic::host::streams::Peer;
 use surefoot_nic::live::directory::RunDirectory;
 use surefoot_nic::live::local::Pair;
 use surefoot_nic::live::part::port_config;
+use surefoot_nic::live::ports;
 use surefoot_nic::live::process;
 
 /// The process that is told so is the application that dies.
@@ -129,7 +130,8 @@ fn the_port_of_an_application_that_is_killed_is_closed_and_the_others_go_on() {
         wait("the port of the dead application stays open", || !driver::is_open(&memories[0], VICTIMS_PORT));
         wait("the others stand still", || delivered.load(Ordering::Acquire) > before + 100);
         // Its pages, and all of its tokens, are there for the next one.
-        let mut port = open(&memories[0], VICTIMS_PORT, VICTIMS_PAGES).unwrap();
+        let config = PortConfig { pages: VICTIMS_PAGES, ..port_config(Build::Tolerant) };
+        let mut port = ports::open(&memories[0], VICTIMS_PORT, config).unwrap();
         for token in 0..RECEIVE_TOKENS as u32 {
             port.provide(token, 0x2000 + token * 1024, 10, 0).unwrap();
         }

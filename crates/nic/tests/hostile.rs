@@ -260,10 +260,12 @@ fn requests_that_cannot_be_are_refused_with_a_reason() {
     let refused = |message: Message, port: &mut Port| port.send(message).unwrap_err().to_string();
     assert_eq!(refused(whole, &mut port), "token 1 is in use by another request; give each its own");
     let next = Message { token: 2, ..whole };
-    assert_eq!(refused(Message { length: 129, ..next }, &mut port), "129 bytes are too many: at most 128");
+    assert_eq!(
+        refused(Message { length: 129, ..next }, &mut port),
+        "129 bytes are too many for size class 7: at most 128"
+    );
     assert!(
-        refused(Message { address: 8150, ..next }, &mut port)
-            .contains("not inside of the port's 8192 registered bytes")
+        refused(Message { address: 8150, ..next }, &mut port).contains("not inside the port's 8192 registered bytes")
     );
     assert!(refused(Message { address: u32::MAX, ..next }, &mut port).contains("not inside"));
     assert!(refused(Message { to: Peer { node: 8, ..to }, ..next }, &mut port).contains("no port 1 on node 8"));

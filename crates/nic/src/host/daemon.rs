@@ -4,12 +4,17 @@
 //! interface is a [`Board`]. A step may be repeated after the daemon died: everything that it needs to go on is in the host's
 //! memory (the epoch, who has which port, who was restored).
 
+use super::closing::Closing;
 use super::layout::*;
 use super::mailbox;
 use super::memory::{HostMemory, port_word};
 use super::neighbours::Words;
 use super::selftest::{Finding, SelfTest, SelfTestConfig, TEST_PORTS};
-use super::{driver, port::Port};
+use super::suspects::{Allowance, Suspects};
+use super::{
+    driver,
+    port::{Port, PortConfig},
+};
 use crate::device::registers::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -111,8 +116,11 @@ pub struct DaemonConfig {
     pub answer_ns: u64,
     /// How often it is asked by itself whether it runs, as long as nothing is wrong; `u64::MAX` for never.
     pub ask_ns: u64,
-    /// Suspicions of libraries in a row without a failed self-test, after which the interface is reloaded all the same.
+    /// Suspicions of one port's library in a row without a failed self-test, after which the interface is reloaded all the same.
     pub suspicions_max: u32,
+    /// How often one port's suspicions alone may have the interface reloaded: so often at once, and once more after each such
+    /// time. A program that writes over what it sends suspects for ever, and each reload stops all others.
+    pub suspicion_reloads: Allowance,
     /// Whether daemons tell one another of suspicions, which may be about either end (an ablation when not).
     pub tells_neighbours: bool,
     /// Whether applications' messages are verified, and so the daemon's own.
@@ -132,6 +140,7 @@ impl Default for DaemonConfig {
             answer_ns: 250_000,
             ask_ns: 100_000_000,
             suspicions_max: 3,
+            suspicion_reloads: Allowance::UNLIMITED,
             tells_neighbours: true,
             verifies: true,
             numbers: true,
@@ -171,12 +180,12 @@ pub struct Daemon {
     /// A test is due, but nobody uses what it would test: when to look again.
     looks_again_ns: u64,
     ping: u32,
-    suspicions_seen: u32,
-    suspicions_in_a_row: u32,
+    suspects: Suspects,
     activity_seen: u32,
     /// The interface was reloaded and not tested since.
     is_unproved: bool,
     words: Words,
+    closing: Closing,
     /// Reloads, or tries of them, since the applications' activity was this.
     reloads_in_vain: (u32, u32),
     /// Recoveries that it has done.
@@ -189,12 +198,21 @@ impl Daemon {
     /// # Errors
     /// As [`Port::open`]: another daemon has it.
     pub fn new(memory: Arc<HostMemory>, owner: u32, config: DaemonConfig) -> Result<Self, driver::OpenError> {
+        Daemon::begin(memory, owner, config, Port::open)
+    }
+
+    fn begin(
+        memory: Arc<HostMemory>,
+        owner: u32,
+        config: DaemonConfig,
+        open: fn(Arc<HostMemory>, usize, u32, PortConfig) -> Result<Port, driver::OpenError>,
+    ) -> Result<Self, driver::OpenError> {
         let port_config = SelfTest::port_config(config.verifies, config.numbers);
-        let port = Port::open(Arc::clone(&memory), 0, owner, port_config)?;
+        let port = open(Arc::clone(&memory), 0, owner, port_config)?;
         memory.word(control::GIVEN_UP).store(0, Ordering::Release);
         let (test, port) = match config.self_test {
             Some(of_test) => {
-                let second = Port::open(Arc::clone(&memory), TEST_PORTS[1], owner, port_config)?;
+                let second = open(Arc::clone(&memory), TEST_PORTS[1], owner, port_config)?;
                 (Some(SelfTest::new([port, second], of_test)), None)
             }
             None => (None, Some(port)),
@@ -208,11 +226,11 @@ impl Daemon {
             next_ask_ns: config.ask_ns,
             looks_again_ns: 0,
             ping: 0,
-            suspicions_seen: 0,
-            suspicions_in_a_row: 0,
+            suspects: Suspects::default(),
             activity_seen: 0,
             is_unproved: false,
             words: Words::default(),
+            closing: Closing::default(),
             reloads_in_vain: (0, 0),
             recovery_count: 0,
         })
@@ -229,11 +247,7 @@ impl Daemon {
         config: DaemonConfig,
         now_ns: u64,
     ) -> Result<Self, driver::OpenError> {
-        driver::close(&memory, 0);
-        if config.self_test.is_some() {
-            driver::close(&memory, TEST_PORTS[1]);
-        }
-        let mut daemon = Daemon::new(memory, owner, config)?;
+        let mut daemon = Daemon::begin(memory, owner, config, Port::inherit)?;
         // Another word than the one before may have asked.
         daemon.ping = daemon.memory.word(control::PING).load(Ordering::Acquire);
         // The one before may have reloaded the interface and told nobody.
@@ -249,6 +263,10 @@ impl Daemon {
         // At most steps there is none, and a look is cheaper than an exchange.
         let interrupts = if interrupts.load(Ordering::Relaxed) == 0 { 0 } else { interrupts.swap(0, Ordering::AcqRel) };
         let was = self.state;
+        let is_asked = self.config.ask_ns != u64::MAX;
+        if self.closing.look(&self.memory, now_ns, is_asked) && was == State::Watching {
+            self.next_ask_ns = self.next_ask_ns.min(now_ns);
+        }
         let step = self.step_in(now_ns, interrupts, board);
         let asks = |state| matches!(state, State::Asking { .. });
         if asks(self.state) && !asks(was) {
@@ -279,7 +297,7 @@ impl Daemon {
             State::Asking { until_ns, .. } => until_ns,
             State::Failed | State::Restoring { .. } => 0,
             State::GivenUp => u64::MAX,
-            State::Watching => self.next_ask_ns.min(test.max(self.looks_again_ns)),
+            State::Watching => self.next_ask_ns.min(test.max(self.looks_again_ns)).min(self.closing.next_ns()),
         }
     }
 
@@ -344,6 +362,7 @@ impl Daemon {
         let is_held_up = is_over && board.is_held_up();
         if self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping {
             self.state = State::Watching;
+            self.closing.answered(&self.memory);
             return Some(Step::Dismissed);
         }
         if !is_over || is_held_up {
@@ -418,10 +437,10 @@ impl Daemon {
             && self.state == other.state
             && (self.next_ask_ns, self.looks_again_ns, self.ping)
                 == (other.next_ask_ns, other.looks_again_ns, other.ping)
-            && (self.suspicions_seen, self.suspicions_in_a_row, self.activity_seen)
-                == (other.suspicions_seen, other.suspicions_in_a_row, other.activity_seen)
+            && (&self.suspects, self.activity_seen) == (&other.suspects, other.activity_seen)
             && self.is_unproved == other.is_unproved
             && self.words == other.words
+            && self.closing == other.closing
             && self.reloads_in_vain == other.reloads_in_vain
     }
 
@@ -436,7 +455,8 @@ impl Daemon {
         }
         self.memory.word(control::INTERRUPT).store(0, Ordering::Release);
         self.recovery_count += 1;
-        self.suspicions_in_a_row = 0;
+        self.suspects.forget();
+        self.closing.reloaded(&self.memory);
         // What reloading does not mend shows at once.
         self.is_unproved = true;
         self.words.forget();
@@ -493,7 +513,7 @@ impl Daemon {
         }
         let word = |port: usize, word: u32| self.memory.word(port_word(port, word)).load(Ordering::Acquire);
         let sum = |of: u32| ports_of(open).fold(0u32, |sum, port| sum.wrapping_add(word(port, of)));
-        let (suspicions, activity) = (sum(port_word::SUSPICIONS), sum(port_word::ACTIVITY));
+        let activity = sum(port_word::ACTIVITY);
         let (used, untested) = ports_of(open).fold((0, 0), |(used, untested), port| {
             let of_port = word(port, port_word::SERVICES_USED);
             (used | of_port, untested | of_port & !word(port, port_word::SERVICES_TESTED))
@@ -507,11 +527,11 @@ impl Daemon {
             return Some(Step::Told { nodes });
         }
         let is_named = self.words.hear(test.take_word(), open, now_ns);
-        let is_suspected = suspicions != self.suspicions_seen;
+        let suspicious = self.suspects.look(&self.memory, ports_of(open));
         let is_idle = activity == self.activity_seen;
         if untested != 0 {
             test.begin(untested, now_ns);
-        } else if used != 0 && (is_suspected || is_named || self.is_unproved || (test.is_due(now_ns) && !is_idle)) {
+        } else if used != 0 && (suspicious != 0 || is_named || self.is_unproved || (test.is_due(now_ns) && !is_idle)) {
             self.is_unproved = false;
             test.begin(used, now_ns);
         } else {
@@ -523,19 +543,20 @@ impl Daemon {
         }
         self.looks_again_ns = 0;
         self.activity_seen = activity;
-        self.suspicions_seen = suspicions;
-        if is_suspected {
-            self.suspicions_in_a_row += 1;
-        }
+        self.suspects.count(&self.memory, ports_of(suspicious));
         if self.config.tells_neighbours {
             ports_of(open).for_each(|port| self.words.suspect(&self.memory, port));
         }
-        if self.suspicions_in_a_row > self.config.suspicions_max {
+        let (most, allowance) = (self.config.suspicions_max, self.config.suspicion_reloads);
+        if self.suspects.take_reload(most, allowance, now_ns) {
             return Some(self.fail(Detector::Library));
         }
-        if self.words.in_a_row > self.config.suspicions_max {
+        if self.words.in_a_row > most {
             self.words.obey(now_ns);
-            return Some(self.fail(Detector::Neighbour));
+            if self.suspects.take_neighbours_reload(allowance, now_ns) {
+                return Some(self.fail(Detector::Neighbour));
+            }
+            self.words.forget();
         }
         None
     }

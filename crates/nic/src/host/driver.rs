@@ -3,13 +3,13 @@
 use super::layout::*;
 use super::mailbox;
 use super::memory::{HostMemory, block, port_word};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Why a port cannot be opened.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum OpenError {
     /// There is no such port.
-    #[error("there is no port {0}: an interface has ports 0 to 7, and port 0 is the daemon's")]
+    #[error("there is no port {0}: an interface has ports 0 to 7, of which 0 and 7 are the daemon's")]
     NoPort(usize),
     /// Somebody has it.
     #[error("port {port} is open already, by process {owner}; close it there, or take another port")]
@@ -19,6 +19,11 @@ pub enum OpenError {
         /// Who has it.
         owner: u32,
     },
+    /// It was closed just now.
+    #[error(
+        "port {0} was closed just now, and the interface may still write to its memory; it is free within milliseconds"
+    )]
+    Closing(usize),
     /// The memory of the interface is used up.
     #[error("port {port} asks for {asked} pages of 4 KiB, and {free} of the interface's memory are free")]
     NoMemory {
@@ -50,15 +55,19 @@ pub fn open(memory: &HostMemory, port: usize, owner: u32, pages: u32) -> Result<
     if port >= PORTS {
         return Err(OpenError::NoPort(port));
     }
+    if is_closing(memory, port) {
+        return Err(OpenError::Closing(port));
+    }
     let free = (0..memory.arena_pages()).filter(|&page| !is_taken(memory, page)).count() as u32;
     if pages > free.min(PORT_PAGES) {
         return Err(OpenError::NoMemory { port, asked: pages, free: free.min(PORT_PAGES) });
     }
-    let owner_word = memory.word(port_word(port, port_word::OWNER));
-    if let Err(owner) = owner_word.compare_exchange(0, owner, Ordering::AcqRel, Ordering::Acquire) {
-        return Err(OpenError::Taken { port, owner });
+    let owner_word = own(memory, port, owner)?;
+    // It may have been closed since.
+    if is_closing(memory, port) {
+        owner_word.store(0, Ordering::Release);
+        return Err(OpenError::Closing(port));
     }
-    let table = block(port) + PORT_PAGE_TABLE;
     // From the end backwards, so that neighbours on the bus are none in the port: translation is never left out by luck.
     let mut granted = Vec::new();
     for page in (0..memory.arena_pages()).rev() {
@@ -78,6 +87,39 @@ pub fn open(memory: &HostMemory, port: usize, owner: u32, pages: u32) -> Result<
         owner_word.store(0, Ordering::Release);
         return Err(OpenError::NoMemory { port, asked: pages, free });
     }
+    Ok(begin(memory, port, granted))
+}
+
+/// Gives a port of the daemon's to the daemon in the place of one that died, with the same pages, whatever the interface still
+/// writes there: it is the daemon's own.
+///
+/// # Errors
+/// [`OpenError`]; nothing changes then.
+pub fn inherit(memory: &HostMemory, port: usize, owner: u32, pages: u32) -> Result<Granted, OpenError> {
+    close(memory, port);
+    let list = (0..PORT_PAGES).map(|entry| memory.word(closed_page(port, entry)).load(Ordering::Relaxed));
+    let granted: Vec<u32> = list.filter(|&page| page != 0).collect();
+    if granted.len() as u32 != pages {
+        release(memory, port);
+        return open(memory, port, owner, pages);
+    }
+    own(memory, port, owner)?;
+    let granted = begin(memory, port, granted);
+    for entry in 0..PORT_PAGES {
+        memory.word(closed_page(port, entry)).store(0, Ordering::Relaxed);
+    }
+    memory.word(control::CLOSING).fetch_and(!(1 << port), Ordering::AcqRel);
+    Ok(granted)
+}
+
+fn own(memory: &HostMemory, port: usize, owner: u32) -> Result<&AtomicU32, OpenError> {
+    let word = memory.word(port_word(port, port_word::OWNER));
+    let owned = word.compare_exchange(0, owner, Ordering::AcqRel, Ordering::Acquire);
+    owned.map(|_| word).map_err(|owner| OpenError::Taken { port, owner })
+}
+
+fn begin(memory: &HostMemory, port: usize, granted: Vec<u32>) -> Granted {
+    let table = block(port) + PORT_PAGE_TABLE;
     for entry in 0..PORT_PAGES {
         let page = granted.get(entry as usize).copied().unwrap_or(0);
         memory.word(table + entry * 4).store(page, Ordering::Relaxed);
@@ -96,14 +138,16 @@ pub fn open(memory: &HostMemory, port: usize, owner: u32, pages: u32) -> Result<
         (port_word::SUSPECTED + 4, 0),
         (port_word::REFUSING, 0),
         (port_word::REFUSING + 4, 0),
+        (port_word::WITHDRAWN, 0),
         (port_word::RESTORED_EPOCH, memory.word(control::EPOCH).load(Ordering::Acquire)),
     ] {
         memory.word(port_word(port, word)).store(value, Ordering::Release);
     }
-    Ok(Granted { number: port, generation, pages: granted })
+    Granted { number: port, generation, pages: granted }
 }
 
-/// Takes a port back, also from a process that died: the interface is told, and the pages are free again.
+/// Takes a port back, also from a process that died: the interface is told. The port and its pages are free for others when the
+/// daemon has seen that the interface has let go of them ([`release`]).
 pub fn close(memory: &HostMemory, port: usize) {
     let mut command = [0; 16];
     command[0] = command::CLOSE;
@@ -112,17 +156,44 @@ pub fn close(memory: &HostMemory, port: usize) {
         mailbox::empty(memory, port);
         mailbox::put(memory, port, &command);
     }
-    let table = block(port) + PORT_PAGE_TABLE;
+    let word = |word| memory.word(port_word(port, word));
+    word(port_word::CLOSE_PUT).store(word(port_word::MAILBOX_PUT).load(Ordering::Acquire), Ordering::Relaxed);
+    word(port_word::CLOSE_EPOCH).store(memory.word(control::EPOCH).load(Ordering::Acquire), Ordering::Relaxed);
     for entry in 0..PORT_PAGES {
-        let page = memory.word(table + entry * 4).swap(0, Ordering::Relaxed);
+        // Who dies in the middle of this is followed by one who does it again.
+        let at = memory.word(block(port) + PORT_PAGE_TABLE + entry * 4);
+        let page = at.load(Ordering::Relaxed);
+        if page != 0 {
+            memory.word(closed_page(port, entry)).store(page, Ordering::Relaxed);
+            at.store(0, Ordering::Relaxed);
+        }
+    }
+    word(port_word::SERVICES_USED).store(0, Ordering::Relaxed);
+    word(port_word::OWNER_STARTED).store(0, Ordering::Relaxed);
+    memory.word(port_word(port, port_word::OWNER_STARTED) + 4).store(0, Ordering::Relaxed);
+    memory.word(control::CLOSING).fetch_or(1 << port, Ordering::AcqRel);
+    word(port_word::OWNER).store(0, Ordering::Release);
+    memory.wake_daemon();
+}
+
+/// Frees a closed port and its pages: the interface writes there no more. For the daemon, which knows that.
+pub fn release(memory: &HostMemory, port: usize) {
+    for entry in 0..PORT_PAGES {
+        let page = memory.word(closed_page(port, entry)).swap(0, Ordering::Relaxed);
         if let Some(page) = page.checked_sub(HOST_ARENAS / PAGE_BYTES).filter(|&page| page < memory.arena_pages()) {
             take(memory, page, false);
         }
     }
-    memory.word(port_word(port, port_word::SERVICES_USED)).store(0, Ordering::Relaxed);
-    memory.word(port_word(port, port_word::OWNER_STARTED)).store(0, Ordering::Relaxed);
-    memory.word(port_word(port, port_word::OWNER_STARTED) + 4).store(0, Ordering::Relaxed);
-    memory.word(port_word(port, port_word::OWNER)).store(0, Ordering::Release);
+    memory.word(control::CLOSING).fetch_and(!(1 << port), Ordering::AcqRel);
+}
+
+/// Whether a port was closed and the interface may still write to its memory.
+pub fn is_closing(memory: &HostMemory, port: usize) -> bool {
+    memory.word(control::CLOSING).load(Ordering::Acquire) >> port & 1 == 1
+}
+
+fn closed_page(port: usize, entry: u32) -> u32 {
+    block(port) + PORT_CLOSED_PAGES + entry * 4
 }
 
 /// A generation that no port of this interface had before.
@@ -135,7 +206,7 @@ pub fn is_open(memory: &HostMemory, port: usize) -> bool {
     memory.word(port_word(port, port_word::OWNER)).load(Ordering::Acquire) != 0
 }
 
-fn bit_of(memory: &HostMemory, page: u32) -> (&std::sync::atomic::AtomicU32, u32) {
+fn bit_of(memory: &HostMemory, page: u32) -> (&AtomicU32, u32) {
     (memory.word(control::PAGES_TAKEN + page / 32 * 4), 1 << (page % 32))
 }
 
@@ -166,9 +237,28 @@ mod tests {
         assert!(one.pages.iter().all(|page| !two.pages.contains(page)));
         assert_ne!(one.generation, two.generation);
         close(&memory, 1);
+        assert_eq!(open(&memory, 1, 79, 3), Err(OpenError::Closing(1)), "the interface may write there yet");
+        assert_eq!(open(&memory, 3, 79, 1), Err(OpenError::NoMemory { port: 3, asked: 1, free: 0 }));
+        release(&memory, 1);
         let again = open(&memory, 1, 79, 3).unwrap();
         assert_eq!(again.pages, one.pages);
         assert_ne!(again.generation, one.generation);
+    }
+
+    #[test]
+    fn a_daemon_inherits_the_pages_of_the_one_that_died_wherever_it_did() {
+        let memory = HostMemory::private(0, 8 * PAGE_BYTES).unwrap();
+        let first = open(&memory, 0, 77, 5).unwrap();
+        open(&memory, 1, 78, 3).unwrap();
+        let second = inherit(&memory, 0, 79, 5).unwrap();
+        assert_eq!((&second.pages, is_closing(&memory, 0)), (&first.pages, false));
+        assert_ne!(second.generation, first.generation);
+        // One that died while it closed, and so did the next.
+        close(&memory, 0);
+        close(&memory, 0);
+        assert_eq!(inherit(&memory, 0, 80, 5).unwrap().pages, first.pages);
+        close(&memory, 1);
+        assert_eq!(inherit(&memory, 0, 81, 4).unwrap().pages.len(), 4, "also where it takes another number");
     }
 
     #[test]
@@ -190,6 +280,7 @@ mod tests {
                             Ok(granted) => {
                                 short += usize::from(granted.pages.len() != 600);
                                 close(memory, port);
+                                release(memory, port);
                             }
                             Err(error) => assert!(matches!(error, OpenError::NoMemory { asked: 600, .. }), "{error}"),
                         }

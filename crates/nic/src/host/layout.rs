@@ -26,6 +26,8 @@ pub const PORT_PAGE_TABLE: u32 = 0x4000;
 pub const PORT_WORDS: u32 = 0x5000;
 /// The commands of the mailbox, [`MAILBOX_COMMANDS`] of 64 bytes.
 pub const PORT_MAILBOX: u32 = 0x6000;
+/// The pages of a port that was closed, until the interface has let go of them: as the page table.
+pub const PORT_CLOSED_PAGES: u32 = 0x7000;
 /// How many commands a mailbox holds.
 pub const MAILBOX_COMMANDS: u32 = 64;
 
@@ -76,6 +78,10 @@ pub mod control {
     pub const ASKED: u32 = 0x4c;
     /// For how long, microseconds of its own clock, its control program has run since.
     pub const ASKED_US: u32 = 0x50;
+    /// A bit per port that was closed and whose memory the interface may still write to.
+    pub const CLOSING: u32 = 0x58;
+    /// The namespace in which processes have their numbers here, two words; 0 where nobody said.
+    pub const PROCESSES: u32 = 0x5c;
     /// A bit per page of the arenas that is taken begins here.
     pub const PAGES_TAKEN: u32 = 0x100;
     /// Bytes of these bits, for 128 MiB.
@@ -119,6 +125,12 @@ pub mod port_word {
     pub const SUSPECTED: u32 = 0x40;
     /// The same of those whose interface said no, which is not believed yet.
     pub const REFUSING: u32 = 0x48;
+    /// Counts refusals that the library believes after all: what it suspected because of them is no fault of an interface.
+    pub const WITHDRAWN: u32 = 0x50;
+    /// How many commands were put into the mailbox when it was closed, and in which epoch.
+    pub const CLOSE_PUT: u32 = 0x54;
+    /// The epoch of the interface that was told so.
+    pub const CLOSE_EPOCH: u32 = 0x58;
 }
 
 /// What is done to an interface on purpose.
@@ -206,7 +218,8 @@ pub const PACKET_DATA_BYTES: u32 = 4096;
 const _: () = assert!(HOST_PORTS + PORTS as u32 * HOST_PORT_BYTES == HOST_ARENAS);
 const _: () = assert!(PORT_EVENTS + PORT_EVENT_COUNT * 64 <= PORT_PAGE_TABLE);
 const _: () = assert!(PORT_PAGE_TABLE + PORT_PAGES * 4 <= PORT_WORDS && PORT_WORDS < PORT_MAILBOX);
-const _: () = assert!(PORT_MAILBOX + MAILBOX_COMMANDS * 64 <= HOST_PORT_BYTES);
+const _: () = assert!(PORT_MAILBOX + MAILBOX_COMMANDS * 64 <= PORT_CLOSED_PAGES);
+const _: () = assert!(PORT_CLOSED_PAGES + PORT_PAGES * 4 <= HOST_PORT_BYTES);
 const _: () = assert!(control::PAGES_TAKEN + control::PAGES_TAKEN_BYTES <= HOST_PORTS - HOST_BASE);
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Marks the first word of such a memory, with the version of its layout.
-const MAGIC: u32 = 0x5346_0001;
+const MAGIC: u32 = 0x5346_0002;
 
 /// The largest arena, bytes.
 pub const ARENA_BYTES_MAX: u32 = 128 << 20;

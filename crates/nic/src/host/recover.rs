@@ -32,6 +32,7 @@ impl Port {
         // Another interface, of which nothing is to be doubted yet.
         for stream in self.streams.outgoing.values_mut() {
             (stream.doubt_count, stream.not_before_ns) = (0, 0);
+            (stream.closed_until_ns, stream.refused_until_ns) = (0, 0);
         }
         // A datagram that the old interface was told of may have left it, and none arrives twice.
         self.finish(|one| one.number == 0 && one.is_posted, Ok(()));

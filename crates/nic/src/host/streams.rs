@@ -33,12 +33,31 @@ pub struct Outgoing {
     pub doubt_count: u32,
     /// Nothing of it is handed over before.
     pub not_before_ns: u64,
+    /// The one before it found its port closed, and that was believed: until then it is believed at once.
+    pub closed_until_ns: u64,
+    /// The same of a directed message that was refused.
+    pub refused_until_ns: u64,
+    /// Directed messages up to this address have arrived there.
+    pub directed_end: u32,
+    /// A directed message beyond that was refused: the target's memory may well end before.
+    pub is_refused: bool,
 }
 
 impl Outgoing {
     /// A stream that begins.
     pub fn new(generation: u32) -> Self {
-        Outgoing { generation, next_number: 1, arrived: 0, proof: 0, doubt_count: 0, not_before_ns: 0 }
+        Outgoing {
+            generation,
+            next_number: 1,
+            arrived: 0,
+            proof: 0,
+            doubt_count: 0,
+            not_before_ns: 0,
+            closed_until_ns: 0,
+            refused_until_ns: 0,
+            directed_end: 0,
+            is_refused: false,
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! - `d ID BYTES CHECKSUM NS`: it was given a message.
 
 use super::Error;
-use super::process::{self, Process};
+use super::ports;
+use super::process::Process;
 use crate::check::{self, Delivered, Outcome, Sent, Verdict};
 use crate::host::layout::{control, inject};
 use crate::host::memory::{HostMemory, port_word};
@@ -73,11 +74,7 @@ struct Application<'a, W: Write> {
 pub fn run(config: ApplicationConfig, out: &mut impl Write) -> Result<(), Error> {
     let slot_bytes = slot_bytes(config.message_bytes);
     let pages = (2 * WINDOW_MAX * slot_bytes).div_ceil(layout::PAGE_BYTES);
-    let node = config.memory.word(control::NODE).load(Ordering::Relaxed);
-    let own = std::process::id();
-    let port = Port::open(Arc::clone(&config.memory), PORT, own, PortConfig { pages, ..config.port });
-    let mut port = port.map_err(|source| Error::Port { node, source })?;
-    port.owned_since(process::started(own).unwrap_or(0));
+    let mut port = ports::open(&config.memory, PORT, PortConfig { pages, ..config.port })?;
     for slot in 0..WINDOW_MAX {
         // A fresh port has the tokens.
         let _ = port.provide(slot, receive_slot(slot, slot_bytes), class_of(slot_bytes), 0);

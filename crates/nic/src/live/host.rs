@@ -2,11 +2,11 @@
 
 use super::Error;
 use super::board::{LiveBoard, Start};
-use super::{directory, process};
+use super::{directory, ports, process};
 use crate::host::daemon::{Daemon, DaemonConfig, Step};
 use crate::host::layout::{APPLICATION_PORTS, control};
-use crate::host::memory::{HostMemory, port_word};
-use crate::host::{driver, layout, wake};
+use crate::host::memory::HostMemory;
+use crate::host::{driver, wake};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,6 +82,7 @@ pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
     let node = memory.word(control::NODE).load(Ordering::Relaxed);
     let owner = owner.map(process::Process::open).transpose()?;
     let own = std::process::id();
+    ports::note_namespace(&memory);
     let mut board = LiveBoard::new(Arc::clone(&memory), start);
     board.attach()?;
     let opened = if takes_over {
@@ -134,21 +135,10 @@ fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) {
 
 /// Closes the ports of applications that died holding them.
 fn close_orphans(memory: &HostMemory) {
-    for port in APPLICATION_PORTS {
-        let word = |word| memory.word(port_word(port, word)).load(Ordering::Acquire);
-        let owner = word(layout::port_word::OWNER);
-        let at = layout::port_word::OWNER_STARTED;
-        let since = u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        if owner == 0 {
-            continue;
-        }
-        let found = process::started(owner);
-        // One that died before it said when it was started holds its port as well.
-        let is_gone = if since == 0 { found.is_none() } else { found != Some(since) };
-        if is_gone && word(layout::port_word::OWNER) == owner {
-            driver::close(memory, port);
-        }
-    }
+    APPLICATION_PORTS
+        .into_iter()
+        .filter(|&port| ports::is_orphan(memory, port))
+        .for_each(|port| driver::close(memory, port));
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub mod interface;
 pub mod local;
 pub mod namespace;
 pub mod part;
+pub mod ports;
 pub mod process;
 pub mod run;
 pub mod wire;

@@ -14,12 +14,13 @@ use crate::firmware::{Build, Firmware};
 use crate::host::daemon::DaemonConfig;
 use crate::host::port::PortConfig;
 use crate::host::selftest::SelfTestConfig;
+use crate::host::suspects::Allowance;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl Words {
     }
 
     fn directory(&self) -> Result<RunDirectory, Error> {
-        RunDirectory::open(Path::new(self.text("run")?))
+        RunDirectory::inherited(self.number("run")?)
     }
 
     /// Starts the part in a process of its own.
@@ -133,6 +134,8 @@ pub fn daemon_config(build: Build) -> DaemonConfig {
         numbers: is_tolerant,
         // A run asks for failures, as many as it likes.
         reloads_max: 10_000,
+        // A failure that no self-test finds is rare; a program that writes over what it sends need not be.
+        suspicion_reloads: Allowance { burst: 4, every_ns: 10_000_000_000 },
         ..DaemonConfig::default()
     }
 }
@@ -194,10 +197,11 @@ fn daemon(words: &Words, program: &Program) -> Result<(), Error> {
     let mut of_interface = Words { kind: "interface".to_owned(), ..words.clone() };
     of_interface.values.remove("takes_over");
     let program = program.clone();
-    let path = directory.file(&format!("steps.{node}"));
+    let name = format!("steps.{node}");
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    let mut out = options.open(&path).map_err(Error::system(format!("write {}", path.display())))?;
+    let out = options.open(directory.file(&name));
+    let mut out = out.map_err(Error::system(format!("write {}", directory.path().join(name).display())))?;
     let owner = Process::open(words.number("owner")?)?;
     let config = HostConfig {
         memory: directory.open_memory(node)?,

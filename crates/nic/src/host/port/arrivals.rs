@@ -5,7 +5,7 @@ use super::super::layout::*;
 use super::super::mailbox::Words;
 use super::super::memory::port_word;
 use super::super::streams::{Arrival, Outgoing, Peer, chained};
-use super::{DOUBT_NS, DOUBTS_MAX, Event, Outstanding, Port, SendFailure, TRIES_NS};
+use super::{BELIEVED_NS, DOUBT_NS, DOUBTS_MAX, Event, Outstanding, Port, SendFailure, TRIES_NS};
 use std::sync::atomic::Ordering;
 
 impl Port {
@@ -274,6 +274,9 @@ impl Port {
         let since_ns = self.outstanding.iter().find(|one| one.message.to == to).map_or(0, |one| one.sent_ns);
         let has_tried = self.now_ns.saturating_sub(since_ns) >= TRIES_NS;
         let is_last_word = outcome == Err(SendFailure::TimedOut) && has_tried;
+        if outcome == Err(SendFailure::Refused) && self.is_refused_for_a_reason(to) {
+            return self.end_stream(to, SendFailure::Refused);
+        }
         if outcome.is_err() && self.config.verifies && !is_last_word && self.doubts(to) {
             return;
         }
@@ -303,14 +306,43 @@ impl Port {
             stream.arrived = number;
             stream.proof = reckoned;
             stream.doubt_count = 0;
+            (stream.closed_until_ns, stream.is_refused) = (0, false);
+            let ends = self.outstanding.iter().filter(|one| of_these(one)).map(|one| one.message.remote_range().end);
+            stream.directed_end = ends.fold(stream.directed_end, u32::max);
         }
         self.finish(of_these, outcome);
+    }
+
+    /// Whether a refusal of a directed message is to be believed: it goes beyond all that has ever arrived there, and the answer
+    /// came again after a self-test. Notes that there was one.
+    fn is_refused_for_a_reason(&mut self, to: Peer) -> bool {
+        let of_stream = self.outstanding.iter().filter(|one| one.message.to == to && one.number != 0);
+        let end = of_stream.map(|one| one.message.remote_range().end).max().unwrap_or(0);
+        let Some(stream) = self.streams.outgoing.get_mut(&to).filter(|_| self.config.verifies) else { return false };
+        let is_again =
+            stream.is_refused && stream.not_before_ns <= self.now_ns || self.now_ns < stream.refused_until_ns;
+        stream.is_refused = end > stream.directed_end;
+        is_again && stream.is_refused
     }
 
     /// The stream is over; the next message begins another one.
     pub(super) fn end_stream(&mut self, to: Peer, why: SendFailure) {
         let renewed = driver::new_generation(&self.memory);
-        self.streams.outgoing.insert(to, Outgoing::new(renewed));
+        let mut fresh = Outgoing::new(renewed);
+        if matches!(why, SendFailure::Closed | SendFailure::Refused) && self.config.verifies {
+            // What was suspected was right to refuse.
+            self.memory.word(port_word(self.granted.number, port_word::WITHDRAWN)).fetch_add(1, Ordering::Release);
+        }
+        let until_ns = self.now_ns.saturating_add(BELIEVED_NS);
+        match (why, self.streams.outgoing.get(&to)) {
+            (SendFailure::Closed, _) => fresh.closed_until_ns = until_ns,
+            (SendFailure::Refused, Some(stream)) => {
+                fresh.directed_end = stream.directed_end;
+                fresh.refused_until_ns = if stream.is_refused { until_ns } else { 0 };
+            }
+            _ => {}
+        }
+        self.streams.outgoing.insert(to, fresh);
         self.finish(|one| one.message.to == to && one.number != 0, Err(why));
     }
 
@@ -325,7 +357,7 @@ impl Port {
             // Said once more of what was handed over before.
             return true;
         }
-        if stream.doubt_count >= DOUBTS_MAX {
+        if stream.doubt_count >= DOUBTS_MAX || self.now_ns < stream.closed_until_ns {
             return false;
         }
         stream.doubt_count += 1;
@@ -358,6 +390,10 @@ impl Port {
             return;
         }
         let to = first.message.to;
+        if self.streams.outgoing.get(&to).is_some_and(|stream| stream.is_refused) {
+            // It was refused, and after a self-test nobody takes it either.
+            return self.end_stream(to, SendFailure::Refused);
+        }
         self.suspect(Some((to, port_word::SUSPECTED)));
         for one in self.outstanding.iter_mut().filter(|one| one.message.to == to) {
             one.is_posted = false;

@@ -22,6 +22,7 @@ use super::mailbox::{self, Words};
 use super::memory::{HostMemory, block, port_word};
 use super::streams::{Outgoing, Peer, Streams};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +32,10 @@ const DOUBTS_MAX: u32 = 3;
 /// How long daemons have to look into such a word before the messages are handed over again: longer than a self-test in
 /// which a message is missing, so that the daemon at the other end hears of it and reloads before it is believed.
 const DOUBT_NS: u64 = 6_000_000;
+
+/// For so long after it was believed that a port is closed, it is believed without a doubt: a program that tries again and again
+/// costs nobody a self-test.
+const BELIEVED_NS: u64 = 1_000_000_000;
 
 /// The control program sends a message 4,096 times, one in 2 ms, before it says that nobody answers. Before most of that time
 /// is over it is not believed.
@@ -94,6 +99,24 @@ impl Port {
     /// As [`driver::open`].
     pub fn open(memory: Arc<HostMemory>, number: usize, owner: u32, config: PortConfig) -> Result<Self, OpenError> {
         let granted = driver::open(&memory, number, owner, config.pages)?;
+        Ok(Port::begin(memory, granted, config))
+    }
+
+    /// Opens a port of the daemon's in the place of a daemon that died.
+    ///
+    /// # Errors
+    /// As [`driver::inherit`].
+    pub(super) fn inherit(
+        memory: Arc<HostMemory>,
+        number: usize,
+        owner: u32,
+        config: PortConfig,
+    ) -> Result<Self, OpenError> {
+        let granted = driver::inherit(&memory, number, owner, config.pages)?;
+        Ok(Port::begin(memory, granted, config))
+    }
+
+    fn begin(memory: Arc<HostMemory>, granted: Granted, config: PortConfig) -> Self {
         let node = memory.word(control::NODE).load(Ordering::Relaxed) as u8;
         let epoch = memory.word(control::EPOCH).load(Ordering::Acquire);
         let mut port = Port {
@@ -117,7 +140,13 @@ impl Port {
         };
         port.say_open();
         port.say_start();
-        Ok(port)
+        port
+    }
+
+    /// Whether it is still this port's, and not closed by the daemon or opened by somebody else since.
+    pub fn is_open(&self) -> bool {
+        let word = |word| self.memory.word(port_word(self.granted.number, word)).load(Ordering::Acquire);
+        word(port_word::OWNER) != 0 && (word(port_word::GENERATION) == self.granted.generation || !self.config.numbers)
     }
 
     /// The same port once more, for a snapshot of a world; of the two only one may be used at a time.
@@ -160,6 +189,9 @@ impl Port {
     /// Closes it. Messages that have not arrived may or may not arrive yet; of those that the application was given, the
     /// senders learn that they arrived.
     pub fn close(mut self) {
+        if !self.is_open() {
+            return;
+        }
         self.say_accepts();
         driver::close(&self.memory, self.granted.number);
     }
@@ -254,15 +286,27 @@ impl Port {
         if usize::from(to.node) >= NODES || usize::from(to.port) >= PORTS || to.priority > 1 {
             return Err(RequestError::BadTarget { node: to.node, port: to.port, priority: to.priority });
         }
+        let is_of_application = |port| APPLICATION_PORTS.contains(&port);
+        if is_of_application(self.granted.number) && !is_of_application(usize::from(to.port)) {
+            return Err(RequestError::OfDaemon(to.port));
+        }
         if self.outstanding.iter().any(|one| one.message.token == message.token) {
             return Err(RequestError::SameToken(message.token));
         }
+        let size_class = message.service.size_class();
+        if u32::from(size_class) > SIZE_CLASS_MAX {
+            return Err(RequestError::BadClass(size_class));
+        }
+        let of_class = 1 << u32::from(size_class);
         let most = match message.service {
             Service::Directed { .. } => MESSAGE_BYTES_MAX,
-            Service::Normal { size_class } => 1 << u32::from(size_class).min(SIZE_CLASS_MAX),
-            Service::Datagram { size_class } => (1 << u32::from(size_class).min(SIZE_CLASS_MAX)).min(PACKET_DATA_BYTES),
+            Service::Normal { .. } => of_class,
+            Service::Datagram { .. } => of_class.min(PACKET_DATA_BYTES),
         };
-        if length > most || u32::from(message.service.size_class()) > SIZE_CLASS_MAX {
+        if length > most && most == of_class {
+            return Err(RequestError::TooLongForClass { length, size_class, most });
+        }
+        if length > most {
             return Err(RequestError::TooLong { length, most });
         }
         if let Service::Directed { remote } = message.service
@@ -270,7 +314,11 @@ impl Port {
         {
             return Err(RequestError::BadAddress { address: remote, length, registered: PORT_PAGES * PAGE_BYTES });
         }
-        self.inside(message.address, length)
+        self.inside(message.address, length)?;
+        match self.provided.iter().find(|one| overlap(&one.range(), &message.range())) {
+            Some(one) => Err(RequestError::Overlaps { address: message.address, length, token: one.token }),
+            None => Ok(()),
+        }
     }
 
     fn inside(&self, address: u32, length: u32) -> Result<(), RequestError> {
@@ -299,11 +347,14 @@ impl Port {
         let tested = self.memory.word(port_word(self.granted.number, port_word::SERVICES_TESTED));
         let tested = if self.config.waits_for_test { tested.load(Ordering::Acquire) } else { u32::MAX };
         for place in 0..self.outstanding.len() {
-            let one = &mut self.outstanding[place];
             // Most are, and this is asked at every poll.
-            if one.is_posted {
+            if self.outstanding[place].is_posted {
                 continue;
             }
+            if self.would_write_over(place) || self.is_behind(place) {
+                continue;
+            }
+            let one = &mut self.outstanding[place];
             let stream = self.streams.outgoing.get(&one.message.to);
             if one.number != 0 && stream.is_some_and(|stream| stream.not_before_ns > self.now_ns) {
                 continue;
@@ -319,22 +370,52 @@ impl Port {
         self.flush();
     }
 
+    /// Whether an earlier message of its stream waits.
+    fn is_behind(&self, place: usize) -> bool {
+        let this = &self.outstanding[place];
+        let is_before = |one: &Outstanding| one.message.to == this.message.to && one.number != 0 && !one.is_posted;
+        this.number != 0 && self.outstanding.iter().take(place).any(is_before)
+    }
+
+    /// Whether a directed message goes where an earlier one goes that has not arrived: its bytes would be there before the earlier
+    /// one is verified.
+    fn would_write_over(&self, place: usize) -> bool {
+        let this = &self.outstanding[place].message;
+        let is_same_port = |to: Peer| (to.node, to.port) == (this.to.node, this.to.port);
+        let range = this.remote_range();
+        !range.is_empty()
+            && self
+                .outstanding
+                .iter()
+                .take(place)
+                .any(|one| is_same_port(one.message.to) && overlap(&one.message.remote_range(), &range))
+    }
+
     /// Gives the interface a buffer of 2^class bytes for messages of a priority.
     ///
     /// # Errors
     /// [`RequestError`]; the buffer stays the application's then.
     pub fn provide(&mut self, token: u32, address: u32, size_class: u8, priority: u8) -> Result<(), RequestError> {
+        if u32::from(size_class) > SIZE_CLASS_MAX {
+            return Err(RequestError::BadClass(size_class));
+        }
+        if priority > 1 {
+            return Err(RequestError::BadPriority(priority));
+        }
         if self.provided.len() >= RECEIVE_TOKENS {
             return Err(RequestError::NoToken(RECEIVE_TOKENS));
         }
         if self.provided.iter().any(|one| one.token == token) {
             return Err(RequestError::SameToken(token));
         }
-        if u32::from(size_class) > SIZE_CLASS_MAX || priority > 1 {
-            return Err(RequestError::TooLong { length: u32::MAX, most: 1 << SIZE_CLASS_MAX });
-        }
-        self.inside(address, 1 << size_class)?;
+        let length = 1 << size_class;
+        self.inside(address, length)?;
         let one = Provided { token, address, size_class, priority };
+        let of_buffers = self.provided.iter().map(|other| (other.token, other.range()));
+        let of_sends = self.outstanding.iter().map(|other| (other.message.token, other.message.range()));
+        if let Some((token, _)) = of_buffers.chain(of_sends).find(|(_, range)| overlap(range, &one.range())) {
+            return Err(RequestError::Overlaps { address, length, token });
+        }
         self.provided.push(one);
         match self.take_due_accept() {
             Some([stream, priority, generation, number, proof]) => self.say(
@@ -483,6 +564,10 @@ impl Port {
         self.consumed = number;
         Some(words)
     }
+}
+
+fn overlap(one: &Range<u32>, other: &Range<u32>) -> bool {
+    !one.is_empty() && !other.is_empty() && one.start < other.end && other.start < one.end
 }
 
 /// HEADER_STREAM of a stream that begins at a port.

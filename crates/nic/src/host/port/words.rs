@@ -2,6 +2,7 @@
 
 use super::super::layout::service;
 use super::super::streams::Peer;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How a port is used.
@@ -63,6 +64,21 @@ pub struct Message {
     pub service: Service,
 }
 
+impl Message {
+    /// Where it lies.
+    pub(super) fn range(&self) -> Range<u32> {
+        self.address..self.address.saturating_add(self.length)
+    }
+
+    /// Where it goes, if that is for the sender to say; else an empty range.
+    pub(super) fn remote_range(&self) -> Range<u32> {
+        match self.service {
+            Service::Directed { remote } => remote..remote.saturating_add(self.length),
+            _ => 0..0,
+        }
+    }
+}
+
 /// The kinds of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -119,8 +135,39 @@ pub enum RequestError {
         /// What is possible.
         most: u32,
     },
+    /// The message is too long for the buffers of its class.
+    #[error("{length} bytes are too many for size class {size_class}: at most {most}")]
+    TooLongForClass {
+        /// Its length.
+        length: u32,
+        /// The class.
+        size_class: u8,
+        /// What a buffer of it holds.
+        most: u32,
+    },
+    /// There is no such size class.
+    #[error("there is no size class {0}: classes are 0 to 16")]
+    BadClass(u8),
+    /// There is no such priority.
+    #[error("there is no priority {0}: 0 is low, 1 is high")]
+    BadPriority(u8),
+    /// The port is not an application's.
+    #[error("port {0} is the daemon's: applications have the ports 1 to 6")]
+    OfDaemon(u8),
+    /// The memory is in use already.
+    #[error(
+        "{length} bytes at {address:#x} overlap those of token {token}, which the interface may read or write at any time"
+    )]
+    Overlaps {
+        /// Where.
+        address: u32,
+        /// How many.
+        length: u32,
+        /// Of which buffer or message.
+        token: u32,
+    },
     /// The memory is not the port's.
-    #[error("{length} bytes at {address:#x} are not inside of the port's {registered} registered bytes")]
+    #[error("{length} bytes at {address:#x} are not inside the port's {registered} registered bytes")]
     BadAddress {
         /// Where.
         address: u32,
@@ -249,6 +296,12 @@ pub(in crate::host) struct Provided {
     pub(in crate::host) address: u32,
     pub(in crate::host) size_class: u8,
     pub(in crate::host) priority: u8,
+}
+
+impl Provided {
+    pub(super) fn range(&self) -> Range<u32> {
+        self.address..self.address.saturating_add(1 << self.size_class)
+    }
 }
 
 /// What a library has counted.
