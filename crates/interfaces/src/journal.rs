@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_torn_line_takes_no_other_with_it() {
         let tree = HostTree::new();
-        let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
+        let root = Root::at(tree.path());
         let mut journal = open(&root).unwrap();
         journal.write(&step(1)).unwrap();
         // The disk was full, or the power went.
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn another_watch_at_its_step_is_waited_for() {
         let tree = HostTree::new();
-        let (root, path) = (Root::at(tree.path()), Path::new(DEFAULT));
+        let root = Root::at(tree.path());
         let mut first = open(&root).unwrap();
         let (other_root, seen) = (root.clone(), std::sync::mpsc::channel());
         let second = std::thread::spawn(move || {

@@ -246,7 +246,8 @@ fn memory_of_a_closed_port_is_given_to_the_next_one_when_nothing_is_written_ther
         };
         while !is_begun(&receiver) {
             assert!(world.now_ns() < 20 * SECOND);
-            (sender.poll(world.now_ns()), receiver.poll(world.now_ns()));
+            sender.poll(world.now_ns());
+            receiver.poll(world.now_ns());
             world.step(world.now_ns() + 1_000);
         }
         let until_ns = world.now_ns() + u64::from(round) * 700;

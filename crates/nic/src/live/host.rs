@@ -135,10 +135,7 @@ fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) {
 
 /// Closes the ports of applications that died holding them.
 fn close_orphans(memory: &HostMemory) {
-    APPLICATION_PORTS
-        .into_iter()
-        .filter(|&port| ports::is_orphan(memory, port))
-        .for_each(|port| driver::close(memory, port));
+    APPLICATION_PORTS.filter(|&port| ports::is_orphan(memory, port)).for_each(|port| driver::close(memory, port));
 }
 
 #[cfg(test)]

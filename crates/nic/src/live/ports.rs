@@ -57,12 +57,13 @@ pub fn open(memory: &Arc<HostMemory>, number: usize, config: PortConfig) -> Resu
 
 /// Whether it may be over in a moment.
 fn is_passing(memory: &HostMemory, error: &OpenError) -> bool {
+    let mut ports = APPLICATION_PORTS;
     match error {
         OpenError::Closing(_) => true,
         OpenError::Taken { port, .. } => is_orphan(memory, *port),
         OpenError::NoMemory { .. } => {
             memory.word(control::CLOSING).load(Ordering::Acquire) != 0
-                || APPLICATION_PORTS.into_iter().any(|port| is_orphan(memory, port))
+                || ports.any(|port| is_orphan(memory, port))
         }
         OpenError::NoPort(_) => false,
     }
