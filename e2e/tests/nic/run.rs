@@ -25,15 +25,15 @@ impl Running {
         Running { child: Some(child), directory, _base: base }
     }
 
-    /// The processes of a kind; their command lines name this run's directory and nobody else's.
+    /// The processes of a kind; their command lines name this run's command and nobody else's.
     fn parts(&self, kind: &str) -> Vec<u32> {
-        let run = format!("run={}", self.directory.display());
+        let owner = format!("owner={}", self.child.as_ref().map_or(0, Child::id));
         let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         ids.filter(|id| {
             let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-            words.contains(&kind.as_bytes()) && words.contains(&run.as_bytes())
+            words.contains(&kind.as_bytes()) && words.contains(&owner.as_bytes())
         })
         .collect()
     }
