@@ -3,9 +3,9 @@
 use super::sql::{Answer, Row, Sql, Value, in_pieces};
 use super::{CaseStore, Connected};
 use crate::Result;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use surefoot_model::Alert;
+use std::collections::{HashMap, HashSet};
+use surefoot_model::{Alert, AlertOrigin};
 
 /// The alerts that one decision is told of; the next one is told of the rest, the oldest first.
 pub const ALERTS_PER_DECISION_MAX: usize = 20_000;
@@ -36,13 +36,36 @@ impl CaseStore {
         }
         self.connected.transaction("taking alerts in", false, |sql| {
             let now_ns = sql.now_ns()?;
-            let rows = newest(alerts, now_ns).map(|(alert, since_ns)| row_of(alert, since_ns)).collect();
-            let mut count = 0;
-            in_pieces("$, $, $, $, $, $, 0, 1", rows, |rows, values| {
-                count += sql.run(&TAKE.replace("{rows}", rows), values)?;
-                Ok(())
-            })?;
-            Ok(count)
+            put(sql, alerts, now_ns)
+        })
+    }
+
+    /// Takes in all that an agent finds of its host now: what it found before and does not find any more is over. Times are those of
+    /// the store, because the clocks of hosts differ. How many told something new.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn take_board(&mut self, host: &str, board: &[Alert]) -> Result<u64> {
+        self.connected.transaction("taking an agent's findings in", false, |sql| {
+            let now_ns = sql.now_ns()?;
+            let words = "SELECT body FROM remedy_alert WHERE host = $1 AND is_firing = 1";
+            let rows = sql.rows(words, &[host.into()])?;
+            let firing = rows.iter().filter_map(|row| serde_json::from_str::<Alert>(row.text(0)).ok());
+            let before: HashMap<String, Alert> = firing
+                .filter(|alert| alert.origin == AlertOrigin::Finding)
+                .map(|alert| (alert.key.clone(), alert))
+                .collect();
+            let now: HashSet<&str> = board.iter().map(|alert| &*alert.key).collect();
+            let over = before.values().filter(|alert| !now.contains(&*alert.key));
+            let over = over.map(|alert| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
+            let held = board.iter().map(|alert| Alert {
+                host: host.to_owned(),
+                is_firing: true,
+                since_realtime_ns: before.get(&alert.key).map_or(now_ns, |known| known.since_realtime_ns),
+                ..alert.clone()
+            });
+            let told: Vec<Alert> = over.chain(held).collect();
+            put(sql, &told, now_ns)
         })
     }
 
@@ -66,6 +89,16 @@ impl CaseStore {
             })
         })
     }
+}
+
+fn put(sql: &mut dyn Sql, alerts: &[Alert], now_ns: u64) -> Answer<u64> {
+    let rows = newest(alerts, now_ns).map(|(alert, since_ns)| row_of(alert, since_ns)).collect();
+    let mut count = 0;
+    in_pieces("$, $, $, $, $, $, 0, 1", rows, |rows, values| {
+        count += sql.run(&TAKE.replace("{rows}", rows), values)?;
+        Ok(())
+    })?;
+    Ok(count)
 }
 
 /// Of each alert the word that counts, with its time.

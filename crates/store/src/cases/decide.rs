@@ -6,7 +6,7 @@ use super::sql::{Answer, Sql, Trouble, Value, in_pieces};
 use super::trail::add;
 use super::{CaseStore, SERVICES_AGE_MAX, is_paused};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 use surefoot_model::{AuditEntry, Case, CaseChange, CaseWorld};
 
@@ -15,16 +15,17 @@ pub type Decision<'a> = dyn FnMut(&CaseWorld) -> Vec<(CaseChange, AuditEntry)> +
 
 impl CaseStore {
     /// Lets a decision be made on the whole of it, and writes its changes with the lines of the audit trail in one transaction. No other
-    /// decision, of whichever controller, is made meanwhile. The changed cases as they are now.
+    /// decision, of whichever controller, is made meanwhile. The changed cases as they are now. It is told of what was closed within
+    /// `look_back_ns`.
     ///
     /// # Errors
     /// [`Error::Cases`] and [`Error::CaseConflict`]; then nothing of it is written.
-    pub fn decide(&mut self, decision: &mut Decision<'_>) -> Result<Vec<Case>> {
-        let (known, services, closed_span_ns) = (&mut self.known, &mut self.services, self.closed_span_ns);
+    pub fn decide(&mut self, look_back_ns: u64, decision: &mut Decision<'_>) -> Result<Vec<Case>> {
+        let (known, services) = (&mut self.known, &mut self.services);
         self.connected.transaction("deciding", true, |sql| {
             let now_ns = sql.now_ns()?;
             let waiting = unsettled(sql)?;
-            let (open, closed) = read::of_decision(sql, known, now_ns.saturating_sub(closed_span_ns))?;
+            let (open, closed) = read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
             let world = CaseWorld {
                 now_realtime_ns: now_ns,
                 open,
@@ -35,15 +36,25 @@ impl CaseStore {
             };
             let changes = decision(&world);
             // Only what was there can be changed; the words that change many at once would add it otherwise.
-            let open: HashSet<u64> = world.open.iter().map(|case| case.id).collect();
+            let there: HashMap<u64, bool> =
+                world.open.iter().chain(&world.closed).map(|case| (case.id, case.state.is_open())).collect();
             let stray = changes.iter().find_map(|(change, _)| match change {
-                CaseChange::Update(case) if !open.contains(&case.id) => Some(case.id),
+                CaseChange::Update(case) if !there.contains_key(&case.id) => Some(case.id),
                 _ => None,
             });
             if let Some(case) = stray {
                 return Err(Trouble::Ours(Error::NoCase { case }));
             }
-            write(sql, &waiting, changes, now_ns)
+            let closed = changes.iter().filter_map(|(change, _)| match change {
+                CaseChange::Update(case) if there[&case.id] && !case.state.is_open() => {
+                    Some((case.host.clone(), case.alert_key.clone()))
+                }
+                _ => None,
+            });
+            let closed: Vec<(String, String)> = closed.collect();
+            let changed = write(sql, &waiting, changes, now_ns)?;
+            closed.iter().try_for_each(|(host, key)| unsettle(sql, host, key))?;
+            Ok(changed)
         })
     }
 
@@ -88,6 +99,18 @@ impl CaseStore {
             let now_ns = sql.now_ns()?;
             sql.run("UPDATE remedy_meta SET number = $1 WHERE name = 'is_paused'", &[is_paused.into()])?;
             add(sql, vec![entry.clone()], now_ns)
+        })
+    }
+}
+
+impl CaseStore {
+    /// Makes every alert that holds and has no open case one that is to be decided on again: there are other policies now.
+    ///
+    /// # Errors
+    /// [`Error::Cases`].
+    pub fn reconsider(&mut self) -> Result<()> {
+        self.connected.transaction("reconsidering alerts", true, |sql| {
+            sql.run("UPDATE remedy_alert SET is_settled = 0 WHERE is_firing = 1 AND is_settled = 1", &[]).map(drop)
         })
     }
 }
@@ -188,30 +211,29 @@ fn update_all(sql: &mut dyn Sql, cases: Vec<&Case>) -> Answer<()> {
                state = excluded.state, is_open = excluded.is_open, state_since_ns = excluded.state_since_ns,
                revision = excluded.revision, lease_fence = excluded.lease_fence, lease_until_ns = excluded.lease_until_ns,
                body = excluded.body
-             WHERE old.revision = excluded.revision - 1 AND old.is_open = 1"
+             WHERE old.revision = excluded.revision - 1"
         );
         match sql.run(&words, values) {
             Ok(done) if done == count as u64 => Ok(()),
             Ok(_) | Err(Trouble::Twice) => {
-                let why = "the store has another revision of it or of one changed with it, or it was closed".to_owned();
+                let why = "the store has another revision of it, or of one that was changed with it".to_owned();
                 Err(Trouble::Ours(conflict(values.first().map_or(0, number_of), why)))
             }
             Err(other) => Err(other),
         }
-    })?;
-    cases.iter().filter(|case| !case.state.is_open()).try_for_each(|case| unsettle(sql, &case.host, &case.alert_key))
+    })
 }
 
 /// Changes one case.
 fn update_one(sql: &mut dyn Sql, case: &Case) -> Answer<()> {
     let words = "UPDATE remedy_case SET state = $1, is_open = $2, state_since_ns = $3, revision = $4, lease_fence = $5,
-        lease_until_ns = $6, body = $7 WHERE id = $8 AND revision = $9 AND is_open = 1";
+        lease_until_ns = $6, body = $7 WHERE id = $8 AND revision = $9";
+    let was_open = read::one(sql, case.id)?.is_some_and(|found| found.state.is_open());
     let mut values = row_of(case, case.revision + 1).split_off(3);
     values.extend([case.id.into(), case.revision.into()]);
     if sql.run(words, &values)? == 0 {
         let error = match read::one(sql, case.id)? {
             None => Error::NoCase { case: case.id },
-            Some(found) if !found.state.is_open() => conflict(case.id, format!("it is {}", found.state.as_str())),
             Some(found) => conflict(
                 case.id,
                 format!("it was read with revision {}, and the store has {}", case.revision, found.revision),
@@ -219,7 +241,7 @@ fn update_one(sql: &mut dyn Sql, case: &Case) -> Answer<()> {
         };
         return Err(Trouble::Ours(error));
     }
-    if case.state.is_open() { Ok(()) } else { unsettle(sql, &case.host, &case.alert_key) }
+    if was_open && !case.state.is_open() { unsettle(sql, &case.host, &case.alert_key) } else { Ok(()) }
 }
 
 fn conflict(case: u64, why: String) -> Error {

@@ -61,8 +61,6 @@ pub struct CaseStore {
     /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
     known: HashMap<u64, Case>,
     services: Option<(Instant, BTreeMap<String, u64>)>,
-    /// How long a decision is told of a closed case.
-    closed_span_ns: u64,
 }
 
 impl std::fmt::Debug for CaseStore {
@@ -87,17 +85,12 @@ impl CaseStore {
         };
         let mut connected = Connected { name: address.to_string(), sql };
         schema::lay(&mut connected)?;
-        Ok(CaseStore { connected, known: HashMap::new(), services: None, closed_span_ns: 8 * 86_400_000_000_000 })
+        Ok(CaseStore { connected, known: HashMap::new(), services: None })
     }
 
     /// Where it is, without a password.
     pub fn name(&self) -> &str {
         &self.connected.name
-    }
-
-    /// How long a decision is to be told of a closed case: the longest cool-down. 8 days unless it was said.
-    pub fn tell_of_closed_for(&mut self, span_ns: u64) {
-        self.closed_span_ns = span_ns;
     }
 
     /// The time of the store, nanoseconds since 1970.

@@ -46,6 +46,9 @@ fn with_file(test: &dyn Fn(&Open<'_>)) {
     test(&|| CaseStore::open(&address, None).unwrap());
 }
 
+/// Longer than any test.
+const LOOK_BACK_NS: u64 = 3_600_000_000_000;
+
 fn alert(host: &str, key: &str, since_ns: u64, is_firing: bool) -> Alert {
     Alert {
         host: host.into(),
@@ -108,7 +111,7 @@ fn line(action: &str) -> AuditEntry {
 fn world(store: &mut CaseStore) -> CaseWorld {
     let mut seen = CaseWorld::default();
     store
-        .decide(&mut |world| {
+        .decide(LOOK_BACK_NS, &mut |world| {
             seen = world.clone();
             Vec::new()
         })
@@ -151,7 +154,7 @@ fn an_alert_is_decided_on_once_and_again_when_it_tells_something_new(open) {
             world.alerts.iter().map(settle).collect::<Vec<_>>()
         };
         store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
-        store.decide(&mut |world| settle(world)).unwrap();
+        store.decide(LOOK_BACK_NS, &mut |world| settle(world)).unwrap();
         assert_eq!(world(&mut store).alerts, []);
         store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
         assert_eq!(world(&mut store).alerts, [], "a repetition is nothing new");
@@ -162,7 +165,7 @@ fn an_alert_is_decided_on_once_and_again_when_it_tells_something_new(open) {
         let mut second = open();
         let is_file = store.name().starts_with("sqlite");
         store
-            .decide(&mut |world| {
+            .decide(LOOK_BACK_NS, &mut |world| {
                 if !is_file {
                     second.take(&[alert("h1", "k", 30, false)]).unwrap();
                 }
@@ -173,11 +176,30 @@ fn an_alert_is_decided_on_once_and_again_when_it_tells_something_new(open) {
         assert_eq!(world(&mut store).alerts, left);
 }
 
+fn what_an_agent_finds_no_more_is_over(open) {
+    let mut store = open();
+    store.take(&[Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "am", 5, true) }]).unwrap();
+    // Times of the host count for nothing.
+    assert_eq!(store.take_board("h1", &[alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)]).unwrap(), 2);
+    let told = world(&mut store).alerts;
+    assert!(told[1..].iter().all(|alert| alert.host == "h1" && alert.since_realtime_ns > 1_700_000_000_000_000_000));
+    assert_eq!(store.take_board("h1", &[alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)]).unwrap(), 0);
+    assert_eq!(store.take_board("h1", &[alert("h1", "b", 0, true)]).unwrap(), 1);
+    let firing = |store: &mut CaseStore| {
+        let mut alerts = world(store).alerts;
+        alerts.retain(|alert| alert.is_firing);
+        alerts.into_iter().map(|alert| alert.key).collect::<Vec<_>>()
+    };
+    assert_eq!(firing(&mut store), ["am", "b"]);
+    assert_eq!(store.take_board("h1", &[alert("h1", "a", 0, true)]).unwrap(), 2);
+    assert_eq!(firing(&mut store), ["am", "a"]);
+}
+
 fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
         let mut store = open();
         let all: Vec<Alert> = (0..90).map(|number| alert(&format!("h{number:02}"), "k", 10 + number, true)).collect();
         store.take(&all).unwrap();
-        let opened = store.decide(&mut |world| open_all(world)).unwrap();
+        let opened = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap();
         assert_eq!(opened.len(), 90);
         assert!(opened.iter().all(|case| case.id > 0 && case.revision == 1));
         let hosts = |cases: &[Case]| cases.iter().map(|case| case.host.clone()).collect::<Vec<_>>();
@@ -193,7 +215,7 @@ fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
             };
             world.open.iter().map(begun).collect::<Vec<_>>()
         };
-        let begun = store.decide(&mut |world| begin(world)).unwrap();
+        let begun = store.decide(LOOK_BACK_NS, &mut |world| begin(world)).unwrap();
         assert!(begun.iter().all(|case| case.revision == 2 && case.state == CaseState::Running));
         // One is closed while its alert holds, which is then to be decided on again.
         let first = begun[0].clone();
@@ -216,7 +238,7 @@ fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
 fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {
         let (mut store, mut second) = (open(), open());
         store.take(&[alert("h1", "k", 10, true), alert("h2", "k", 10, true)]).unwrap();
-        let opened = store.decide(&mut |world| open_all(world)).unwrap();
+        let opened = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap();
         let old = opened[0].clone();
         let paused = Case { state: CaseState::Paused, ..old.clone() };
         second.update(&paused, &line("paused")).unwrap();
@@ -225,7 +247,7 @@ fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {
         assert!(error.to_string().contains("read with revision 1, and the store has 2"), "{error}");
         // Within a decision the other change is taken back as well.
         let error = store
-            .decide(&mut |world| {
+            .decide(LOOK_BACK_NS, &mut |world| {
                 let other = world.open.iter().find(|case| case.id != old.id).unwrap().clone();
                 let changes = [other, old.clone()].map(|case| (CaseChange::Update(Box::new(case)), line("tried")));
                 changes.to_vec()
@@ -235,13 +257,13 @@ fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {
         assert!(world(&mut store).open.iter().all(|case| case.host == "h1" || case.revision == 1));
         assert!(store.trail(0, 100).unwrap().iter().all(|line| line.action != "tried" && line.action != "cancelled"));
         // Nor is a second case of one alert opened, nor one changed that there is not.
-        let twice = store.decide(&mut |_| vec![(CaseChange::Open(Box::new(old.clone())), line("opened"))]);
+        let twice = store.decide(LOOK_BACK_NS, &mut |_| vec![(CaseChange::Open(Box::new(old.clone())), line("opened"))]);
         assert!(matches!(twice.unwrap_err(), Error::CaseConflict { .. }));
         let none = Case { id: 999, ..old.clone() };
         assert!(matches!(store.update(&none, &line("x")).unwrap_err(), Error::NoCase { case: 999 }));
         let none = CaseChange::Update(Box::new(none));
         assert!(matches!(
-            store.decide(&mut |_| vec![(none.clone(), line("x"))]).unwrap_err(),
+            store.decide(LOOK_BACK_NS, &mut |_| vec![(none.clone(), line("x"))]).unwrap_err(),
             Error::NoCase { case: 999 }
         ));
         assert!(matches!(store.case(999).unwrap_err(), Error::NoCase { case: 999 }));
@@ -250,7 +272,7 @@ fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {
 fn a_lease_is_held_by_its_fence_and_only_while_it_lasts(open) {
         let mut store = open();
         store.take(&[alert("h1", "k", 10, true)]).unwrap();
-        let mut case = store.decide(&mut |world| open_all(world)).unwrap().remove(0);
+        let mut case = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().remove(0);
         let now_ns = store.now_realtime_ns().unwrap();
         case.lease = Lease { owner: "a".into(), until_realtime_ns: now_ns + 60_000_000_000, fence: 7 };
         let case = store.update(&case, &line("begun")).unwrap();
@@ -266,7 +288,7 @@ fn a_lease_is_held_by_its_fence_and_only_while_it_lasts(open) {
 fn an_open_case_knows_of_its_alert_without_being_changed(open) {
         let mut store = open();
         store.take(&[alert("h1", "k", 10, true)]).unwrap();
-        let case = store.decide(&mut |world| open_all(world)).unwrap().remove(0);
+        let case = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().remove(0);
         store.take(&[Alert { severity: Severity::Critical, ..alert("h1", "k", 11, true) }]).unwrap();
         store.take(&[alert("h1", "k", 20, false)]).unwrap();
         let now = world(&mut store).open.remove(0);
@@ -302,7 +324,7 @@ fn what_is_old_is_forgotten_and_what_is_open_is_not(open) {
             .hosts_seen(&[("h1".into(), "web".into()), ("h2".into(), "web".into()), ("h3".into(), "".into())])
             .unwrap();
         assert_eq!(world(&mut store).service_hosts, BTreeMap::from([("web".into(), 2), ("".into(), 1)]));
-        for case in store.decide(&mut |world| open_all(world)).unwrap().into_iter().take(4) {
+        for case in store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().into_iter().take(4) {
             store.take(&[alert(&case.host, "k", 20, false)]).unwrap();
             store.update(&Case { state: CaseState::Returned, ..case }, &line("returned")).unwrap();
         }
@@ -345,7 +367,7 @@ fn several_controllers_decide_one_at_a_time(open) {
                 scope.spawn(move || {
                     // Each opens cases of two alerts at a time, and never of more than 20 in all.
                     for _ in 0..20 {
-                        let decided = store.decide(&mut |world| {
+                        let decided = store.decide(LOOK_BACK_NS, &mut |world| {
                             let room = 20usize.saturating_sub(world.open.len()).min(2);
                             open_all(world).into_iter().take(room).collect()
                         });
@@ -371,12 +393,12 @@ fn a_server_that_goes_away_is_asked_again() {
     server.down().unwrap();
     let error = store.take(&[alert("h2", "k", 10, true)]).unwrap_err();
     assert!(matches!(error, Error::Cases { .. }), "{error}");
-    assert!(matches!(store.decide(&mut |world| open_all(world)).unwrap_err(), Error::Cases { .. }));
+    assert!(matches!(store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap_err(), Error::Cases { .. }));
     server.up().unwrap();
-    assert_eq!(store.decide(&mut |world| open_all(world)).unwrap().len(), 1);
+    assert_eq!(store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().len(), 1);
     // In the middle of a decision: nothing of it is written, also not through a new connection.
     store.take(&[alert("h3", "k", 10, true)]).unwrap();
-    let cut = store.decide(&mut |world| {
+    let cut = store.decide(LOOK_BACK_NS, &mut |world| {
         server.down().unwrap();
         server.up().unwrap();
         open_all(world)
