@@ -16,6 +16,7 @@ mod people;
 mod privileges;
 mod probe;
 mod record;
+mod remedy;
 mod report;
 mod rooms;
 mod running;

@@ -1,7 +1,7 @@
 //! Keeps `docs/schema/lines.json` what the types of the JSON lines say.
 #![allow(clippy::unwrap_used)]
 
-use crate::{audit, checkpoint, disturb, ecc, history, memory, nic, output, probe, rooms};
+use crate::{audit, checkpoint, disturb, ecc, history, memory, nic, output, probe, remedy, rooms};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 38] = [
+const COMMANDS: [(&str, &[Of]); 44] = [
     (
         "stall report",
         &[
@@ -63,7 +63,15 @@ const COMMANDS: [(&str, &[Of]); 38] = [
     ("disturb length", &[of::<disturb::length::lines::StepLine>, of::<disturb::length::lines::LengthLine>]),
     ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
     ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),
+    ("remedy cases", CASES),
+    ("remedy show", &[of::<remedy::lines::DetailLine<'_>>, of::<remedy::lines::AuditLine<'_>>]),
+    ("remedy approve", CASES),
+    ("remedy pause", CASES),
+    ("remedy resume", CASES),
+    ("remedy cancel", CASES),
 ];
+
+const CASES: &[Of] = &[of::<surefoot_daemon::fleet::CaseLine>];
 
 const MEMORY: &[Of] =
     &[of::<memory::status::DimmLine>, of::<memory::status::ControllerLine>, of::<memory::status::ProblemLine>];

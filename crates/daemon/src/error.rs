@@ -27,6 +27,17 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Something that the server of the remedies was told cannot be used.
+    #[error("{what}: {why}")]
+    Fleet {
+        /// What: a file, an address, an option.
+        what: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
+    },
+    /// A policy or the store of the remedies cannot be used.
+    #[error(transparent)]
+    Remedy(#[from] surefoot_remedy::Error),
     /// A thread of the server could not be started.
     #[error("cannot start the thread '{name}': {source}; the limit on processes (`ulimit -u`) may be reached")]
     Thread {

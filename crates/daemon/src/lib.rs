@@ -30,6 +30,7 @@
 mod capabilities;
 mod config;
 mod error;
+pub mod fleet;
 mod http;
 mod keep;
 pub mod rooms;

@@ -14,6 +14,7 @@ use crate::exit::Outcome;
 use crate::memory::MemoryCommand;
 use crate::memory::bmc::BmcOptions;
 use crate::nic::NicCommand;
+use crate::remedy::RemedyCommand;
 use crate::{report, settle};
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -93,6 +94,11 @@ pub enum RoomCommand {
         #[command(subcommand)]
         command: DisturbCommand,
     },
+    /// Remedies: cases from an alert to a repaired host.
+    Remedy {
+        #[command(subcommand)]
+        command: RemedyCommand,
+    },
 }
 
 impl RoomCommand {
@@ -102,6 +108,7 @@ impl RoomCommand {
             RoomCommand::Memory { command } => crate::memory::run(command),
             RoomCommand::Nic { command } => crate::nic::run(command),
             RoomCommand::Disturb { command } => crate::disturb::run(command),
+            RoomCommand::Remedy { command } => crate::remedy::run(command),
         }
     }
 }

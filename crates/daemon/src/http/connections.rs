@@ -46,7 +46,7 @@ pub(crate) struct Peer {
 }
 
 /// The two ways in.
-enum Client {
+pub(crate) enum Client {
     Tcp(TcpStream),
     /// The socket in the run directory.
     Unix(UnixStream),
@@ -188,9 +188,9 @@ impl Listener for BoundedListener {
     }
 }
 
-/// One client.
-pub(crate) struct Connection {
-    stream: Client,
+/// One client, on whichever way, who has a place for as long as it lasts.
+pub(crate) struct Connection<S = Client, P = Place> {
+    stream: S,
     times: Times,
     /// Ends when the connection is cut, unless something happens before.
     alarm: Pin<Box<Sleep>>,
@@ -200,11 +200,11 @@ pub(crate) struct Connection {
     stalled_since: Option<Instant>,
     /// How long it has done so in all.
     stalled: Duration,
-    _place: Place,
+    _place: P,
 }
 
-impl Connection {
-    fn new(stream: Client, times: Times, place: Place) -> Self {
+impl<S, P> Connection<S, P> {
+    pub(crate) fn new(stream: S, times: Times, place: P) -> Self {
         let answer_by = Some(Instant::now() + times.request);
         let alarm = Box::pin(sleep(times.silence.min(times.request)));
         Connection { stream, times, alarm, answer_by, stalled_since: None, stalled: Duration::ZERO, _place: place }
@@ -250,14 +250,38 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for Client {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on!(&mut *self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Client {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on!(&mut *self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on!(&mut *self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on!(&mut *self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}
+
+impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Connection<S, P> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = on!(&mut self.stream, stream => Pin::new(stream).poll_read(context, buffer));
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         match read {
             Poll::Ready(result) => {
                 self.has_read(buffer.filled().len() - before);
@@ -272,9 +296,9 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Connection<S, P> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = on!(&mut self.stream, stream => Pin::new(stream).poll_write(context, bytes));
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         match written {
             Poll::Ready(result) => {
                 self.has_written(*result.as_ref().unwrap_or(&0));
@@ -288,11 +312,11 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on!(&mut self.stream, stream => Pin::new(stream).poll_flush(context))
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on!(&mut self.stream, stream => Pin::new(stream).poll_shutdown(context))
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

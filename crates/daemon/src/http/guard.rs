@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 /// What every answer says: nothing is loaded from elsewhere, framed, sniffed or told to others.
-const HEADERS: [(HeaderName, &str); 5] = [
+pub(crate) const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -54,7 +54,7 @@ fn refusal(request: &Request) -> Option<Response> {
 }
 
 /// Whether the request was made to this machine by one of its own names.
-fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
+pub(crate) fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let one_local_host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().is_ok_and(is_local_name),
@@ -73,7 +73,7 @@ fn is_local_name(text: &str) -> bool {
 
 /// Whether a browser says that the page of another origin sent this. A link to the page itself is
 /// welcome from anywhere; data, events and metrics are not for other pages, not even to load them unseen.
-fn is_of_another_site(request: &Request) -> bool {
+pub(crate) fn is_of_another_site(request: &Request) -> bool {
     let from = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
     let foreign = from.is_some_and(|from| from != b"same-origin" && from != b"none");
     foreign && request.uri().path() != "/"

@@ -4,7 +4,7 @@ use super::sql::{Answer, Row, Sql, Value, in_pieces};
 use super::{CaseStore, Connected};
 use crate::Result;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use surefoot_model::{Alert, AlertOrigin};
 
 /// The alerts that one decision is told of; the next one is told of the rest, the oldest first.
@@ -24,6 +24,49 @@ WHERE excluded.since_ns > old.since_ns
   OR (excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
     AND (excluded.severity > old.severity OR (excluded.severity = old.severity AND excluded.body <> old.body)))";
 
+/// A host that tells nothing new is noted to live this often.
+const SEEN_AGAIN_NS: u64 = 300_000_000_000;
+
+/// All that the agent of a host finds now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostBoard {
+    /// The host.
+    pub host: String,
+    /// The service that it works for; empty for none.
+    pub service: String,
+    /// What is found.
+    pub alerts: Vec<Alert>,
+}
+
+impl HostBoard {
+    /// Tells one board from another; times do not count. FNV-1a, of which the highest bit is left out for the database's sake.
+    fn hash(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for alert in &self.alerts {
+            let alert = Alert { since_realtime_ns: 0, ..alert.clone() };
+            for byte in serde_json::to_vec(&alert).unwrap_or_default() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+        hash >> 1
+    }
+
+    /// What it tells after what was told before.
+    fn told(&self, before: Option<&HashMap<String, Alert>>, now_ns: u64) -> Vec<Alert> {
+        let keys: HashSet<&str> = self.alerts.iter().map(|alert| &*alert.key).collect();
+        let over = before.into_iter().flatten().filter(|(key, _)| !keys.contains(&***key));
+        let over = over.map(|(_, alert)| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
+        let since_ns = |key: &str| before.and_then(|before| before.get(key)).map(|alert| alert.since_realtime_ns);
+        let held = self.alerts.iter().map(|alert| Alert {
+            host: self.host.clone(),
+            is_firing: true,
+            since_realtime_ns: since_ns(&alert.key).unwrap_or(now_ns),
+            ..alert.clone()
+        });
+        over.chain(held).collect()
+    }
+}
+
 impl CaseStore {
     /// Takes alerts in, all or none of them. What comes twice, late or out of order changes nothing. No alert holds since a time to come.
     /// How many told something new.
@@ -40,31 +83,41 @@ impl CaseStore {
         })
     }
 
-    /// Takes in all that an agent finds of its host now: what it found before and does not find any more is over. Times are those of
-    /// the store, because the clocks of hosts differ. How many told something new.
+    /// Takes in all that agents find of their hosts now: what was found before and is not any more is over, and the host lives. Times
+    /// are those of the store, because the clocks of hosts differ. A board that says what the last one said is read and not written.
+    /// How many alerts told something new.
     ///
     /// # Errors
     /// [`crate::Error::Cases`].
-    pub fn take_board(&mut self, host: &str, board: &[Alert]) -> Result<u64> {
-        self.connected.transaction("taking an agent's findings in", false, |sql| {
+    pub fn take_boards(&mut self, boards: &[HostBoard]) -> Result<u64> {
+        let newest: BTreeMap<&str, &HostBoard> = boards.iter().map(|board| (&*board.host, board)).collect();
+        let services = &mut self.services;
+        self.connected.transaction("taking findings in", false, |sql| {
             let now_ns = sql.now_ns()?;
-            let words = "SELECT body FROM remedy_alert WHERE host = $1 AND is_firing = 1";
-            let rows = sql.rows(words, &[host.into()])?;
-            let firing = rows.iter().filter_map(|row| serde_json::from_str::<Alert>(row.text(0)).ok());
-            let before: HashMap<String, Alert> = firing
-                .filter(|alert| alert.origin == AlertOrigin::Finding)
-                .map(|alert| (alert.key.clone(), alert))
-                .collect();
-            let now: HashSet<&str> = board.iter().map(|alert| &*alert.key).collect();
-            let over = before.values().filter(|alert| !now.contains(&*alert.key));
-            let over = over.map(|alert| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
-            let held = board.iter().map(|alert| Alert {
-                host: host.to_owned(),
-                is_firing: true,
-                since_realtime_ns: before.get(&alert.key).map_or(now_ns, |known| known.since_realtime_ns),
-                ..alert.clone()
-            });
-            let told: Vec<Alert> = over.chain(held).collect();
+            let known = hosts(sql, newest.keys().map(|host| vec![(*host).into()]).collect())?;
+            let of = |board: &HostBoard| known.get(&board.host);
+            let is_news = |board: &&HostBoard| of(board).is_none_or(|known| known.board != board.hash());
+            let changed: Vec<&HostBoard> = newest.values().copied().filter(is_news).collect();
+            let is_seen = |board: &HostBoard| {
+                of(board).is_some_and(|known| {
+                    known.service == board.service && now_ns.abs_diff(known.seen_ns) < SEEN_AGAIN_NS
+                })
+            };
+            let told = newest.values().filter(|board| is_news(board) || !is_seen(board));
+            let row = |board: &&HostBoard| {
+                vec![(*board.host).into(), (*board.service).into(), now_ns.into(), board.hash().into()]
+            };
+            let rows: Vec<Vec<Value>> = told.map(row).collect();
+            if !rows.is_empty() {
+                *services = None;
+            }
+            in_pieces("$, $, $, $", rows, |rows, values| {
+                let words = "INSERT INTO remedy_host (host, service, seen_ns, board) VALUES {rows} ON CONFLICT (host) DO UPDATE SET
+                    service = excluded.service, seen_ns = excluded.seen_ns, board = excluded.board";
+                sql.run(&words.replace("{rows}", rows), values).map(drop)
+            })?;
+            let before = found_before(sql, changed.iter().map(|board| vec![(*board.host).into()]).collect())?;
+            let told: Vec<Alert> = changed.iter().flat_map(|board| board.told(before.get(&board.host), now_ns)).collect();
             put(sql, &told, now_ns)
         })
     }
@@ -81,9 +134,9 @@ impl CaseStore {
             let mut rows: Vec<Vec<Value>> =
                 by_host.into_iter().map(|(host, service)| vec![host.into(), service.into(), now_ns.into()]).collect();
             sort_by_key(&mut rows);
-            in_pieces("$, $, $", rows, |rows, values| {
+            in_pieces("$, $, $, 0", rows, |rows, values| {
                 let words =
-                    "INSERT INTO remedy_host (host, service, seen_ns) VALUES {rows} ON CONFLICT (host) DO UPDATE SET
+                    "INSERT INTO remedy_host (host, service, seen_ns, board) VALUES {rows} ON CONFLICT (host) DO UPDATE SET
                     service = excluded.service, seen_ns = excluded.seen_ns";
                 sql.run(&words.replace("{rows}", rows), values).map(drop)
             })
@@ -99,6 +152,42 @@ fn put(sql: &mut dyn Sql, alerts: &[Alert], now_ns: u64) -> Answer<u64> {
         Ok(())
     })?;
     Ok(count)
+}
+
+/// What is known of hosts.
+fn hosts(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String, KnownHost>> {
+    let mut known = HashMap::new();
+    in_pieces("$", hosts, |rows, values| {
+        let words = format!("SELECT host, service, seen_ns, board FROM remedy_host WHERE host IN (VALUES {rows})");
+        let found = sql.rows(&words, values)?;
+        known.extend(found.iter().map(|row| {
+            let host = KnownHost { service: row.text(1).to_owned(), seen_ns: row.number(2), board: row.number(3) };
+            (row.text(0).to_owned(), host)
+        }));
+        Ok(())
+    })?;
+    Ok(known)
+}
+
+struct KnownHost {
+    service: String,
+    seen_ns: u64,
+    board: u64,
+}
+
+/// What agents of these hosts found last, by host and key.
+fn found_before(sql: &mut dyn Sql, hosts: Vec<Vec<Value>>) -> Answer<HashMap<String, HashMap<String, Alert>>> {
+    let mut before: HashMap<String, HashMap<String, Alert>> = HashMap::new();
+    in_pieces("$", hosts, |rows, values| {
+        let words = format!("SELECT body FROM remedy_alert WHERE is_firing = 1 AND host IN (VALUES {rows})");
+        let found = sql.rows(&words, values)?;
+        let alerts = found.iter().filter_map(|row| serde_json::from_str::<Alert>(row.text(0)).ok());
+        for alert in alerts.filter(|alert| alert.origin == AlertOrigin::Finding) {
+            before.entry(alert.host.clone()).or_default().insert(alert.key.clone(), alert);
+        }
+        Ok(())
+    })?;
+    Ok(before)
 }
 
 /// Of each alert the word that counts, with its time.

@@ -41,7 +41,7 @@ mod sqlite;
 mod trail;
 
 pub use address::Address;
-pub use alerts::ALERTS_PER_DECISION_MAX;
+pub use alerts::{ALERTS_PER_DECISION_MAX, HostBoard};
 pub use orders::{KeptOrder, OrderState};
 pub use prune::{Limits, Pruned};
 pub use read::Counts;

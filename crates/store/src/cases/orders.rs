@@ -92,6 +92,16 @@ impl CaseStore {
         })
     }
 
+    /// The hosts that have orders to do.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn hosts_with_orders(&mut self) -> Result<Vec<String>> {
+        let words = "SELECT DISTINCT host FROM remedy_order WHERE state IN ('waiting', 'fetched')";
+        let rows = self.connected.ask("looking for orders", |sql| sql.rows(words, &[]))?;
+        Ok(rows.iter().map(|row| row.text(0).to_owned()).collect())
+    }
+
     /// Hands out the orders of a host that are to be done: those that wait are fetched by this, those that were fetched before and
     /// have no answer are named again, because the answer to the agent may have been lost. At most so many, the oldest first.
     ///

@@ -23,7 +23,7 @@ CREATE TABLE remedy_alert (
   PRIMARY KEY (host, alert_key));
 CREATE INDEX remedy_alert_unsettled ON remedy_alert (since_ns) WHERE is_settled = 0;
 CREATE INDEX remedy_alert_over ON remedy_alert (since_ns) WHERE is_firing = 0;
-CREATE TABLE remedy_host (host TEXT PRIMARY KEY, service TEXT NOT NULL, seen_ns BIGINT NOT NULL);
+CREATE TABLE remedy_host (host TEXT PRIMARY KEY, service TEXT NOT NULL, seen_ns BIGINT NOT NULL, board BIGINT NOT NULL);
 CREATE INDEX remedy_host_service ON remedy_host (service);
 CREATE TABLE remedy_audit (
   id {own_number},

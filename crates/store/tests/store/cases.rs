@@ -5,7 +5,7 @@ use surefoot_model::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Room, Severity, StepState,
 };
 use surefoot_store::Error;
-use surefoot_store::cases::{CaseStore, Limits, OrderState};
+use surefoot_store::cases::{CaseStore, HostBoard, Limits, OrderState};
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
 
@@ -107,6 +107,10 @@ fn line(action: &str) -> AuditEntry {
     }
 }
 
+fn board(alerts: Vec<Alert>) -> HostBoard {
+    HostBoard { host: "h1".into(), service: "web".into(), alerts }
+}
+
 /// What a decision is told now; it changes nothing.
 fn world(store: &mut CaseStore) -> CaseWorld {
     let mut seen = CaseWorld::default();
@@ -180,18 +184,18 @@ fn what_an_agent_finds_no_more_is_over(open) {
     let mut store = open();
     store.take(&[Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "am", 5, true) }]).unwrap();
     // Times of the host count for nothing.
-    assert_eq!(store.take_board("h1", &[alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)]).unwrap(), 2);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)])]).unwrap(), 2);
     let told = world(&mut store).alerts;
     assert!(told[1..].iter().all(|alert| alert.host == "h1" && alert.since_realtime_ns > 1_700_000_000_000_000_000));
-    assert_eq!(store.take_board("h1", &[alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)]).unwrap(), 0);
-    assert_eq!(store.take_board("h1", &[alert("h1", "b", 0, true)]).unwrap(), 1);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 10, true), alert("x", "b", u64::MAX, true)])]).unwrap(), 0);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "b", 0, true)])]).unwrap(), 1);
     let firing = |store: &mut CaseStore| {
         let mut alerts = world(store).alerts;
         alerts.retain(|alert| alert.is_firing);
         alerts.into_iter().map(|alert| alert.key).collect::<Vec<_>>()
     };
     assert_eq!(firing(&mut store), ["am", "b"]);
-    assert_eq!(store.take_board("h1", &[alert("h1", "a", 0, true)]).unwrap(), 2);
+    assert_eq!(store.take_boards(&[board(vec![alert("h1", "a", 0, true)])]).unwrap(), 2);
     assert_eq!(firing(&mut store), ["am", "a"]);
 }
 

@@ -1,0 +1,74 @@
+//! `surefoot remedy approve`, `pause`, `resume` and `cancel`.
+
+use super::place::{PlaceOptions, word};
+use crate::exit::Outcome;
+use crate::output;
+use clap::Args;
+use std::io::{self, Write};
+use surefoot_daemon::fleet::CaseLine;
+use surefoot_remedy::decide::Request;
+
+#[derive(Args)]
+pub struct AskOptions {
+    /// The case's number
+    #[arg(value_name = "CASE")]
+    id: u64,
+    #[command(flatten)]
+    how: HowOptions,
+}
+
+#[derive(Args)]
+pub struct AskAllOptions {
+    /// The case's number; without one, everything
+    #[arg(value_name = "CASE")]
+    id: Option<u64>,
+    #[command(flatten)]
+    how: HowOptions,
+}
+
+#[derive(Args)]
+struct HowOptions {
+    #[command(flatten)]
+    place: PlaceOptions,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Print the case as a JSON line
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn one(options: &AskOptions, asked: Request) -> anyhow::Result<Outcome> {
+    of_case(options.id, &options.how, asked)
+}
+
+pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
+    let Some(id) = options.id else {
+        let is_paused = asked == Request::Pause;
+        options.how.place.open()?.pause(is_paused, &options.how.reason)?;
+        let mut out = crate::people::stdout();
+        if options.how.json {
+            output::stream(&mut out, &format!("remedy {}", word(asked)))?;
+        } else if is_paused {
+            writeln!(out, "Everything is paused: steps that are being done are ended, and nothing new is begun.")?;
+        } else {
+            writeln!(out, "Everything goes on.")?;
+        }
+        return Ok(Outcome::Done);
+    };
+    of_case(id, &options.how, asked)
+}
+
+fn of_case(id: u64, how: &HowOptions, asked: Request) -> anyhow::Result<Outcome> {
+    let case: CaseLine = how.place.open()?.request(id, asked, &how.reason)?;
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if how.json {
+        output::stream(&mut out, &format!("remedy {}", word(asked)))?;
+        output::line(&mut out, &case)?;
+    } else {
+        let step = if case.step.is_empty() { String::new() } else { format!(", next step {}", case.step) };
+        writeln!(out, "Case {} of {}: {}{step}.", case.id, case.host, case.state.as_str().replace('_', " "))?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}

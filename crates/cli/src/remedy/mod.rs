@@ -1,0 +1,42 @@
+//! `surefoot remedy`: cases, from an alert to a repaired host.
+
+mod ask;
+mod cases;
+pub mod lines;
+mod place;
+mod serve;
+mod show;
+
+use crate::exit::Outcome;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub enum RemedyCommand {
+    /// Take alerts and findings in, open cases and have their steps done, until Ctrl-C.
+    Serve(Box<serve::ServeOptions>),
+    /// List cases: what is wrong with which host, and where its remedy stands.
+    Cases(cases::CasesOptions),
+    /// Show one case with its steps and everything that was done.
+    Show(show::ShowOptions),
+    /// Approve the step that a case waits with; of a case that is with a person, that its host may be given back.
+    Approve(ask::AskOptions),
+    /// Begin nothing more of a case, or of all (without a number).
+    Pause(ask::AskAllOptions),
+    /// Go on with a paused case, or with all (without a number).
+    Resume(ask::AskAllOptions),
+    /// End a case; what it changed is taken back.
+    Cancel(ask::AskOptions),
+}
+
+pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
+    use surefoot_remedy::decide::Request;
+    match command {
+        RemedyCommand::Serve(options) => serve::run(options),
+        RemedyCommand::Cases(options) => cases::run(options),
+        RemedyCommand::Show(options) => show::run(options),
+        RemedyCommand::Approve(options) => ask::one(options, Request::Approve),
+        RemedyCommand::Pause(options) => ask::all(options, Request::Pause),
+        RemedyCommand::Resume(options) => ask::all(options, Request::Resume),
+        RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
+    }
+}

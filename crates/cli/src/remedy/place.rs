@@ -1,0 +1,213 @@
+//! Where the cases are: at a server, or in a store that is opened here.
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason};
+use surefoot_hostfs::http::{self, Identity, Trust};
+use surefoot_hostfs::privilege::effective_user;
+use surefoot_remedy::Casebook;
+use surefoot_remedy::decide::Request;
+
+/// Where `remedy serve` listens unless it is told otherwise.
+pub const LISTEN: &str = "127.0.0.1:7078";
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Lines of the trail of one case.
+const TRAIL_MAX: usize = 10_000;
+
+/// Which server.
+#[derive(Args, Clone)]
+pub struct ServerOptions {
+    /// The server: http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH
+    #[arg(long, value_name = "ADDRESS", default_value_t = format!("http://{LISTEN}"))]
+    pub server: String,
+    /// The file with the bearer token that is shown to the server
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// The certificate that is shown to the server, PEM; its key is --key
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "token_file")]
+    pub certificate: Option<PathBuf>,
+    /// The key of --certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
+    /// The authority that signed the server's certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+}
+
+/// A server or a store.
+#[derive(Args, Clone)]
+pub struct PlaceOptions {
+    #[command(flatten)]
+    pub server: ServerOptions,
+    #[command(flatten)]
+    pub store: StoreOptions,
+}
+
+/// Which store.
+#[derive(Args, Clone)]
+pub struct StoreOptions {
+    /// The store itself instead of a server: sqlite:PATH or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<String>,
+    /// The file with the password of --store
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub store_password_file: Option<PathBuf>,
+}
+
+impl StoreOptions {
+    /// The book of the store; `None` where none is named.
+    pub fn book(&self) -> anyhow::Result<Option<Book>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let address = store.parse().context("--store")?;
+        let password = self.store_password_file.as_deref().map(fleet::secret).transpose();
+        let password = password.map_err(|why| anyhow!("--store-password-file {why}"))?;
+        Ok(Some(Book::new(address, password.map(Arc::from))))
+    }
+}
+
+/// Where the cases are.
+pub enum Place {
+    Server(Server),
+    Store(Box<Book>),
+}
+
+impl PlaceOptions {
+    pub fn open(&self) -> anyhow::Result<Place> {
+        Ok(match self.store.book()? {
+            Some(book) => Place::Store(Box::new(book)),
+            None => Place::Server(Server::new(&self.server)?),
+        })
+    }
+}
+
+impl Place {
+    pub fn cases(&mut self, open_only: bool, limit: usize) -> anyhow::Result<Vec<CaseLine>> {
+        match self {
+            Place::Server(server) => {
+                let state = if open_only { "open" } else { "all" };
+                let list: CaseList = server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?;
+                Ok(list.cases)
+            }
+            Place::Store(book) => Ok(book.cases(open_only, limit)?.iter().map(CaseLine::of).collect()),
+        }
+    }
+
+    pub fn story(&mut self, id: u64) -> anyhow::Result<CaseStory> {
+        match self {
+            Place::Server(server) => server.get(&format!("/api/v1/cases/{id}")),
+            Place::Store(book) => Ok(CaseStory { case: book.case(id)?, trail: book.trail(id, TRAIL_MAX)? }),
+        }
+    }
+
+    /// Asks something of a case; the case afterwards.
+    pub fn request(&mut self, id: u64, asked: Request, reason: &str) -> anyhow::Result<CaseLine> {
+        match self {
+            Place::Server(server) => server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), &said(reason)),
+            Place::Store(book) => fleet::meet(book, id, asked, &actor(), reason)
+                .map(|case| CaseLine::of(&case))
+                .map_err(|problem| anyhow!("{problem}")),
+        }
+    }
+
+    /// Pauses everything, or lets it go on.
+    pub fn pause(&mut self, is_paused: bool, reason: &str) -> anyhow::Result<()> {
+        match self {
+            Place::Server(server) => {
+                let path = if is_paused { "/api/v1/pause" } else { "/api/v1/resume" };
+                server.post::<serde_json::Value>(path, &said(reason)).map(drop)
+            }
+            Place::Store(book) => Ok(fleet::pause(book, is_paused, &actor(), reason)?),
+        }
+    }
+}
+
+fn said(reason: &str) -> Reason {
+    Reason { reason: reason.to_owned() }
+}
+
+/// Whoever can write to the store may do everything in it; the trail says which user it was.
+fn actor() -> String {
+    format!("user {}", effective_user())
+}
+
+/// The word of a request in an address.
+pub fn word(asked: Request) -> &'static str {
+    match asked {
+        Request::Approve => "approve",
+        Request::Pause => "pause",
+        Request::Resume => "resume",
+        Request::Cancel => "cancel",
+    }
+}
+
+/// A server that is asked over HTTP.
+pub struct Server {
+    base: String,
+    socket: Option<PathBuf>,
+    identity: Identity,
+    trust: Trust,
+}
+
+impl Server {
+    pub fn new(options: &ServerOptions) -> anyhow::Result<Server> {
+        let address = options.server.trim_end_matches('/');
+        let (base, socket) = match address.strip_prefix("unix:") {
+            Some(path) => ("http://localhost".to_owned(), Some(PathBuf::from(path))),
+            None => (address.to_owned(), None),
+        };
+        let is_web = base.starts_with("http://") || base.starts_with("https://");
+        ensure!(is_web, "--server {address}: write http://127.0.0.1:PORT, https://HOST:PORT or unix:PATH");
+        let identity = match (&options.token_file, &options.certificate, &options.key) {
+            (Some(file), _, _) => Identity::Token(fleet::secret(file).map_err(|why| anyhow!("--token-file {why}"))?),
+            (None, Some(certificate), Some(key)) => Identity::Certificate(certificate.clone(), key.clone()),
+            _ => Identity::None,
+        };
+        let host = base.trim_start_matches("http://").rsplit_once(':').map_or("", |(host, _)| host);
+        let is_near = matches!(host, "127.0.0.1" | "localhost" | "[::1]") || socket.is_some();
+        if base.starts_with("http://") && !is_near && identity != Identity::None {
+            bail!("--server {address}: a token would go over the network in the clear; write https://");
+        }
+        let trust = options.authority.clone().map_or(Trust::System, Trust::Signer);
+        Ok(Server { base, socket, identity, trust })
+    }
+
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.ask("GET", path, String::new())
+    }
+
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        self.ask("POST", path, serde_json::to_string(body)?)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, method: &'static str, path: &str, body: String) -> anyhow::Result<T> {
+        let request = http::Request {
+            method,
+            url: format!("{}{path}", self.base),
+            headers: vec!["Content-Type: application/json".into()],
+            body,
+            identity: self.identity.clone(),
+            trust: self.trust.clone(),
+            socket: self.socket.clone(),
+        };
+        let at = match &self.socket {
+            Some(socket) => format!("unix:{}", socket.display()),
+            None => self.base.clone(),
+        };
+        let answer = http::ask(&request, PATIENCE, &AtomicBool::new(false)).map_err(|why| {
+            anyhow!("{at}: {why}; is `surefoot remedy serve` running there? Name it with --server, or its store with --store")
+        })?;
+        if !(200..300).contains(&answer.status) {
+            let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+            let why = said["error"].as_str().unwrap_or("it gave no reason");
+            bail!("{at}: {why} (status {})", answer.status);
+        }
+        serde_json::from_str(&answer.body).with_context(|| format!("{at}: the answer is not one of this version"))
+    }
+}

@@ -1,0 +1,108 @@
+//! `surefoot remedy serve`.
+
+use super::place::{LISTEN, StoreOptions};
+use crate::exit::Outcome;
+use anyhow::{Context, bail};
+use clap::Args;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use surefoot_daemon::fleet::{Config, Fleet, Listen, TlsFiles};
+use surefoot_hostfs::signals;
+
+/// How often the policies are looked at for changes.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Args)]
+pub struct ServeOptions {
+    /// The policies: which fault leads to which steps, and under which limits; read again when the file changes
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Where to listen, 127.0.0.1:PORT, unix:PATH, or with TLS any address; may be repeated
+    #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
+    listen: Vec<Listen>,
+    /// The server's certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// The authority that signs certificates of clients, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_client_authority: Option<PathBuf>,
+    /// Who may do what: tokens, certificates and users with their roles. Without it, root and this user may do everything
+    #[arg(long, value_name = "FILE")]
+    who: Option<PathBuf>,
+    /// The controller's name in the audit trail
+    #[arg(long, default_value = "")]
+    name: String,
+    /// The host on which this runs, as alerts name it: its steps are done here [default: the node name]
+    #[arg(long, value_name = "HOST")]
+    own_host: Option<String>,
+}
+
+pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
+    let Some(book) = options.store.book()? else {
+        bail!("name the store: --store sqlite:PATH for one host, --store postgres://USER@HOST/DATABASE for a fleet")
+    };
+    let stop = signals::stop_flag()?;
+    let node = node_name();
+    let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
+    let fleet = Fleet::start(Config {
+        listen: options.listen.clone(),
+        tls: tls.map(|(certificate, key)| TlsFiles {
+            certificate,
+            key,
+            client_authority: options.tls_client_authority.clone(),
+        }),
+        who: options.who.clone(),
+        book,
+        policy: options.policy.clone(),
+        name: if options.name.is_empty() { node.clone() } else { options.name.clone() },
+        own_host: options.own_host.clone().unwrap_or(node),
+    })?;
+    let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
+    for address in fleet.addresses() {
+        match address {
+            Listen::Tcp(address) => crate::people::tell!("surefoot remedy: listening on {scheme}://{address}"),
+            Listen::Unix(path) => crate::people::tell!("surefoot remedy: listening on unix:{}", path.display()),
+        }
+    }
+    let mut seen = [Some(&options.policy), options.who.as_ref()].map(|path| path.and_then(|path| state_of(path)));
+    let mut looked = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE);
+        if !fleet.is_alive() {
+            bail!("the engine ended; start the server again");
+        }
+        if looked.elapsed() < LOOK_PERIOD {
+            continue;
+        }
+        looked = Instant::now();
+        let now = [Some(&options.policy), options.who.as_ref()].map(|path| path.and_then(|path| state_of(path)));
+        if now != seen {
+            seen = now;
+            match fleet.reload() {
+                Ok(()) => crate::people::tell!("surefoot remedy: policies are read anew"),
+                Err(error) => crate::people::tell!("surefoot remedy: {error}; the policies from before go on"),
+            }
+        }
+    }
+    fleet.stop();
+    Ok(Outcome::Done)
+}
+
+/// What tells one state of a file from the next.
+fn state_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
+}
+
+fn node_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").context("the node name").unwrap_or_default();
+    name.trim().to_ascii_lowercase()
+}

@@ -1,0 +1,96 @@
+//! `surefoot remedy show`.
+
+use super::lines::{AuditLine, DetailLine};
+use super::place::PlaceOptions;
+use crate::exit::Outcome;
+use crate::output;
+use crate::table::Table;
+use crate::units::{duration, rfc3339};
+use clap::Args;
+use std::io::{self, Write};
+use surefoot_daemon::fleet::CaseStory;
+use surefoot_model::{Case, CaseStep, StepState, one_line};
+
+#[derive(Args)]
+pub struct ShowOptions {
+    /// The case's number
+    #[arg(value_name = "CASE")]
+    id: u64,
+    #[command(flatten)]
+    place: PlaceOptions,
+    /// Print JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
+    let story = options.place.open()?.story(options.id)?;
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "remedy show")?;
+        output::line(&mut out, &DetailLine { case: &story.case })?;
+        story.trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine { entry }))?;
+    } else {
+        out.write_all(text(&story).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+fn text(story: &CaseStory) -> String {
+    let case = &story.case;
+    let mut text = format!("Case {}: {}\n", case.id, one_line(&case.sentence));
+    for (name, value) in facts(case) {
+        text += &format!("  {name:<12}{}\n", one_line(&value));
+    }
+    for line in &case.evidence {
+        text += &format!("  {:<12}{}\n", "evidence", one_line(line));
+    }
+    let mut steps = Table::new(&["step", "state", "attempts", "took", "approved by", "outcome"], &[0, 1, 4, 5]);
+    case.steps.iter().for_each(|step| steps.row(step_row(step)));
+    text += &format!("\n{}", steps.text());
+    let mut trail = Table::new(&["when", "who", "what", "about", "why"], &[0, 1, 2, 3, 4]);
+    for entry in &story.trail {
+        let when = rfc3339(entry.at_realtime_ns);
+        trail.row(vec![when, entry.actor.clone(), entry.action.clone(), entry.target.clone(), entry.reason.clone()]);
+    }
+    text + &format!("\n{}", trail.text())
+}
+
+fn facts(case: &Case) -> Vec<(&'static str, String)> {
+    let fault = match case.subject.as_str() {
+        "" => case.fault.clone(),
+        subject => format!("{} of {subject}", case.fault),
+    };
+    let holds = if case.is_firing { "the alert holds" } else { "the alert is over" };
+    let facts = [
+        ("host", case.host.clone()),
+        ("service", case.service.clone()),
+        ("fault", format!("{fault}, {}; {holds}", case.severity)),
+        ("state", format!("{} since {}", case.state.as_str().replace('_', " "), rfc3339(case.state_since_realtime_ns))),
+        ("waits for", case.waits_for.clone()),
+        ("policy", case.policy.clone()),
+        ("opened", rfc3339(case.since_realtime_ns)),
+        ("drained", if case.is_drained { "yes, by this case".into() } else { String::new() }),
+        ("ticket", case.ticket.clone()),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn step_row(step: &CaseStep) -> Vec<String> {
+    let state = match step.state {
+        StepState::Pending => "pending",
+        StepState::Running => "running",
+        StepState::Done => "done",
+        StepState::Failed => "failed",
+        StepState::Skipped => "skipped",
+        StepState::InDoubt => "in doubt",
+    };
+    let took = match (step.begun_realtime_ns, step.ended_realtime_ns) {
+        (begun, ended) if begun > 0 && ended >= begun => duration(ended - begun),
+        _ => "-".to_owned(),
+    };
+    let approved = if step.approved_by.is_empty() { "-".to_owned() } else { step.approved_by.clone() };
+    let outcome = if step.outcome.is_empty() { "-".to_owned() } else { step.outcome.clone() };
+    vec![step.step.clone(), state.to_owned(), step.attempt_count.to_string(), took, approved, outcome]
+}

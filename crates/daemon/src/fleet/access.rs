@@ -1,0 +1,331 @@
+//! Who may do what: `[[who]]` tables of a file, and on this machine the user that the kernel names.
+//!
+//! ```toml
+//! [[who]]
+//! name = "alertmanager"
+//! roles = ["report"]
+//! token_file = "/etc/surefoot/alertmanager.token"
+//!
+//! [[who]]
+//! name = "anna"
+//! roles = ["operate", "approve"]
+//! certificate = "anna"            # the common name of a certificate that the authority signed
+//!
+//! [[who]]
+//! name = "agents"
+//! roles = ["agent"]
+//! certificate = "*"               # any other one: the agent of the host that it is named after
+//!
+//! [[who]]
+//! name = "prometheus"
+//! roles = ["report"]
+//! uid = 118                       # a user of this machine, over loopback or the socket
+//! ```
+//!
+//! Without a file, root and the server's own user may do everything, and nobody else anything.
+
+use super::Caller;
+use crate::error::Error;
+use serde::Deserialize;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use surefoot_hostfs::privilege::effective_user;
+
+/// The longest file of who may do what, and the longest secret.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const SECRET_BYTES_MAX: u64 = 4 << 10;
+/// The shortest token: one that can be guessed is none.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// What somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// See cases, the audit trail and metrics.
+    Read,
+    /// Pause, resume and cancel, and what `read` may.
+    Operate,
+    /// Approve steps, and what `read` may.
+    Approve,
+    /// Tell of alerts of any host.
+    Report,
+    /// Tell of findings of its own host, and do its orders.
+    Agent,
+}
+
+impl Role {
+    const ALL: [Role; 5] = [Role::Read, Role::Operate, Role::Approve, Role::Report, Role::Agent];
+
+    /// The word in files and messages.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Role::Read => "read",
+            Role::Operate => "operate",
+            Role::Approve => "approve",
+            Role::Report => "report",
+            Role::Agent => "agent",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    who: Vec<Who>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Who {
+    name: String,
+    roles: Vec<Role>,
+    token_file: Option<PathBuf>,
+    certificate: Option<String>,
+    uid: Option<u32>,
+    /// The hosts whose agent it is; any where it names none and has no certificate.
+    #[serde(default)]
+    hosts: Vec<String>,
+}
+
+/// By what somebody is known.
+enum Proof {
+    Token(Vec<u8>),
+    CommonName(String),
+    AnyCertificate,
+    Uid(u32),
+}
+
+struct Known {
+    name: String,
+    roles: Vec<Role>,
+    hosts: Vec<String>,
+    proof: Proof,
+}
+
+/// Everybody who may do something.
+pub(super) struct Access {
+    known: Vec<Known>,
+    /// Whether users of this machine are known without a file.
+    own_users: bool,
+}
+
+/// One who asks, as the connection and the request show him.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Shown<'a> {
+    /// The user on this machine, over loopback or the socket.
+    pub(super) uid: Option<u32>,
+    /// The common name of a certificate that was checked.
+    pub(super) common_name: Option<&'a str>,
+    /// The bearer token.
+    pub(super) token: Option<&'a [u8]>,
+}
+
+impl Access {
+    /// Root and the server's own user alone.
+    pub(super) fn own() -> Access {
+        Access { known: Vec::new(), own_users: true }
+    }
+
+    /// What a file says. Root and the server's own user may do everything in any case: they could change the file.
+    ///
+    /// # Errors
+    /// [`Error::Fleet`] with what is wrong where.
+    pub(super) fn read(path: &Path) -> Result<Access, Error> {
+        let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
+        let text = text_of(path, FILE_BYTES_MAX, false).map_err(failed)?;
+        let file: File = toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))?;
+        let mut known = Vec::new();
+        for who in file.who {
+            let about = |why: &str| failed(format!("who '{}': {why}", surefoot_model::one_line(&who.name)));
+            if who.name.is_empty() || who.roles.is_empty() {
+                return Err(about("it needs a name and roles"));
+            }
+            let proof = match (&who.token_file, &who.certificate, who.uid) {
+                (Some(file), None, None) => Proof::Token(token(file).map_err(|why| about(&why))?),
+                (None, Some(name), None) if name == "*" => Proof::AnyCertificate,
+                (None, Some(name), None) => Proof::CommonName(name.clone()),
+                (None, None, Some(uid)) => Proof::Uid(uid),
+                _ => return Err(about("it needs one of token_file, certificate and uid, and no two of them")),
+            };
+            known.push(Known { name: who.name, roles: who.roles, hosts: who.hosts, proof });
+        }
+        // Whoever is named counts before whoever has just any certificate.
+        known.sort_by_key(|one| matches!(one.proof, Proof::AnyCertificate));
+        Ok(Access { known, own_users: true })
+    }
+
+    /// Whether anybody could do something over the network.
+    pub(super) fn has_remote(&self) -> bool {
+        self.known.iter().any(|one| !matches!(one.proof, Proof::Uid(_)))
+    }
+
+    /// Who it is. A token that is shown counts alone: a wrong one is not made good by a user.
+    ///
+    /// # Errors
+    /// Why it is nobody.
+    pub(super) fn caller(&self, shown: &Shown<'_>) -> Result<Caller, &'static str> {
+        let found = |holds: &dyn Fn(&Proof) -> bool| self.known.iter().find(|one| holds(&one.proof));
+        if let Some(token) = shown.token {
+            let known = found(&|proof| matches!(proof, Proof::Token(known) if same(known, token)));
+            return known.map(|one| caller(one, None)).ok_or("nobody has this token");
+        }
+        if let Some(name) = shown.common_name {
+            let by_name = found(&|proof| matches!(proof, Proof::CommonName(known) if known == name));
+            let known = by_name.or_else(|| found(&|proof| matches!(proof, Proof::AnyCertificate)));
+            return known.map(|one| caller(one, Some(name))).ok_or("the certificate names nobody who may do anything");
+        }
+        let Some(uid) = shown.uid else { return Err("show a client's certificate or a bearer token") };
+        if let Some(known) = found(&|proof| matches!(proof, Proof::Uid(known) if *known == uid)) {
+            return Ok(caller(known, None));
+        }
+        if self.own_users && (uid == 0 || uid == effective_user()) {
+            return Ok(Caller { name: format!("user {uid}"), roles: Role::ALL.to_vec(), hosts: Vec::new() });
+        }
+        Err("this user may do nothing here; the file of --who says who may, or show a bearer token")
+    }
+}
+
+fn caller(known: &Known, common_name: Option<&str>) -> Caller {
+    let is_any = matches!(known.proof, Proof::AnyCertificate);
+    let hosts = match common_name.filter(|_| is_any) {
+        Some(name) => vec![name.to_ascii_lowercase()],
+        None => known.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+    };
+    let name = match common_name.filter(|_| is_any) {
+        Some(host) => format!("agent {}", surefoot_model::one_line(host)),
+        None => format!("user {}", surefoot_model::one_line(&known.name)),
+    };
+    Caller { name, roles: known.roles.clone(), hosts }
+}
+
+/// Compares in a time that does not tell where they differ.
+fn same(known: &[u8], shown: &[u8]) -> bool {
+    known.len() == shown.len() && known.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+fn token(path: &Path) -> Result<Vec<u8>, String> {
+    let text = secret(path)?;
+    if text.len() < TOKEN_BYTES_MIN {
+        return Err(format!("{}: a token has {TOKEN_BYTES_MIN} characters or more", path.display()));
+    }
+    Ok(text.into_bytes())
+}
+
+/// The first line of a file that holds a secret; refused where others may read it.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn secret(path: &Path) -> Result<String, String> {
+    let text = text_of(path, SECRET_BYTES_MAX, true).map_err(|why| format!("{}: {why}", path.display()))?;
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(format!("{}: it is empty", path.display())),
+    }
+}
+
+fn text_of(path: &Path, bytes_max: u64, is_secret: bool) -> Result<String, String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = file.map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("this is not a regular file".into());
+    }
+    // Of a group it may be, because a service often gets its secrets so.
+    let open_to = if is_secret { 0o007 } else { 0o002 };
+    if about.mode() & open_to != 0 {
+        let what =
+            if is_secret { "it holds a secret and everybody may read or change it" } else { "everybody may change it" };
+        return Err(format!("{what} (mode {:03o}); change its mode to 600", about.mode() & 0o777));
+    }
+    let mut text = String::new();
+    file.take(bytes_max + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > bytes_max { Err(format!("it has more than {bytes_max} bytes")) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn file(home: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = home.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn access(text: &str) -> Result<Access, String> {
+        let home = tempfile::tempdir().unwrap();
+        file(home.path(), "token", "0123456789abcdef\n", 0o600);
+        file(home.path(), "open", "0123456789abcdef\n", 0o644);
+        file(home.path(), "short", "12345\n", 0o600);
+        let text = text.replace("HOME", &home.path().display().to_string());
+        Access::read(&file(home.path(), "who", &text, 0o644)).map_err(|error| error.to_string())
+    }
+
+    const WHO: &str = "
+        [[who]]
+        name = \"agents\"
+        roles = [\"agent\"]
+        certificate = \"*\"
+        [[who]]
+        name = \"anna\"
+        roles = [\"approve\"]
+        certificate = \"anna\"
+        [[who]]
+        name = \"am\"
+        roles = [\"report\"]
+        token_file = \"HOME/token\"
+        [[who]]
+        name = \"local\"
+        roles = [\"read\"]
+        uid = 4000000
+    ";
+
+    #[test]
+    fn everybody_is_known_by_what_he_shows() {
+        let access = access(WHO).unwrap();
+        let name = |shown: Shown<'_>| access.caller(&shown).map(|caller| (caller.name, caller.hosts));
+        let known = |name: &str, hosts: &[&str]| Ok((name.to_owned(), hosts.iter().map(ToString::to_string).collect()));
+        let nobody = Shown::default();
+        assert_eq!(name(Shown { token: Some(b"0123456789abcdef"), ..nobody }), known("user am", &[]));
+        assert_eq!(name(Shown { common_name: Some("anna"), ..nobody }), known("user anna", &[]));
+        assert_eq!(name(Shown { common_name: Some("Node17"), ..nobody }), known("agent Node17", &["node17"]));
+        assert_eq!(name(Shown { uid: Some(4_000_000), ..nobody }), known("user local", &[]));
+        assert_eq!(name(Shown { uid: Some(0), ..nobody }), known("user 0", &[]));
+        // A wrong token is not made good by anything else.
+        for shown in [
+            nobody.clone(),
+            Shown { uid: Some(4_000_001), ..nobody },
+            Shown { token: Some(b"0123456789abcdeX"), uid: Some(0), ..nobody },
+            Shown { token: Some(b""), uid: Some(0), ..nobody },
+        ] {
+            assert!(access.caller(&shown).is_err(), "{shown:?}");
+        }
+        assert!(access.has_remote() && !Access::own().has_remote());
+        assert!(Access::own().caller(&Shown { token: Some(b""), uid: Some(0), ..nobody }).is_err());
+    }
+
+    #[test]
+    fn a_file_that_says_something_wrong_is_refused_in_words() {
+        let one = |more: &str| format!("[[who]]\nname = \"x\"\nroles = [\"read\"]\n{more}");
+        for (text, why) in [
+            (one(""), "needs one of token_file, certificate and uid"),
+            (one("uid = 1\ncertificate = \"x\""), "no two of them"),
+            (one("uid = 1\nadmin = true"), "unknown field `admin`"),
+            (one("token_file = \"HOME/open\""), "change its mode to 600"),
+            (one("token_file = \"HOME/short\""), "16 characters or more"),
+            (one("token_file = \"HOME\""), "not a regular file"),
+            (one("token_file = \"HOME/none\""), "No such file"),
+            ("[[who]]\nname = \"x\"\nroles = [\"root\"]\nuid = 1".into(), "unknown variant `root`"),
+            ("[[who]]\nname = \"x\"\nroles = []\nuid = 1".into(), "needs a name and roles"),
+            ("x".into(), "line 1"),
+        ] {
+            let error = access(&text).err().unwrap_or_default();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The casebook of the remedies in the store.
+
+use std::sync::Arc;
+use surefoot_model::{Alert, AuditEntry, Case};
+use surefoot_remedy::{Casebook, Change, Error, Result, World};
+use surefoot_store::cases::{Address, CaseStore};
+
+/// A casebook in a store of its own connection. A store that cannot be opened now is opened when it can be.
+#[derive(Debug)]
+pub struct Book {
+    address: Address,
+    password: Option<Arc<str>>,
+    store: Option<CaseStore>,
+}
+
+impl Book {
+    /// A book in this store, which is opened when it is first needed.
+    pub fn new(address: Address, password: Option<Arc<str>>) -> Book {
+        Book { address, password, store: None }
+    }
+
+    /// The same store, opened now.
+    ///
+    /// # Errors
+    /// Those of [`CaseStore::open`], in the words of the remedies.
+    pub fn open(address: Address, password: Option<Arc<str>>) -> Result<Book> {
+        let mut book = Book::new(address, password);
+        book.with(|_| Ok(()))?;
+        Ok(book)
+    }
+
+    /// One more book of the same store, with a connection of its own.
+    pub fn another(&self) -> Book {
+        Book::new(self.address.clone(), self.password.clone())
+    }
+
+    /// Does something with the store.
+    ///
+    /// # Errors
+    /// What it says, in the words of the remedies.
+    pub fn with<T>(&mut self, does: impl FnOnce(&mut CaseStore) -> surefoot_store::Result<T>) -> Result<T> {
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => {
+                let opened = CaseStore::open(&self.address, self.password.as_deref());
+                none.insert(opened.map_err(|error| told(&self.address, error))?)
+            }
+        };
+        does(store).map_err(|error| told(&self.address, error))
+    }
+}
+
+fn told(address: &Address, error: surefoot_store::Error) -> Error {
+    let store = address.to_string();
+    match error {
+        surefoot_store::Error::CaseConflict { case, why } => Error::Conflict { case, why },
+        surefoot_store::Error::NoCase { case } => Error::NoCase { case },
+        surefoot_store::Error::Cases { doing, why, .. } => Error::Store { store, why: format!("{doing}: {why}") },
+        other => Error::Store { store, why: other.to_string() },
+    }
+}
+
+impl Casebook for Book {
+    fn take(&mut self, alerts: &[Alert]) -> Result<()> {
+        self.with(|store| store.take(alerts).map(drop))
+    }
+
+    fn host_seen(&mut self, host: &str, service: &str) -> Result<()> {
+        self.with(|store| store.hosts_seen(&[(host.to_owned(), service.to_owned())]))
+    }
+
+    fn decide(
+        &mut self,
+        look_back_ns: u64,
+        decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>,
+    ) -> Result<Vec<Case>> {
+        self.with(|store| store.decide(look_back_ns, decision))
+    }
+
+    fn reconsider(&mut self) -> Result<()> {
+        self.with(CaseStore::reconsider)
+    }
+
+    fn hold(&mut self, case: u64, fence: u64, until_realtime_ns: u64) -> Result<()> {
+        self.with(|store| store.hold(case, fence, until_realtime_ns))
+    }
+
+    fn update(&mut self, case: &Case, entry: &AuditEntry) -> Result<Case> {
+        self.with(|store| store.update(case, entry))
+    }
+
+    fn case(&mut self, id: u64) -> Result<Case> {
+        self.with(|store| store.case(id))
+    }
+
+    fn cases(&mut self, open_only: bool, limit: usize) -> Result<Vec<Case>> {
+        self.with(|store| store.cases(open_only, limit))
+    }
+
+    fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {
+        self.with(|store| store.trail(case, limit))
+    }
+
+    fn note(&mut self, entry: &AuditEntry) -> Result<()> {
+        self.with(|store| store.note(entry))
+    }
+
+    fn pause(&mut self, is_paused: bool, entry: &AuditEntry) -> Result<()> {
+        self.with(|store| store.pause(is_paused, entry))
+    }
+
+    fn now_realtime_ns(&mut self) -> Result<u64> {
+        self.with(CaseStore::now_realtime_ns)
+    }
+}

@@ -1,0 +1,219 @@
+//! What people and agents ask of the store: a few at a time, each on a thread that may wait for it.
+
+use super::book::Book;
+use super::lines::{CaseLine, CaseStory};
+use crate::http::ApiError;
+use axum::http::StatusCode;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use surefoot_model::{AuditEntry, Case};
+use surefoot_remedy::decide::{Request, request};
+use surefoot_remedy::{Casebook, Error};
+use surefoot_store::cases::{Counts, KeptOrder};
+use tokio::sync::Semaphore;
+
+/// Questions at one time: each has a connection to the store.
+const BOOKS: usize = 2;
+/// Questions that wait for one of them.
+const WAITING_MAX: usize = 64;
+/// A request of a person is tried so often where somebody else changes the case at the same time.
+const TRIES: usize = 5;
+/// How old counts may be, and the list of hosts with orders.
+const COUNTS_AGE_MAX: Duration = Duration::from_secs(2);
+const ORDERS_AGE_MAX: Duration = Duration::from_secs(1);
+/// Lines of the trail of one case.
+const TRAIL_MAX: usize = 10_000;
+
+/// Answers.
+pub(super) struct Desk {
+    books: Mutex<Vec<Book>>,
+    turns: Arc<Semaphore>,
+    waiting: Semaphore,
+    counts: Mutex<Option<(Instant, Counts)>>,
+    ordered: Mutex<Option<(Instant, HashSet<String>)>>,
+}
+
+pub(super) type Told<T> = Result<T, ApiError>;
+
+impl Desk {
+    pub(super) fn new(book: &Book) -> Desk {
+        Desk {
+            books: Mutex::new((0..BOOKS).map(|_| book.another()).collect()),
+            turns: Arc::new(Semaphore::new(BOOKS)),
+            waiting: Semaphore::new(WAITING_MAX),
+            counts: Mutex::new(None),
+            ordered: Mutex::new(None),
+        }
+    }
+
+    /// Asks the store, on a thread of its own.
+    async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        asked: impl FnOnce(&mut Book) -> Result<T, Problem> + Send + 'static,
+    ) -> Told<T> {
+        let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too much is asked of the store; try again soon");
+        let _place = self.waiting.try_acquire().map_err(|_| busy())?;
+        let turn = tokio::time::timeout(super::ANSWER_TIME_MAX, Arc::clone(&self.turns).acquire_owned());
+        let turn = turn.await.map_err(|_| busy())?.map_err(|_| busy())?;
+        let desk = Arc::clone(self);
+        let answering = tokio::task::spawn_blocking(move || {
+            // As many books as turns: there is one.
+            let book = crate::keep::shared::lock(&desk.books).pop();
+            let Some(mut book) = book else { return Err(Problem::Busy) };
+            let answer = asked(&mut book);
+            crate::keep::shared::lock(&desk.books).push(book);
+            // Given back with the answer, also when nobody waits for it any more.
+            drop(turn);
+            answer
+        });
+        match tokio::time::timeout(super::ANSWER_TIME_MAX, answering).await {
+            Ok(Ok(answer)) => answer.map_err(Problem::told),
+            Ok(Err(_)) => Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; ask again")),
+            Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; try again soon")),
+        }
+    }
+
+    pub(super) async fn cases(self: &Arc<Self>, open_only: bool, limit: usize) -> Told<Vec<CaseLine>> {
+        let cases = self.ask(move |book| Ok(book.cases(open_only, limit)?)).await?;
+        Ok(cases.iter().map(CaseLine::of).collect())
+    }
+
+    pub(super) async fn story(self: &Arc<Self>, id: u64) -> Told<CaseStory> {
+        self.ask(move |book| Ok(CaseStory { case: book.case(id)?, trail: book.trail(id, TRAIL_MAX)? })).await
+    }
+
+    pub(super) async fn trail(self: &Arc<Self>, limit: usize) -> Told<Vec<AuditEntry>> {
+        self.ask(move |book| Ok(book.trail(0, limit)?)).await
+    }
+
+    /// Does what a person asks for.
+    pub(super) async fn request(
+        self: &Arc<Self>,
+        id: u64,
+        asked: Request,
+        actor: String,
+        reason: String,
+    ) -> Told<Case> {
+        self.ask(move |book| meet(book, id, asked, &actor, &reason)).await
+    }
+
+    pub(super) async fn pause(self: &Arc<Self>, is_paused: bool, actor: String, reason: String) -> Told<()> {
+        self.ask(move |book| Ok(pause(book, is_paused, &actor, &reason)?)).await
+    }
+
+    pub(super) async fn note(self: &Arc<Self>, entry: AuditEntry) -> Told<()> {
+        self.ask(move |book| Ok(book.note(&entry)?)).await
+    }
+
+    /// How many of what there are, as of a moment ago.
+    pub(super) async fn counts(self: &Arc<Self>) -> Told<Counts> {
+        if let Some((at, counts)) = &*crate::keep::shared::lock(&self.counts)
+            && at.elapsed() < COUNTS_AGE_MAX
+        {
+            return Ok(counts.clone());
+        }
+        let counts = self.ask(|book| Ok(book.with(|store| store.counts())?)).await?;
+        *crate::keep::shared::lock(&self.counts) = Some((Instant::now(), counts.clone()));
+        Ok(counts)
+    }
+
+    /// The orders of a host, as of a moment ago: most hosts have none, and are not asked for each time.
+    pub(super) async fn orders(self: &Arc<Self>, host: String, limit: usize) -> Told<Vec<KeptOrder>> {
+        let known = crate::keep::shared::lock(&self.ordered)
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < ORDERS_AGE_MAX)
+            .map(|(_, hosts)| hosts.contains(&host));
+        let has_some = match known {
+            Some(has_some) => has_some,
+            None => {
+                let hosts = self.ask(|book| Ok(book.with(|store| store.hosts_with_orders())?)).await?;
+                let hosts: HashSet<String> = hosts.into_iter().collect();
+                let has_some = hosts.contains(&host);
+                *crate::keep::shared::lock(&self.ordered) = Some((Instant::now(), hosts));
+                has_some
+            }
+        };
+        if !has_some || limit == 0 {
+            return Ok(Vec::new());
+        }
+        self.ask(move |book| Ok(book.with(|store| store.fetch_orders(&host, limit))?)).await
+    }
+
+    pub(super) async fn answer(self: &Arc<Self>, token: String, host: String, answer: String) -> Told<bool> {
+        self.ask(move |book| Ok(book.with(|store| store.answer(&token, &host, &answer))?)).await
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub enum Problem {
+    /// What the store says.
+    Store(Error),
+    /// The case is not in a state for it, in words.
+    Refused(String),
+    /// Too much is asked at once.
+    Busy,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Problem::Store(error)
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Problem::Store(error) => error.fmt(f),
+            Problem::Refused(why) => f.write_str(why),
+            Problem::Busy => f.write_str("too much is asked of the store"),
+        }
+    }
+}
+
+impl Problem {
+    fn told(self) -> ApiError {
+        let status = match &self {
+            Problem::Store(Error::NoCase { .. }) => StatusCode::NOT_FOUND,
+            Problem::Store(Error::Conflict { .. }) | Problem::Refused(_) => StatusCode::CONFLICT,
+            Problem::Store(_) | Problem::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        ApiError::new(status, self.to_string())
+    }
+}
+
+/// Does what a person asks of a case; tried again where somebody else changed the case meanwhile.
+///
+/// # Errors
+/// [`Problem`] where it cannot be done now.
+pub fn meet(book: &mut Book, id: u64, asked: Request, actor: &str, reason: &str) -> Result<Case, Problem> {
+    let mut tries = 0;
+    loop {
+        let case = book.case(id)?;
+        let now_ns = book.now_realtime_ns()?;
+        let (next, entry) =
+            request(&case, asked, actor, reason, now_ns).map_err(|refused| Problem::Refused(refused.to_string()))?;
+        tries += 1;
+        match book.update(&next, &entry) {
+            Err(Error::Conflict { .. }) if tries < TRIES => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+/// Pauses everything, or lets it go on.
+///
+/// # Errors
+/// What the store says.
+pub fn pause(book: &mut Book, is_paused: bool, actor: &str, reason: &str) -> surefoot_remedy::Result<()> {
+    let entry = AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: actor.to_owned(),
+        action: if is_paused { "paused" } else { "resumed" }.to_owned(),
+        target: "everything".to_owned(),
+        reason: surefoot_model::one_line(reason),
+    };
+    book.pause(is_paused, &entry)
+}

@@ -1,0 +1,116 @@
+//! What agents tell of their hosts.
+
+use super::strangers;
+use serde::{Deserialize, Serialize};
+use surefoot_model::{Alert, AlertOrigin, Finding, Severity};
+
+/// The findings of one host that are taken: the worst.
+const FINDINGS_MAX: usize = 200;
+const EVIDENCE_LINES_MAX: usize = 20;
+
+/// All that is found of a host now; what was told before and is not here any more is over. POST `/api/v1/findings`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFindings {
+    /// The host.
+    pub host: String,
+    /// The service that it works for; empty where the agent was told none.
+    #[serde(default)]
+    pub service: String,
+    /// Its findings.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// How many orders the agent takes; 0 for an agent that does nothing to its host.
+    #[serde(default)]
+    pub orders_max: usize,
+}
+
+/// A host's board as it is taken in.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Board {
+    pub(super) host: String,
+    pub(super) service: String,
+    pub(super) alerts: Vec<Alert>,
+    /// Findings that had no room.
+    pub(super) left_out: u64,
+    pub(super) orders_max: usize,
+}
+
+/// Reads what an agent tells.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read(body: &[u8]) -> Result<Board, String> {
+    let told: HostFindings =
+        serde_json::from_slice(body).map_err(|error| format!("these are no findings of a host: {error}"))?;
+    let host =
+        strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
+    let service = strangers::name(&told.service);
+    let mut findings = told.findings;
+    // What is well is nobody's alert.
+    findings.retain(|finding| finding.severity > Severity::Ok);
+    findings.sort_by(surefoot_model::by_urgency);
+    let left_out = findings.len().saturating_sub(FINDINGS_MAX) as u64;
+    findings.truncate(FINDINGS_MAX);
+    let alerts = findings.into_iter().map(|finding| alert(&host, &service, finding)).collect();
+    Ok(Board { host, service, alerts, left_out, orders_max: told.orders_max })
+}
+
+fn alert(host: &str, service: &str, finding: Finding) -> Alert {
+    // Room, rule and subject, as Finding::key_of joins them.
+    let rule = finding.key.split('/').nth(1).unwrap_or_default();
+    let fault = format!("{}/{rule}", finding.room);
+    Alert {
+        host: host.to_owned(),
+        key: strangers::text(&finding.key),
+        service: service.to_owned(),
+        fault: strangers::name(&fault),
+        subject: strangers::name(&finding.subject.to_string()),
+        room: Some(finding.room),
+        severity: finding.severity,
+        sentence: strangers::text(&finding.sentence),
+        evidence: finding.evidence.iter().take(EVIDENCE_LINES_MAX).map(|line| strangers::text(line)).collect(),
+        labels: Default::default(),
+        origin: AlertOrigin::Finding,
+        is_firing: true,
+        since_realtime_ns: finding.since_realtime_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use surefoot_model::{Room, Subject, SubjectKind};
+
+    fn finding(name: &str, severity: Severity) -> Finding {
+        Finding::new(Room::Memory, "rate", Subject::new(SubjectKind::Dimm, name), severity, "It has errors.")
+    }
+
+    #[test]
+    fn findings_become_alerts_with_room_and_rule_as_their_fault() {
+        let told = HostFindings {
+            host: "Node17".into(),
+            service: "web".into(),
+            findings: vec![finding("A1", Severity::Critical), finding("A2", Severity::Ok)],
+            orders_max: 0,
+        };
+        let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
+        assert_eq!((board.alerts.len(), board.left_out), (1, 0));
+        let alert = &board.alerts[0];
+        assert_eq!((&*alert.host, &*alert.fault, &*alert.subject), ("node17", "memory/rate", "dimm A1"));
+        assert_eq!(alert.key, "memory/rate/dimm/A1");
+    }
+
+    #[test]
+    fn a_host_that_finds_too_much_tells_the_worst() {
+        let mut findings: Vec<Finding> =
+            (0..300).map(|number| finding(&number.to_string(), Severity::Notice)).collect();
+        findings.push(finding("bad", Severity::Critical));
+        let told = HostFindings { host: "a".into(), findings, ..HostFindings::default() };
+        let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
+        assert_eq!((board.alerts.len(), board.left_out, &*board.alerts[0].subject), (200, 101, "dimm bad"));
+        assert!(read(b"{\"host\":\"../x\"}").unwrap_err().contains("no name of a host"));
+        assert!(read(b"{\"findings\":3}").unwrap_err().contains("no findings of a host"));
+    }
+}

@@ -1,0 +1,206 @@
+//! What comes in goes through one bounded queue to one thread, which writes as many messages as wait in one transaction. Who told
+//! something hears that it was taken only when it is written: otherwise he is to tell it again.
+
+use super::book::Book;
+use super::findings::Board;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use surefoot_model::Alert;
+use surefoot_store::cases::{HostBoard, Limits};
+use tokio::sync::oneshot;
+
+/// Messages that wait.
+const QUEUE_MAX: usize = 2_048;
+/// Messages and alerts that are written at once.
+const MESSAGES_AT_ONCE: usize = 1_024;
+const ALERTS_AT_ONCE: usize = 5_000;
+/// How often what is old is forgotten.
+const PRUNE_PERIOD: Duration = Duration::from_secs(3_600);
+/// The thread looks this often whether it should end.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Counts of what came in, for metrics.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Alerts of Alertmanager that were written.
+    pub(super) alerts: AtomicU64,
+    /// Boards of hosts that were taken.
+    pub(super) boards: AtomicU64,
+    /// Alerts that told something new.
+    pub(super) news: AtomicU64,
+    /// Messages that found the queue full.
+    pub(super) refused: AtomicU64,
+    /// Messages that could not be written.
+    pub(super) failed: AtomicU64,
+    /// Transactions.
+    pub(super) writes: AtomicU64,
+    /// What was forgotten because it was old.
+    pub(super) pruned: AtomicU64,
+}
+
+enum Told {
+    Alerts(Vec<Alert>),
+    Board(Board),
+}
+
+struct Message {
+    told: Told,
+    taken: oneshot::Sender<Result<(), String>>,
+}
+
+/// Why nothing was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// Too much waits.
+    Full,
+    /// The store cannot be written to now.
+    Store(String),
+    /// It takes too long.
+    Late,
+}
+
+/// The way in.
+pub(super) struct Intake {
+    queue: Mutex<Option<SyncSender<Message>>>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Intake {
+    /// The way in, and what its thread is to run: it ends after [`Intake::close`].
+    pub(super) fn new(book: Book, wake: impl Fn() + Send + 'static) -> (Intake, impl FnOnce() + Send + 'static) {
+        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let counts = Arc::new(Counts::default());
+        let mut writer = Writer { book, counts: Arc::clone(&counts), pruned: Instant::now() };
+        (Intake { queue: Mutex::new(Some(queue)), counts }, move || writer.run(&waiting, &wake))
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&self) {
+        crate::keep::shared::lock(&self.queue).take();
+    }
+
+    /// Hands alerts over, and waits until they are written.
+    pub(super) async fn alerts(&self, alerts: Vec<Alert>) -> Result<(), NotTaken> {
+        self.hand(Told::Alerts(alerts)).await
+    }
+
+    /// The same with all that is found of a host.
+    pub(super) async fn board(&self, board: Board) -> Result<(), NotTaken> {
+        self.hand(Told::Board(board)).await
+    }
+
+    async fn hand(&self, told: Told) -> Result<(), NotTaken> {
+        let (taken, answer) = oneshot::channel();
+        let queue = crate::keep::shared::lock(&self.queue).clone();
+        let sent = match queue {
+            Some(queue) => queue.try_send(Message { told, taken }),
+            None => return Err(NotTaken::Store("the server is shutting down".into())),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(NotTaken::Full);
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(NotTaken::Store("nobody writes any more".into())),
+        }
+        match tokio::time::timeout(super::ANSWER_TIME_MAX, answer).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(why))) => Err(NotTaken::Store(why)),
+            Ok(Err(_)) => Err(NotTaken::Store("nobody writes any more".into())),
+            Err(_) => Err(NotTaken::Late),
+        }
+    }
+}
+
+struct Writer {
+    book: Book,
+    counts: Arc<Counts>,
+    pruned: Instant,
+}
+
+impl Writer {
+    fn run(&mut self, waiting: &Receiver<Message>, wake: &dyn Fn()) {
+        loop {
+            match waiting.recv_timeout(WAIT) {
+                Ok(first) => {
+                    let mut messages = vec![first];
+                    let mut alerts = 0;
+                    while messages.len() < MESSAGES_AT_ONCE && alerts < ALERTS_AT_ONCE {
+                        let Ok(next) = waiting.try_recv() else { break };
+                        alerts += next.told.len();
+                        messages.push(next);
+                    }
+                    self.write(messages, wake);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.pruned.elapsed() >= PRUNE_PERIOD {
+                self.pruned = Instant::now();
+                // What cannot be forgotten now is so in an hour.
+                if let Ok(pruned) = self.book.with(|store| store.prune(&Limits::default())) {
+                    let all = pruned.alerts + pruned.cases + pruned.hosts + pruned.audit + pruned.orders;
+                    self.counts.pruned.fetch_add(all, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, messages: Vec<Message>, wake: &dyn Fn()) {
+        let (mut alerts, mut boards) = (Vec::new(), Vec::new());
+        let (mut alert_count, mut board_count) = (0, 0);
+        let mut answers = Vec::with_capacity(messages.len());
+        for Message { told, taken } in messages {
+            answers.push(taken);
+            match told {
+                Told::Alerts(some) => {
+                    alert_count += some.len() as u64;
+                    alerts.extend(some);
+                }
+                Told::Board(board) => {
+                    board_count += 1;
+                    boards.push(HostBoard { host: board.host, service: board.service, alerts: board.alerts });
+                }
+            }
+        }
+        let written = self.book.with(|store| {
+            let news = store.take(&alerts)?;
+            let more = if boards.is_empty() { 0 } else { store.take_boards(&boards)? };
+            Ok(news + more)
+        });
+        let outcome = match written {
+            Ok(news) => {
+                for (counter, count) in [
+                    (&self.counts.alerts, alert_count),
+                    (&self.counts.boards, board_count),
+                    (&self.counts.news, news),
+                    (&self.counts.writes, 1),
+                ] {
+                    counter.fetch_add(count, Ordering::Relaxed);
+                }
+                if news > 0 {
+                    wake();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.counts.failed.fetch_add(answers.len() as u64, Ordering::Relaxed);
+                Err(error.to_string())
+            }
+        };
+        // Who does not wait any more tells it again.
+        answers.into_iter().for_each(|answer| _ = answer.send(outcome.clone()));
+    }
+}
+
+impl Told {
+    fn len(&self) -> usize {
+        match self {
+            Told::Alerts(alerts) => alerts.len(),
+            Told::Board(board) => board.alerts.len(),
+        }
+    }
+}

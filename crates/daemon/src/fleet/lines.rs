@@ -1,0 +1,126 @@
+//! What is answered about cases.
+
+use serde::{Deserialize, Serialize};
+use surefoot_model::{AuditEntry, Case, CaseState, Severity};
+
+/// One case in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "type", rename = "case")]
+#[schemars(rename = "case")]
+pub struct CaseLine {
+    /// Its number.
+    pub id: u64,
+    /// The host.
+    pub host: String,
+    /// The service; empty where nobody said one.
+    pub service: String,
+    /// What is wrong, such as `memory/rate`.
+    pub fault: String,
+    /// What it is about, such as `dimm A1`; empty for the host.
+    pub subject: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it stands.
+    pub state: CaseState,
+    /// Its current step; empty when all are done.
+    pub step: String,
+    /// Since when it is open, `CLOCK_REALTIME`.
+    pub since_ns: u64,
+    /// Since when it is in its state, `CLOCK_REALTIME`.
+    pub state_since_ns: u64,
+    /// What it waits for, in words; empty for nothing.
+    pub waits_for: String,
+    /// The policy that it follows.
+    pub policy: String,
+    /// Its ticket; empty for none.
+    pub ticket: String,
+}
+
+impl CaseLine {
+    /// The line of a case.
+    pub fn of(case: &Case) -> CaseLine {
+        CaseLine {
+            id: case.id,
+            host: case.host.clone(),
+            service: case.service.clone(),
+            fault: case.fault.clone(),
+            subject: case.subject.clone(),
+            severity: case.severity,
+            state: case.state,
+            step: case.current().map_or_else(String::new, |(_, step)| step.step.clone()),
+            since_ns: case.since_realtime_ns,
+            state_since_ns: case.state_since_realtime_ns,
+            waits_for: case.waits_for.clone(),
+            policy: case.policy.clone(),
+            ticket: case.ticket.clone(),
+        }
+    }
+}
+
+/// Cases, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseList {
+    /// The cases.
+    pub cases: Vec<CaseLine>,
+}
+
+/// One case with everything that was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseStory {
+    /// The case as it is now.
+    pub case: Case,
+    /// Its audit trail, oldest first.
+    pub trail: Vec<AuditEntry>,
+}
+
+/// Lines of the audit trail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trail {
+    /// The lines, oldest first.
+    pub trail: Vec<AuditEntry>,
+}
+
+/// What a person asks of a case, or of everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// Why; may be empty.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What came of a message of alerts or findings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Alerts or findings that were taken.
+    pub accepted: u64,
+    /// Those that were not.
+    pub refused: u64,
+    /// Why, the first few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// What the agent is to do, for an agent that asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<HandedOrder>,
+}
+
+/// An order as an agent gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOrder {
+    /// Names the attempt for good; what was done under it is not done again.
+    pub token: String,
+    /// What is to be done, JSON of [`super::orders`].
+    pub body: String,
+}
+
+/// What an agent answers to an order. POST `/api/v1/answers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderAnswer {
+    /// The host.
+    pub host: String,
+    /// Of which order.
+    pub token: String,
+    /// What came of it, JSON of [`super::orders`].
+    pub answer: String,
+}

@@ -1,0 +1,379 @@
+//! Where the server listens: loopback and sockets in the file system, and over the network by TLS alone.
+
+use super::tls;
+use crate::error::Error;
+use crate::http::connections::{Connection, Times};
+use crate::keep::shared::lock;
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use surefoot_hostfs::{Root, peer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Connections at one time, and those of one address on the network.
+const CONNECTIONS_MAX: usize = 1_024;
+const CONNECTIONS_OF_ADDRESS_MAX: usize = 64;
+/// Connections that shake hands at one time, and how long one may take for it.
+const HANDSHAKES_MAX: usize = 128;
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// After a failed accept, for want of file descriptors for instance.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A place to listen at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err("unix:PATH names no path".into()) } else { Ok(Listen::Unix(path.into())) };
+        }
+        let named = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+        let address = named.as_deref().unwrap_or(text).parse();
+        address
+            .map(Listen::Tcp)
+            .map_err(|_| format!("'{text}' is no address: write 127.0.0.1:7078, [::1]:7078 or unix:PATH"))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => address.fmt(f),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// The user on this machine; `None` over the network, and where the kernel does not say.
+    pub(super) uid: Option<u32>,
+    /// The common name of its certificate, where it showed one that was checked.
+    pub(super) common_name: Option<Arc<str>>,
+    /// Whether the requests must name this machine: over loopback, where a browser may be made to ask.
+    pub(super) is_loopback: bool,
+    /// Where it is, for counting.
+    pub(super) address: Option<IpAddr>,
+}
+
+/// The ways in.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+macro_rules! on {
+    ($stream:expr, $inner:ident => $does:expr) => {
+        match $stream {
+            Stream::Tcp($inner) => $does,
+            Stream::Unix($inner) => $does,
+            Stream::Tls($inner) => $does,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on!(&mut *self, inner => Pin::new(inner).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on!(&mut *self, inner => Pin::new(inner).poll_write(context, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on!(&mut *self, inner => Pin::new(inner).poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on!(&mut *self, inner => Pin::new(inner).poll_shutdown(context))
+    }
+}
+
+/// How many places each address has taken.
+type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// One of the places of all connections, and of those of one address.
+pub(super) struct Place {
+    _all: OwnedSemaphorePermit,
+    of_address: Option<(IpAddr, Taken)>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((address, taken)) = &self.of_address else { return };
+        let mut taken = lock(taken);
+        match taken.get_mut(address) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => _ = taken.remove(address),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Places {
+    all: Arc<Semaphore>,
+    by_address: Taken,
+}
+
+impl Places {
+    fn place(&self, address: Option<IpAddr>) -> Option<Place> {
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let address = address.filter(|address| !address.is_loopback());
+        if let Some(address) = address {
+            let mut taken = lock(&self.by_address);
+            let count = taken.entry(address).or_default();
+            if *count >= CONNECTIONS_OF_ADDRESS_MAX {
+                return None;
+            }
+            *count += 1;
+        }
+        Some(Place { _all: all, of_address: address.map(|address| (address, Arc::clone(&self.by_address))) })
+    }
+}
+
+pub(super) type Client = Connection<Stream, Place>;
+
+/// All places at which the server listens, as one.
+pub(super) struct Doors {
+    ready: mpsc::Receiver<(Client, Peer)>,
+}
+
+impl Listener for Doors {
+    type Io = Client;
+    type Addr = Peer;
+
+    async fn accept(&mut self) -> (Client, Peer) {
+        match self.ready.recv().await {
+            Some(client) => client,
+            // All doors have closed; the server is about to end.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Peer> {
+        Ok(Peer { uid: None, common_name: None, is_loopback: false, address: None })
+    }
+}
+
+impl Connected<IncomingStream<'_, Doors>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Doors>) -> Self {
+        stream.remote_addr().clone()
+    }
+}
+
+/// A door before it is opened to clients.
+pub(super) enum Door {
+    Tcp(std::net::TcpListener, SocketAddr),
+    Unix(std::os::unix::net::UnixListener, SocketFile),
+}
+
+/// The file of a socket, taken away when the server ends.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    is: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|about| (about.dev(), about.ino()) == self.is) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Door {
+    /// Opens a place. Anything but loopback needs TLS.
+    pub(super) fn open(listen: &Listen, has_tls: bool) -> Result<Door, Error> {
+        let failed = |why: String| Error::Fleet { what: format!("--listen {listen}"), why };
+        match listen {
+            Listen::Tcp(address) if !address.ip().is_loopback() && !has_tls => Err(failed(
+                "over the network the server speaks TLS alone: name --tls-certificate and --tls-key, or listen on 127.0.0.1".into(),
+            )),
+            Listen::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address).map_err(|error| failed(error.to_string()))?;
+                listener.set_nonblocking(true).map_err(|error| failed(error.to_string()))?;
+                let address = listener.local_addr().map_err(|error| failed(error.to_string()))?;
+                Ok(Door::Tcp(listener, address))
+            }
+            Listen::Unix(path) => {
+                let (listener, file) = socket(path).map_err(|error| failed(error.to_string()))?;
+                Ok(Door::Unix(listener, file))
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> Listen {
+        match self {
+            Door::Tcp(_, address) => Listen::Tcp(*address),
+            Door::Unix(_, file) => Listen::Unix(file.path.clone()),
+        }
+    }
+}
+
+fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    // What a dead process left is taken away; a living one is not, nor is any other file.
+    if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
+            Err(_) => std::fs::remove_file(path)?,
+        }
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    let about = std::fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.to_owned(), is: (about.dev(), about.ino()) };
+    // Everybody may connect: what each may do is decided by his user.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, file))
+}
+
+/// Opens the doors. To be called within the runtime that serves.
+pub(super) fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
+    let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
+    let places = Places { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Arc::default() };
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    for door in doors {
+        let send = send.clone();
+        let places = places.clone();
+        match door {
+            Door::Tcp(listener, address) => {
+                let listener = TcpListener::from_std(listener)?;
+                let tls = tls.clone().map(|tls| (tls, Arc::clone(&handshakes)));
+                tokio::spawn(accept_tcp(listener, address, tls, places, send));
+            }
+            Door::Unix(listener, file) => {
+                let listener = UnixListener::from_std(listener)?;
+                tokio::spawn(accept_unix(listener, file, places, send));
+            }
+        }
+    }
+    Ok(Doors { ready })
+}
+
+type Handshakes = (TlsAcceptor, Arc<Semaphore>);
+
+async fn accept_tcp(
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<Handshakes>,
+    places: Places,
+    send: mpsc::Sender<(Client, Peer)>,
+) {
+    let root = Root::host();
+    loop {
+        let Ok((stream, client)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Some(place) = places.place(Some(client.ip())) else { continue };
+        // Small answers go out at once; without it they only come later.
+        let _ = stream.set_nodelay(true);
+        let mut peer =
+            Peer { uid: None, common_name: None, is_loopback: address.ip().is_loopback(), address: Some(client.ip()) };
+        match &tls {
+            None => {
+                peer.uid = peer::user_of(&root, client, address);
+                let connection = Connection::new(Stream::Tcp(stream), Times::default(), place);
+                if send.send((connection, peer)).await.is_err() {
+                    return;
+                }
+            }
+            Some((acceptor, handshakes)) => {
+                let Ok(turn) = Arc::clone(handshakes).try_acquire_owned() else { continue };
+                let (acceptor, send) = (acceptor.clone(), send.clone());
+                tokio::spawn(async move {
+                    // One that does not shake hands in time, or shows a certificate of others, is gone.
+                    let shaken = tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await;
+                    drop(turn);
+                    let Ok(Ok(stream)) = shaken else { return };
+                    peer.common_name = tls::common_name_of(&stream).map(Into::into);
+                    peer.is_loopback = false;
+                    let connection = Connection::new(Stream::Tls(Box::new(stream)), Times::default(), place);
+                    let _ = send.send((connection, peer)).await;
+                });
+            }
+        }
+    }
+}
+
+async fn accept_unix(listener: UnixListener, _file: SocketFile, places: Places, send: mpsc::Sender<(Client, Peer)>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Some(place) = places.place(None) else { continue };
+        let uid = peer::credentials(stream.as_fd()).map(|peer| peer.uid);
+        let peer = Peer { uid, common_name: None, is_loopback: false, address: None };
+        if send.send((Connection::new(Stream::Unix(stream), Times::default(), place), peer)).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_is_written_and_the_network_needs_tls() {
+        for text in ["127.0.0.1:7078", "[::1]:1", "unix:/run/surefoot/remedy.sock"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        assert_eq!("localhost:5".parse::<Listen>().unwrap().to_string(), "127.0.0.1:5");
+        for wrong in ["", "7078", "unix:", "example.org:80", "127.0.0.1"] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+        let error = Door::open(&"0.0.0.0:0".parse().unwrap(), false).err().unwrap().to_string();
+        assert!(error.contains("speaks TLS alone"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_takes_the_place_of_a_dead_one_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("s");
+        let open = || Door::open(&Listen::Unix(path.clone()), false);
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let door = open().unwrap();
+        assert!(open().err().unwrap().to_string().contains("another process listens there"));
+        let Door::Unix(listener, file) = door else { panic!() };
+        drop((listener, file));
+        assert!(!path.exists());
+        std::fs::write(&path, "a file").unwrap();
+        assert!(open().is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"a file");
+    }
+}

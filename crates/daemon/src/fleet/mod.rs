@@ -1,0 +1,330 @@
+//! The server of the remedies, `surefoot remedy serve`: takes alerts and findings in, runs the engine, and answers people.
+//!
+//! # Invariants
+//! - Who told something hears that it was taken only when the store has it; while the store is away, it is to be told again.
+//! - Over the network nothing is said without TLS, and nothing is done for whoever is not named; each role does its own.
+//! - Names and texts that come in are data, with limits: no path, no word of a shell and no label of a metric is made of them.
+//! - A policy that cannot be read changes nothing: the one before goes on.
+
+mod access;
+mod alertmanager;
+mod book;
+mod desk;
+mod findings;
+mod intake;
+mod lines;
+mod listen;
+mod metrics;
+mod rates;
+mod routes;
+mod strangers;
+mod tls;
+
+pub use access::{Role, secret};
+pub use book::Book;
+pub use desk::{Problem, meet, pause};
+pub use findings::HostFindings;
+pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Reason, Trail};
+pub use listen::Listen;
+pub use tls::TlsFiles;
+
+use crate::error::Error;
+use crate::keep::shared::lock;
+use access::Access;
+use axum::http::StatusCode;
+use desk::Desk;
+use intake::Intake;
+use listen::{Door, Peer};
+use metrics::Answers;
+use rates::Rates;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use surefoot_model::{Alert, AuditEntry};
+use surefoot_remedy::act::{Hands, HandsConfig};
+use surefoot_remedy::engine::Engine;
+use surefoot_remedy::policy::Policies;
+use surefoot_remedy::{Act, Casebook};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+/// An answer that takes longer than this is none.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+/// Memory for bodies of messages that are being read.
+const BODIES_BYTES_MAX: usize = 64 << 20;
+/// Questions to the store at one time, beside the server's own thread.
+const QUERIES_MAX: usize = 4;
+/// What one may ask: so much at once, and so much per second.
+const REQUESTS: (u32, u32) = (20_000, 5_000);
+/// What an address may ask that nobody is known to be at.
+const STRANGERS: (u32, u32) = (50, 10);
+/// Refusals of one that are noted.
+const REFUSALS: (u32, u32) = (10, 1);
+/// Answers that are under way have this long when the server stops.
+const STOP_ANSWERS_TIME: Duration = Duration::from_millis(500);
+
+/// What a server needs to know.
+#[derive(Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// Its certificate, which it needs to listen on the network.
+    pub tls: Option<TlsFiles>,
+    /// The file that says who may do what; without one, root and the server's own user may do everything.
+    pub who: Option<PathBuf>,
+    /// The store.
+    pub book: Book,
+    /// The policies.
+    pub policy: PathBuf,
+    /// The controller's name.
+    pub name: String,
+    /// The host on which it runs, as alerts name it: steps are done there without an agent. Empty for none.
+    pub own_host: String,
+}
+
+/// One who is known, and what he may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// As in the audit trail.
+    name: String,
+    roles: Vec<Role>,
+    /// The hosts that it speaks for; empty for all.
+    hosts: Vec<String>,
+}
+
+impl Caller {
+    fn may_any(&self, roles: &[Role]) -> bool {
+        let may = |role: &Role| match role {
+            // Who may change something may see it.
+            Role::Read => self.roles.iter().any(|own| matches!(own, Role::Read | Role::Operate | Role::Approve)),
+            role => self.roles.contains(role),
+        };
+        roles.iter().any(may)
+    }
+}
+
+/// What all answers share.
+pub(crate) struct Served {
+    access: Mutex<Arc<Access>>,
+    desk: Arc<Desk>,
+    intake: Intake,
+    engine: Arc<Engine>,
+    bodies: Arc<Semaphore>,
+    rates: Rates,
+    strangers: Rates,
+    refusals: Rates,
+    counts: Answers,
+}
+
+impl Served {
+    fn access(&self) -> Arc<Access> {
+        Arc::clone(&lock(&self.access))
+    }
+
+    fn wake(&self) {
+        self.engine.wake();
+    }
+
+    fn count_answer(&self, status: StatusCode) {
+        if let Some(count) =
+            usize::from(status.as_u16() / 100).checked_sub(2).and_then(|at| self.counts.by_class.get(at))
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The findings that no silence keeps out.
+    fn silenced(&self, alerts: Vec<Alert>) -> Vec<Alert> {
+        alerts
+    }
+}
+
+/// A running server. Dropping it stops it.
+pub struct Fleet {
+    addresses: Vec<Listen>,
+    served: Arc<Served>,
+    note: Mutex<Book>,
+    policy: PathBuf,
+    who: Option<PathBuf>,
+    own_host: String,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Fleet {
+    /// Reads the policies, opens the store and its places, and starts.
+    ///
+    /// # Errors
+    /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about a place to listen, a certificate or the file of who may do what,
+    /// [`Error::Thread`].
+    pub fn start(config: Config) -> Result<Fleet, Error> {
+        let Config { listen, tls, who, mut book, policy, name, own_host } = config;
+        let policies = Policies::read(&policy)?;
+        let hands = hands(&policies, &own_host)?;
+        let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
+        let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
+        let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
+        if listen.iter().any(is_remote) && !access.has_remote() {
+            let why =
+                "nobody could do anything over the network: name a file with --who that names tokens or certificates";
+            return Err(Error::Fleet { what: "--listen".into(), why: why.into() });
+        }
+        let doors =
+            listen.iter().map(|listen| Door::open(listen, acceptor.is_some())).collect::<Result<Vec<_>, _>>()?;
+        // So that a store that is none is told of now, and not in the middle of the night.
+        book.now_realtime_ns()?;
+        book.note(&loaded(&name, &policy, policies.policies.len()))?;
+        let engine = Arc::new(Engine::start(Box::new(book.another()), hands, policies, &name));
+        let waking = Arc::clone(&engine);
+        let (intake, writing) = Intake::new(book.another(), move || waking.wake());
+        let served = Arc::new(Served {
+            access: Mutex::new(Arc::new(access)),
+            desk: Arc::new(Desk::new(&book)),
+            intake,
+            engine,
+            bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / routes::BODY_UNIT_BYTES)),
+            rates: Rates::new(REQUESTS.0, REQUESTS.1),
+            strangers: Rates::new(STRANGERS.0, STRANGERS.1),
+            refusals: Rates::new(REFUSALS.0, REFUSALS.1),
+            counts: Answers::default(),
+        });
+        let addresses = doors.iter().map(Door::address).collect();
+        let mut fleet = Fleet {
+            addresses,
+            served,
+            note: Mutex::new(book),
+            policy,
+            who,
+            own_host,
+            stop: watch::channel(false).0,
+            threads: Vec::new(),
+        };
+        fleet.spawn("surefoot-intake", writing)?;
+        fleet.serve(doors, acceptor)?;
+        Ok(fleet)
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// Whether its engine still works.
+    pub fn is_alive(&self) -> bool {
+        self.served.engine.is_alive()
+    }
+
+    /// Reads the policies, and who may do what, anew.
+    ///
+    /// # Errors
+    /// What is wrong with them; then everything goes on as before.
+    pub fn reload(&self) -> Result<(), Error> {
+        let outcome = self.try_reload();
+        let entry = match &outcome {
+            Ok(count) => loaded("reload", &self.policy, *count),
+            Err(error) => {
+                self.served.counts.reload_failed.fetch_add(1, Ordering::Relaxed);
+                AuditEntry {
+                    action: "policy_refused".into(),
+                    reason: error.to_string(),
+                    ..loaded("reload", &self.policy, 0)
+                }
+            }
+        };
+        // A store that is away does not keep the policies from counting.
+        let _ = lock(&self.note).note(&entry);
+        outcome.map(drop)
+    }
+
+    fn try_reload(&self) -> Result<usize, Error> {
+        let policies = Policies::read(&self.policy)?;
+        let hands = hands(&policies, &self.own_host)?;
+        let access = self.who.as_deref().map(Access::read).transpose()?;
+        if let Some(access) = access {
+            *lock(&self.served.access) = Arc::new(access);
+        }
+        let count = policies.policies.len();
+        self.served.engine.reload(policies, hands);
+        Ok(count)
+    }
+
+    /// Stops: takes nothing more in, writes what waits, and ends the engine.
+    pub fn stop(self) {
+        // Dropping does it.
+    }
+
+    fn serve(&mut self, doors: Vec<Door>, acceptor: Option<TlsAcceptor>) -> Result<(), Error> {
+        let name = "surefoot-fleet";
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(QUERIES_MAX)
+            .thread_name("surefoot-query")
+            .build()
+            .map_err(|source| Error::Thread { name, source })?;
+        let doors = {
+            let _inside = runtime.enter();
+            listen::doors(doors, acceptor).map_err(|source| Error::Thread { name, source })?
+        };
+        let router = routes::router(Arc::clone(&self.served));
+        let stopped = || {
+            let mut stop = self.stop.subscribe();
+            async move {
+                // An error means that the server is gone, which is as good.
+                let _ = stop.wait_for(|stop| *stop).await;
+            }
+        };
+        let (graceful, forced) = (stopped(), stopped());
+        self.spawn(name, move || {
+            runtime.block_on(async move {
+                let serving = axum::serve(doors, router.into_make_service_with_connect_info::<Peer>())
+                    .with_graceful_shutdown(graceful);
+                let deadline = async {
+                    forced.await;
+                    tokio::time::sleep(STOP_ANSWERS_TIME).await;
+                };
+                tokio::select! {
+                    _ = serving.into_future() => {}
+                    () = deadline => {}
+                }
+            });
+            runtime.shutdown_background();
+        })
+    }
+
+    fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let thread =
+            Builder::new().name(name.to_owned()).spawn(body).map_err(|source| Error::Thread { name, source })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        self.served.intake.close();
+        for thread in self.threads.drain(..) {
+            // A panic was printed by its own hook; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn hands(policies: &Policies, own_host: &str) -> Result<Arc<dyn Act>, Error> {
+    let config = HandsConfig { own_host: own_host.to_owned(), ..HandsConfig::of(policies)? };
+    Ok(Arc::new(Hands::new(config)))
+}
+
+fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {
+    AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: format!("controller {actor}"),
+        action: "policy_loaded".into(),
+        target: policy.display().to_string(),
+        reason: format!("{count} policies"),
+    }
+}

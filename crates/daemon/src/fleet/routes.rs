@@ -1,0 +1,392 @@
+//! Every address of the server, who may ask there, and what is answered.
+
+use super::access::{Role, Shown};
+use super::desk::Told;
+use super::intake::NotTaken;
+use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Reason, Trail};
+use super::listen::Peer;
+use super::{Caller, Served, alertmanager, findings, metrics, strangers};
+use crate::http::guard::{HEADERS, is_local, is_of_another_site};
+use crate::http::reply;
+use crate::http::{ApiError, parameters};
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router, middleware};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use surefoot_model::AuditEntry;
+use surefoot_remedy::decide;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// The longest message of Alertmanager: 10,000 alerts of 1.6 kB.
+const ALERTS_BYTES_MAX: usize = 16 << 20;
+/// The longest word of an agent or a person.
+const WORDS_BYTES_MAX: usize = 1 << 20;
+/// What a body takes of [`Served::bodies`]: a permit for each so many bytes.
+pub(super) const BODY_UNIT_BYTES: usize = 64 << 10;
+/// Cases of one answer.
+const CASES_MAX: usize = 10_000;
+const CASES_DEFAULT: usize = 1_000;
+/// Orders that an agent gets at once.
+const ORDERS_MAX: usize = 16;
+
+type Answer = Result<Response, ApiError>;
+type Context = State<Arc<Served>>;
+
+/// Addresses, and what each is for.
+const ADDRESSES: [(&str, &str); 12] = [
+    ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
+    ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
+    ("POST /api/v1/answers", "What an agent answers to an order."),
+    ("GET /api/v1/cases", "Cases, the newest first; ?state=all for closed ones too, ?limit=N."),
+    ("GET /api/v1/cases/{id}", "One case with its audit trail."),
+    ("POST /api/v1/cases/{id}/approve", "Approves the step that waits for it."),
+    ("POST /api/v1/cases/{id}/pause", "Begins nothing more of a case."),
+    ("POST /api/v1/cases/{id}/resume", "Goes on with a paused case."),
+    ("POST /api/v1/cases/{id}/cancel", "Ends a case; what it changed is taken back."),
+    ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
+    ("GET /api/v1/trail", "The newest lines of the audit trail."),
+    ("GET /metrics", "OpenMetrics, for Prometheus."),
+];
+
+pub(super) fn router(served: Arc<Served>) -> Router {
+    Router::new()
+        .route("/api/v1/alertmanager", post(take_alerts))
+        .route("/api/v1/findings", post(take_findings))
+        .route("/api/v1/answers", post(take_answer))
+        .route("/api/v1/cases", get(cases))
+        .route("/api/v1/cases/{id}", get(story))
+        .route("/api/v1/cases/{id}/{asked}", post(request))
+        .route("/api/v1/pause", post(pause))
+        .route("/api/v1/resume", post(resume))
+        .route("/api/v1/trail", get(trail))
+        .route("/metrics", get(openmetrics))
+        .route("/api/v1", get(index))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&served), identify))
+        .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
+        .with_state(served)
+}
+
+/// Refuses what only the page of another site would send, and dresses every answer.
+async fn guard(
+    State(served): Context,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+    next: middleware::Next,
+) -> Response {
+    let mut response = match refusal(&peer, &request) {
+        Some(refusal) => refusal.into_response(),
+        None => next.run(request).await,
+    };
+    served.count_answer(response.status());
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refusal(peer: &Peer, request: &Request) -> Option<ApiError> {
+    if peer.is_loopback && !is_local(request.uri(), request.headers()) {
+        let text = "the Host header must be localhost, 127.0.0.1 or [::1]; ask by one of these names";
+        return Some(ApiError::new(StatusCode::FORBIDDEN, text));
+    }
+    if is_of_another_site(request) {
+        return Some(ApiError::new(StatusCode::FORBIDDEN, "this address is not for other web sites to use"));
+    }
+    // A page of another site can send forms without asking first, and no JSON.
+    let media_type = request.headers().get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let is_json = media_type.to_ascii_lowercase().starts_with(b"application/json");
+    if *request.method() == Method::POST && !is_json {
+        let text = "the body must be JSON: send Content-Type: application/json";
+        return Some(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    }
+    None
+}
+
+/// Finds out who asks, once for each request.
+async fn identify(
+    State(served): Context,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: middleware::Next,
+) -> Response {
+    let token = token(request.headers());
+    let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token };
+    let caller = served.access().caller(&shown);
+    match caller {
+        Ok(caller) if served.rates.may(&caller.name, Instant::now()) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Ok(_) => too_often(),
+        Err(why) => {
+            let address = peer.address.map_or_else(String::new, |address| address.to_string());
+            if !served.strangers.may(&address, Instant::now()) {
+                return too_often();
+            }
+            let mut response = ApiError::new(StatusCode::UNAUTHORIZED, why).into_response();
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+        }
+    }
+}
+
+fn too_often() -> Response {
+    later(StatusCode::TOO_MANY_REQUESTS, "you ask too often; try again in a second")
+}
+
+fn later(status: StatusCode, why: &str) -> Response {
+    let mut response = ApiError::new(status, why).into_response();
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+fn token(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    // Whoever shows something else than a bearer token shows a wrong one.
+    Some(value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")).unwrap_or(b""))
+}
+
+impl Served {
+    /// Refuses a caller without this role, and notes it where the caller is known.
+    async fn needs(self: &Arc<Self>, caller: &Caller, roles: &[Role], what: &str) -> Told<()> {
+        if caller.may_any(roles) {
+            return Ok(());
+        }
+        let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+        let why = format!("{what} needs the role {}, which {} has not", words.join(" or "), caller.name);
+        if self.refusals.may(&caller.name, Instant::now()) {
+            let entry = AuditEntry {
+                at_realtime_ns: 0,
+                case: 0,
+                actor: caller.name.clone(),
+                action: "refused".into(),
+                target: what.to_owned(),
+                reason: why.clone(),
+            };
+            // That it cannot be noted now does not make it allowed.
+            let _ = self.desk.note(entry).await;
+        }
+        Err(ApiError::new(StatusCode::FORBIDDEN, why))
+    }
+
+    /// The body, and the room in memory that it takes.
+    async fn body(&self, headers: &HeaderMap, body: Body, bytes_max: usize) -> Told<(Vec<u8>, OwnedSemaphorePermit)> {
+        let too_long = || {
+            let text = format!("the body is longer than {bytes_max} bytes; send less at once");
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+        };
+        let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let bytes = match said {
+            Some(bytes) if bytes > bytes_max as u64 => return Err(too_long()),
+            Some(bytes) => bytes as usize,
+            None => bytes_max,
+        };
+        let units = bytes.div_ceil(BODY_UNIT_BYTES).max(1) as u32;
+        let permit = Arc::clone(&self.bodies).try_acquire_many_owned(units);
+        let busy = |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many long messages at once; try again soon");
+        let permit = permit.map_err(busy)?;
+        let body = to_bytes(body, bytes_max).await.map_err(|_| too_long())?;
+        Ok((body.to_vec(), permit))
+    }
+}
+
+fn taken(outcome: Result<(), NotTaken>) -> Told<()> {
+    let unavailable = |why: String| Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(NotTaken::Full) => unavailable("too much waits to be written; send it again soon".into()),
+        Err(NotTaken::Late) => unavailable("the store does not answer; send it again soon".into()),
+        Err(NotTaken::Store(why)) => unavailable(format!("it cannot be written now ({why}); send it again soon")),
+    }
+}
+
+async fn take_alerts(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    served.needs(&caller, &[Role::Report], "telling of alerts").await?;
+    let (body, _room) = served.body(&headers, body, ALERTS_BYTES_MAX).await?;
+    let message = alertmanager::read(&body).map_err(ApiError::bad_request)?;
+    drop(body);
+    served.counts.alerts_refused.fetch_add(message.refused, Ordering::Relaxed);
+    served.counts.alerts_truncated.fetch_add(message.truncated, Ordering::Relaxed);
+    let accepted = message.alerts.len() as u64;
+    if accepted > 0 {
+        taken(served.intake.alerts(message.alerts).await)?;
+    }
+    let answer = Accepted { accepted, refused: message.refused, reasons: message.reasons, orders: Vec::new() };
+    Ok(reply::answer(StatusCode::OK, &answer))
+}
+
+async fn take_findings(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    served.needs(&caller, &[Role::Agent], "telling of findings").await?;
+    let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
+    let mut board = findings::read(&body).map_err(ApiError::bad_request)?;
+    own_host(&caller, &board.host)?;
+    board.alerts = served.silenced(board.alerts);
+    let (host, orders_max) = (board.host.clone(), board.orders_max.min(ORDERS_MAX));
+    let (accepted, refused) = (board.alerts.len() as u64, board.left_out);
+    taken(served.intake.board(board).await)?;
+    let orders = if orders_max > 0 { served.desk.orders(host, orders_max).await? } else { Vec::new() };
+    let orders = orders.into_iter().map(|order| HandedOrder { token: order.token, body: order.body }).collect();
+    Ok(reply::answer(StatusCode::OK, &Accepted { accepted, refused, reasons: Vec::new(), orders }))
+}
+
+/// An agent speaks for its own host alone.
+fn own_host(caller: &Caller, host: &str) -> Told<()> {
+    if caller.hosts.is_empty() || caller.hosts.iter().any(|own| own == host) {
+        return Ok(());
+    }
+    let text = format!("{} does not speak for host {host}", caller.name);
+    Err(ApiError::new(StatusCode::FORBIDDEN, text))
+}
+
+async fn take_answer(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    served.needs(&caller, &[Role::Agent], "answering an order").await?;
+    let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
+    let OrderAnswer { host, token, answer } =
+        serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("this is no answer: {error}")))?;
+    let host = strangers::host(&host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
+    own_host(&caller, &host)?;
+    let is_taken = served.desk.answer(token, host, answer).await?;
+    if !is_taken {
+        return Err(ApiError::new(StatusCode::CONFLICT, "there is no such order, or it has another answer"));
+    }
+    Ok(reply::answer(StatusCode::OK, &json!({})))
+}
+
+async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
+    served.needs(&caller, &[Role::Read], "seeing cases").await?;
+    let (mut open_only, mut limit) = (true, CASES_DEFAULT);
+    for (name, value) in parameters(&uri, &["state", "limit"])? {
+        match (name.as_str(), value.as_str()) {
+            ("state", "open") => open_only = true,
+            ("state", "all") => open_only = false,
+            ("state", other) => return Err(ApiError::bad_parameter("state", other, "open, all")),
+            (_, number) => {
+                let parsed = number.parse().ok().filter(|limit| (1..=CASES_MAX).contains(limit));
+                limit = parsed.ok_or_else(|| ApiError::bad_parameter("limit", number, "1 to 10000"))?;
+            }
+        }
+    }
+    let cases = served.desk.cases(open_only, limit).await?;
+    Ok(reply::answer(StatusCode::OK, &CaseList { cases }))
+}
+
+fn number(text: &str) -> Told<u64> {
+    text.parse().map_err(|_| ApiError::bad_request("a case has a number".into()))
+}
+
+async fn story(State(served): Context, Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
+    served.needs(&caller, &[Role::Read], "seeing cases").await?;
+    let story = served.desk.story(number(&id)?).await?;
+    Ok(reply::answer(StatusCode::OK, &story))
+}
+
+async fn request(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    Path((id, asked)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let (asked, role) = match asked.as_str() {
+        "approve" => (decide::Request::Approve, Role::Approve),
+        "pause" => (decide::Request::Pause, Role::Operate),
+        "resume" => (decide::Request::Resume, Role::Operate),
+        "cancel" => (decide::Request::Cancel, Role::Operate),
+        _ => {
+            return Err(ApiError::new(
+                StatusCode::NOT_FOUND,
+                "a case can be asked to approve, pause, resume and cancel",
+            ));
+        }
+    };
+    let id = number(&id)?;
+    served.needs(&caller, &[role], &format!("{} of case {id}", role.as_str())).await?;
+    let reason = reason(&served, &headers, body).await?;
+    let case = served.desk.request(id, asked, caller.name, reason).await?;
+    served.wake();
+    Ok(reply::answer(StatusCode::OK, &super::lines::CaseLine::of(&case)))
+}
+
+async fn reason(served: &Served, headers: &HeaderMap, body: Body) -> Told<String> {
+    let (body, _room) = served.body(headers, body, WORDS_BYTES_MAX).await?;
+    if body.is_empty() {
+        return Ok(String::new());
+    }
+    let reason: Reason = serde_json::from_slice(&body)
+        .map_err(|error| ApiError::bad_request(format!("the body is {{\"reason\": TEXT}} or empty: {error}")))?;
+    Ok(strangers::text(&reason.reason))
+}
+
+async fn pause(state: Context, caller: Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+    pause_all(state, caller, headers, body, true).await
+}
+
+async fn resume(state: Context, caller: Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
+    pause_all(state, caller, headers, body, false).await
+}
+
+async fn pause_all(
+    State(served): Context,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+    is_paused: bool,
+) -> Answer {
+    served.needs(&caller, &[Role::Operate], "pausing everything").await?;
+    let reason = reason(&served, &headers, body).await?;
+    served.desk.pause(is_paused, caller.name, reason).await?;
+    served.wake();
+    Ok(reply::answer(StatusCode::OK, &json!({ "is_paused": is_paused })))
+}
+
+async fn trail(State(served): Context, Extension(caller): Extension<Caller>, uri: Uri) -> Answer {
+    served.needs(&caller, &[Role::Read], "seeing the audit trail").await?;
+    parameters(&uri, &[])?;
+    let trail = served.desk.trail(CASES_DEFAULT).await?;
+    Ok(reply::answer(StatusCode::OK, &Trail { trail }))
+}
+
+async fn openmetrics(State(served): Context, Extension(caller): Extension<Caller>) -> Answer {
+    served.needs(&caller, &[Role::Read], "reading metrics").await?;
+    // Without its store the server still tells how it does itself.
+    let counts = served.desk.counts().await.ok();
+    let text = metrics::text(&served, counts.as_ref());
+    Ok(reply::with_type(StatusCode::OK, crate::http::metrics::CONTENT_TYPE, text))
+}
+
+async fn index(uri: Uri) -> Answer {
+    parameters(&uri, &[])?;
+    let addresses: Vec<_> = ADDRESSES.iter().map(|(path, about)| json!({ "path": path, "about": about })).collect();
+    Ok(reply::answer(StatusCode::OK, &json!({ "schema": crate::http::SCHEMA, "addresses": addresses })))
+}
+
+async fn unknown() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "nothing is here; GET /api/v1 lists the addresses")
+}
+
+async fn wrong_method() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address takes another method; GET /api/v1 lists the addresses")
+}

@@ -1,0 +1,54 @@
+//! Names and texts from the network: what of them is taken, and how much.
+
+use surefoot_model::one_line;
+
+/// The longest name of a host, by RFC 1035.
+const HOST_BYTES_MAX: usize = 253;
+/// The longest other name, and the longest text.
+const NAME_CHARACTERS_MAX: usize = 200;
+const TEXT_CHARACTERS_MAX: usize = 1_000;
+
+/// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them. Nothing else
+/// is one, so that no name can be an option, a path, or words of a shell.
+pub(super) fn host(text: &str) -> Option<String> {
+    let name = match text.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => text,
+    };
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let begins_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    (begins_well && name.len() <= HOST_BYTES_MAX && name.bytes().all(is_allowed)).then(|| name.to_ascii_lowercase())
+}
+
+/// A name: on one line, and cut.
+pub(super) fn name(text: &str) -> String {
+    one_line(text).chars().take(NAME_CHARACTERS_MAX).collect()
+}
+
+/// A sentence or a line of evidence: on one line, and cut.
+pub(super) fn text(text: &str) -> String {
+    one_line(text).chars().take(TEXT_CHARACTERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn only_names_of_hosts_are_hosts() {
+        for (given, name) in [
+            ("Node17", "node17"),
+            ("node17.example:9100", "node17.example"),
+            ("10.0.0.7:9100", "10.0.0.7"),
+            ("n_1", "n_1"),
+        ] {
+            assert_eq!(host(given).unwrap(), name);
+        }
+        let long = "a".repeat(254);
+        for wrong in ["", "-f", "../etc", "a/b", "a b", "a;b", "$(id)", "a\nb", ".x", "a:b", "näme", ":9100", &long] {
+            assert_eq!(host(wrong), None, "{wrong:?}");
+        }
+    }
+}

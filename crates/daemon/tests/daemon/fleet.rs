@@ -1,0 +1,259 @@
+//! The server of the remedies, by its own door: alerts in, cases and hooks out, and whoever means it ill.
+
+use crate::remedies::{Ask, Setup, webhook};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use surefoot_testkit::not_run::not_run;
+use surefoot_testkit::postgres::Postgres;
+
+#[test]
+fn a_webhook_becomes_a_case_whose_hook_runs_once() {
+    let Some(setup) = Setup::with_hook("a_webhook_becomes_a_case_whose_hook_runs_once") else { return };
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    // As Alertmanager does it: told twice, and both times accepted.
+    for _ in 0..2 {
+        let (status, answer) = ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1));
+        assert_eq!((status, &answer["accepted"]), (200, &json!(1)), "{answer}");
+    }
+    let story = ask.until(1, "with_hook_done", |case| case["steps"][0]["state"] == "done");
+    assert_eq!((&story["case"]["host"], &story["case"]["fault"]), (&json!("node1"), &json!("memory/rate")));
+    assert_eq!(setup.runs(), ["node1 memory/rate $(reboot)"]);
+    // The last step waits for a person.
+    let waits = ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
+    assert_eq!(waits["case"]["steps"][1]["state"], "pending");
+    let (status, answer) = ask.post("/api/v1/cases/1/approve", &json!({"reason": "looked at it"}).to_string());
+    assert_eq!((status, &answer["type"]), (200, &json!("case")), "{answer}");
+    let story = ask.until(1, "returned", |case| case["state"] == "returned");
+    let actions: Vec<&str> =
+        story["trail"].as_array().unwrap().iter().filter_map(|line| line["action"].as_str()).collect();
+    assert!(actions.contains(&"opened") && actions.contains(&"approved"), "{actions:?}");
+    assert_eq!(setup.runs().len(), 2, "the hook is two steps of the policy");
+    let (_, metrics) = ask.get_text("/metrics");
+    assert!(
+        metrics.contains("surefoot_remedy_cases{state=\"returned\"} 1\n") && metrics.ends_with("# EOF\n"),
+        "{metrics}"
+    );
+    fleet.stop();
+}
+
+#[test]
+fn people_pause_and_cancel_and_a_wrong_policy_changes_nothing() {
+    let Some(setup) = Setup::with_hook("people_pause_and_cancel_and_a_wrong_policy_changes_nothing") else { return };
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    assert_eq!(ask.post("/api/v1/pause", "").0, 200);
+    assert_eq!(ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(setup.runs().is_empty(), "everything is paused");
+    setup.policy("[[policy]]\nsteps = [\"dance\"]\n");
+    let error = fleet.reload().unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("dance"), "{error}");
+    assert_eq!(ask.post("/api/v1/resume", "{}").0, 200);
+    ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
+    assert_eq!(ask.post("/api/v1/cases/1/dance", "").0, 404);
+    assert_eq!(ask.post("/api/v1/cases/77/cancel", "").0, 404);
+    assert_eq!(ask.post("/api/v1/cases/1/cancel", "").0, 200);
+    ask.until(1, "cancelled", |case| case["state"] == "cancelled");
+    assert_eq!(ask.post("/api/v1/cases/1/approve", "").0, 409);
+    let (_, trail) = ask.get("/api/v1/trail");
+    let actions: Vec<&str> =
+        trail["trail"].as_array().unwrap().iter().filter_map(|line| line["action"].as_str()).collect();
+    for action in ["policy_loaded", "paused", "policy_refused", "resumed", "opened", "cancelled"] {
+        assert!(actions.contains(&action), "{action}: {actions:?}");
+    }
+}
+
+#[test]
+fn each_role_does_its_own_and_nobody_else_does_anything() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\nmatch = { severity = \"critical\" }\n");
+    let roles = ["read", "operate", "approve", "report", "agent"];
+    let who: Vec<String> = roles
+        .iter()
+        .map(|role| {
+            let token = setup.secret(&format!("{role}.token"), &format!("{role}-0123456789abcdef"));
+            let hosts = if *role == "agent" { "hosts = [\"node1\"]" } else { "" };
+            format!("[[who]]\nname = \"{role}\"\nroles = [\"{role}\"]\ntoken_file = \"{}\"\n{hosts}\n", token.display())
+        })
+        .collect();
+    let fleet = setup.who(&who.concat()).start();
+    let findings = |host: &str| json!({"host": host, "findings": []}).to_string();
+    let alerts = webhook("node1", "resolved", 1);
+    // Which roles may: 409 and 404 come after the question who asks.
+    let all: [(&str, &str, &str, &[&str]); 7] = [
+        ("POST", "/api/v1/alertmanager", &alerts, &["report"]),
+        ("POST", "/api/v1/findings", &findings("node1"), &["agent"]),
+        ("GET", "/api/v1/cases", "", &["read", "operate", "approve"]),
+        ("GET", "/metrics", "", &["read", "operate", "approve"]),
+        ("POST", "/api/v1/cases/1/approve", "", &["approve"]),
+        ("POST", "/api/v1/cases/1/cancel", "", &["operate"]),
+        ("POST", "/api/v1/pause", "", &["operate"]),
+    ];
+    for (method, path, body, may) in all {
+        for role in roles {
+            let ask = Ask::of(&fleet).with_token(&format!("{role}-0123456789abcdef"));
+            let status = ask.ask(method, path, body).0;
+            assert_eq!(status != 403, may.contains(&role), "{role} {method} {path}: {status}");
+            assert_ne!(status, 401);
+        }
+        for token in ["", "wrong-0123456789abcdef", "read-0123456789abcdeF"] {
+            assert_eq!(Ask::of(&fleet).with_token(token).ask(method, path, body).0, 401, "'{token}' {path}");
+        }
+    }
+    let agent = Ask::of(&fleet).with_token("agent-0123456789abcdef");
+    assert_eq!(agent.post("/api/v1/findings", &findings("node2")).0, 403, "it speaks for node1 alone");
+    let (_, trail) = Ask::of(&fleet).get("/api/v1/trail");
+    assert!(trail.to_string().contains("\"refused\""), "{trail}");
+}
+
+#[test]
+fn hostile_requests_are_refused_and_cost_little() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    // 50 MB, told and untold.
+    let begun = Instant::now();
+    assert_eq!(ask.raw("POST /api/v1/alertmanager HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 52428800\r\n\r\n").0, 413);
+    let mut client = TcpStream::connect(ask.address).unwrap();
+    client.write_all(b"POST /api/v1/alertmanager HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let piece = format!("100000\r\n{}\r\n", " ".repeat(1 << 20));
+    let sent = (0..50).take_while(|_| client.write_all(piece.as_bytes()).is_ok()).count();
+    let mut answer = [0; 12];
+    let answered = client.read_exact(&mut answer).is_ok();
+    assert!(sent < 50 || answered && &answer == b"HTTP/1.1 413", "{sent} MiB, {answer:?}");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    // Deep, long and absurd.
+    for (body, status) in [
+        ("[".repeat(1_000_000), 400),
+        (format!("{{\"version\":\"4\",\"alerts\":{}", "[{\"labels\":".repeat(100_000)), 400),
+        ("{\"version\":\"4\",\"alerts\":[null]}".into(), 400),
+        (webhook("../../etc/passwd", "firing", 1), 200),
+        (webhook("$(reboot)", "firing", 1), 200),
+        (webhook(&"a".repeat(100_000), "firing", 1), 200),
+        ("\0".into(), 400),
+        (String::new(), 400),
+    ] {
+        let (got, answer) = ask.post("/api/v1/alertmanager", &body);
+        assert_eq!(got, status, "{}: {answer}", &body[..body.len().min(80)]);
+        assert!(status != 200 || answer["refused"] == 1, "{answer}");
+        assert!(answer.to_string().len() < 2_000);
+    }
+    // Of another site, by another name, as a form.
+    let head =
+        |more: &str| format!("POST /api/v1/pause HTTP/1.1\r\n{more}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+    let json = "Content-Type: application/json\r\n";
+    assert_eq!(ask.raw(&head(&format!("Host: evil.example\r\n{json}"))).0, 403);
+    assert_eq!(ask.raw(&head(&format!("Host: localhost\r\n{json}Sec-Fetch-Site: cross-site\r\n"))).0, 403);
+    assert_eq!(ask.raw(&head("Host: localhost\r\nContent-Type: text/plain\r\n")).0, 415);
+    assert_eq!(ask.raw(&head("Host: localhost\r\n")).0, 415);
+    for path in [
+        "/api/v1/cases/../../etc/passwd",
+        "/api/v1/cases/1%27",
+        "/api/v1/cases?limit=0",
+        "/api/v1/cases?x=1",
+        "/nothing",
+    ] {
+        let status = ask.get(path).0;
+        assert!(matches!(status, 400 | 404), "{path}: {status}");
+    }
+    // Slow ones hold nobody up.
+    let slow: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut client = TcpStream::connect(ask.address).unwrap();
+            client.write_all(b"POST /api/v1/alertmanager HTTP/1.1\r\nHost: loc").unwrap();
+            client
+        })
+        .collect();
+    assert_eq!(ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    drop(slow);
+    assert_eq!(ask.get("/api/v1/cases").0, 200);
+}
+
+#[test]
+fn while_the_store_is_away_nothing_is_taken_and_nothing_is_lost() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_run("fleet::while_the_store_is_away_nothing_is_taken_and_nothing_is_lost", &why),
+    };
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n").store(&server.url());
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    assert_eq!(ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
+    ask.until(1, "returned", |case| case["state"] == "returned");
+    server.down().unwrap();
+    let (status, answer) = ask.post("/api/v1/alertmanager", &webhook("node2", "firing", 2));
+    assert_eq!(status, 503, "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains("send it again"), "{answer}");
+    assert_eq!(ask.get("/api/v1/cases").0, 503);
+    let (status, metrics) = ask.get_text("/metrics");
+    assert!(status == 200 && metrics.contains("surefoot_remedy_store_up 0"), "{metrics}");
+    server.up().unwrap();
+    let begun = Instant::now();
+    while ask.post("/api/v1/alertmanager", &webhook("node2", "firing", 2)).0 != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // After a crash, the server's own numbers may have a gap.
+    let begun = Instant::now();
+    loop {
+        let (_, list) = ask.get("/api/v1/cases?state=all");
+        let cases = list["cases"].as_array().cloned().unwrap_or_default();
+        if cases.iter().any(|case| case["host"] == "node2" && case["state"] == "returned") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{list}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn two_controllers_on_one_store_do_each_step_once() {
+    let name = "two_controllers_on_one_store_do_each_step_once";
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_run(&format!("fleet::{name}"), &why),
+    };
+    let Some(setup) = Setup::with_hook(name) else { return };
+    let setup = setup.store(&server.url());
+    setup.policy(&setup.hook_policy("hosts_at_once = 100\nshare_of_service = 1.0\nper_hour = 1000\n", false));
+    let fleets = [setup.start(), setup.start()];
+    let asks = fleets.each_ref().map(Ask::of);
+    // Alertmanager tells both.
+    std::thread::scope(|scope| {
+        for ask in &asks {
+            scope.spawn(move || {
+                for number in 0..12 {
+                    let body = webhook(&format!("node{number}"), "firing", number);
+                    assert_eq!(ask.post("/api/v1/alertmanager", &body).0, 200);
+                }
+            });
+        }
+    });
+    for id in 1..=12 {
+        asks[0].until(id, "returned", |case| case["state"] == "returned");
+    }
+    let mut runs = setup.runs();
+    assert_eq!(runs.len(), 24, "{runs:?}");
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 12, "two steps of each host");
+}
+
+#[test]
+fn what_an_agent_finds_is_a_case_and_ends_when_it_finds_it_no_more() {
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\napprove = [\"drain\"]\n");
+    let fleet = setup.start();
+    let ask = Ask::of(&fleet);
+    let finding = json!({"key": "memory/rate/dimm/A1", "room": "memory", "subject": {"kind": "dimm", "name": "A1"},
+        "severity": "critical", "certainty": "certain", "sentence": "It has errors.", "since_realtime_ns": 5});
+    let board = json!({"host": "Node1", "service": "web", "findings": [finding]}).to_string();
+    let (status, answer) = ask.post("/api/v1/findings", &board);
+    assert_eq!((status, &answer["accepted"]), (200, &json!(1)), "{answer}");
+    let story = ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
+    assert_eq!((&story["case"]["service"], &story["case"]["subject"]), (&json!("web"), &json!("dimm A1")));
+    assert_eq!(ask.post("/api/v1/findings", &json!({"host": "node1", "service": "web"}).to_string()).0, 200);
+    ask.until(1, "cleared", |case| case["is_firing"] == false);
+    assert_eq!(ask.post("/api/v1/findings", "{\"host\": \"a b\"}").0, 400);
+}
