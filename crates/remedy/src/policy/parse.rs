@@ -346,7 +346,15 @@ fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {
         name: table.need("name")?.name()?,
         size,
         hosts,
-        drain: table.find("drain").map_or(Ok(Drain::None), |value| value.word(&Drain::ALL))?,
+        drain: match table.find("drain") {
+            None => Drain::None,
+            Some(value) => match value.word(&Drain::ALL)? {
+                Drain::Kubernetes if policies.kubernetes.is_none() => {
+                    return Err(value.error("it needs a table [kubernetes] with server and token_file"));
+                }
+                drain => drain,
+            },
+        },
         windows: windows(table, policies)?,
     })
 }

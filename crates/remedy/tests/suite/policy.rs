@@ -195,6 +195,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "none, slurm, kubernetes",
     ),
     (
+        "[[policy]]\nsteps = [\"drain\"]\n[[service]]\nname = \"a\"\ndrain = \"kubernetes\"",
+        5,
+        "service[0].drain",
+        "table [kubernetes]",
+    ),
+    (
         "[[policy]]\nsteps = [\"drain\"]\n[[window]]\nname = \"n\"\nfrom = \"24:00\"\nto = \"1:00\"",
         5,
         "window[0].from",
