@@ -102,11 +102,15 @@ fn quiet(now: &mut Interface) -> (InterfaceState, Option<Certainty>) {
         now.evidence.push(why.to_owned());
         return (InterfaceState::Unknown, None);
     }
-    match now.probe.as_ref().map(|probe| probe.answered_count) {
-        Some(0) => (InterfaceState::Unknown, None),
-        Some(_) => {
+    match now.probe.as_ref().map(|probe| (probe.answered_count, probe.baseline)) {
+        Some((0, _)) => (InterfaceState::Unknown, None),
+        Some((_, Some(_))) => {
             now.evidence.push("probes are answered as usual".to_owned());
             (InterfaceState::Ok, Some(Certainty::Certain))
+        }
+        Some((_, None)) => {
+            now.evidence.push("probes are answered; how fast that usually is, is not known yet".to_owned());
+            (InterfaceState::Ok, Some(Certainty::Probable))
         }
         None => {
             // Counters alone do not see an interface that is alive and moves nothing.
@@ -177,7 +181,7 @@ fn probed(probe: &InterfaceProbe, limits: &Limits) -> Option<Claim> {
     if *answered_count == 0 {
         let waited = format!("{peer} answered none of {sent_count} probes");
         return if probe.has_answered {
-            let why = format!("{waited}, and answered before: the interface, the way or the neighbour is hung");
+            let why = format!("{waited}, and answered before: the interface, the path or the neighbour is hung");
             claim(InterfaceState::Hung, Certainty::Probable, why)
         } else {
             let why = format!("{waited} and never did: it may not be there, or not answer probes of this kind");

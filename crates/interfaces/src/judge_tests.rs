@@ -56,8 +56,12 @@ fn judged(mut now: Interface, before: Option<&Interface>) -> (InterfaceState, Op
 fn an_interface_that_nothing_speaks_against_is_ok_and_surer_when_probed() {
     let (state, certainty, why) = judged(up(), Some(&up()));
     assert_eq!((state, certainty), (InterfaceState::Ok, Some(Certainty::Probable)), "{why}");
-    let (state, certainty, _) = judged(Interface { probe: Some(probe(20, 20)), ..up() }, None);
+    let usual = InterfaceProbe { baseline: Some(trips(100_000)), ..probe(20, 20) };
+    let (state, certainty, _) = judged(Interface { probe: Some(usual), ..up() }, None);
     assert_eq!((state, certainty), (InterfaceState::Ok, Some(Certainty::Certain)));
+    let (state, certainty, why) = judged(Interface { probe: Some(probe(20, 20)), ..up() }, None);
+    assert_eq!((state, certainty), (InterfaceState::Ok, Some(Certainty::Probable)));
+    assert!(why.contains("not known yet"), "{why}");
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn a_watch_sees_a_neighbour_hang_come_back_and_go() {
     let mut watch = Running::start(pair.in_namespace(0, &words));
     let in_state = |watch: &mut Running, state: &str| watch.line_where(|line| line["state"] == state);
     let well = in_state(&mut watch, "ok");
-    assert_eq!((&well["certainty"], &well["probe"]["kind"]), (&"certain".into(), &"packet".into()), "{well}");
+    assert_eq!((&well["certainty"], &well["probe"]["kind"]), (&"probable".into(), &"packet".into()), "{well}");
     assert!(well["probe"]["round_trips"]["p50_ns"].as_u64().unwrap() > 0, "{well}");
 
     machine::signal(answerer.child.id(), "STOP");

@@ -38,7 +38,7 @@ pub fn run(options: &HealthOptions, interface: &str) -> anyhow::Result<Outcome> 
         } else {
             writeln!(
                 out,
-                "{answered_count} probes answered, {dropped_count} dropped, {strange_count} packets were none."
+                "{answered_count} probes answered, {dropped_count} dropped, {strange_count} other packets ignored."
             )?;
         }
         Ok(out.flush()?)
