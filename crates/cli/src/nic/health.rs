@@ -89,7 +89,7 @@ impl Health {
     }
 
     /// The same in a watch, which goes on where the interface goes away and comes back, as one does whose driver recovers.
-    fn look_again(&mut self, options: &HealthOptions) -> anyhow::Result<InterfaceLook> {
+    fn look_again(&mut self, options: &HealthOptions) -> InterfaceLook {
         let (probes, lost) = match self.probes(options) {
             Ok(probes) => (probes, None),
             Err(error) => {
@@ -98,9 +98,12 @@ impl Health {
                 (BTreeMap::new(), Some(error))
             }
         };
-        let mut look = self.look_with(probes, BTreeMap::new())?;
+        let mut look = self.looker.look_with(probes, BTreeMap::new());
         look.problems.extend(lost.map(|error| problem("--probe", &error)));
-        Ok(look)
+        // It was the only one.
+        let why = look.unsupported.take();
+        look.problems.extend(why.map(|why| problem("/sys/class/net", &why)));
+        look
     }
 
     fn probes(&mut self, options: &HealthOptions) -> Result<BTreeMap<String, InterfaceProbe>, Error> {

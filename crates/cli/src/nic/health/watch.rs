@@ -30,7 +30,7 @@ pub fn run(options: &HealthOptions, health: &mut Health) -> anyhow::Result<Outco
         let mut look = match screen.has_looked {
             // What cannot be is said at once; what comes later is to be watched.
             false => health.look(options, BTreeMap::new())?,
-            true => health.look_again(options)?,
+            true => health.look_again(options),
         };
         if let Err(error) = health.learn(options, false) {
             look.problems.push(problem("--baseline", &error));
