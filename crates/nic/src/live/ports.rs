@@ -62,8 +62,7 @@ fn is_passing(memory: &HostMemory, error: &OpenError) -> bool {
         OpenError::Closing(_) => true,
         OpenError::Taken { port, .. } => is_orphan(memory, *port),
         OpenError::NoMemory { .. } => {
-            memory.word(control::CLOSING).load(Ordering::Acquire) != 0
-                || ports.any(|port| is_orphan(memory, port))
+            memory.word(control::CLOSING).load(Ordering::Acquire) != 0 || ports.any(|port| is_orphan(memory, port))
         }
         OpenError::NoPort(_) => false,
     }
