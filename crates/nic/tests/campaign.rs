@@ -116,6 +116,15 @@ fn faults_that_once_were_not_survived_are() {
     assert_eq!((record.outcome, record.standard), (Outcome::Latency, Standard::Detected), "{}", record.id);
 }
 
+/// After a reload the other end may still refuse for what the interface before had garbled: that is doubted, too.
+#[test]
+fn a_refusal_that_goes_on_after_a_reload_is_not_believed_at_once() {
+    let (mut lab, _) = lab(&experiment(Preset::Code, Build::Tolerant), 1, 1);
+    let fault = Fault { space: Space::Code, location: 0x1afc, bit: 7, stuck_at: None, at_instruction: 231_316 };
+    let record = lab.record(&fault).unwrap();
+    assert_eq!((record.outcome, record.standard), (Outcome::Latency, Standard::Detected), "{}", record.id);
+}
+
 /// A stuck bit that no reload mends: each message arrives, or its sender is told that it did not.
 #[test]
 fn what_no_reload_mends_is_told_to_every_sender() {

@@ -3,9 +3,11 @@
 pub mod host;
 pub mod program;
 
+mod core;
 mod corners;
 mod engines;
 mod official;
 mod qemu;
 pub mod random_program;
 mod state;
+mod versions;
