@@ -82,6 +82,8 @@ pub mod control {
     pub const CLOSING: u32 = 0x58;
     /// The namespace in which processes have their numbers here, two words; 0 where nobody said.
     pub const PROCESSES: u32 = 0x5c;
+    /// Counts what the daemon did and could not write down.
+    pub const STEPS_DROPPED: u32 = 0x64;
     /// A bit per page of the arenas that is taken begins here.
     pub const PAGES_TAKEN: u32 = 0x100;
     /// Bytes of these bits, for 128 MiB.

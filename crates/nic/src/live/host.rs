@@ -106,11 +106,9 @@ pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
         }
         let step = daemon.step(now_ns, &mut board);
         if let Some(step) = step {
-            if written < STEPS_MAX {
-                written += 1;
-                // A full disk takes the record, not the messages.
-                let _ = write_step(out, monotonic_ns(), step);
-            }
+            // A full disk takes the record, not the messages.
+            let is_written = written < STEPS_MAX && write_step(out, monotonic_ns(), step).is_ok();
+            note_step(&memory, &mut written, is_written);
             if step == Step::ReloadFailed {
                 std::thread::sleep(AFTER_FAILURE);
             }
@@ -119,6 +117,14 @@ pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
         sleep(&memory, &daemon, now_ns, owners_ns);
     }
     Ok(())
+}
+
+/// Counts a step, and one that is not in the record for whoever reads that.
+fn note_step(memory: &HostMemory, written: &mut u64, is_written: bool) {
+    match is_written {
+        true => *written += 1,
+        false => drop(memory.word(control::STEPS_DROPPED).fetch_add(1, Ordering::Relaxed)),
+    }
 }
 
 fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) {
@@ -156,6 +162,16 @@ mod tests {
         }
         close_orphans(&memory);
         assert_eq!((driver::is_open(&memory, 1), driver::is_open(&memory, 2)), (false, true));
+    }
+
+    #[test]
+    fn steps_that_cannot_be_written_down_are_counted() {
+        let memory = HostMemory::private(0, 0).unwrap();
+        let (mut written, mut full) = (0, &mut [0_u8; 4][..]);
+        let mut whole = Vec::new();
+        note_step(&memory, &mut written, write_step(&mut whole, 5, Step::Recovered).is_ok());
+        note_step(&memory, &mut written, write_step(&mut full, 5, Step::Recovered).is_ok());
+        assert_eq!((written, memory.word(control::STEPS_DROPPED).load(Ordering::Relaxed)), (1, 1));
     }
 
     #[test]

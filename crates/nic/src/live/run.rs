@@ -99,6 +99,8 @@ pub struct RunResult {
     pub elapsed_ns: u64,
     /// Frames that the interfaces dropped because they cannot be.
     pub dropped_count: u64,
+    /// What the daemons did and could not write down: recoveries and detections may be missing.
+    pub unwritten_count: u64,
     /// Daemons that died and were started anew.
     pub daemon_count: u64,
     /// Whether all was delivered and confirmed.
@@ -427,7 +429,9 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let dropped = |memory: &Arc<HostMemory>| u64::from(memory.word(control::DROPPED).load(Ordering::Relaxed));
+        let sum_of = |word: u32| {
+            self.memories.iter().map(|memory| u64::from(memory.word(word).load(Ordering::Relaxed))).sum::<u64>()
+        };
         Ok(RunResult {
             verdict,
             detection_ns,
@@ -436,7 +440,8 @@ impl<'a> Run<'a> {
             recovery_count,
             detected_by,
             elapsed_ns,
-            dropped_count: self.memories.iter().map(dropped).sum(),
+            dropped_count: sum_of(control::DROPPED),
+            unwritten_count: sum_of(control::STEPS_DROPPED),
             daemon_count: self.daemon_count,
             is_done,
         })

@@ -42,6 +42,13 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         stop,
     };
     let result = run::run(&config).map_err(told)?;
+    if result.unwritten_count > 0 {
+        tell!(
+            "surefoot nic run: {} steps of the daemons could not be written down, as on a full disk: detections and recoveries \
+             are missing from the result",
+            result.unwritten_count
+        );
+    }
     Ok(ResultLine {
         clock: "wall",
         link: name,
