@@ -41,6 +41,7 @@ have() {
     openmpi) command -v mpicc && command -v mpirun ;;
     postgresql) command -v initdb || find /usr/lib/postgresql -name initdb | grep . ;;
     slurm) command -v slurmctld && command -v slurmd && command -v scontrol && command -v munged ;;
+    googletest) c++ -E -include gtest/gtest.h -x c++ /dev/null ;;
     qemu) command -v qemu-system-x86_64 ;;
     qemu-riscv) command -v qemu-system-riscv32 ;;
     # Firmware of guests that takes system-management interrupts.
@@ -96,6 +97,10 @@ package_for() {
     zypper:isa-l) echo libisal-devel ;;
     apk:isa-l) echo isa-l-dev ;;
     *:node) echo nodejs ;;
+    # The source, /usr/src/googletest, and the headers by which it is found.
+    apt:googletest) echo googletest libgtest-dev ;;
+    dnf:googletest) echo gtest-devel ;;
+    *:googletest) echo gtest ;;
     dnf:rt-tests) echo realtime-tests ;;
     dnf:ovmf | pacman:ovmf) echo edk2-ovmf ;;
     zypper:ovmf) echo qemu-ovmf-x86_64 ;;
@@ -517,7 +522,7 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
+install_optional git python3 shellcheck chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
 # What remedies speak to.
 install_optional slurm postgresql stressapptest python3-libvirt
@@ -530,4 +535,4 @@ unpack_guest_kernel linux-image-rt-amd64 kernel-rt
 build_netdevsim
 install_node
 [ "$level" = bench ] || exit 0
-install_optional bpftrace perf prometheus-node-exporter ras-mc-ctl
+install_optional bpftrace prometheus-node-exporter ras-mc-ctl

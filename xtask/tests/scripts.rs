@@ -27,6 +27,8 @@ const COMPLETE: &[&str] = &[
     "cyclictest",
     "oslat",
     "stress-ng",
+    "sysbench",
+    "iperf3",
     "c++",
     "verilator",
     "yosys",

@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 44] = [
+const COMMANDS: [(&str, &[Of]); 46] = [
     (
         "stall report",
         &[
@@ -60,6 +60,20 @@ const COMMANDS: [(&str, &[Of]); 44] = [
     ("nic inject", &[of::<nic::inject::lines::SceneLine<'_>>, of::<nic::campaign::lines::FaultLine>]),
     ("disturb run", &[of::<disturb::run::lines::Line>]),
     ("disturb report", &[of::<rooms::disturb::Line>]),
+    (
+        "disturb run --experiment",
+        &[
+            of::<disturb::plan::lines::StallLine>,
+            of::<disturb::plan::lines::PlanLine>,
+            of::<disturb::plan::lines::RunLine>,
+            of::<disturb::plan::lines::GivenUpLine>,
+            of::<disturb::plan::lines::EffectLine>,
+            of::<disturb::plan::lines::DifferenceLine>,
+            of::<disturb::plan::lines::RowLine>,
+            of::<disturb::plan::lines::SummaryLine>,
+        ],
+    ),
+    ("disturb workloads", &[of::<disturb::plan::lines::WorkloadLine>]),
     ("disturb length", &[of::<disturb::length::lines::StepLine>, of::<disturb::length::lines::LengthLine>]),
     ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
     ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),

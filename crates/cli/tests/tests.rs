@@ -5,6 +5,7 @@ mod suite {
     mod audit;
     mod disturb_drift;
     mod disturb_length;
+    mod disturb_plan;
     mod disturb_predict;
     mod disturb_run;
     mod ends;

@@ -31,6 +31,13 @@ impl Random {
         mix(self.0)
     }
 
+    /// Puts values into another order: Fisher and Yates's shuffle.
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// A number below `end`, each equally likely up to one part in 2^64 / `end`; 0 where `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         scaled(self.word(), end)

@@ -1,5 +1,7 @@
 # Ring, barrier, allreduce and alltoall between machines, each a network namespace with a name of its own, whose ranks run on one
 # core. Set before: nodes, cores (a word for each machine), seconds, source (the program in C). All of it ends with its processes.
+# shellcheck shell=sh disable=SC2154
+set -eu
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=/tmp
 mount -t tmpfs -o size=256m none /tmp
 printf '%s' "$source" >/tmp/collectives.c
@@ -8,10 +10,14 @@ ip link set lo up
 ip link add switch type bridge
 ip link set switch up
 node=0
+pids=
+# shellcheck disable=SC2086 # the numbers are meant to be split
+trap 'kill $pids' EXIT
 for core in $cores; do
     node=$((node + 1))
     unshare --net --uts sh -c "hostname machine$node; exec sleep 86400" &
     pid=$!
+    pids="$pids $pid"
     until [ "$(readlink "/proc/$pid/ns/uts")" != "$(readlink /proc/self/ns/uts)" ] &&
         [ "$(nsenter --target "$pid" --uts hostname)" = "machine$node" ]; do sleep 0.01; done
     echo "$pid $core" >"/tmp/machine$node"

@@ -1,5 +1,7 @@
 # Compiles the C++ files of googletest (a Debian package that holds its source) with make -j. Set before: source, jobs, parts (names
 # of files, or nothing for all), core (a list for taskset). The objects lie in memory and vanish with this.
+# shellcheck shell=sh disable=SC2154
+set -eu
 mount -t tmpfs -o size=256m none /tmp
 cd /tmp
 cat >Makefile <<'MAKE'

@@ -1,10 +1,13 @@
 # iperf3 between two nodes, each a network namespace whose work and received packets are on one core, over a link of 1 Gbit/s.
 # Set before: sender_core, receiver_core, sender_mask, receiver_mask (of these cores), seconds, options (of iperf3). The first node is
 # this namespace; all of it ends with its processes.
+# shellcheck shell=sh disable=SC2154
+set -eu
 mount -t sysfs none /sys
 ip link set lo up
 unshare --net --mount sh -c 'mount -t sysfs none /sys; exec sleep 86400' >/dev/null &
 peer=$!
+trap 'kill "$peer"' EXIT
 until [ "$(readlink "/proc/$peer/ns/net")" != "$(readlink /proc/self/ns/net)" ] &&
     [ "$(cat "/proc/$peer/comm")" = sleep ]; do sleep 0.01; done
 in_peer() {

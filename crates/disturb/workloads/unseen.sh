@@ -1,7 +1,9 @@
-# A long benchmark beside the stall ledger, which looks at the same time. Set before: surefoot (the command), seconds. The benchmark
+# A long benchmark beside the stall ledger, which looks at the same time. Set before: seconds; SUREFOOT is the command. The benchmark
 # is Perl's own work: words, hashes, expressions.
+# shellcheck shell=sh disable=SC2154
+set -eu
 mount -t tmpfs -o size=64m none /tmp
-"$surefoot" stall report --duration "${seconds}s" --json >/tmp/report &
+"$SUREFOOT" stall report --duration "${seconds}s" --json >/tmp/report &
 ledger=$!
 perl -e '
     use Time::HiRes "time";

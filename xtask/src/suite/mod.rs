@@ -23,8 +23,17 @@ const AT_ONCE: usize = 2;
 const FETCH_LIMIT_S: &str = "60";
 
 /// Scripts that shellcheck reads.
-const SHELL_SCRIPTS: &[&str] =
-    &["xtask/setup.sh", "xtask/run.sh", "xtask/install.sh", "crates/nic/tests/riscv-tests.sh", ".ci/run"];
+const SHELL_SCRIPTS: &[&str] = &[
+    "xtask/setup.sh",
+    "xtask/run.sh",
+    "xtask/install.sh",
+    "crates/nic/tests/riscv-tests.sh",
+    "crates/disturb/workloads/collectives.sh",
+    "crates/disturb/workloads/compile.sh",
+    "crates/disturb/workloads/network.sh",
+    "crates/disturb/workloads/unseen.sh",
+    ".ci/run",
+];
 
 /// Every check and every test.
 pub fn test(workspace: &Workspace) -> ExitCode {

@@ -5,12 +5,14 @@ mod html;
 pub mod length;
 pub mod log;
 pub mod page;
+pub mod plan;
 pub mod predict;
 pub mod report;
 pub mod run;
+pub mod work;
 
 use crate::exit::Outcome;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 #[derive(Subcommand)]
 pub enum DisturbCommand {
@@ -25,8 +27,20 @@ pub enum DisturbCommand {
     Drift(Box<drift::DriftOptions>),
     /// Tell what an experiment came to, from its lines, recording or journal; also as one page of HTML.
     Report(report::ReportOptions),
+    /// List the ready-made workloads, and what each of them lacks here.
+    Workloads(WorkloadsOptions),
+    /// Do the work of a ready-made workload; other commands start it.
+    #[command(hide = true)]
+    Work(work::WorkOptions),
     /// Predict how many times as long a job on many nodes takes whose nodes stop now and then.
     Predict(Box<predict::PredictOptions>),
+}
+
+#[derive(Args)]
+pub struct WorkloadsOptions {
+    /// JSON lines instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 pub fn run(command: &DisturbCommand) -> anyhow::Result<Outcome> {
@@ -35,6 +49,8 @@ pub fn run(command: &DisturbCommand) -> anyhow::Result<Outcome> {
         DisturbCommand::Length(options) => length::run(options),
         DisturbCommand::Drift(options) => drift::run(options),
         DisturbCommand::Report(options) => report::run(options),
+        DisturbCommand::Workloads(options) => plan::list(options),
+        DisturbCommand::Work(options) => work::run(options),
         DisturbCommand::Predict(options) => predict::run(options),
     }
 }

@@ -10,24 +10,35 @@ mod warnings;
 pub use options::{HELP, RunOptions};
 pub use spec::SpecChoice;
 
+use super::plan;
 use crate::args::GUARD_WORKLOAD;
 use crate::disturb::log::Log;
 use crate::exit::Outcome;
 use crate::{output, people};
+use anyhow::Context;
 use lines::Line;
 use progress::Progress;
 use std::io::{self, Write};
+use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::{Spec, choose};
 use surefoot_disturb::experiment::{Experiment, Told};
 use surefoot_disturb::safety::{self, Permit};
-use surefoot_disturb::workload::{Guard, Workload};
+use surefoot_disturb::workload::{Guard, Metric, Workload, ready};
 use surefoot_hostfs::{Root, privilege, signals};
 use surefoot_model::InjectedStall;
 
+/// What stands before the name of a ready-made workload.
+const READY: &str = "preset:";
+/// Pairs of runs, unless it is said.
+const REPETITIONS: usize = 10;
+
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
+    if plan::is_asked(options) {
+        return plan::run(options);
+    }
     let root = Root::host();
     let mut log = Log::open(&options.log, &root)?;
-    let experiment = options.experiment(guard());
+    let experiment = options.experiment(&root)?;
     let done = told(options, &experiment, &root, &mut log);
     if let Err(error) = &done {
         log.went_wrong(|| lines::began(&experiment, None), &format!("{error:#}"));
@@ -85,7 +96,7 @@ fn told(options: &RunOptions, experiment: &Experiment, root: &Root, log: &mut Lo
 }
 
 /// Surefoot itself, by the link that also leads to a program that was replaced since it started.
-fn guard() -> Guard {
+pub(super) fn guard() -> Guard {
     Guard { program: "/proc/self/exe".into(), arguments: vec![GUARD_WORKLOAD.into()] }
 }
 
@@ -96,15 +107,33 @@ pub(super) fn person() -> u32 {
 }
 
 impl RunOptions {
-    fn experiment(&self, guard: Guard) -> Experiment {
-        Experiment {
-            spec: Spec { even_on_bare_metal: self.even_on_bare_metal, ..self.disturbance.0.clone() },
-            workload: Workload { command: self.workload.clone(), guard, cgroup: None, release: None },
-            metric: self.metric.clone(),
-            repetitions: self.repetitions,
+    fn experiment(&self, root: &Root) -> anyhow::Result<Experiment> {
+        // The command line has refused what lacks them.
+        let (disturbance, workload) =
+            self.disturbance.as_ref().zip(self.workload.as_ref()).context("--disturbance and --workload are needed")?;
+        let (command, metric) = match workload.strip_prefix(READY) {
+            None => (workload.clone(), None),
+            Some(name) => self.ready(name, root)?,
+        };
+        Ok(Experiment {
+            spec: Spec { even_on_bare_metal: self.even_on_bare_metal, ..disturbance.0.clone() },
+            workload: Workload::new(command, guard()),
+            metric: self.metric.clone().or(metric).unwrap_or(Metric::Wall),
+            repetitions: self.repetitions.unwrap_or(REPETITIONS),
             seed: self.seed,
             time_limit: self.time_limit,
             total_limit: self.total_limit,
+        })
+    }
+
+    /// The command and the first number of a ready-made workload.
+    fn ready(&self, name: &str, root: &Root) -> anyhow::Result<(String, Option<Metric>)> {
+        let ready = ready::named(name, &plan::setting(self.quick, root)?);
+        let ready = ready.ok_or_else(|| Fault::Refused(plan::no_preset(name)))?;
+        if let Some(why) = ready.unsupported {
+            let remedy = "surefoot disturb workloads tells of all".to_owned();
+            return Err(Fault::Unsupported { why: format!("{name}: {why}"), remedy }.into());
         }
+        Ok((ready.command, ready.measures.into_iter().next().map(|measure| measure.metric)))
     }
 }

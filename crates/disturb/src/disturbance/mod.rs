@@ -163,6 +163,17 @@ pub enum Phase {
     Random,
 }
 
+impl Phase {
+    /// The word in `phase=` and in the output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Same => "same",
+            Phase::Staggered => "staggered",
+            Phase::Random => "random",
+        }
+    }
+}
+
 /// A disturbance that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {

@@ -48,10 +48,7 @@ impl Sweep {
     ) -> Result<Vec<Step>, Fault> {
         let mut random = Random::new(self.seed);
         let mut intervals = schedule(self.least_ns, self.timer_step_ns, self.steps)?;
-        // Fisher and Yates.
-        for place in (1..intervals.len()).rev() {
-            intervals.swap(place, random.below(place as u64 + 1) as usize);
-        }
+        random.shuffle(&mut intervals);
         let mut steps = Vec::new();
         for interval_ns in intervals {
             let mut one =

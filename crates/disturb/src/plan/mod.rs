@@ -140,6 +140,15 @@ pub enum Told<'a> {
     },
 }
 
+/// Who does the disturbances.
+pub struct Prepared {
+    injectors: Injectors,
+    /// What this host cannot do: by case and treatment, with the reason.
+    unsupported: BTreeMap<(usize, usize), String>,
+    /// Whether cores are disturbed, for everybody, and not the workloads alone.
+    pub is_of_cores: bool,
+}
+
 /// What all of it comes to.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -179,11 +188,11 @@ impl Plan {
         let mut places = Vec::new();
         for repetition in 0..self.repetitions as u64 {
             let mut cases: Vec<usize> = (0..self.cases.len()).collect();
-            shuffle(&mut cases, &mut random);
+            random.shuffle(&mut cases);
             for case in cases {
                 let mut runs: Vec<Option<usize>> = vec![None];
                 runs.extend((0..self.cases[case].treatments.len()).map(Some));
-                shuffle(&mut runs, &mut random);
+                random.shuffle(&mut runs);
                 if self.cases[case].unsupported.is_some() {
                     continue;
                 }
@@ -200,6 +209,33 @@ impl Plan {
         places
     }
 
+    /// What runs come to that are known, without any that is not.
+    pub fn outcome_of(&self, known: Vec<Done>) -> Outcome {
+        State::new(self, known).outcome()
+    }
+
+    /// Finds out who does the disturbances, and which of them this host cannot do.
+    ///
+    /// # Errors
+    /// The numbers are impossible, or the machine refuses a disturbance.
+    pub fn prepare(&self, root: &Root) -> Result<Prepared, Fault> {
+        self.check()?;
+        let mut prepared =
+            Prepared { injectors: Injectors::default(), unsupported: BTreeMap::new(), is_of_cores: false };
+        for (number, case) in self.cases.iter().enumerate().filter(|(_, case)| case.unsupported.is_none()) {
+            for (place, treatment) in case.treatments.iter().enumerate() {
+                match prepared.injectors.of(&treatment.spec, root) {
+                    Ok(chosen) => prepared.is_of_cores |= chosen.is_of_cores,
+                    Err(fault) if fault.is_unsupported() => {
+                        prepared.unsupported.insert((number, place), fault.to_string());
+                    }
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+        Ok(prepared)
+    }
+
     /// Does it, but for the runs that are `known` from before. `stop` ends it early.
     ///
     /// # Errors
@@ -207,15 +243,15 @@ impl Plan {
     pub fn run(
         &self,
         root: &Root,
+        prepared: Prepared,
         known: Vec<Done>,
         stop: &AtomicBool,
         mut tell: impl FnMut(Told<'_>),
     ) -> Result<Outcome, Fault> {
-        self.check()?;
         let began = Instant::now();
-        let mut injectors = Injectors::default();
+        let Prepared { mut injectors, unsupported, .. } = prepared;
         let mut state = State::new(self, known);
-        state.refuse_unsupported(&mut injectors, root)?;
+        state.leave_out(unsupported);
         let places = self.places();
         for (number, place) in places.iter().enumerate() {
             if !state.is_wanted(place) {
@@ -246,7 +282,7 @@ impl Plan {
                 Err(fault) if is_of_workload(&fault) => {
                     let why = fault.to_string();
                     tell(Told::GaveUp { case: place.case, why: &why });
-                    state.gave_up.insert(place.case, why);
+                    state.gave_up.insert(place.case, Found::Failed(why));
                 }
                 Err(fault) => return Err(fault),
             }
@@ -291,18 +327,11 @@ fn is_of_workload(fault: &Fault) -> bool {
     matches!(fault, Fault::Failed { .. } | Fault::TimeLimit { .. } | Fault::Metric { .. } | Fault::Start(_))
 }
 
-/// Fisher and Yates's shuffle.
-fn shuffle<T>(values: &mut [T], random: &mut Random) {
-    for last in (1..values.len()).rev() {
-        values.swap(last, random.below(last as u64 + 1) as usize);
-    }
-}
-
 /// What is known while the runs go on.
 struct State<'a> {
     plan: &'a Plan,
     done: BTreeMap<Place, Done>,
-    gave_up: BTreeMap<usize, String>,
+    gave_up: BTreeMap<usize, Found>,
     /// Treatments that this host cannot do.
     unsupported: BTreeMap<(usize, usize), String>,
     timings: BTreeMap<(usize, Option<usize>), Timings>,
@@ -324,24 +353,15 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Finds out what cannot be done before the first run.
-    fn refuse_unsupported(&mut self, injectors: &mut Injectors, root: &Root) -> Result<(), Fault> {
+    /// Runs nothing of what this host cannot do.
+    fn leave_out(&mut self, unsupported: BTreeMap<(usize, usize), String>) {
+        self.unsupported = unsupported;
         for (number, case) in self.plan.cases.iter().enumerate().filter(|(_, case)| case.unsupported.is_none()) {
-            for (place, treatment) in case.treatments.iter().enumerate() {
-                match injectors.of(&treatment.spec, root) {
-                    Ok(_) => {}
-                    Err(fault) if fault.is_unsupported() => {
-                        self.unsupported.insert((number, place), fault.to_string());
-                    }
-                    Err(fault) => return Err(fault),
-                }
-            }
             if (0..case.treatments.len()).all(|place| self.unsupported.contains_key(&(number, place))) {
                 let why = self.unsupported.get(&(number, 0)).cloned().unwrap_or_default();
-                self.gave_up.insert(number, why);
+                self.gave_up.insert(number, Found::Unsupported(why));
             }
         }
-        Ok(())
     }
 
     fn is_wanted(&self, place: &Place) -> bool {
@@ -372,7 +392,7 @@ impl<'a> State<'a> {
             let method = |treatment| self.methods.get(&(number, Some(treatment))).cloned();
             let timing = |treatment| timings.get(&(number, Some(treatment))).copied().unwrap_or_default();
             let gave_up = case.unsupported.clone().map(Found::Unsupported);
-            let gave_up = gave_up.or_else(|| self.gave_up.get(&number).cloned().map(Found::Failed));
+            let gave_up = gave_up.or_else(|| self.gave_up.get(&number).cloned());
             outcome::of(case, runs, gave_up, unsupported, method, timing)
         };
         let cases = self.plan.cases.iter().enumerate().map(|(number, case)| of(number, case)).collect();

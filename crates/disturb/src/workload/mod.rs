@@ -105,6 +105,8 @@ impl Running {
         let mut command = Command::new(&workload.guard.program);
         command.args(&workload.guard.arguments).process_group(0);
         command.stdin(OwnedFd::from(of_guard)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // By this link also to a program that was replaced since it started.
+        command.env("SUREFOOT", format!("/proc/{}/exe", std::process::id()));
         let program = workload.guard.program.display();
         let mut guard = command.spawn().map_err(|error| start(format!("{program}: {error}")))?;
         drop(command);

@@ -4,29 +4,58 @@ use super::spec::SpecChoice;
 use crate::disturb::log::LogOptions;
 use crate::units::parse_duration;
 use clap::Args;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+use surefoot_disturb::preset::Preset;
 use surefoot_disturb::workload::Metric;
 
 /// What help says at its end.
 pub const HELP: &str = "It stops cores of this machine for everybody who uses it. It is refused on a host that looks as if it were in \
                         use, and everything ends with this process, also when that is killed.";
 
+/// A preset as it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresetChoice(pub Preset);
+
+impl FromStr for PresetChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Preset::ALL.into_iter().find(|preset| preset.name() == text);
+        known.map(PresetChoice).ok_or_else(|| format!("'{text}' is no preset: slides or icpe20"))
+    }
+}
+
 #[derive(Args)]
 pub struct RunOptions {
     /// What is done: `freeze:length=2ms,period=1s[,cores=0-1][,phase=same|staggered|random][,method=bpf|spin|cgroup-freeze|stop]`, or
     /// ipi, timer, softirq or tlb-shootdown, as in ipi:rate=1000,cores=1; a guest of QEMU: guest-freeze or guest-stop, as in
     /// guest-freeze:length=105ms,period=1s,qmp=SOCKET (or pid=NUMBER); in a guest: smi or memory-error, as in smi:rate=1
-    #[arg(long, value_name = "SPEC")]
-    pub disturbance: SpecChoice,
-    /// The command that it is done to, for the shell
-    #[arg(long, value_name = "COMMAND")]
-    pub workload: String,
+    #[arg(long, value_name = "SPEC", required_unless_present_any = ["preset", "experiment"])]
+    pub disturbance: Option<SpecChoice>,
+    /// The command that it is done to, for the shell; or preset:NAME, a ready-made one of `surefoot disturb workloads`
+    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["preset", "experiment"])]
+    pub workload: Option<String>,
+    /// Several workloads under several disturbances, as this file (JSON) says
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["disturbance", "workload", "metric", "preset"])]
+    pub experiment: Option<PathBuf>,
+    /// All that a source measured, done anew beside its numbers: slides (the SMI slides) or icpe20
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["disturbance", "workload", "metric"])]
+    pub preset: Option<PresetChoice>,
+    /// Short runs of ready-made workloads; a preset ends within 10 minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Keep each run in this file, and go on from it where an experiment was ended
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["disturbance", "workload"])]
+    pub resume: Option<PathBuf>,
     /// The number that a run comes to: wall (its time), regex:EXPRESSION (its first group, in what it prints) or json:NAME.NAME
-    #[arg(long, value_name = "METRIC", default_value = "wall")]
-    pub metric: Metric,
+    /// [default: wall; of a ready-made workload its first]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Option<Metric>,
     /// Pairs of an undisturbed and a disturbed run; 6 are needed for an interval that holds the truth in 19 of 20 cases
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub repetitions: usize,
+    /// [default: 10; of a preset 6, quick 3; of a file what it says]
+    #[arg(long, value_name = "N")]
+    pub repetitions: Option<usize>,
     /// Chooses the order of the runs and the moments of the stalls
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

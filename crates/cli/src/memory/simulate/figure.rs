@@ -102,6 +102,65 @@ fn scene(options: &SimulateOptions) -> anyhow::Result<Scene> {
     Ok(Scene { path, pattern, seed: options.errors.seed, service })
 }
 
+/// What a figure of these defaults says in words, and whether it has the shape that the paper tells of.
+pub fn shape(number: u32) -> anyhow::Result<(bool, String)> {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SimulateOptions,
+    }
+    let number_word = number.to_string();
+    let line: Line = clap::Parser::try_parse_from(["simulate", "--figure", &number_word])?;
+    let scene = scene(&line.options)?;
+    let drawn = figure(number, &scene)?;
+    let series = |name: &str| {
+        let all = drawn.diagrams.iter().flat_map(|diagram| &diagram.series);
+        let found = all.clone().find(|series| series.name == name).or(all.clone().next());
+        found.map(|series| series.points.clone()).unwrap_or_default()
+    };
+    let ends = |name: &str| {
+        let points = series(name);
+        [points.first().map_or(0.0, |point| point.1), points.last().map_or(0.0, |point| point.1)]
+    };
+    Ok(match number {
+        4 => {
+            let mean = |name: &str| {
+                let points = series(name);
+                points.iter().map(|point| point.1).sum::<f64>() / points.len().max(1) as f64
+            };
+            let [smi, cmci, polling] = ["SMI", "CMCI", "polling"].map(mean);
+            let words = format!(
+                "over all rates {smi:.0} % with SMIs, {cmci:.0} % with interrupts, {polling:.0} % with polling"
+            );
+            (smi < cmci && cmci <= polling, words)
+        }
+        6 => {
+            let most = |name: &str| series(name).into_iter().map(|point| point.1).fold(0.0, f64::max);
+            let (bursts, steady) = (most("these errors"), most("steady ones"));
+            (bursts > 1.5 * steady, format!("up to {bursts:.0} a minute, steady ones up to {steady:.0}"))
+        }
+        8 => {
+            let [smi, cmci] = ["SMI, all cores", "CMCI, one core"].map(|name| ends(name)[1]);
+            (smi > cmci, format!("{smi:.0} s of all cores, {cmci:.0} s of one core, for 10,000 errors"))
+        }
+        9..=11 => {
+            let [first, last] = ends("");
+            let unit = ["ms", "s a day", "%"][number as usize - 9];
+            (
+                if number == 10 { last < first } else { last > first },
+                format!("from {first:.0} {unit} at the shortest interval to {last:.0} {unit} at the longest"),
+            )
+        }
+        _ => {
+            let best_s = best(&scene)?.interval_ns.map_or(f64::NAN, |ns| ns as f64 / 1e9);
+            (
+                (33.0..=38.0).contains(&best_s),
+                format!("{best_s:.0} s, with bursts and counters that were picked for it"),
+            )
+        }
+    })
+}
+
 fn best(scene: &Scene) -> anyhow::Result<Choice> {
     let bins = Bins::new(SECOND_NS, Load::Pattern(scene.pattern).arrivals(&scene.path, scene.seed))?;
     let wish = Wish {

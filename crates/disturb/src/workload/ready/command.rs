@@ -100,8 +100,7 @@ pub(super) fn collectives(setting: &Setting, machines: usize) -> String {
 }
 
 pub(super) fn unseen(setting: &Setting) -> String {
-    let variables =
-        [("surefoot", setting.surefoot.clone()), ("seconds", format!("{:.0}", seconds(setting, 12.0, 60.0)))];
+    let variables = [("seconds", format!("{:.0}", seconds(setting, 12.0, 60.0)))];
     script("--mount", &variables, include_str!("../../../workloads/unseen.sh"))
 }
 
@@ -112,7 +111,7 @@ pub(super) fn own(setting: &Setting, name: &str, in_namespace: bool) -> String {
         _ => seconds(setting, 1.5, 5.0),
     };
     let cores = surefoot_hostfs::cpus::format_list(&cores_of(setting, setting.cores.len().min(2)));
-    let command = format!("exec {} disturb work {name} --seconds {seconds} --cores {cores}", quoted(&setting.surefoot));
+    let command = format!("exec \"$SUREFOOT\" disturb work {name} --seconds {seconds} --cores {cores}");
     match in_namespace {
         true => script("--net", &[], &format!("ip link set lo up\n{command}")),
         false => command,

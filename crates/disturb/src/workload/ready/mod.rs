@@ -16,8 +16,6 @@ use tools::Need;
 /// What the commands depend on.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// A path of Surefoot itself, for the commands that use it.
-    pub surefoot: String,
     /// The cores that are online; one at least.
     pub cores: Vec<CpuId>,
     /// Runs are as short as makes sense.
@@ -301,7 +299,7 @@ mod tests {
     use super::*;
 
     fn setting(cores: u32, is_quick: bool) -> Setting {
-        Setting { surefoot: "/opt/it's/surefoot".into(), cores: (0..cores).map(CpuId).collect(), is_quick }
+        Setting { cores: (0..cores).map(CpuId).collect(), is_quick }
     }
 
     #[test]

@@ -1,0 +1,286 @@
+//! An experiment file: JSON that names disturbances, workloads and how often.
+
+use super::super::run::{RunOptions, SpecChoice, guard};
+use super::named;
+use crate::units::parse_duration;
+use anyhow::Context;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+use surefoot_disturb::disturbance::Spec;
+use surefoot_disturb::plan::{Case, Compared, Measure, Plan, Treatment};
+use surefoot_disturb::workload::ready::{self, Setting};
+use surefoot_disturb::workload::{Metric, Workload};
+
+/// A file may be so large.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentFile {
+    name: Option<String>,
+    repetitions: Option<usize>,
+    seed: Option<u64>,
+    time_limit: Option<Time>,
+    total_limit: Option<Time>,
+    warm_up: Option<bool>,
+    disturbances: Vec<DisturbanceFile>,
+    workloads: Vec<CaseFile>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DisturbanceFile {
+    name: String,
+    spec: SpecText,
+}
+
+/// A workload of the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    name: Option<String>,
+    command: Option<String>,
+    /// A ready-made one instead of a command.
+    preset: Option<String>,
+    measures: Option<Vec<MeasureFile>>,
+    /// The names of its disturbances; all, unless they are named.
+    disturbances: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasureFile {
+    name: String,
+    metric: MetricText,
+    #[serde(default)]
+    compared: ComparedText,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ComparedText {
+    #[default]
+    Ratio,
+    Difference,
+}
+
+/// Each is read where it stands, so that an error names its line.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct SpecText(Spec);
+
+impl TryFrom<String> for SpecText {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse::<SpecChoice>().map(|choice| SpecText(choice.0))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct MetricText(Metric);
+
+impl TryFrom<String> for MetricText {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(MetricText)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct Time(Duration);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        parse_duration(&text).map(Time)
+    }
+}
+
+/// Reads it; options of the command go before what it says.
+pub fn read(path: &PathBuf, options: &RunOptions, setting: &Setting) -> anyhow::Result<(String, Plan)> {
+    let file = std::fs::File::open(path).with_context(|| format!("--experiment: {}", named(path)))?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("--experiment: {}", named(path)))?;
+    anyhow::ensure!(
+        text.len() as u64 <= FILE_BYTES_MAX,
+        "--experiment: {} has more than {FILE_BYTES_MAX} bytes",
+        named(path)
+    );
+    let plan = plan(&text, options, setting);
+    plan.map_err(|why| anyhow::anyhow!("{}: {why}", named(path)))
+}
+
+fn plan(text: &str, options: &RunOptions, setting: &Setting) -> Result<(String, Plan), String> {
+    let file: ExperimentFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let treatments: Vec<Treatment> =
+        file.disturbances.into_iter().map(|one| Treatment { name: one.name, spec: one.spec.0 }).collect();
+    distinct("disturbances", treatments.iter().map(|treatment| treatment.name.as_str()))?;
+    let cases = file.workloads.into_iter().enumerate().map(|(place, one)| one.case(place, &treatments, setting));
+    let cases = cases.collect::<Result<Vec<Case>, String>>()?;
+    distinct("workloads", cases.iter().map(|case| case.name.as_str()))?;
+    let plan = Plan {
+        cases,
+        repetitions: options.repetitions.or(file.repetitions).unwrap_or(10),
+        warms_up: file.warm_up.unwrap_or(true),
+        seed: file.seed.unwrap_or(options.seed),
+        time_limit: file.time_limit.map_or(options.time_limit, |time| time.0),
+        total_limit: file.total_limit.map_or(options.total_limit, |time| time.0),
+    };
+    Ok((file.name.unwrap_or_else(|| "experiment".into()), plan))
+}
+
+fn distinct<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if name.is_empty() || name.len() > 100 {
+            return Err(format!("{what}: a name of {} bytes: 1 to 100 are possible", name.len()));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{what}: '{name}' is there twice"));
+        }
+    }
+    Ok(())
+}
+
+impl CaseFile {
+    fn case(self, place: usize, treatments: &[Treatment], setting: &Setting) -> Result<Case, String> {
+        let field = format!("workloads[{place}]");
+        let own = self.measures.map(|measures| measures.into_iter().map(MeasureFile::measure).collect::<Vec<_>>());
+        let treatments = match &self.disturbances {
+            None => treatments.to_vec(),
+            Some(names) => chosen(&field, names, treatments)?,
+        };
+        match (self.command, self.preset) {
+            (Some(command), None) => Ok(Case {
+                name: self.name.unwrap_or_else(|| short(&command)),
+                workload: Workload::new(command, guard()),
+                measures: own.unwrap_or_else(|| vec![wall()]),
+                treatments,
+                unsupported: None,
+                lasts: None,
+            }),
+            (None, Some(preset)) => {
+                let known = surefoot_disturb::preset::case(&preset, treatments, setting, &guard());
+                let mut case = known.ok_or_else(|| format!("{field}.preset: {}", no_preset(&preset)))?;
+                case.name = self.name.unwrap_or(case.name);
+                case.measures = own.unwrap_or(case.measures);
+                Ok(case)
+            }
+            _ => Err(format!("{field}: write either command or preset")),
+        }
+    }
+}
+
+/// What to write instead of a workload that there is not.
+pub fn no_preset(name: &str) -> String {
+    let known: Vec<&str> = ready::names().collect();
+    format!("'{name}' is no ready-made workload: {}", known.join(", "))
+}
+
+fn chosen(field: &str, names: &[String], treatments: &[Treatment]) -> Result<Vec<Treatment>, String> {
+    let find = |name: &String| {
+        let found = treatments.iter().find(|treatment| treatment.name == *name);
+        found.cloned().ok_or_else(|| format!("{field}.disturbances: '{name}' is none of the file's disturbances"))
+    };
+    names.iter().map(find).collect()
+}
+
+fn wall() -> Measure {
+    Measure { name: "wall_ns".into(), metric: Metric::Wall, compared: Compared::Ratio }
+}
+
+fn short(command: &str) -> String {
+    command.chars().take(60).collect()
+}
+
+impl MeasureFile {
+    fn measure(self) -> Measure {
+        let compared = match self.compared {
+            ComparedText::Ratio => Compared::Ratio,
+            ComparedText::Difference => Compared::Difference,
+        };
+        Measure { name: self.name, metric: self.metric.0, compared }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disturb::DisturbCommand;
+    use clap::Parser;
+    use surefoot_model::CpuId;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: DisturbCommand,
+    }
+
+    fn plan_of(text: &str, more: &[&str]) -> Result<(String, Plan), String> {
+        let words = [&["disturb", "run", "--experiment", "x.json"], more].concat();
+        let DisturbCommand::Run(options) = Line::parse_from(words).command else { panic!("not run") };
+        plan(text, &options, &Setting { cores: vec![CpuId(0), CpuId(1)], is_quick: true })
+    }
+
+    const GOOD: &str = r#"{
+      "name": "both",
+      "repetitions": 4,
+      "time_limit": "30s",
+      "disturbances": [
+        {"name": "short", "spec": "freeze:length=2ms,period=1s"},
+        {"name": "long", "spec": "freeze:length=105ms,period=1s,cores=1"}
+      ],
+      "workloads": [
+        {"name": "model", "command": "./model", "measures": [
+          {"name": "steps", "metric": "regex:([0-9]+) steps"},
+          {"name": "lost", "metric": "json:lost", "compared": "difference"}]},
+        {"preset": "cpu-integer", "disturbances": ["long"]}
+      ]
+    }"#;
+
+    #[test]
+    fn a_file_says_what_is_run_and_options_go_before_it() {
+        let (name, plan) = plan_of(GOOD, &[]).unwrap();
+        assert_eq!((name.as_str(), plan.repetitions, plan.time_limit), ("both", 4, Duration::from_secs(30)));
+        assert_eq!((plan.cases.len(), plan.cases[0].treatments.len(), plan.cases[1].treatments.len()), (2, 2, 1));
+        assert_eq!(plan.cases[0].measures[1].compared, Compared::Difference);
+        assert_eq!(plan.cases[1].name, "cpu-integer");
+        assert_eq!(plan_of(GOOD, &["--repetitions", "7"]).unwrap().1.repetitions, 7);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_or_field() {
+        for (old, new, said) in [
+            ("freeze:length=2ms", "melt:length=2ms", "'melt' is no disturbance"),
+            ("freeze:length=2ms", "melt:length=2ms", "line 6"),
+            ("\"repetitions\"", "\"repetition\"", "unknown field `repetition`"),
+            ("regex:([0-9]+)", "regex:(", "is no regular expression"),
+            ("\"30s\"", "\"30\"", "has no unit"),
+            (
+                "\"cpu-integer\"",
+                "\"cpu-melt\"",
+                "workloads[1].preset: 'cpu-melt' is no ready-made workload: cpu-integer",
+            ),
+            ("[\"long\"]", "[\"longer\"]", "workloads[1].disturbances: 'longer' is none"),
+            ("\"name\": \"long\"", "\"name\": \"short\"", "disturbances: 'short' is there twice"),
+            ("\"command\": \"./model\", ", "", "workloads[0]: write either command or preset"),
+            ("\"difference\"", "\"minus\"", "unknown variant `minus`"),
+            ("}\n    ]\n", "}\n", "line"),
+        ] {
+            let text = GOOD.replacen(old, new, 1);
+            if text != GOOD {
+                let error = plan_of(&text, &[]).unwrap_err();
+                assert!(error.contains(said), "{old} -> {new}: {error}");
+            }
+        }
+        assert!(plan_of("", &[]).unwrap_err().contains("line 1"));
+    }
+}

@@ -1,0 +1,153 @@
+//! `--resume FILE`: what is done is kept in a file, and an experiment that was ended goes on from it.
+//!
+//! The file has the lines of `--json` that matter: the plan, then each run. A plan that is another one is refused. A line that was being
+//! written when the machine stopped is left out, and its run done again.
+
+use super::lines::{PlanLine, RunLine};
+use super::named;
+use anyhow::Context;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use surefoot_disturb::experiment::{Condition, Run};
+use surefoot_disturb::plan::{Compared, Done, Place, Plan};
+
+/// A file may be so large.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// The file.
+pub struct Kept {
+    path: PathBuf,
+    file: File,
+    known: Vec<Done>,
+}
+
+impl Kept {
+    /// Opens it, or begins it.
+    ///
+    /// # Errors
+    /// It is of another experiment, or damaged.
+    pub fn open(path: &PathBuf, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
+        let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let mut file = opened.with_context(|| format!("--resume: {}", named(path)))?;
+        file.try_lock().with_context(|| format!("--resume: {} is in use by another experiment", named(path)))?;
+        let (known, is_new, is_torn) = read(&file, head, plan).with_context(|| format!("--resume: {}", named(path)))?;
+        if is_torn {
+            writeln!(file)?;
+        }
+        let mut kept = Kept { path: path.clone(), file, known };
+        if is_new {
+            kept.write(&serde_json::to_string(head)?)?;
+        }
+        Ok(kept)
+    }
+
+    /// The runs that were done before.
+    pub fn take_known(&mut self) -> Vec<Done> {
+        std::mem::take(&mut self.known)
+    }
+
+    /// Keeps a run.
+    pub fn add(&mut self, line: &RunLine) -> anyhow::Result<()> {
+        self.write(&serde_json::to_string(line)?)
+    }
+
+    fn write(&mut self, line: &str) -> anyhow::Result<()> {
+        // In one write, so that whatever ends this process leaves whole lines.
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        written.with_context(|| format!("--resume: {}", named(&self.path)))
+    }
+}
+
+/// The runs, whether there is nothing yet, and whether the last line is torn.
+fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>, bool, bool)> {
+    let mut lines = BufReader::new(file.take(FILE_BYTES_MAX));
+    let (mut known, mut is_new, mut is_torn) = (Vec::new(), true, false);
+    let wanted = serde_json::to_value(head)?;
+    for number in 1.. {
+        let mut line = Vec::new();
+        if lines.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        is_torn = !line.ends_with(b"\n");
+        let Ok(value) = serde_json::from_slice::<Value>(&line) else {
+            // Only what was written last may be torn; after a later start it stands before other lines.
+            continue;
+        };
+        match value["type"].as_str() {
+            Some("plan") => {
+                anyhow::ensure!(
+                    value == wanted,
+                    "line {number} is of another experiment: name a new file, or run that one (workloads, disturbances, \
+                     --seed, --repetitions and --quick must be the same)"
+                );
+                is_new = false;
+            }
+            Some("run") if !is_new => {
+                known.push(done(&value, plan).with_context(|| format!("line {number}"))?);
+            }
+            Some("run") => anyhow::bail!("line {number}: a run before the plan that it is of"),
+            _ => {}
+        }
+    }
+    Ok((known, is_new, is_torn))
+}
+
+/// A run as its line says it.
+fn done(value: &Value, plan: &Plan) -> anyhow::Result<Done> {
+    let number = |name: &str| value[name].as_u64().with_context(|| format!("'{name}' is no number"));
+    let name = |name: &str| value[name].as_str().with_context(|| format!("'{name}' is no text"));
+    let workload = name("workload")?;
+    let case = plan.cases.iter().position(|case| case.name == workload).context("'workload' is none of the plan")?;
+    let known = &plan.cases[case];
+    let treatment = match value["disturbance"].as_str() {
+        None => None,
+        Some(name) => {
+            let place = known.treatments.iter().position(|treatment| treatment.name == name);
+            Some(place.context("'disturbance' is none of the workload")?)
+        }
+    };
+    let repetition = value["repetition"].as_u64();
+    anyhow::ensure!(
+        repetition.is_none_or(|number| number < plan.repetitions as u64)
+            && (repetition.is_some() || treatment.is_none()),
+        "'repetition' is none of the plan"
+    );
+    let values: BTreeMap<&str, f64> = value["values"]
+        .as_object()
+        .map(|values| values.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?))).collect())
+        .unwrap_or_default();
+    let measured = |measure: &surefoot_disturb::plan::Measure| {
+        let value = values.get(measure.name.as_str()).copied();
+        let is_fit = |value: &f64| measure.compared == Compared::Difference || *value > 0.0;
+        value.filter(is_fit).with_context(|| format!("'values.{}' is no number that fits", measure.name))
+    };
+    let values = known.measures.iter().map(measured).collect::<anyhow::Result<Vec<f64>>>()?;
+    let condition = match (repetition, treatment) {
+        (None, _) => Condition::WarmUp,
+        (_, None) => Condition::Undisturbed,
+        (_, Some(_)) => Condition::Disturbed,
+    };
+    let losses = surefoot_disturb::disturbance::Losses {
+        missed: number("missed_stalls")?,
+        dropped: number("dropped_stalls")?,
+        cut: number("cut_stalls")?,
+    };
+    let run = Run {
+        number: number("run")?,
+        repetition,
+        condition,
+        value: values[0],
+        start_ns: number("start_ns")?,
+        wall_ns: number("wall_ns")?,
+        stall_count: number("stall_count")?,
+        injected_share: value["injected_share"].as_f64().context("'injected_share' is no number")?,
+        losses,
+        left_behind: number("left_behind")?,
+        dropped_bytes: number("dropped_bytes")?,
+        load: value["load"].as_f64(),
+    };
+    Ok(Done { place: Place { case, repetition, treatment }, run, values })
+}

@@ -1,0 +1,120 @@
+//! The report of several workloads as text.
+
+use super::Report;
+use crate::table::{Table, paragraph};
+use crate::units::{counted, duration};
+use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Found, Measure, MeasureOutcome};
+use surefoot_disturb::preset::{Row, Verdict};
+
+/// Where text ends.
+const COLUMNS: usize = 120;
+
+pub fn of(report: &Report<'_>) -> String {
+    let took = duration(u64::try_from(report.took.as_nanos()).unwrap_or(u64::MAX));
+    let runs: usize = report.outcome.cases.iter().map(|case| case.runs.len()).sum();
+    let mut text = match report.preset {
+        Some(preset) => format!("{}, done anew: {} in {took}\n", preset.source(), counted(runs as u64, "run", "runs")),
+        None => format!("{}: {} in {took}\n", report.name, counted(runs as u64, "run", "runs")),
+    };
+    if report.rows.is_empty() {
+        text += "\n";
+        text += &effects(report);
+    } else {
+        text += &rows(report.rows);
+    }
+    text += &left_out(report);
+    for warning in report.warnings {
+        text += &format!("Warning: {warning}\n");
+    }
+    text
+}
+
+fn effects(report: &Report<'_>) -> String {
+    let header = ["workload", "disturbance", "measure", "undisturbed", "disturbed", "effect", "interval", "stalled"];
+    let mut table = Table::new(&header, &[0, 1, 2]);
+    for (case, found) in report.plan.cases.iter().zip(&report.outcome.cases) {
+        for (place, treatment) in case.treatments.iter().enumerate() {
+            let treated = &found.treatments[place];
+            for (measure, measured) in case.measures.iter().zip(&treated.measures) {
+                let Some([effect, interval]) = effect(measured) else { continue };
+                let stalled = format!("{:.2} %", treated.injected_share * 100.0);
+                let [undisturbed, disturbed] = measured.medians.map(|value| number(measure, value));
+                let words = [&case.name, &treatment.name, &measure.name].map(Clone::clone);
+                table.row([&words[..], &[undisturbed, disturbed, effect, interval, stalled]].concat());
+            }
+        }
+    }
+    table.text()
+}
+
+/// The effect and its interval; with a star where none is shown.
+fn effect(found: &MeasureOutcome) -> Option<[String; 2]> {
+    let star = |is_shown: bool| if is_shown { "" } else { " *" };
+    if let Some(effect) = found.effect {
+        let interval = format!("{:.4} to {:.4}{}", effect.low, effect.high, star(effect.is_shown));
+        return Some([format!("x {:.4}", effect.ratio), interval]);
+    }
+    let shift = found.shift?;
+    let interval = format!("{:+.2} to {:+.2}{}", shift.low, shift.high, star(shift.is_shown));
+    Some([format!("{:+.2}", shift.estimate), interval])
+}
+
+fn number(measure: &Measure, value: f64) -> String {
+    match measure.metric {
+        surefoot_disturb::workload::Metric::Wall => duration(value as u64),
+        _ if measure.compared == Compared::Difference => format!("{value:.2}"),
+        _ if value.abs() >= 1e6 => format!("{value:.3e}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn rows(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut tables: Vec<&str> = rows.iter().map(|row| row.table).collect();
+    tables.dedup();
+    for name in tables {
+        text += &format!("\n{name}\n");
+        for row in rows.iter().filter(|row| row.table == name) {
+            let verdict = row.verdict.map_or("-", Verdict::words);
+            text += &format!("  {:<74}  {verdict}\n", row.row);
+            text += &format!("      published  {}\n", paragraph(&row.published, 17, 17, COLUMNS));
+            text += &format!("      here       {}\n", paragraph(&row.ours, 17, 17, COLUMNS));
+        }
+        let mut differs: Vec<&str> =
+            rows.iter().filter(|row| row.table == name && !row.differs.is_empty()).map(|row| row.differs).collect();
+        differs.dedup();
+        for words in differs {
+            text += &format!("  expected to differ: {}\n", paragraph(words, 22, 22, COLUMNS));
+        }
+    }
+    let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == Some(verdict)).count();
+    text += &format!(
+        "\n{} rows reproduced, {} not, {} cannot be tested here\n",
+        count(Verdict::Reproduced),
+        count(Verdict::NotReproduced),
+        count(Verdict::CannotBeTested)
+    );
+    text
+}
+
+fn left_out(report: &Report<'_>) -> String {
+    let mut text = String::new();
+    for (case, found) in report.plan.cases.iter().zip(&report.outcome.cases) {
+        text += &of_case(case, found);
+    }
+    text
+}
+
+fn of_case(case: &Case, found: &CaseOutcome) -> String {
+    let mut text = match &found.gave_up {
+        Some(Found::Unsupported(why)) => format!("{}: unsupported: {why}\n", case.name),
+        Some(Found::Failed(why)) => format!("{}: failed: {why}\n", case.name),
+        None => String::new(),
+    };
+    for (treatment, treated) in case.treatments.iter().zip(&found.treatments) {
+        if let Some(why) = &treated.unsupported {
+            text += &format!("{} under {}: unsupported: {why}\n", case.name, treatment.name);
+        }
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! What a reader of several workloads' results must keep in mind.
+
+use crate::units::counted;
+use surefoot_disturb::plan::{Outcome, Plan};
+use surefoot_disturb::safety::Permit;
+use surefoot_hostfs::{Root, cpus};
+
+/// Beyond this load for each core, other work is in the numbers.
+const LOAD_PER_CORE: f64 = 0.7;
+
+pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let overruled = permit.map(|permit| permit.overruled.as_slice()).unwrap_or_default();
+    if !overruled.is_empty() {
+        warnings.push(format!("this host looked as if it were in use: {}", overruled.join("; ")));
+    }
+    let cores = cpus::online(root).map_or(1, |cores| cores.len());
+    if cores == 1 && permit.is_some() {
+        warnings.push("this host has one core: Surefoot stood still as well, and saw the end of each run late".into());
+    }
+    if outcome.load_max > LOAD_PER_CORE * cores as f64 {
+        warnings
+            .push(format!("the load was up to {:.1} on {cores} cores: other work is in the numbers", outcome.load_max));
+    }
+    if outcome.left_out > 0 {
+        warnings.push(format!("the time was over before {} runs: effects are of fewer repetitions", outcome.left_out));
+    }
+    if plan.repetitions < 6 {
+        warnings.push(format!("{} repetitions: 6 are needed for intervals of 95 %", plan.repetitions));
+    }
+    let (mut missed, mut dropped, mut cut) = (0, 0, 0);
+    for treated in outcome.cases.iter().flat_map(|case| &case.treatments) {
+        missed += treated.losses.missed;
+        dropped += treated.losses.dropped;
+        cut += treated.losses.cut;
+    }
+    for (count, words) in [
+        (missed, "were not done: their time had passed before the core could be had"),
+        (dropped, "were done and not recorded"),
+        (cut, "ended before their time"),
+    ] {
+        if count > 0 {
+            warnings.push(format!("{} {words}", counted(count, "stall", "stalls")));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use surefoot_disturb::preset::Preset;
+    use surefoot_disturb::workload::Guard;
+    use surefoot_disturb::workload::ready::Setting;
+    use surefoot_model::CpuId;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn a_host_of_one_core_is_warned_of_where_cores_stand_still() {
+        let tree = HostTree::new().file("sys/devices/system/cpu/online", "0\n").folder("run");
+        let root = Root::at(tree.path());
+        let setting = Setting { cores: vec![CpuId(0)], is_quick: true };
+        let guard = Guard { program: "none".into(), arguments: vec![] };
+        let plan = Plan {
+            cases: Preset::Slides.cases(&setting, &guard),
+            repetitions: 3,
+            warms_up: false,
+            seed: 1,
+            time_limit: Duration::from_secs(1),
+            total_limit: Duration::from_secs(1),
+        };
+        let outcome = plan.outcome_of(Vec::new());
+        let has = |warnings: &[String], word: &str| warnings.iter().any(|warning| warning.contains(word));
+        let permit = Permit::ask(&root, 0, true).unwrap();
+        let found = of(&plan, &outcome, Some(&permit), &root);
+        assert!(has(&found, "one core") && has(&found, "6 are needed"), "{found:?}");
+        // Who stops the workload alone goes on himself.
+        assert!(!has(&of(&plan, &outcome, None, &root), "one core"));
+        // What takes two machines is left out there, and says so.
+        let tcp = plan.cases.iter().find(|case| case.name == "tcp").unwrap();
+        let why = tcp.unsupported.as_ref().unwrap();
+        assert!(why.contains("2 cores") || why.contains("missing") || why.contains("root"), "{why}");
+    }
+}
