@@ -76,6 +76,11 @@ fn asked(options: &RunOptions, root: &Root) -> anyhow::Result<Asked> {
 
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
+    let is_logged = options.log.record.is_some() || options.log.html.is_some();
+    anyhow::ensure!(
+        !is_logged,
+        "--record and --html are of one workload under one disturbance; keep this with --resume or --json"
+    );
     let Asked { name, preset, is_quick, plan } = asked(options, &root)?;
     for treatment in plan.cases.iter().flat_map(|case| &case.treatments) {
         safety::check(&treatment.spec, &root)
