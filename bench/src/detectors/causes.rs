@@ -67,7 +67,7 @@ pub fn run(bench: &Bench, injected: &Injected, repetitions: u64, seconds: u64) -
     let spec = injected.spec.replace("CORE", &bench.cpu.to_string());
     let surefoot = bench.surefoot.display();
     let command = format!(
-        "exec {surefoot} stall probe --cpu {} --duration {seconds}s --threshold {THRESHOLD} --json >$OUT",
+        "exec {surefoot} stall probe --cpu {} --duration {seconds}s --threshold {THRESHOLD} --json >\"$OUT\"",
         bench.cpu
     );
     let runs = experiment::run(bench, &format!("causes of {}", injected.name), &spec, &command, repetitions)?;

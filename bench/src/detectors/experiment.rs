@@ -42,13 +42,13 @@ pub struct Ran {
     pub said: PathBuf,
 }
 
-/// Runs a detector with and without a disturbance, by turns. The shell's `$OUT` in the command is the file of its run; `name` is used once.
+/// Runs a detector with and without a disturbance, by turns. The shell's `"$OUT"` in the command is the file of its run; `name` is used once.
 pub fn run(bench: &Bench, name: &str, spec: &str, command: &str, repetitions: u64) -> anyhow::Result<Vec<Ran>> {
     bench.say(&format!("detectors: {name}"));
     let folder = bench.scratch.file(name);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     // In the order in which the runs began.
-    let workload = format!("OUT={}/$(date +%s%N); {command}", folder.display());
+    let workload = format!("OUT=\"{}/$(date +%s%N)\"; {command}", folder.display());
     let mut disturb = Command::new(&bench.surefoot);
     disturb.args(["disturb", "run", "--even-if-in-use", "--json", "--seed", "16", "--disturbance", spec]);
     disturb.args(["--workload", &workload, "--repetitions", &repetitions.to_string()]);

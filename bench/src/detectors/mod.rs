@@ -49,28 +49,34 @@ impl Detector {
         }
     }
 
+    fn is_there(self) -> anyhow::Result<()> {
+        match self {
+            Detector::Probe | Detector::Watch => Ok(()),
+            Detector::Oslat | Detector::Cyclictest => peers::require(self.name()).map_err(anyhow::Error::msg),
+        }
+    }
+
     /// Its command, for the shell; it writes into `$OUT`.
     fn command(self, bench: &Bench, asked_ns: u64, seconds: u64) -> String {
         let (cpu, surefoot) = (bench.cpu, bench.surefoot.display());
         match self {
             Detector::Probe => format!(
                 "exec {surefoot} stall probe --cpu {cpu} --duration {seconds}s --threshold 10us --fifo {PRIORITY} --source counters \
-                 --json >$OUT"
+                 --json >\"$OUT\""
             ),
             Detector::Watch => format!(
-                "exec {surefoot} watch --cpu {cpu} --sentinel {cpu} --min-gap {}us --no-page --no-history --run-directory $OUT.d \
-                 --duration {}s --json >$OUT; rm -r $OUT.d",
+                "{surefoot} watch --cpu {cpu} --sentinel {cpu} --min-gap {}us --no-page --no-history --run-directory \"$OUT.d\" \
+                 --duration {}s --json >\"$OUT\"; code=$?; rm -r \"$OUT.d\"; exit $code",
                 asked_ns / 2_000,
                 seconds + 2
             ),
-            // 1,024 places of its histogram for lengths up to three times as long.
-            Detector::Oslat => format!(
-                "exec oslat --quiet --json=$OUT -D {seconds} -c {cpu} -f {PRIORITY} -b 1024 -W {} >/dev/null",
-                (asked_ns * 3).div_ceil(1_024).max(1_000)
-            ),
+            // Its histogram has 1,024 places of a microsecond; of longer ones it knows how many, and the longest.
+            Detector::Oslat => {
+                format!("exec oslat --quiet --json=\"$OUT\" -D {seconds} -c {cpu} -f {PRIORITY} -b 1024 >/dev/null")
+            }
             Detector::Cyclictest => {
                 format!(
-                    "exec cyclictest --quiet --json=$OUT -D {seconds} -a {cpu} -t 1 -p {PRIORITY} -i 200 -h 320000 >/dev/null"
+                    "exec cyclictest --quiet --json=\"$OUT\" -D {seconds} -a {cpu} -t 1 -p {PRIORITY} -i 200 -h 320000 >/dev/null"
                 )
             }
         }
@@ -79,39 +85,39 @@ impl Detector {
 
 pub fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (repetitions, seconds) = if bench.quick { (2, 2) } else { (4, 4) };
-    let mut table = String::from(
-        "| detector | stalls | found | recall | precision | longer than they are by, median | how |\n|---|---|---|---|---|---|---|\n",
-    );
+    println!("| detector | stalls | found | recall | precision | longer than they are by, median | how |");
+    println!("|---|---|---|---|---|---|---|");
     let mut rows = Vec::new();
     for detector in Detector::ALL {
-        if let Err(why) = peers::require(match detector {
-            Detector::Oslat | Detector::Cyclictest => detector.name(),
-            Detector::Probe | Detector::Watch => "sh",
-        }) {
-            table += &format!("| {} | | | | | | not run: {why} |\n", detector.name());
-            continue;
-        }
         for (length, period, asked_ns) in STALLS {
-            for (name, how, score) in judged(bench, detector, length, period, asked_ns, repetitions, seconds)? {
-                table += &line(name, length, &score, how);
-                rows.extend(row(name, length, &score));
+            let scores = detector
+                .is_there()
+                .and_then(|()| judged(bench, detector, length, period, asked_ns, repetitions, seconds));
+            match scores {
+                Ok(scores) => {
+                    for (name, how, score) in scores {
+                        println!("{}", line(name, length, &score, how));
+                        rows.extend(row(name, length, &score));
+                    }
+                }
+                Err(why) => println!("| {} | {length} | | | | | not run: {why:#} |", detector.name()),
             }
         }
     }
     for tracer in ["hwlat", "osnoise"] {
-        table += &format!("| {tracer} | | | | | | not run: {} |\n", without_tracer(bench, tracer));
+        println!("| {tracer} | | | | | | not run: {} |", without_tracer(bench, tracer));
     }
-    let mut matrix = String::from("| injected | times | named rightly | names |\n|---|---|---|---|\n");
+    println!("\n| injected | times | named rightly | names |\n|---|---|---|---|");
     for injected in &causes::ALL {
         match causes::run(bench, injected, repetitions, seconds) {
             Ok(named) => {
-                matrix += &confused(injected, &named);
+                println!("{}", confused(injected, &named));
                 rows.push(verdict_row(injected, &named));
             }
-            Err(why) => matrix += &format!("| {} | | | not run: {why:#} |\n", injected.name),
+            Err(why) => println!("| {} | | | not run: {why:#} |", injected.name),
         }
     }
-    println!("{table}\n{matrix}");
+    println!();
     Ok(rows)
 }
 
@@ -190,7 +196,7 @@ fn line(name: &str, length: &str, score: &Score, how: &str) -> String {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.3}"));
     let longer = score.bias_ns().map_or("-".to_owned(), duration);
     format!(
-        "| {name} | {length} | {} of {} | {} | {} | {longer} | {how} |\n",
+        "| {name} | {length} | {} of {} | {} | {} | {longer} | {how} |",
         score.found,
         score.injected,
         share(score.recall()),
@@ -209,7 +215,7 @@ fn row(name: &str, length: &str, score: &Score) -> Option<Row> {
 
 fn confused(injected: &causes::Injected, named: &Named) -> String {
     let (share, times) = (named.right(injected), named.injected);
-    format!("| {} | {times:.0} | {share:.3} | {} |\n", injected.name, named.told())
+    format!("| {} | {times:.0} | {share:.3} | {} |", injected.name, named.told())
 }
 
 fn verdict_row(injected: &causes::Injected, named: &Named) -> Row {
