@@ -67,8 +67,10 @@ pub fn run(bench: &Bench, injected: &Injected, repetitions: u64, seconds: u64) -
     let spec = injected.spec.replace("CORE", &bench.cpu.to_string());
     let surefoot = bench.surefoot.display();
     let command = format!(
-        "exec {surefoot} stall probe --cpu {} --duration {seconds}s --threshold {THRESHOLD} --json >\"$OUT\"",
-        bench.cpu
+        "exec {surefoot} stall probe --cpu {} --duration {seconds}s --threshold {THRESHOLD} {}--json >\"$OUT\"",
+        bench.cpu,
+        // Above what else the machine does; a sender of packets on the same core must have its turn.
+        if injected.name == "softirq" { "" } else { "--fifo 50 " }
     );
     let runs = experiment::run(bench, &format!("causes of {}", injected.name), &spec, &command, repetitions)?;
     let mut with = Vec::new();

@@ -72,16 +72,23 @@ pub fn by_time(stalls: &[Stretch], gaps: &[Stretch], asked_ns: u64) -> Score {
 }
 
 /// Of a detector that only counts lengths: what it counted beyond what it counts without stalls is taken for the stalls. The lengths are
-/// (nanoseconds, how often), of as much time with and without.
-pub fn by_count(injected: usize, with: &[(u64, u64)], without: &[(u64, u64)], asked_ns: u64, true_ns: f64) -> Score {
+/// (nanoseconds, how often), of as much time with and without; those from `most_ns` on may be longer, because its table ends there.
+pub fn by_count(
+    injected: usize,
+    with: &[(u64, u64)],
+    without: &[(u64, u64)],
+    asked_ns: u64,
+    true_ns: f64,
+    most_ns: u64,
+) -> Score {
     let long = |lengths: &[(u64, u64)]| -> Vec<(u64, u64)> {
-        lengths.iter().copied().filter(|(length_ns, _)| length_ns * 2 >= asked_ns).collect()
+        lengths.iter().copied().filter(|(length_ns, _)| length_ns * 2 >= asked_ns || *length_ns >= most_ns).collect()
     };
     let count = |lengths: &[(u64, u64)]| lengths.iter().map(|(_, count)| *count as usize).sum::<usize>();
     let (with, without) = (long(with), long(without));
     let found = count(&with).saturating_sub(count(&without)).min(injected);
     let mut longer_ns = Vec::new();
-    for (length_ns, times) in &with {
+    for (length_ns, times) in with.iter().filter(|(length_ns, _)| *length_ns < most_ns) {
         longer_ns.extend(std::iter::repeat_n(*length_ns as f64 - true_ns, *times as usize));
     }
     Score { injected, found, long: count(&with), true_long: found, longer_ns }
@@ -110,9 +117,12 @@ mod tests {
 
     #[test]
     fn counts_are_judged_by_what_there_is_without_stalls() {
-        let score = by_count(10, &[(3, 100), (9, 2), (12, 10)], &[(9, 3), (2, 50)], 10, 10.0);
+        let score = by_count(10, &[(3, 100), (9, 2), (12, 10)], &[(9, 3), (2, 50)], 10, 10.0, u64::MAX);
         assert_eq!((score.injected, score.found, score.long), (10, 9, 12));
         assert_eq!((score.recall().unwrap(), score.precision().unwrap(), score.bias_ns().unwrap()), (0.9, 0.75, 2.0));
-        assert_eq!(by_count(2, &[(12, 9)], &[], 10, 10.0).recall(), Some(1.0));
+        assert_eq!(by_count(2, &[(12, 9)], &[], 10, 10.0, u64::MAX).recall(), Some(1.0));
+        // A table that ends at 12 does not say how long its last ones were.
+        let ended = by_count(9, &[(12, 9)], &[], 1_000, 1_000.0, 12);
+        assert_eq!((ended.recall(), ended.bias_ns()), (Some(1.0), None));
     }
 }
