@@ -5,8 +5,9 @@ use crate::tasks::TaskStat;
 use crate::{Error, Root};
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// What can be told to a group of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,29 @@ pub fn kill_with_starter(command: &mut Command) -> &mut Command {
     };
     // SAFETY: the function makes system calls alone, and allocates nothing.
     unsafe { command.pre_exec(set) }
+}
+
+/// How a child of this process ended, and the processor time that it took with that of whom it waited for; `None` while it runs. It is then
+/// gone: nobody may wait for it again.
+///
+/// # Errors
+/// When it is no child, or was waited for already.
+pub fn ended(pid: u32) -> io::Result<Option<(ExitStatus, Duration)>> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let mut status = 0;
+    // SAFETY: a rusage is numbers alone, for which zeros are values.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to valid values of the types that the call fills.
+    match unsafe { libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        _ => {
+            let of = |time: libc::timeval| {
+                Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+            };
+            Ok(Some((ExitStatus::from_raw(status), of(usage.ru_utime) + of(usage.ru_stime))))
+        }
+    }
 }
 
 /// Signals a group of processes.

@@ -27,6 +27,7 @@ pub mod apm;
 pub mod channel;
 pub mod children;
 pub mod clock;
+pub mod clock_discipline;
 pub mod confine;
 pub mod consoles;
 pub mod cpus;

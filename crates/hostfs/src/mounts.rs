@@ -39,6 +39,8 @@ pub struct Mount {
     pub kind: String,
     /// What was mounted, such as `/dev/vda`.
     pub source: String,
+    /// The options of this mount alone, such as `rw,noatime`.
+    pub own_options: String,
     /// The file system's options, as the kernel writes them; [`Mount::option`] reads one.
     pub options: String,
 }
@@ -50,18 +52,25 @@ impl Mount {
         let mut place = place.split(' ').skip(2);
         let number = place.next()?.parse().ok()?;
         let point = PathBuf::from(OsString::from_vec(unescape(place.nth(1)?)));
+        let own_options = place.next().unwrap_or_default().to_owned();
         let mut what = what.split(' ');
         let (kind, source) = (text(what.next()?), text(what.next()?));
         if point.as_os_str().is_empty() || kind.is_empty() {
             return None;
         }
-        Some(Mount { number, point, kind, source, options: what.next().unwrap_or_default().to_owned() })
+        Some(Mount { number, point, kind, source, own_options, options: what.next().unwrap_or_default().to_owned() })
     }
 
     /// The value of an option of the file system.
     pub fn option(&self, name: &str) -> Option<OsString> {
         let value = self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))?;
         Some(OsString::from_vec(unescape(value)))
+    }
+
+    /// Whether the file system takes no writes although this mount asks for them: the kernel itself turned it read-only, for an error.
+    pub fn became_read_only(&self) -> bool {
+        let has = |options: &str, word| options.split(',').any(|option| option == word);
+        has(&self.own_options, "rw") && has(&self.options, "ro")
     }
 
     /// Whether what is written there is in memory, and gone after a restart.
@@ -204,6 +213,15 @@ nonsense
     }
 
     #[test]
+    fn what_became_read_only_by_itself_is_told_from_what_was_mounted_so() {
+        let became = |line: &str| Mounts::parse(line).list[0].became_read_only();
+        assert!(became("22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 ro,errors=remount-ro"));
+        assert!(!became("22 1 254:1 / / ro,relatime - ext4 /dev/vda1 ro"), "somebody mounted it so");
+        assert!(!became("22 1 254:1 / /jail ro - ext4 /dev/vda1 rw"), "a read-only view of what takes writes");
+        assert!(!became("22 1 254:1 / / rw - ext4 /dev/vda1 rw,errors=remount-ro"));
+    }
+
+    #[test]
     fn what_is_over_the_limit_is_counted() {
         let line = "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n";
         let mounts = Mounts::parse(&line.repeat(MOUNTS_MAX + 5));
@@ -240,6 +258,7 @@ nonsense
                 point: point.into(),
                 kind,
                 source,
+                own_options: "rw,noatime".to_owned(),
                 options,
             },
         )

@@ -77,6 +77,8 @@ pub struct Ended {
     pub complaint: Vec<u8>,
     /// Bytes of both that were read and thrown away.
     pub dropped_bytes: u64,
+    /// The processor time that it took, with that of whom it started and waited for.
+    pub processor: Duration,
 }
 
 /// Why a program was not run to its end.
@@ -112,9 +114,9 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &Atomic
     }
     let output = child.stdout.take().map(drain);
     let complaint = child.stderr.take().map(drain);
-    let status = loop {
-        let broken = match child.try_wait() {
-            Ok(Some(status)) => break status,
+    let (status, processor) = loop {
+        let broken = match children::ended(child.id()) {
+            Ok(Some(ended)) => break ended,
             _ if stop.load(Ordering::Relaxed) => Broken::Stopped,
             _ if begun.elapsed() >= patience => Broken::TookTooLong(patience),
             _ => {
@@ -130,7 +132,7 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &Atomic
         pipe.and_then(|pipe| pipe.recv_timeout(PIPE_PATIENCE).ok()).unwrap_or_default()
     };
     let ((output, more), (complaint, still_more)) = (heard(output), heard(complaint));
-    Ok(Ended { code: code_of(status), output, complaint, dropped_bytes: more + still_more })
+    Ok(Ended { code: code_of(status), output, complaint, dropped_bytes: more + still_more, processor })
 }
 
 /// Reads a pipe to its end in a thread of its own: the first bytes, and how many more there were.
@@ -200,6 +202,8 @@ mod tests {
         let ended = run_shell("echo done; echo why >&2; exit 7", 20_000, &never).unwrap();
         assert_eq!((ended.code, &*ended.output, &*ended.complaint), (7, &b"done\n"[..], &b"why\n"[..]));
         assert_eq!(run_shell("kill -9 $$", 20_000, &never).unwrap().code, 137);
+        let works = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        assert!(run_shell(works, 20_000, &never).unwrap().processor > Duration::from_millis(5));
         let talks = run_shell("head -c 3000000 /dev/zero", 20_000, &never).unwrap();
         assert_eq!((talks.output.len() as u64, talks.dropped_bytes), (ANSWER_BYTES_MAX, 3_000_000 - ANSWER_BYTES_MAX));
     }

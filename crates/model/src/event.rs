@@ -1,6 +1,6 @@
 use crate::{
     Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, DisturbEvent, ErrorReport,
-    ExperimentBegan, ExperimentEnded, Gap, GapCorrection, HostDescription, InterfaceChange, InterfaceEvent,
+    ExperimentBegan, ExperimentEnded, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange, InterfaceEvent,
     JournalEntry, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
     weight,
 };
@@ -70,6 +70,8 @@ pub enum Event {
     Remedy(Box<RemedyEvent>),
     /// What was seen of experiments that disturb the host.
     Disturb(DisturbEvent),
+    /// What a periodic check of the host found.
+    Check(Box<HostCheck>),
 }
 
 /// What every part of the house asks of an event: a room's own kinds answer in the file of their types.
@@ -83,6 +85,7 @@ impl Event {
             Event::Interface(seen) => seen.comes_to_ns(),
             Event::Remedy(seen) => seen.comes_to_ns(),
             Event::Disturb(seen) => seen.comes_to_ns(),
+            Event::Check(seen) => seen.comes_to_ns(),
             _ => None,
         }
     }
@@ -107,6 +110,7 @@ impl Event {
                 Event::Interface(seen) => seen.held_bytes(),
                 Event::Remedy(seen) => seen.held_bytes(),
                 Event::Disturb(seen) => seen.held_bytes(),
+                Event::Check(seen) => seen.held_bytes(),
             }
     }
 
@@ -118,6 +122,7 @@ impl Event {
             Event::Interface(seen) => seen.happened(),
             Event::Remedy(seen) => seen.happened(),
             Event::Disturb(seen) => seen.happened(),
+            Event::Check(seen) => seen.happened(),
             _ => Vec::new(),
         }
     }
@@ -161,4 +166,6 @@ pub enum HappenedBody<'a> {
     ExperimentBegan(&'a ExperimentBegan),
     /// An experiment ended.
     ExperimentEnded(&'a ExperimentEnded),
+    /// A check of the host came into another state.
+    HostCheck(&'a HostCheck),
 }

@@ -29,6 +29,7 @@
 mod advice;
 mod capability;
 mod cause;
+mod check;
 mod checkpoint;
 mod clock;
 mod cost;
@@ -54,6 +55,7 @@ mod weight;
 pub use advice::{Advice, Change, Comparison, EntryExit, EntryExitBasis, Fix, Intruder, LossRate, WhoCore};
 pub use capability::{Capability, CapabilityState};
 pub use cause::{Cause, CauseKind};
+pub use check::{CheckState, HostCheck};
 pub use checkpoint::{
     CheckpointDirectory, CheckpointDrives, CheckpointEvent, CheckpointJob, CheckpointLook, CheckpointProblem,
     CheckpointTier, Generation, GenerationState,

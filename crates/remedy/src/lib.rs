@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 pub mod act;
+pub mod alerts;
 pub mod casebook;
+pub mod checks;
 pub mod decide;
 pub mod engine;
 mod error;

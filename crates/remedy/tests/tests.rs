@@ -3,6 +3,7 @@
 
 mod suite {
     mod cases;
+    mod checks;
     mod debug_mode;
     mod engine;
     mod faults;

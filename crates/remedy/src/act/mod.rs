@@ -20,7 +20,7 @@ pub use drain::Drainer;
 pub use drain::kubernetes::Kubernetes;
 pub use drain::slurm::Slurm;
 pub use hands::{Hands, HandsConfig};
-pub use hook::HookRule;
+pub use hook::{HookRule, trusted};
 pub use reboot::Times;
 pub use redfish::{Attributes, Bmc, Machine, Refused};
 pub use ticket::TicketSystem;

@@ -1,5 +1,5 @@
 use super::redfish::Bmc;
-use super::{Drainer, HandsConfig, HookRule, Kubernetes, Slurm, TicketSystem};
+use super::{Drainer, HandsConfig, HookRule, Kubernetes, Slurm, TicketSystem, Times};
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
 use std::io::Read;
@@ -16,7 +16,17 @@ impl HandsConfig {
     /// # Errors
     /// [`Error::PolicyFile`] where such a file cannot be read.
     pub fn of(policies: &Policies) -> Result<HandsConfig> {
-        let mut config = HandsConfig { stress_mebibytes: policies.stress_mebibytes, ..HandsConfig::default() };
+        let usual = Times::default();
+        let mut config = HandsConfig {
+            stress_mebibytes: policies.stress_mebibytes,
+            reboot: Times {
+                settle: policies.reboot.settle.unwrap_or(usual.settle),
+                limit: policies.reboot.limit.unwrap_or(usual.limit),
+            },
+            adapters: policies.debug.adapters.clone(),
+            history: policies.debug.history.clone(),
+            ..HandsConfig::default()
+        };
         let slurm = Slurm { configuration: policies.slurm.conf.clone(), requeues_jobs: policies.slurm.requeues_jobs };
         for service in &policies.services {
             let drainer = match service.drain {

@@ -102,3 +102,21 @@ pub enum TicketWay {
         path: PathBuf,
     },
 }
+
+/// How long restarts of hosts take: the table `[reboot]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reboot {
+    /// A host whose controller does not tell how far it has started counts as back after so long with power.
+    pub settle: Option<Duration>,
+    /// A host that is not back after so long has failed.
+    pub limit: Option<Duration>,
+}
+
+/// Where the debug mode finds what it needs: the table `[debug]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Debug {
+    /// The directory of vendors' adapters.
+    pub adapters: Option<PathBuf>,
+    /// The history that errors are read from.
+    pub history: Option<PathBuf>,
+}

@@ -28,10 +28,10 @@
 pub mod adapters;
 mod matching;
 mod parse;
-mod table;
+pub(crate) mod table;
 mod window;
 
-pub use adapters::{Bmc, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
+pub use adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, TicketSystem, TicketWay};
 pub use matching::Match;
 pub use window::{Window, utc_text};
 
@@ -66,6 +66,10 @@ pub struct Policies {
     pub kubernetes: Option<Kubernetes>,
     /// How the management controllers of hosts are reached.
     pub bmcs: Vec<Bmc>,
+    /// How long restarts take.
+    pub reboot: Reboot,
+    /// Where the debug mode finds what it needs.
+    pub debug: Debug,
 }
 
 /// What is done about a fault of a service.

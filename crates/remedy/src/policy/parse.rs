@@ -1,4 +1,4 @@
-use super::adapters::{Bmc, Drain, Hook, Kubernetes, Slurm, TicketSystem, TicketWay};
+use super::adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, TicketSystem, TicketWay};
 use super::table::{Source, Table, Value};
 use super::window::{DAYS, Window};
 use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, Retry, Service};
@@ -54,6 +54,8 @@ impl Policies {
         };
         policies.slurm = only(&top, "slurm", slurm)?.unwrap_or_default();
         policies.kubernetes = only(&top, "kubernetes", kubernetes)?;
+        policies.reboot = only(&top, "reboot", reboot)?.unwrap_or_default();
+        policies.debug = only(&top, "debug", debug)?.unwrap_or_default();
         policies.bmcs = each(&top, "bmc", HOSTS_MAX, bmc)?;
         policies.services = each(&top, "service", SERVICES_MAX, |table| service(table, &policies))?;
         for (index, table) in top.tables("policy")?.into_iter().enumerate() {
@@ -390,6 +392,19 @@ fn slurm(table: &Table<'_>) -> Result<Slurm> {
     let conf = table.find("conf").map(|value| value.path()).transpose()?;
     let requeues_jobs = table.find("requeue_jobs").map_or(Ok(false), |value| value.flag())?;
     Ok(Slurm { conf, requeues_jobs })
+}
+
+fn reboot(table: &Table<'_>) -> Result<Reboot> {
+    let time = |name| {
+        let Some(value) = table.find(name) else { return Ok(None) };
+        Ok::<_, Error>(Some(Duration::from_nanos(value.time_ns()?)))
+    };
+    Ok(Reboot { settle: time("settle")?, limit: time("limit")? })
+}
+
+fn debug(table: &Table<'_>) -> Result<Debug> {
+    let path = |name| table.find(name).map(|value| value.path()).transpose();
+    Ok(Debug { adapters: path("adapters")?, history: path("history")? })
 }
 
 fn hook(table: &Table<'_>) -> Result<Hook> {

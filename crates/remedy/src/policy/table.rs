@@ -8,13 +8,13 @@ use toml::de::{DeString, DeTable, DeValue};
 
 /// A file's text, by its name.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl Source<'_> {
-    pub(super) fn error(&self, span: Range<usize>, field: &str, why: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, span: Range<usize>, field: &str, why: impl Into<String>) -> Error {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
         Error::Policy { file: self.file.to_owned(), line, field: shown(field), why: why.into() }
@@ -27,7 +27,7 @@ fn shown(text: &str) -> String {
 }
 
 /// A table. Each field that is asked for is noted, so that [`Table::finish`] can name those that mean nothing.
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     source: Source<'a>,
     field: String,
     span: Range<usize>,
@@ -36,33 +36,33 @@ pub(super) struct Table<'a> {
 }
 
 /// A value, with the name of its field.
-pub(super) struct Value<'a> {
+pub(crate) struct Value<'a> {
     source: Source<'a>,
-    pub(super) field: String,
+    pub(crate) field: String,
     value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn top(source: Source<'a>, root: &'a Spanned<DeTable<'a>>) -> Self {
+    pub(crate) fn top(source: Source<'a>, root: &'a Spanned<DeTable<'a>>) -> Self {
         let asked = RefCell::default();
         Table { source, field: String::new(), span: root.span(), fields: root.get_ref(), asked }
     }
 
     /// The value of a field, where there is one.
-    pub(super) fn find(&self, name: &'static str) -> Option<Value<'a>> {
+    pub(crate) fn find(&self, name: &'static str) -> Option<Value<'a>> {
         self.asked.borrow_mut().push(name);
         let (_, value) = self.fields.iter().find(|(key, _)| key.get_ref() == name)?;
         Some(self.value(name, value))
     }
 
     /// The value of a field that must be there.
-    pub(super) fn need(&self, name: &'static str) -> Result<Value<'a>> {
+    pub(crate) fn need(&self, name: &'static str) -> Result<Value<'a>> {
         self.find(name)
             .ok_or_else(|| self.source.error(self.span.clone(), &self.field, format!("the field '{name}' is missing")))
     }
 
     /// The tables of a list of tables, such as all `[[policy]]`.
-    pub(super) fn tables(&self, name: &'static str) -> Result<Vec<Table<'a>>> {
+    pub(crate) fn tables(&self, name: &'static str) -> Result<Vec<Table<'a>>> {
         let Some(list) = self.find(name) else { return Ok(Vec::new()) };
         list.list(&format!("it is a list of tables, each begun with [[{name}]]"))?
             .into_iter()
@@ -76,7 +76,7 @@ impl<'a> Table<'a> {
     }
 
     /// The fields that nobody asked for.
-    pub(super) fn rest(&self) -> Vec<(&'a Spanned<DeString<'a>>, Value<'a>)> {
+    pub(crate) fn rest(&self) -> Vec<(&'a Spanned<DeString<'a>>, Value<'a>)> {
         let asked = self.asked.borrow();
         let is_rest = |key: &Spanned<DeString<'_>>| !asked.iter().any(|name| *name == key.get_ref().as_ref());
         let rest = self.fields.iter().filter(|(key, _)| is_rest(key));
@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
     }
 
     /// Refuses fields that nobody asked for.
-    pub(super) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         match self.rest().into_iter().min_by_key(|(key, _)| key.span().start) {
             None => Ok(()),
             Some((key, value)) => Err(self.unknown(key, &value.field)),
@@ -92,7 +92,7 @@ impl<'a> Table<'a> {
     }
 
     /// The error for a field that means nothing here.
-    pub(super) fn unknown(&self, key: &Spanned<DeString<'_>>, field: &str) -> Error {
+    pub(crate) fn unknown(&self, key: &Spanned<DeString<'_>>, field: &str) -> Error {
         let asked = self.asked.borrow();
         let meant = match nearest(key.get_ref(), &asked) {
             Some(name) => format!("did you mean '{name}'? "),
@@ -102,17 +102,17 @@ impl<'a> Table<'a> {
     }
 
     /// The name that was asked for and that a misspelt one is likely to stand for.
-    pub(super) fn meant(&self, name: &str) -> Option<&'static str> {
+    pub(crate) fn meant(&self, name: &str) -> Option<&'static str> {
         nearest(name, &self.asked.borrow())
     }
 
-    pub(super) fn error(&self, why: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, why: impl Into<String>) -> Error {
         self.source.error(self.span.clone(), &self.field, why)
     }
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn error(&self, why: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, why: impl Into<String>) -> Error {
         self.source.error(self.value.span(), &self.field, why)
     }
 
@@ -128,7 +128,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(super) fn table(&self) -> Result<Table<'a>> {
+    pub(crate) fn table(&self) -> Result<Table<'a>> {
         match self.value.get_ref() {
             DeValue::Table(fields) => Ok(Table {
                 source: self.source,
@@ -153,7 +153,7 @@ impl<'a> Value<'a> {
     }
 
     /// The texts of a list, at most so many.
-    pub(super) fn texts(&self, count_max: usize) -> Result<Vec<Value<'a>>> {
+    pub(crate) fn texts(&self, count_max: usize) -> Result<Vec<Value<'a>>> {
         let items = self.list("it must be a list of texts, such as [\"a\", \"b\"]")?;
         if items.len() > count_max {
             return Err(self.error(format!("it has {} entries; at most {count_max}", items.len())));
@@ -162,11 +162,11 @@ impl<'a> Value<'a> {
         Ok(items)
     }
 
-    pub(super) fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(self.value.get_ref(), DeValue::String(_))
     }
 
-    pub(super) fn text(&self) -> Result<&'a str> {
+    pub(crate) fn text(&self) -> Result<&'a str> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.as_ref()),
             _ => Err(self.error(format!("it is {}, and must be a text in quotes", self.kind()))),
@@ -174,7 +174,7 @@ impl<'a> Value<'a> {
     }
 
     /// A name: not empty, at most 255 bytes, and nothing that a terminal would not show.
-    pub(super) fn name(&self) -> Result<String> {
+    pub(crate) fn name(&self) -> Result<String> {
         let text = self.text()?;
         if text.is_empty() || text.len() > 255 || text.chars().any(surefoot_model::is_harmful) {
             return Err(self.error("it must have 1 to 255 bytes and no control character"));
@@ -183,12 +183,12 @@ impl<'a> Value<'a> {
     }
 
     /// An absolute path.
-    pub(super) fn path(&self) -> Result<std::path::PathBuf> {
+    pub(crate) fn path(&self) -> Result<std::path::PathBuf> {
         let text = self.name()?;
         if text.starts_with('/') { Ok(text.into()) } else { Err(self.error("it must be an absolute path")) }
     }
 
-    pub(super) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
+    pub(crate) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
         let wrong = || format!("it must be a whole number from {} to {}", range.start(), range.end());
         let number = match self.value.get_ref() {
             DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -198,7 +198,7 @@ impl<'a> Value<'a> {
     }
 
     /// A share of a whole.
-    pub(super) fn share(&self) -> Result<f64> {
+    pub(crate) fn share(&self) -> Result<f64> {
         let number = match self.value.get_ref() {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
             DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
@@ -208,7 +208,7 @@ impl<'a> Value<'a> {
         share.ok_or_else(|| self.error("it must be a share above 0 and up to 1, such as 0.05 for 5 %"))
     }
 
-    pub(super) fn flag(&self) -> Result<bool> {
+    pub(crate) fn flag(&self) -> Result<bool> {
         match self.value.get_ref() {
             DeValue::Boolean(flag) => Ok(*flag),
             _ => Err(self.error(format!("it is {}, and must be true or false", self.kind()))),
@@ -216,13 +216,13 @@ impl<'a> Value<'a> {
     }
 
     /// A time in nanoseconds, written such as `24h`.
-    pub(super) fn time_ns(&self) -> Result<u64> {
+    pub(crate) fn time_ns(&self) -> Result<u64> {
         let time = crate::step::time(self.text()?).map_err(|why| self.error(shown(&why)))?;
         Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// One of some words.
-    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
+    pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
         let text = self.text()?;
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();

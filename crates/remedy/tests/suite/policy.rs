@@ -274,3 +274,19 @@ fn what_cannot_be_read_as_a_file_says_so() {
     std::fs::set_permissions(&secret, mode(0o600)).unwrap();
     assert!(HandsConfig::of(&policies).is_ok());
 }
+
+#[test]
+fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
+    let policy = "[[policy]]\nsteps = [\"reboot\"]\n";
+    let text = format!(
+        "{policy}[reboot]\nsettle = \"90s\"\nlimit = \"20m\"\n[debug]\nadapters = \"/a\"\nhistory = \"/h.db\"\n"
+    );
+    let hands = HandsConfig::of(&Policies::parse(&text, "policy.toml").unwrap()).unwrap();
+    assert_eq!((hands.reboot.settle.as_secs(), hands.reboot.limit.as_secs()), (90, 1_200));
+    assert_eq!(
+        (hands.adapters.unwrap().as_os_str(), hands.history.unwrap().as_os_str()),
+        ("/a".as_ref(), "/h.db".as_ref())
+    );
+    let wrong = Policies::parse(&format!("{policy}[reboot]\nsetle = \"90s\"\n"), "policy.toml").unwrap_err();
+    assert!(wrong.to_string().contains("did you mean 'settle'"), "{wrong}");
+}
