@@ -453,7 +453,9 @@ impl ExperimentBegan {
             [one] => format!("core {one}"),
             many => format!("cores {}", ranges(many)),
         };
-        if self.length_ns == 0 {
+        if self.period_ns == 0 {
+            format!("disturbs {of} in several ways, by turns")
+        } else if self.length_ns == 0 {
             let rate = 1e9 / self.period_ns.max(1) as f64;
             format!("disturbs {of} by {} {rate:.0} times a second", self.disturbance)
         } else {
@@ -548,6 +550,8 @@ mod tests {
             ..began()
         };
         assert_eq!(rated.what(), "disturbs core 3 by ipi 1000 times a second");
+        let several = ExperimentBegan { period_ns: 0, ..rated };
+        assert_eq!(several.what(), "disturbs core 3 in several ways, by turns");
         assert_eq!(
             ExperimentBegan { is_of_cores: false, ..began() }.what(),
             "holds the workload alone for 2 ms every 1.5 s"

@@ -16,13 +16,13 @@ pub const HOSTILE: &str = "sleep 0.15 # <img src=x onerror=alert(1)>";
 
 /// An experiment whose journal is kept there.
 pub fn experiment(journals: &Path, more: &str) -> Finished {
-    let words = "disturb run --disturbance stop:length=20ms,period=60ms --repetitions 3 --json --experiments";
+    let words = "disturb run --disturbance stop:length=20ms,period=60ms --repetitions 3 --json --journals";
     surefoot(words).arg(journals).arg("--workload").arg(HOSTILE).words(more).run()
 }
 
 /// One that is killed while it runs.
 pub fn killed(journals: &Path) {
-    let words = "disturb run --disturbance stop:length=5ms,period=500ms --repetitions 2 --json --experiments";
+    let words = "disturb run --disturbance stop:length=5ms,period=500ms --repetitions 2 --json --journals";
     let mut running = surefoot(words).arg(journals).arg("--workload").arg("sleep 0.3").start();
     running.line_where(|line| line.contains(r#""type":"run""#));
     running.signal("KILL");
@@ -97,7 +97,7 @@ fn a_watch_tells_of_experiments_that_finished_were_refused_or_were_killed() {
     let journals = folder.path().join("journals");
     experiment(&journals, "").expect_code(0);
     killed(&journals);
-    let words = "disturb run --disturbance stop:length=900ms,period=1s --workload true --experiments";
+    let words = "disturb run --disturbance stop:length=900ms,period=1s --workload true --journals";
     let refused = surefoot(words).arg(&journals).run();
     assert_ne!(refused.code, Some(0));
     // A stranger's file among them is told of, and hurts nothing.
@@ -113,7 +113,7 @@ fn a_watch_tells_of_experiments_that_finished_were_refused_or_were_killed() {
         all.iter().find(|one| one["standing"] == standing).unwrap_or_else(|| panic!("{standing}: {told}")).clone()
     };
     assert!(of("finished")["ended"]["effect"]["ratio"].as_f64().unwrap() > 0.0);
-    assert!(of("refused")["ended"]["why"].as_str().unwrap().contains("900 ms"), "{told}");
+    assert!(of("refused")["ended"]["why"].as_str().unwrap().contains("900000000 ns"), "{told}");
     let vanished = of("vanished");
     assert!(vanished["runs_done"].as_u64().unwrap() >= 1, "{vanished}");
     assert!(told["problems"][0].as_str().unwrap().contains("line 1: not of a journal"), "{told}");
@@ -136,7 +136,7 @@ fn a_watch_tells_of_experiments_that_finished_were_refused_or_were_killed() {
     std::thread::sleep(Duration::from_millis(1500));
     watch.ask_to_end();
     watch.finish().expect_code(0);
-    let past = surefoot("history --since 1h --history").arg(&history).run();
+    let past = surefoot("history --last 1h --file").arg(&history).run();
     assert!(past.stdout.contains(&format!("experiment {name} finished: ratio")), "{past:?}");
     assert!(past.stdout.contains("refused"), "{past:?}");
 }
@@ -147,8 +147,7 @@ fn lost_time_names_the_experiment_that_takes_the_cores() {
     let Some(_turn) = turn(TEST, Need::Nothing) else { return };
     let folder = tempfile::tempdir().unwrap();
     let journals = folder.path().join("journals");
-    let words =
-        "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 50 --json --experiments";
+    let words = "disturb run --disturbance timer:rate=20,cores=0 --even-if-in-use --repetitions 50 --json --journals";
     let mut running = surefoot(words).arg(&journals).arg("--workload").arg("sleep 0.5").start();
     if running.line().is_none_or(|line| !line.contains("stream")) {
         return surefoot_testkit::not_run::not_run(

@@ -3,13 +3,16 @@
 
 mod charts;
 mod one;
+mod predictions;
+
+pub use predictions::picture;
 
 use crate::checkpoint::words::utc;
 use crate::destination::Destination;
 use crate::units::{counted, duration};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use surefoot_daemon::rooms::disturb::{Experiment, State};
+use surefoot_daemon::rooms::disturb::{Experiment, PredictionView, State};
 use surefoot_model::{ExperimentEffect, one_line};
 
 const STYLE: &str = "\
@@ -26,13 +29,13 @@ th{font-weight:600}.w{text-align:left;overflow-wrap:anywhere}code{overflow-wrap:
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(destination: Destination, state: &State) -> anyhow::Result<()> {
-    let page = page(state);
+pub fn write(destination: Destination, state: &State, predictions: &[PredictionView]) -> anyhow::Result<()> {
+    let page = page(state, predictions);
     destination.write(|out| out.write_all(page.as_bytes()))
 }
 
-/// The page of all experiments, oldest first.
-pub fn page(state: &State) -> String {
+/// The page of all experiments, oldest first, and of predictions.
+pub fn page(state: &State, predicted: &[PredictionView]) -> String {
     let all: Vec<&Experiment> = state.experiments().collect();
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -57,6 +60,9 @@ pub fn page(state: &State) -> String {
             let _ = writeln!(page, "<h2 id=\"e{number}\">{}</h2>", text(name(one)));
         }
         page += &one::section(one);
+    }
+    if !predicted.is_empty() {
+        page += &predictions::section(predicted);
     }
     page += "</body></html>\n";
     page
@@ -209,7 +215,7 @@ mod tests {
     fn of(names: &[&str]) -> String {
         let mut state = State::default();
         names.iter().flat_map(|name| told(name)).for_each(|event| state.take(&event));
-        page(&state)
+        page(&state, &[])
     }
 
     #[test]
@@ -225,7 +231,7 @@ mod tests {
             assert!(!page.contains(loaded), "{loaded}");
         }
         assert_eq!(of(&["a", "b"]).matches("<h2").count(), 2);
-        assert!(super::page(&State::default()).contains("No experiment"));
+        assert!(super::page(&State::default(), &[]).contains("No experiment"));
     }
 
     #[test]

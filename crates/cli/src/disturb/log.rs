@@ -6,7 +6,6 @@ mod journal;
 use super::html;
 use crate::destination::Destination;
 use crate::people::tell;
-use anyhow::Context;
 use clap::Args;
 use journal::Journal;
 use std::path::PathBuf;
@@ -35,7 +34,7 @@ pub struct LogOptions {
     /// Keep the journal, from which a watch learns of the experiment, in this directory [default: /run/surefoot/experiments as root,
     /// surefoot/experiments in XDG_RUNTIME_DIR otherwise]
     #[arg(long, value_name = "DIR")]
-    pub experiments: Option<PathBuf>,
+    pub journals: Option<PathBuf>,
 }
 
 /// What is told, and to whom.
@@ -59,13 +58,20 @@ impl Log {
     /// A file cannot be written.
     pub fn open(options: &LogOptions, root: &Root) -> anyhow::Result<Log> {
         let html = options.html.as_ref().map(|path| Destination::open("--html", path)).transpose()?;
-        let create = |path: &PathBuf| Writer::create(path, Existing::Refuse).context("--record");
+        let create = |path: &PathBuf| {
+            Writer::create(path, Existing::Refuse).map_err(|error| match error {
+                surefoot_store::Error::Exists { path } => {
+                    anyhow::anyhow!("--record: {} exists already; choose another name", path.display())
+                }
+                other => anyhow::Error::new(other).context("--record"),
+            })
+        };
         let mut recording = options.record.as_ref().map(create).transpose()?;
         if let Some(writer) = &mut recording {
             writer.append(&Event::Host(describe(root)))?;
             writer.flush()?;
         }
-        let directory = options.experiments.clone().or_else(|| directory(root));
+        let directory = options.journals.clone().or_else(|| directory(root));
         Ok(Log {
             directory,
             journal: None,
@@ -165,7 +171,7 @@ impl Log {
         }
         if let Some(destination) = self.html {
             let path = destination.path().to_owned();
-            html::write(destination, &self.state)?;
+            html::write(destination, &self.state, &[])?;
             tell!("report in {}", path.display());
         }
         self.broken.map_or(Ok(()), |error| Err(error.context("the recording is not whole")))

@@ -4,6 +4,7 @@ use super::html;
 use super::run::lines::Line;
 use crate::destination::Destination;
 use crate::exit::Outcome;
+use crate::units::counted;
 use crate::{output, people, record, rooms};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use surefoot_daemon::rooms::disturb::State;
+use surefoot_daemon::rooms::disturb::{PredictionView, State};
 use surefoot_disturb::disturbance::Method;
 use surefoot_model::{
     DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, StreamClock,
@@ -22,40 +23,59 @@ use surefoot_model::{
 const FILE_BYTES_MAX: u64 = 256 << 20;
 /// No line is longer.
 const LINE_BYTES_MAX: usize = 1 << 20;
+/// Predictions of one file.
+const PREDICTIONS_MAX: usize = 2_000;
 /// What a recording begins with.
 const RECORDING: &[u8] = b"SUREFOOT";
 
 #[derive(Args)]
 pub struct ReportOptions {
-    /// The output of `surefoot disturb run --json`, a recording, or the journal of an experiment
+    /// The output of `surefoot disturb run --json` or `disturb predict --json`, a recording, or the journal of an experiment
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Write the report as one page of HTML with tables and charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the predictions as a picture: slowdown over nodes, with intervals
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// JSON lines instead of text
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
-    let destination = options.html.as_ref().map(|path| Destination::open("--html", path)).transpose()?;
-    if let Some(destination) = &destination {
-        ensure!(!destination.is_same(&options.file), "--html: that is the file that is read; name another one");
-    }
+    let open = |option, path: &Option<PathBuf>| -> anyhow::Result<Option<Destination>> {
+        let destination = path.as_ref().map(|path| Destination::open(option, path)).transpose()?;
+        let is_same = destination.as_ref().is_some_and(|destination| destination.is_same(&options.file));
+        ensure!(!is_same, "{option}: that is the file that is read; name another one");
+        Ok(destination)
+    };
+    let (html, svg) = (open("--html", &options.html)?, open("--svg", &options.svg)?);
     let mut read = Reading::default();
     let outcome = read.file(&options.file).with_context(|| options.file.display().to_string())?;
-    ensure!(!read.state.is_empty(), "{}: it holds no experiment", options.file.display());
+    let predictions = &read.predictions;
+    let is_nothing = read.state.is_empty() && predictions.is_empty();
+    ensure!(!is_nothing, "{}: it holds no experiment and no prediction", options.file.display());
+    ensure!(svg.is_none() || !predictions.is_empty(), "--svg: {} holds no prediction", options.file.display());
     let mut out = output::patient();
     if options.json {
         output::stream(&mut out, "disturb report")?;
     }
     rooms::disturb::print(&mut out, &read.state, read.clock.end_realtime_ns(), options.json)?;
+    for one in predictions.iter().filter(|_| !options.json) {
+        let (low, high) = (one.interval_low, one.interval_high);
+        let nodes = counted(one.nodes, "node", "nodes");
+        writeln!(out, "{} on {nodes}: {:.4} times as long ({low:.4} to {high:.4})", one.pattern, one.slowdown)?;
+    }
     out.flush()?;
-    if let Some(destination) = destination {
+    if let Some(destination) = html {
         let path = destination.path().to_owned();
-        html::write(destination, &read.state)?;
+        html::write(destination, &read.state, predictions)?;
         people::tell!("report in {}", path.display());
+    }
+    if let Some(destination) = svg {
+        destination.write(|out| out.write_all(html::picture(predictions).as_bytes()))?;
     }
     Ok(outcome)
 }
@@ -70,6 +90,7 @@ struct Reading {
     count: u32,
     /// Lines of other kinds.
     passed_over: u64,
+    predictions: Vec<PredictionView>,
 }
 
 impl Reading {
@@ -123,8 +144,16 @@ impl Reading {
         }
         match value.get("type").and_then(Value::as_str) {
             Some("stall" | "run" | "effect") => {}
-            Some(_) => {
-                self.passed_over += u64::from(value["type"] != "stream");
+            Some("prediction") => {
+                let read: PredictionView =
+                    serde_json::from_value(value).context("not of `surefoot disturb predict --json`")?;
+                ensure!(self.predictions.len() < PREDICTIONS_MAX, "more than {PREDICTIONS_MAX} predictions");
+                ensure!(read.is_possible(), "a prediction has nodes, and numbers above 0");
+                self.predictions.push(read);
+                return Ok(());
+            }
+            Some(kind) => {
+                self.passed_over += u64::from(!matches!(kind, "stream" | "draw"));
                 return Ok(());
             }
             None => bail!("{not}: it has no 'type'"),

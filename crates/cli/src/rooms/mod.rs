@@ -122,7 +122,7 @@ pub struct RoomOptions {
     /// Look for memory errors in this recorded tree (with sys and proc) instead of this host
     #[arg(long, value_name = "DIR")]
     pub host_root: Option<PathBuf>,
-    /// Also show the experiments whose journals `surefoot disturb run --experiments DIR` keeps in this directory; may be repeated
+    /// Also show the experiments whose journals `surefoot disturb run --journals DIR` keeps in this directory; may be repeated
     #[arg(long, value_name = "DIR")]
     pub experiments: Vec<PathBuf>,
     #[command(flatten)]

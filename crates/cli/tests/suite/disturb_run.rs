@@ -22,7 +22,7 @@ fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
     command.args(["disturb", "run"]).args(words);
     // The host's own watch need not hear of them.
-    command.arg(concat!("--experiments=", env!("CARGO_TARGET_TMPDIR"), "/experiments"));
+    command.arg(concat!("--journals=", env!("CARGO_TARGET_TMPDIR"), "/experiments"));
     command
 }
 

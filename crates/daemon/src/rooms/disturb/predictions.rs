@@ -54,6 +54,14 @@ pub struct PredictionView {
     pub draws: u64,
 }
 
+impl PredictionView {
+    /// Whether it has nodes, and numbers above 0.
+    pub fn is_possible(&self) -> bool {
+        let numbers = [self.slowdown, self.interval_low, self.interval_high];
+        self.nodes > 0 && numbers.iter().all(|number| number.is_finite() && *number > 0.0)
+    }
+}
+
 /// The word of a line, by which those that are no predictions are known.
 #[derive(Deserialize)]
 struct Kind {
@@ -124,8 +132,7 @@ fn take(line: &[u8], kept: &mut Vec<PredictionView>) -> Result<(), String> {
         return Ok(());
     }
     let mut read: PredictionView = serde_json::from_slice(line).map_err(not_of)?;
-    let numbers = [read.slowdown, read.interval_low, read.interval_high];
-    if read.nodes == 0 || numbers.iter().any(|number| !(number.is_finite() && *number > 0.0)) {
+    if !read.is_possible() {
         return Err("a prediction has nodes, and numbers above 0".into());
     }
     if kept.len() == PREDICTIONS_MAX {
