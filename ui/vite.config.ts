@@ -12,10 +12,12 @@ export default defineConfig({
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     rolldownOptions: {
+      // The page of a watch, and the page of `surefoot remedy serve`.
+      input: { app: "index.html", cases: "cases.html" },
       output: {
-        entryFileNames: "app.js",
+        entryFileNames: "[name].js",
         // What views share is a file of its own, so that a room's file needs nothing of another's.
-        codeSplitting: { groups: [{ name: "parts", test: /\/src\/(components\/)?[\w-]+\.tsx?$|\/node_modules\//, minShareCount: 2 }] },
+        codeSplitting: { groups: [{ name: "parts", test: /\/src\/(components\/|styles\/)?[\w-]+\.(tsx?|css)$|\/node_modules\//, minShareCount: 2 }] },
         chunkFileNames: ({ name, facadeModuleId }) => {
           const room = /rooms\/(\w+)\/view\.tsx$/.exec(facadeModuleId ?? "")?.[1];
           if (room === undefined && name !== "parts") throw new Error(`${name} is shared by views: name its modules under "parts"`);

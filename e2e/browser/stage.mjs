@@ -42,8 +42,8 @@ export async function theatre(address, folder) {
     }
   }
 
-  /** Opens the page in a fresh profile, with every request and every complaint watched. @param {string[]} faults */
-  async function open(faults) {
+  /** Opens the page in a fresh profile, with every request and every complaint watched. @param {string[]} faults @param {string} query @param {string} first what must come */
+  async function open(faults, query = "?view=lost-time", first = "ledger") {
     const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, colorScheme: "light" });
     context.setDefaultTimeout(PATIENCE_MS);
     await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(address).origin });
@@ -73,8 +73,8 @@ export async function theatre(address, folder) {
       // A stream that the page itself closes ends as aborted.
       if (!request.url().includes("/api/v1/events")) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
     });
-    await page.goto(`${address}?view=lost-time`);
-    await page.getByTestId("ledger").waitFor();
+    await page.goto(`${address}${query}`);
+    await page.getByTestId(first).waitFor();
     return { page, context };
   }
 

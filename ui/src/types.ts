@@ -5,6 +5,18 @@
  */
 export type CapabilityState = "works" | "reduced" | "unsupported";
 /**
+ * Where a case stands.
+ */
+export type CaseState = "waiting" | "needs_approval" | "running" | "paused" | "with_person" | "returned" | "cleared" | "cancelled";
+/**
+ * How bad a finding is. The order is from well to bad.
+ */
+export type Severity = "ok" | "notice" | "warning" | "critical";
+/**
+ * How far a step has come.
+ */
+export type StepState = "pending" | "running" | "in_doubt" | "done" | "failed" | "skipped";
+/**
  * What took time from a core. The order is that of the tables.
  */
 export type CauseKind =
@@ -32,6 +44,10 @@ export type Certainty = "certain" | "probable" | "cannot_tell_apart_here";
  * What became of a check of the accounting.
  */
 export type CheckResult = "passed" | "not_checked" | "found";
+/**
+ * How a check found its host.
+ */
+export type CheckState = "ok" | "unknown" | "warning" | "critical";
 /**
  * Where a copy of a checkpoint lies.
  */
@@ -136,10 +152,6 @@ export type JournalEntry1 =
  * The part of Surefoot that a finding comes from: one per capability, and the watch itself.
  */
 export type Room = "stall" | "memory" | "checkpoint" | "nic" | "disturb" | "remedy" | "watch";
-/**
- * How bad a finding is. The order is from well to bad.
- */
-export type Severity = "ok" | "notice" | "warning" | "critical";
 /**
  * What kind of thing a finding is about.
  */
@@ -495,6 +507,163 @@ export interface Capability {
    */
   remedy: string;
   state: CapabilityState;
+}
+/**
+ * A fault of one host, from the alert to the host's return.
+ */
+export interface Case {
+  /**
+   * The alert that opened it, see [`Alert::key`].
+   */
+  alert_key: string;
+  /**
+   * When it first did something to its host, `CLOCK_REALTIME`; 0 for not yet. From then on it counts for the limits of its policy.
+   */
+  began_realtime_ns: number;
+  /**
+   * What it becomes when the steps that are left are done, where that is decided already: it was cancelled, or its remedies came to
+   * their end.
+   */
+  ends_as?: CaseState | null;
+  /**
+   * The evidence of its alert.
+   */
+  evidence?: string[];
+  /**
+   * See [`Alert::fault`].
+   */
+  fault: string;
+  /**
+   * The host.
+   */
+  host: string;
+  /**
+   * Its number, given by the store.
+   */
+  id: number;
+  /**
+   * Whether the host was taken out of service by this case and is not back.
+   */
+  is_drained: boolean;
+  /**
+   * Whether its steps are only told, and not done.
+   */
+  is_dry_run: boolean;
+  /**
+   * Whether its alert still holds.
+   */
+  is_firing: boolean;
+  /**
+   * Who does its step.
+   */
+  lease: Lease & {
+    [k: string]: unknown;
+  };
+  /**
+   * The policy that it follows, by its name; the steps are those that the policy had when the case was opened.
+   */
+  policy: string;
+  /**
+   * Since when its alert is known to be over, `CLOCK_REALTIME`; 0 while it holds.
+   */
+  quiet_since_realtime_ns: number;
+  /**
+   * Goes up with every change; a change of an older one is refused.
+   */
+  revision: number;
+  /**
+   * The sentence of its alert.
+   */
+  sentence: string;
+  /**
+   * The service; empty where nobody said one.
+   */
+  service: string;
+  severity: Severity;
+  /**
+   * When it was opened, `CLOCK_REALTIME`.
+   */
+  since_realtime_ns: number;
+  state: CaseState;
+  /**
+   * When it came into its state, `CLOCK_REALTIME`.
+   */
+  state_since_realtime_ns: number;
+  /**
+   * Its steps, in order.
+   */
+  steps: CaseStep[];
+  /**
+   * See [`Alert::subject`].
+   */
+  subject?: string;
+  /**
+   * Its ticket, once it is a person's; empty for none.
+   */
+  ticket?: string;
+  /**
+   * What it waits for, in words; empty for nothing.
+   */
+  waits_for?: string;
+}
+/**
+ * The controller that does a case's step, and until when it may: by the clock of the store.
+ */
+export interface Lease {
+  /**
+   * Goes up each time a step is begun; whoever brings the end of a step names it, and an old one is refused.
+   */
+  fence: number;
+  /**
+   * The controller's name; empty for none.
+   */
+  owner: string;
+  /**
+   * `CLOCK_REALTIME`.
+   */
+  until_realtime_ns: number;
+}
+/**
+ * One step of a case.
+ */
+export interface CaseStep {
+  /**
+   * Who approved it; empty for nobody.
+   */
+  approved_by?: string;
+  /**
+   * How often it was begun.
+   */
+  attempt_count: number;
+  /**
+   * When it was begun last, `CLOCK_REALTIME`; 0 for never.
+   */
+  begun_realtime_ns: number;
+  /**
+   * When it ended, `CLOCK_REALTIME`; 0 for not yet.
+   */
+  ended_realtime_ns: number;
+  /**
+   * What the step must know to go on after a restart or to be taken back: settings that were saved, how far a stress came. JSON.
+   */
+  memo?: string;
+  /**
+   * Whether a person is to approve it before it is begun: what the policy said when the case was opened.
+   */
+  needs_approval: boolean;
+  /**
+   * Not begun again before this time, `CLOCK_REALTIME`; 0 for at once.
+   */
+  not_before_realtime_ns: number;
+  /**
+   * What came of it, in words.
+   */
+  outcome?: string;
+  state: StepState;
+  /**
+   * The step in the words of the policy, such as `drain` or `run:/usr/lib/surefoot/hooks/repair`.
+   */
+  step: string;
 }
 /**
  * One cause: its kind, and the name that tells it from others of the kind.
@@ -2146,6 +2315,52 @@ export interface HealthReporter {
   state: ReporterState;
 }
 /**
+ * One run of a periodic check.
+ */
+export interface HostCheck {
+  /**
+   * When it ended, `CLOCK_MONOTONIC`.
+   */
+  at_ns: number;
+  /**
+   * When it ended, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What that rests on, a line each.
+   */
+  evidence?: string[];
+  /**
+   * Whether the run before this one found another state, or there was none.
+   */
+  is_change: boolean;
+  /**
+   * The name of the check.
+   */
+  name: string;
+  /**
+   * How often it is run.
+   */
+  period_ns: number;
+  /**
+   * The processor time that it took: of its thread, and of its program with all that this waited for.
+   */
+  processor_ns: number;
+  /**
+   * One sentence for people, with its full stop.
+   */
+  sentence: string;
+  /**
+   * Since when it is in this state, `CLOCK_REALTIME`.
+   */
+  since_realtime_ns: number;
+  state: CheckState;
+  /**
+   * How long the run took.
+   */
+  took_ns: number;
+}
+/**
  * What stays true about a host while it is watched; opens every recording.
  */
 export interface HostDescription {
@@ -3792,6 +4007,43 @@ export interface PastWindow {
   cores: LedgerOfLost[];
   end_realtime_ns: number;
   start_realtime_ns: number;
+}
+/**
+ * Checks and cases at one moment.
+ */
+export interface Remedy {
+  /**
+   * Cases that were told of, by number.
+   */
+  cases: Case[];
+  /**
+   * The newest run of each check, by name.
+   */
+  checks: HostCheck[];
+  /**
+   * Results of checks that are not kept, because there are too many.
+   */
+  left_out_count: number;
+  /**
+   * Processor time of all of them.
+   */
+  processor_ns: number;
+  /**
+   * Runs of checks that ended.
+   */
+  run_count: number;
+  /**
+   * [`crate::SCHEMA`].
+   */
+  schema: number;
+  /**
+   * The version of Surefoot.
+   */
+  version: string;
+  /**
+   * Why there is nothing to see, and what to do; absent where there is.
+   */
+  why?: string;
 }
 /**
  * A stretch of time, summed up.

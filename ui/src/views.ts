@@ -7,6 +7,7 @@ import * as disturbFeed from "./rooms/disturb/feed.ts";
 import * as memoryFeed from "./rooms/memory/feed.ts";
 import * as nicFeed from "./rooms/nic/feed.ts";
 import * as nic from "./rooms/nic/state.ts";
+import * as remedyFeed from "./rooms/remedy/feed.ts";
 import { lostChart } from "./rooms/stall/chart.ts";
 import * as stallFeed from "./rooms/stall/feed.ts";
 import * as stall from "./rooms/stall/state.ts";
@@ -71,5 +72,13 @@ export const VIEWS: readonly View[] = [
     questions: disturbFeed.questions,
     // An experiment's findings lead to the experiment.
     changeFor: ({ subject }) => (subject.kind === "experiment" ? { experiment: subject.name } : {}),
+  },
+  {
+    key: "remedies",
+    title: "Remedies",
+    load: async () => (await import("./rooms/remedy/view.tsx")).Remedies,
+    rooms: ["remedy"],
+    documents: ["remedy"],
+    questions: remedyFeed.questions,
   },
 ];

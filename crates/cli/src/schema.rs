@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 46] = [
+const COMMANDS: [(&str, &[Of]); 47] = [
     (
         "stall report",
         &[
@@ -24,6 +24,7 @@ const COMMANDS: [(&str, &[Of]); 46] = [
             of::<rooms::nic::Line>,
             of::<rooms::disturb::Line>,
             of::<rooms::checkpoint::Line>,
+            of::<rooms::remedy::Line>,
         ],
     ),
     ("stall who", &[of::<output::Line>]),
@@ -83,6 +84,7 @@ const COMMANDS: [(&str, &[Of]); 46] = [
     ("remedy pause", CASES),
     ("remedy resume", CASES),
     ("remedy cancel", CASES),
+    ("remedy check run", &[of::<remedy::check::HostCheckLine<'_>>]),
 ];
 
 const CASES: &[Of] = &[of::<surefoot_daemon::fleet::CaseLine>];

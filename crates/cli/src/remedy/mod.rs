@@ -2,6 +2,7 @@
 
 mod ask;
 mod cases;
+pub mod check;
 pub mod lines;
 mod place;
 mod serve;
@@ -26,6 +27,11 @@ pub enum RemedyCommand {
     Resume(ask::AskAllOptions),
     /// End a case; what it changed is taken back.
     Cancel(ask::AskOptions),
+    /// Periodic checks of this host.
+    Check {
+        #[command(subcommand)]
+        command: check::CheckCommand,
+    },
 }
 
 pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
@@ -38,5 +44,6 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Pause(options) => ask::all(options, Request::Pause),
         RemedyCommand::Resume(options) => ask::all(options, Request::Resume),
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
+        RemedyCommand::Check { command } => check::run(command),
     }
 }

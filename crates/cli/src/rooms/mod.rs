@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod disturb;
 pub mod memory;
 pub mod nic;
+pub mod remedy;
 
 use crate::args::{Filter, What, can_attach};
 use crate::checkpoint::options::CheckpointCommand;
@@ -23,13 +24,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use surefoot_daemon::rooms::{
-    Options, checkpoint as checkpoints, disturb as experiments, memory as memory_errors, nic as interfaces, stall,
+    Options, checkpoint as checkpoints, disturb as experiments, memory as memory_errors, nic as interfaces,
+    remedy as remedies, stall,
 };
 use surefoot_daemon::sources::{Running, Sources, StartError, Statistics};
 use surefoot_hostfs::{Root, signals};
 use surefoot_interfaces::presence as interfaces_presence;
 use surefoot_memory::{follow, presence};
 use surefoot_model::{Capability, Event, Report, Room, StreamClock};
+use surefoot_remedy::checks::CheckFile;
 use surefoot_store::history::KeptRecord;
 
 /// The sources that the command line asks for. Keeps this process off the watched cores.
@@ -49,6 +52,9 @@ pub fn sources(root: &Root, what: &What, window: Duration) -> anyhow::Result<Sou
     }
     if !options.disturb.directories.is_empty() {
         sources = sources.with("disturb", experiments::source(options.disturb.directories));
+    }
+    if let Some(checks) = options.remedy.source(root) {
+        sources = sources.with("remedy", checks);
     }
     Ok(sources)
 }
@@ -127,6 +133,9 @@ pub struct RoomOptions {
     pub experiments: Vec<PathBuf>,
     #[command(flatten)]
     pub bmc: BmcOptions,
+    /// Also run the periodic checks of this host by this file (TOML; an empty one for the built-in checks)
+    #[arg(long, value_name = "FILE")]
+    pub checks: Option<PathBuf>,
     /// Where a watch keeps the counts of memory errors between runs.
     #[arg(skip)]
     pub memory_state: Option<PathBuf>,
@@ -150,7 +159,9 @@ impl RoomOptions {
         let directories =
             crate::disturb::log::directory(&Root::host()).into_iter().chain(self.experiments.clone()).collect();
         let disturb = experiments::Options { directories, ..experiments::Options::default() };
-        Ok(Options { checkpoints, memory, disturb, ..Options::default() })
+        let checks = self.checks.as_deref().map(CheckFile::read).transpose()?;
+        let remedy = remedies::Options { checks };
+        Ok(Options { checkpoints, memory, disturb, remedy, ..Options::default() })
     }
 
     /// What a watch needs to look at them, by the kernel's names.
@@ -197,6 +208,7 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
         Room::Memory => memory::happened::words_of(record),
         Room::Nic => nic::happened::words_of(record),
         Room::Disturb => disturb::happened::words_of(record),
+        Room::Remedy => remedy::words_of(record),
         _ => None,
     }
 }
@@ -228,6 +240,8 @@ pub struct Summary {
     pub nic: interfaces::State,
     /// Experiments.
     pub disturb: experiments::State,
+    /// Periodic checks.
+    pub remedy: remedies::State,
     clock: StreamClock,
 }
 
@@ -237,6 +251,7 @@ impl Summary {
         self.clock.take(event);
         self.stall.add(event);
         self.memory.take(event);
+        self.remedy.take(event);
         match event {
             Event::Checkpoint(seen) => self.checkpoint.take(seen),
             Event::Interface(seen) => self.nic.seen(seen),
@@ -252,6 +267,7 @@ impl Summary {
         nic::print(out, &self.nic, json)?;
         disturb::print(out, &self.disturb, self.clock.end_realtime_ns(), json)?;
         checkpoint::print(out, &self.checkpoint, self.clock.end_realtime_ns(), json)?;
+        remedy::print(out, &self.remedy, json)?;
         out.flush()
     }
 }

@@ -314,7 +314,9 @@ impl Drop for Fleet {
 }
 
 fn hands(policies: &Policies, own_host: &str) -> Result<Arc<dyn Act>, Error> {
-    let config = HandsConfig { own_host: own_host.to_owned(), ..HandsConfig::of(policies)? };
+    // What is asked of Surefoot itself is asked of the program that runs.
+    let surefoot = std::env::current_exe().ok();
+    let config = HandsConfig { own_host: own_host.to_owned(), surefoot, ..HandsConfig::of(policies)? };
     Ok(Arc::new(Hands::new(config)))
 }
 

@@ -7,8 +7,8 @@ use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Reason, Trail};
 use super::listen::Peer;
 use super::{Caller, Served, alertmanager, findings, metrics, strangers};
 use crate::http::guard::{HEADERS, is_local, is_of_another_site};
-use crate::http::reply;
 use crate::http::{ApiError, parameters};
+use crate::http::{page, reply};
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -39,7 +39,8 @@ type Answer = Result<Response, ApiError>;
 type Context = State<Arc<Served>>;
 
 /// Addresses, and what each is for.
-const ADDRESSES: [(&str, &str); 12] = [
+const ADDRESSES: [(&str, &str); 13] = [
+    ("GET /", "The page of cases."),
     ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
     ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
     ("POST /api/v1/answers", "What an agent answers to an order."),
@@ -55,7 +56,12 @@ const ADDRESSES: [(&str, &str); 12] = [
 ];
 
 pub(super) fn router(served: Arc<Served>) -> Router {
-    Router::new()
+    let mut router = Router::new();
+    for asset in page::CASES {
+        let serve = move |headers: HeaderMap| async move { page::serve(&asset, &headers) };
+        router = router.route(asset.path, get(serve));
+    }
+    router
         .route("/api/v1/alertmanager", post(take_alerts))
         .route("/api/v1/findings", post(take_findings))
         .route("/api/v1/answers", post(take_answer))

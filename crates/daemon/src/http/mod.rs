@@ -8,7 +8,7 @@ pub(crate) mod guard;
 pub(crate) mod json;
 pub(crate) mod metrics;
 mod overview;
-mod page;
+pub(crate) mod page;
 mod past;
 mod question;
 pub(crate) mod reply;

@@ -21,7 +21,7 @@ macro_rules! script {
 }
 
 /// The built page. `ui/dist` is checked in, so that no Node is needed to build this crate.
-pub(crate) const ASSETS: [Asset; 9] = [
+pub(crate) const ASSETS: [Asset; 10] = [
     Asset { path: "/", media_type: "text/html; charset=utf-8", body: include_bytes!("../../../../ui/dist/index.html") },
     Asset {
         path: "/app.css",
@@ -36,6 +36,15 @@ pub(crate) const ASSETS: [Asset; 9] = [
     script!("checkpoint.js"),
     script!("nic.js"),
     script!("disturb.js"),
+    script!("remedy.js"),
+];
+
+/// The page of `surefoot remedy serve`, which shares looks and words with the other.
+pub(crate) const CASES: [Asset; 4] = [
+    Asset { path: "/", media_type: "text/html; charset=utf-8", body: include_bytes!("../../../../ui/dist/cases.html") },
+    ASSETS[1],
+    script!("cases.js"),
+    script!("parts.js"),
 ];
 
 /// Serves a file. A browser asks each time whether it changed, because a new release has the same names.
@@ -77,13 +86,15 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/dist");
         let mut built: Vec<String> =
             std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-        let name = |asset: &Asset| match asset.path {
-            "/" => "index.html".to_owned(),
-            path => path[1..].to_owned(),
+        let name = |of: &[Asset], page: &str| -> Vec<String> {
+            of.iter()
+                .map(|asset| if asset.path == "/" { page.to_owned() } else { asset.path[1..].to_owned() })
+                .collect()
         };
-        let mut served: Vec<String> = ASSETS.iter().map(name).collect();
+        let mut served = [name(&ASSETS, "index.html"), name(&CASES, "cases.html")].concat();
         built.sort();
         served.sort();
+        served.dedup();
         assert_eq!(built, served);
     }
 

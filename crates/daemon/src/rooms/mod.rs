@@ -9,6 +9,7 @@ pub mod disturb;
 pub(crate) mod growing;
 pub mod memory;
 pub mod nic;
+pub mod remedy;
 pub mod stall;
 pub(crate) mod watch;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub campaigns: nic::campaign::Options,
     /// Experiments and predictions that the page shows.
     pub disturb: disturb::Options,
+    /// Periodic checks.
+    pub remedy: remedy::Options,
 }
 
 /// The rooms, in the order of the page: the one line that a new room adds.
@@ -48,6 +51,7 @@ pub(crate) fn all(config: &Config, drops: &Arc<Drops>) -> Vec<Arc<dyn Room>> {
         Arc::new(checkpoint::Checkpoint::new(config)),
         Arc::new(nic::Nic::new(config)),
         Arc::new(disturb::Disturb::new(config)),
+        Arc::new(remedy::Remedy::new(config)),
         Arc::new(watch::Watch::new(config, Arc::clone(drops))),
     ]
 }
@@ -61,6 +65,7 @@ pub(crate) fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<serde_js
         checkpoint::schemas(generator),
         nic::schemas(generator),
         disturb::schemas(generator),
+        remedy::schemas(generator),
     ]
     .concat()
 }

@@ -1,0 +1,101 @@
+//! Remedies, as a host sees them: its periodic checks, and what was done for cases of its own. Cases of a fleet are at `remedy serve`.
+
+mod findings;
+mod series;
+mod source;
+mod state;
+mod view;
+
+pub use source::checks;
+pub use state::State;
+pub use view::Answer;
+
+use crate::config::Config;
+use crate::http::access::Viewer;
+use crate::http::{json_text, parameters};
+use crate::keep::shared::lock;
+use crate::keep::stream::Moment;
+use crate::rooms::{Room, Route, Taken};
+use crate::sources::Start;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::sync::{Arc, Mutex};
+use surefoot_hostfs::Root;
+use surefoot_model::{Event, Finding};
+use surefoot_remedy::checks::CheckFile;
+
+/// Why a recording shows none.
+const NOT_RECORDED: &str = "this recording holds no checks of its host";
+/// Without checks.
+const NOT_ASKED: &str = "no periodic checks were asked for; start the watch with --checks FILE";
+/// Before the first check.
+const NOT_YET: &str = "the first check has not ended yet";
+
+/// What its address answers.
+const SAYS: &str = "Periodic checks of the host, and cases of the remedies that were told of.";
+
+/// What the room is told at the start.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The checks that are run; `None` for none.
+    pub checks: Option<CheckFile>,
+}
+
+impl Options {
+    /// The source of the checks that were asked for.
+    pub fn source(self, root: &Root) -> Option<Start> {
+        Some(source::source(root, self.checks?))
+    }
+}
+
+/// What its route answers, as JSON Schema.
+#[cfg(test)]
+pub(super) fn schemas(of: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
+    vec![crate::schema::answer::<Answer>(of, "GET /api/v1/remedy", SAYS)]
+}
+
+/// The room of remedies.
+pub(crate) struct Remedy {
+    is_asked_for: bool,
+    state: Mutex<State>,
+}
+
+impl Remedy {
+    pub(crate) fn new(config: &Config) -> Self {
+        Remedy { is_asked_for: config.rooms.remedy.checks.is_some(), state: Mutex::default() }
+    }
+}
+
+impl Room for Remedy {
+    fn room(&self) -> surefoot_model::Room {
+        surefoot_model::Room::Remedy
+    }
+
+    fn take(&self, event: &Arc<Event>) -> Taken {
+        if lock(&self.state).take(event) { Taken::Kept { is_news: false } } else { Taken::NotMine }
+    }
+
+    fn findings(&self, _: &Moment) -> Vec<Finding> {
+        findings::of(&lock(&self.state))
+    }
+
+    fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        series::encode(&lock(&self.state), moment.now_realtime_ns, encoder)
+    }
+
+    fn routes(self: Arc<Self>) -> Vec<Route> {
+        vec![Route::new("/api/v1/remedy", SAYS, move |shared, _, uri| {
+            parameters(uri, &[])?;
+            let why = self.why_not_watched(&shared.moment());
+            Ok(json_text(&Answer::of(&lock(&self.state), why)))
+        })]
+    }
+
+    fn why_not_watched(&self, moment: &Moment) -> Option<String> {
+        match () {
+            () if !lock(&self.state).is_empty() => None,
+            () if moment.is_replay() => Some(NOT_RECORDED.to_owned()),
+            () if !self.is_asked_for => Some(NOT_ASKED.to_owned()),
+            () => Some(NOT_YET.to_owned()),
+        }
+    }
+}

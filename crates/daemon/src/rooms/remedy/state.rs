@@ -1,0 +1,56 @@
+//! The fold over checks and cases; pure, so that a recording folds to the same.
+
+use std::collections::BTreeMap;
+use surefoot_model::{Case, Event, HostCheck};
+
+/// Checks that are kept; a host has fewer.
+const CHECKS_MAX: usize = 256;
+/// Cases that are kept, the newest.
+const CASES_MAX: usize = 256;
+
+/// What is known now.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The newest run of each check, by its name.
+    pub(super) checks: BTreeMap<String, HostCheck>,
+    /// The cases, by number.
+    pub(super) cases: BTreeMap<u64, Case>,
+    /// Processor time of all runs.
+    pub(super) processor_ns: u64,
+    /// Runs that ended.
+    pub(super) run_count: u64,
+    /// Checks that are not kept, because there are too many.
+    pub(super) left_out_count: u64,
+}
+
+impl State {
+    /// Takes an event in; whether it is of this room.
+    pub fn take(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Check(check) => self.checked(check),
+            Event::Remedy(seen) => {
+                self.cases.insert(seen.case.id, seen.case.clone());
+                while self.cases.len() > CASES_MAX {
+                    self.cases.pop_first();
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn checked(&mut self, check: &HostCheck) {
+        self.run_count += 1;
+        self.processor_ns = self.processor_ns.saturating_add(check.processor_ns);
+        if self.checks.len() >= CHECKS_MAX && !self.checks.contains_key(&check.name) {
+            self.left_out_count += 1;
+            return;
+        }
+        self.checks.insert(check.name.clone(), check.clone());
+    }
+
+    /// Whether nothing was told yet.
+    pub fn is_empty(&self) -> bool {
+        self.checks.is_empty() && self.cases.is_empty()
+    }
+}

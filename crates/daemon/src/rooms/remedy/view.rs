@@ -1,0 +1,52 @@
+//! The answer of `/api/v1/remedy`.
+
+use super::state::State;
+use crate::http::SCHEMA;
+use schemars::JsonSchema;
+use serde::Serialize;
+use surefoot_model::{Case, HostCheck};
+
+/// Checks and cases at one moment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Remedy")]
+pub struct Answer {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The version of Surefoot.
+    pub version: &'static str,
+    /// Why there is nothing to see, and what to do; absent where there is.
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The newest run of each check, by name.
+    pub checks: Vec<HostCheck>,
+    /// Runs of checks that ended.
+    pub run_count: u64,
+    /// Processor time of all of them.
+    pub processor_ns: u64,
+    /// Results of checks that are not kept, because there are too many.
+    pub left_out_count: u64,
+    /// Cases that were told of, by number.
+    pub cases: Vec<Case>,
+}
+
+impl Answer {
+    /// The answer of what is known.
+    pub(super) fn of(state: &State, why: Option<String>) -> Self {
+        Answer {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            why,
+            checks: state.checks.values().cloned().collect(),
+            run_count: state.run_count,
+            processor_ns: state.processor_ns,
+            left_out_count: state.left_out_count,
+            cases: state.cases.values().cloned().collect(),
+        }
+    }
+
+    /// The answer of a recording or of a run that is over, as of its end.
+    pub fn at_end(state: &State) -> Self {
+        Answer::of(state, None)
+    }
+}

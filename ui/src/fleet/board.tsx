@@ -1,0 +1,114 @@
+// The fleet at one look: how many cases stand where, what they wait for, and a board of all of them.
+
+import { followLink, given, hrefWith } from "../address.ts";
+import { SeverityIcon } from "../components/severity.tsx";
+import { age, count } from "../format.ts";
+import { cases, nowNs, openCase } from "./feed.ts";
+import { headline, isOpen, STATES, stateWords, tally, type CaseLine } from "./words.ts";
+
+/** Cards of a column before the rest is only counted. */
+const CARDS_MAX = 50;
+/** Rows of the small tables. */
+const ROWS_MAX = 8;
+
+export function Headline() {
+  const { severity, sentence } = headline(cases.value ?? []);
+  return (
+    <section class={`headline ${severity}`} data-testid="headline" data-severity={severity}>
+      <SeverityIcon severity={severity} size={22} />
+      <p class="untrusted">{sentence}</p>
+    </section>
+  );
+}
+
+function Counted({ title, rows, empty }: { title: string; rows: [string, number][]; empty: string }) {
+  return (
+    <div class="fleet-counted">
+      <h3>{title}</h3>
+      {rows.length === 0 && <p class="muted">{empty}</p>}
+      <ul>
+        {rows.slice(0, ROWS_MAX).map(([name, number]) => (
+          <li key={name}>
+            <span class="figures">{count(number)}</span> <span class="untrusted">{name === "" ? "without one" : name}</span>
+          </li>
+        ))}
+        {rows.length > ROWS_MAX && <li class="muted">{count(rows.length - ROWS_MAX)} more</li>}
+      </ul>
+    </div>
+  );
+}
+
+export function Fleet() {
+  const open = (cases.value ?? []).filter(isOpen);
+  const waiting = open.filter(({ waits_for: what }) => what !== "");
+  return (
+    <section class="card" data-testid="fleet" aria-label="Open cases">
+      <h2>Open cases</h2>
+      <div class="fleet-overview">
+        <Counted title="By state" rows={tally(open, ({ state }) => stateWords(state))} empty="None." />
+        <Counted title="By service" rows={tally(open, ({ service }) => service)} empty="None." />
+        <Counted title="By fault" rows={tally(open, ({ fault }) => fault)} empty="None." />
+        <Counted title="What they wait for" rows={tally(waiting, ({ waits_for: what }) => what)} empty="Nothing." />
+      </div>
+    </section>
+  );
+}
+
+function Card({ one }: { one: CaseLine }) {
+  const change = { case: String(one.id) };
+  return (
+    <li>
+      <a
+        class="case-card"
+        href={hrefWith(change)}
+        onClick={followLink(change)}
+        aria-current={openCase() === one.id ? "true" : undefined}
+        data-testid="case"
+        data-case={one.id}
+        data-state={one.state}
+      >
+        <span class="case-card-head">
+          <SeverityIcon severity={one.severity} size={14} />
+          <strong class="untrusted">{one.host}</strong>
+          <span class="muted figures">#{one.id}</span>
+        </span>
+        <span class="untrusted">
+          {one.fault} {one.subject}
+        </span>
+        {one.step !== "" && isOpen(one) && <span class="untrusted muted">at: {one.step}</span>}
+        {one.waits_for !== "" && <span class="untrusted">waits for {one.waits_for}</span>}
+        <span class="muted figures">for {age(nowNs.value - one.state_since_ns)}</span>
+      </a>
+    </li>
+  );
+}
+
+export function Board() {
+  const all = cases.value ?? [];
+  const shown = STATES.filter((state) => isOpen({ state }) || all.some((one) => one.state === state));
+  return (
+    <section class="card" data-testid="board" aria-label="Board of cases">
+      <h2>Board</h2>
+      {/* The width of a screen holds few columns: the board scrolls in itself. */}
+      <div class="board" tabIndex={0} role="region" aria-label="Cases by state">
+        {shown.map((state) => {
+          const own = all.filter((one) => one.state === state);
+          return (
+            <div key={state} class="board-column" data-testid="column" data-state={state}>
+              <h3>
+                {stateWords(state)} <span class="muted figures">{count(own.length)}</span>
+              </h3>
+              <ul>
+                {own.slice(0, CARDS_MAX).map((one) => (
+                  <Card key={one.id} one={one} />
+                ))}
+              </ul>
+              {own.length > CARDS_MAX && <p class="muted">{count(own.length - CARDS_MAX)} more</p>}
+            </div>
+          );
+        })}
+      </div>
+      {given.value.case !== undefined && openCase() === null && <p class="problems">The address names no case: a case has a number.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,132 @@
+// What the page of cases asks of `surefoot remedy serve`, and tells it.
+
+import { effect, signal } from "@preact/signals";
+import { given } from "../address.ts";
+import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
+import type { Case } from "../types.ts";
+import { STATES, type CaseLine } from "./words.ts";
+
+/** A line of the audit trail. */
+export interface Entry {
+  at_realtime_ns: number;
+  case: number;
+  actor: string;
+  action: string;
+  target?: string;
+  reason?: string;
+}
+
+export interface Story {
+  case: Case;
+  trail: Entry[];
+}
+
+/** Between an answer and the next question. */
+const PERIOD_MS = 2000;
+/** Closed cases beside the open ones. */
+const CASES_MAX = 1000;
+/** The longest reason; the server cuts longer ones. */
+export const REASON_CHARS_MAX = 400;
+
+/** Null before the first answer. */
+export const cases = signal<readonly CaseLine[] | null>(null);
+export const story = signal<Story | null>(null);
+/** Why there is no newer answer; empty where there is. */
+export const problem = signal("");
+export const storyProblem = signal("");
+/** What came of the last word of a person. */
+export const told = signal<{ isDone: boolean; text: string } | null>(null);
+export const isAsking = signal(false);
+/** By the clock of this browser; ages of seconds are what it is for. */
+export const nowNs = signal(Date.now() * 1e6);
+
+export function checkCases(value: unknown): CaseLine[] {
+  const name = "list of cases";
+  if (!isRecord(value) || !Array.isArray(value.cases)) throw unusable(name, "cases");
+  const isOne = (one: unknown) => isRecord(one) && typeof one.id === "number" && typeof one.host === "string" && typeof one.since_ns === "number" && STATES.includes(one.state as never);
+  if (!value.cases.every(isOne)) throw unusable(name, "cases");
+  return value.cases as CaseLine[];
+}
+
+export function checkStory(value: unknown): Story {
+  const name = "case";
+  if (!isRecord(value) || !isRecord(value.case) || !Array.isArray(value.case.steps)) throw unusable(name, "case");
+  if (!Array.isArray(value.trail)) throw unusable(name, "trail");
+  return value as unknown as Story;
+}
+
+/** The number of the case that is open in the address. */
+export function openCase(): number | null {
+  const number = Number(given.value.case);
+  return Number.isSafeInteger(number) && number > 0 ? number : null;
+}
+
+async function askCases(): Promise<void> {
+  try {
+    cases.value = checkCases(await getJson(`api/v1/cases?state=all&limit=${CASES_MAX}`));
+    problem.value = "";
+  } catch (error) {
+    problem.value = sentence(error);
+  }
+  nowNs.value = Date.now() * 1e6;
+}
+
+async function askStory(id: number): Promise<void> {
+  try {
+    const answer = checkStory(await getJson(`api/v1/cases/${id}`));
+    if (openCase() !== id) return;
+    story.value = answer;
+    storyProblem.value = "";
+  } catch (error) {
+    if (openCase() !== id) return;
+    if (error instanceof Refusal) story.value = null;
+    storyProblem.value = sentence(error);
+  }
+}
+
+let timer = 0;
+
+async function turn(): Promise<void> {
+  clearTimeout(timer);
+  if (document.visibilityState !== "hidden") {
+    const id = openCase();
+    await Promise.all([askCases(), id === null ? undefined : askStory(id)]);
+  }
+  clearTimeout(timer);
+  timer = window.setTimeout(() => void turn(), PERIOD_MS);
+}
+
+/** Begins to ask, and asks at once for a case that is opened. */
+export function startAsking(): void {
+  document.addEventListener("visibilitychange", () => void turn());
+  effect(() => {
+    const id = openCase();
+    if (story.peek()?.case.id !== id) {
+      story.value = null;
+      storyProblem.value = "";
+      told.value = null;
+    }
+    if (id !== null) void askStory(id);
+  });
+  void turn();
+}
+
+/** Tells the server what a person wants of a case. */
+export async function ask(id: number, what: "approve" | "pause" | "resume" | "cancel", reason: string): Promise<void> {
+  isAsking.value = true;
+  try {
+    const response = await fetch(`api/v1/cases/${id}/${what}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json" },
+      body: JSON.stringify({ reason: reason.slice(0, REASON_CHARS_MAX) }),
+      signal: AbortSignal.timeout(20_000),
+    });
+    const body: unknown = await response.json().catch(() => null);
+    const said = isRecord(body) && typeof body.error === "string" ? body.error : `the server answered ${response.status}`;
+    told.value = response.ok ? { isDone: true, text: `The server took it: ${what}.` } : { isDone: false, text: `Not done: ${said}.` };
+  } catch (error) {
+    told.value = { isDone: false, text: `Not known whether it was done: ${sentence(error)}. Look at the trail below.` };
+  }
+  isAsking.value = false;
+  await turn();
+}

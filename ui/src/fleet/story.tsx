@@ -1,0 +1,164 @@
+// One case: its steps, its evidence, everything that was done, and what a person may ask.
+
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { followLink, hrefWith } from "../address.ts";
+import { SeverityBadge } from "../components/severity.tsx";
+import { age, moment } from "../format.ts";
+import type { Case, CaseStep } from "../types.ts";
+import { ask, isAsking, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Entry } from "./feed.ts";
+import { isOpen, stateWords } from "./words.ts";
+
+const STEP_WORDS: Record<string, string> = { pending: "to come", running: "running", in_doubt: "in doubt", done: "done", failed: "failed", skipped: "not needed" };
+
+function Asking({ one }: { one: Case }) {
+  const reason = useSignal("");
+  const isSure = useSignal(false);
+  if (!isOpen(one)) return null;
+  const button = (what: "approve" | "pause" | "resume", words: string) => (
+    <button type="button" class="button" data-testid={what} disabled={isAsking.value} onClick={() => void ask(one.id, what, reason.value)}>
+      {words}
+    </button>
+  );
+  const step = one.steps.find(({ state }) => state === "pending");
+  return (
+    <div class="asking">
+      <label>
+        Reason
+        <input
+          type="text"
+          value={reason.value}
+          maxLength={REASON_CHARS_MAX}
+          data-testid="reason"
+          onInput={(event) => (reason.value = event.currentTarget.value)}
+        />
+      </label>
+      {one.state === "needs_approval" && button("approve", `Approve ${step?.step ?? "the next step"}`)}
+      {one.state === "with_person" && button("approve", "The host may be given back")}
+      {one.state === "paused" ? button("resume", "Go on") : button("pause", "Pause")}
+      <button
+        type="button"
+        class="button quiet"
+        data-testid="cancel"
+        disabled={isAsking.value}
+        onClick={() => {
+          if (isSure.value) void ask(one.id, "cancel", reason.value);
+          isSure.value = !isSure.value;
+        }}
+      >
+        {isSure.value ? "Really end the case, and take back what it changed" : "Cancel the case"}
+      </button>
+    </div>
+  );
+}
+
+function Step({ step, nowNs }: { step: CaseStep; nowNs: number }) {
+  const { begun_realtime_ns: begun = 0, ended_realtime_ns: ended = 0 } = step;
+  const times = begun === 0 ? "" : ended === 0 ? `since ${moment(begun, nowNs)}` : `${moment(begun, nowNs)}, took ${age(ended - begun)}`;
+  return (
+    <li class="step" data-testid="step" data-step={step.step} data-state={step.state}>
+      <span class={`step-state step-${step.state}`}>{STEP_WORDS[step.state] ?? step.state}</span>
+      <code class="untrusted">{step.step}</code>
+      <span class="muted figures">{times}</span>
+      <span class="untrusted">
+        {step.outcome}
+        {step.approved_by !== undefined && step.approved_by !== "" && ` (approved by ${step.approved_by})`}
+        {step.attempt_count > 1 && ` (attempt ${step.attempt_count})`}
+      </span>
+    </li>
+  );
+}
+
+function Trail({ trail, nowNs }: { trail: readonly Entry[]; nowNs: number }) {
+  return (
+    <div class="table-scroll" tabIndex={0} role="region" aria-label="Audit trail">
+      <table data-testid="trail">
+        <thead>
+          <tr>
+            <th scope="col">When</th>
+            <th scope="col">Who</th>
+            <th scope="col">What</th>
+            <th scope="col">Why, or what came of it</th>
+          </tr>
+        </thead>
+        <tbody>
+          {trail.map((entry, at) => (
+            <tr key={at} data-action={entry.action}>
+              <td class="figures">{moment(entry.at_realtime_ns, nowNs)}</td>
+              <td class="untrusted">{entry.actor}</td>
+              <td class="untrusted">
+                {entry.action} {entry.target}
+              </td>
+              <td class="untrusted">{entry.reason}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export function OneCase() {
+  const id = openCase();
+  // Whoever opened it by key reads on in it.
+  useEffect(() => document.getElementById("story")?.focus(), [id]);
+  if (id === null) return null;
+  const close = { case: null };
+  const one = story.value?.case;
+  const now = nowNs.value;
+  return (
+    <section class="card story" id="story" tabIndex={-1} data-testid="story" data-case={id} data-state={one?.state} aria-label={`Case ${id}`}>
+      <p class="story-close">
+        <a href={hrefWith(close)} onClick={followLink(close)}>
+          Close
+        </a>
+      </p>
+      <h2>Case {id}</h2>
+      {storyProblem.value !== "" && (
+        <p class="problems" role="alert">
+          {storyProblem.value}
+        </p>
+      )}
+      {one && (
+        <>
+          <p class="story-head">
+            <SeverityBadge severity={one.severity} size={15} /> <strong class="untrusted">{one.host}</strong>{" "}
+            <span class="untrusted">{one.sentence}</span>
+          </p>
+          <p data-testid="story-state">
+            {stateWords(one.state)} since {moment(one.state_since_realtime_ns, now)} ({age(now - one.state_since_realtime_ns)})
+            {one.waits_for !== undefined && one.waits_for !== "" && <span class="untrusted">; it waits for {one.waits_for}</span>}. The host is {one.is_drained ? "out of service" : "in service"}
+            {one.is_firing ? "; the alert holds" : "; the alert is over"}. Policy <span class="untrusted">{one.policy}</span>
+            {one.ticket !== undefined && one.ticket !== "" && <span class="untrusted">, ticket {one.ticket}</span>}.
+          </p>
+          <Asking key={`${id} ${one.state}`} one={one} />
+          {told.value && (
+            <p role="status" class={told.value.isDone ? "muted" : "problems"} data-testid="told">
+              {told.value.text}
+            </p>
+          )}
+          <h3>Steps</h3>
+          <ol class="steps">
+            {one.steps.map((step, at) => (
+              <Step key={at} step={step} nowNs={now} />
+            ))}
+          </ol>
+          {one.evidence !== undefined && one.evidence.length > 0 && (
+            <>
+              <h3>Evidence</h3>
+              <ul data-testid="evidence">
+                {one.evidence.map((line, at) => (
+                  <li key={at} class="untrusted">
+                    {line}
+                  </li>
+                ))}
+              </ul>
+            </>
+          )}
+          <h3>Everything that was done</h3>
+          <Trail trail={story.value?.trail ?? []} nowNs={now} />
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { headline, isOpen, STATES, STATE_WORDS, tally, type CaseLine } from "../src/fleet/words.ts";
+
+function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
+  const rest = { service: "web", fault: "memory/rate", subject: "", severity: "critical" as const, step: "", since_ns: 1, state_since_ns: 1, waits_for: "", policy: "web-1", ticket: "" };
+  return { id, host, state, ...rest, ...more };
+}
+
+test("the headline counts open cases and names the hosts that wait for a person", () => {
+  assert.deepEqual(headline([one(1, "n1", "returned")]), { severity: "ok", sentence: "No case is open." });
+  assert.equal(headline([one(1, "n1", "running")]).sentence, "1 case is open; none waits for a person.");
+  const all = [one(1, "n1", "running"), one(2, "n2", "needs_approval"), one(3, "n3", "with_person"), one(4, "n4", "cancelled")];
+  assert.deepEqual(headline(all), { severity: "warning", sentence: "3 cases are open; 2 wait for a person: n2, n3." });
+  const many = [1, 2, 3, 4, 5].map((number) => one(number, `n${number}`, "with_person"));
+  assert.match(headline(many).sentence, /5 wait for a person: n1, n2, n3, \.\.\.\./);
+});
+
+test("a tally has the most frequent first, and equals by name", () => {
+  const all = [one(1, "a", "waiting", { service: "b" }), one(2, "b", "waiting", { service: "c" }), one(3, "c", "waiting", { service: "c" }), one(4, "d", "waiting", { service: "a" })];
+  assert.deepEqual(tally(all, ({ service }) => service), [["c", 2], ["a", 1], ["b", 1]]);
+});
+
+test("every state has words, and the closed ones are not open", () => {
+  assert.deepEqual(Object.keys(STATE_WORDS).sort(), [...STATES].sort());
+  assert.deepEqual(STATES.filter((state) => !isOpen({ state })), ["returned", "cleared", "cancelled"]);
+});
