@@ -1,5 +1,6 @@
 //! `surefoot remedy`: cases, from an alert to a repaired host.
 
+mod agent;
 mod ask;
 mod cases;
 pub mod check;
@@ -15,6 +16,8 @@ use clap::Subcommand;
 pub enum RemedyCommand {
     /// Take alerts and findings in, open cases and have their steps done, until Ctrl-C.
     Serve(Box<serve::ServeOptions>),
+    /// Tell a controller what the watch of this host finds, and do what it orders where --orders allows it, until Ctrl-C.
+    Agent(Box<agent::AgentOptions>),
     /// List cases: what is wrong with which host, and where its remedy stands.
     Cases(cases::CasesOptions),
     /// Show one case with its steps and everything that was done.
@@ -38,6 +41,7 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
     use surefoot_remedy::decide::Request;
     match command {
         RemedyCommand::Serve(options) => serve::run(options),
+        RemedyCommand::Agent(options) => agent::run(options),
         RemedyCommand::Cases(options) => cases::run(options),
         RemedyCommand::Show(options) => show::run(options),
         RemedyCommand::Approve(options) => ask::one(options, Request::Approve),
@@ -46,4 +50,9 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
         RemedyCommand::Check { command } => check::run(command),
     }
+}
+
+/// The name of this host, as schedulers and name services have it.
+fn node_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_ascii_lowercase()
 }

@@ -1,8 +1,9 @@
 //! `surefoot remedy serve`.
 
+use super::node_name;
 use super::place::{LISTEN, StoreOptions};
 use crate::exit::Outcome;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -100,9 +101,4 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
 fn state_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
-}
-
-fn node_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").context("the node name").unwrap_or_default();
-    name.trim().to_ascii_lowercase()
 }

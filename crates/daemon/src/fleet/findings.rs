@@ -16,9 +16,9 @@ pub struct HostFindings {
     /// The service that it works for; empty where the agent was told none.
     #[serde(default)]
     pub service: String,
-    /// Its findings.
+    /// Its findings; none at all where its watch does not run, so that nothing is known.
     #[serde(default)]
-    pub findings: Vec<Finding>,
+    pub findings: Option<Vec<Finding>>,
     /// How many orders the agent takes; 0 for an agent that does nothing to its host.
     #[serde(default)]
     pub orders_max: usize,
@@ -29,7 +29,8 @@ pub struct HostFindings {
 pub(super) struct Board {
     pub(super) host: String,
     pub(super) service: String,
-    pub(super) alerts: Vec<Alert>,
+    /// `None` where nothing is known of it.
+    pub(super) alerts: Option<Vec<Alert>>,
     /// Findings that had no room.
     pub(super) left_out: u64,
     pub(super) orders_max: usize,
@@ -45,13 +46,15 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let host =
         strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
     let service = strangers::name(&told.service);
-    let mut findings = told.findings;
+    let Some(mut findings) = told.findings else {
+        return Ok(Board { host, service, alerts: None, left_out: 0, orders_max: told.orders_max });
+    };
     // What is well is nobody's alert.
     findings.retain(|finding| finding.severity > Severity::Ok);
     findings.sort_by(surefoot_model::by_urgency);
     let left_out = findings.len().saturating_sub(FINDINGS_MAX) as u64;
     findings.truncate(FINDINGS_MAX);
-    let alerts = findings.into_iter().map(|finding| alert(&host, &service, finding)).collect();
+    let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
     Ok(Board { host, service, alerts, left_out, orders_max: told.orders_max })
 }
 
@@ -92,12 +95,13 @@ mod tests {
         let told = HostFindings {
             host: "Node17".into(),
             service: "web".into(),
-            findings: vec![finding("A1", Severity::Critical), finding("A2", Severity::Ok)],
+            findings: Some(vec![finding("A1", Severity::Critical), finding("A2", Severity::Ok)]),
             orders_max: 0,
         };
         let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
-        assert_eq!((board.alerts.len(), board.left_out), (1, 0));
-        let alert = &board.alerts[0];
+        let alerts = board.alerts.unwrap();
+        assert_eq!((alerts.len(), board.left_out), (1, 0));
+        let alert = &alerts[0];
         assert_eq!((&*alert.host, &*alert.fault, &*alert.subject), ("node17", "memory/rate", "dimm A1"));
         assert_eq!(alert.key, "memory/rate/dimm/A1");
     }
@@ -107,9 +111,11 @@ mod tests {
         let mut findings: Vec<Finding> =
             (0..300).map(|number| finding(&number.to_string(), Severity::Notice)).collect();
         findings.push(finding("bad", Severity::Critical));
-        let told = HostFindings { host: "a".into(), findings, ..HostFindings::default() };
+        let told = HostFindings { host: "a".into(), findings: Some(findings), ..HostFindings::default() };
         let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
-        assert_eq!((board.alerts.len(), board.left_out, &*board.alerts[0].subject), (200, 101, "dimm bad"));
+        let alerts = board.alerts.unwrap();
+        assert_eq!((alerts.len(), board.left_out, &*alerts[0].subject), (200, 101, "dimm bad"));
+        assert_eq!(read(b"{\"host\":\"a\"}").unwrap().alerts, None);
         assert!(read(b"{\"host\":\"../x\"}").unwrap_err().contains("no name of a host"));
         assert!(read(b"{\"findings\":3}").unwrap_err().contains("no findings of a host"));
     }

@@ -150,7 +150,7 @@ impl Writer {
     }
 
     fn write(&mut self, messages: Vec<Message>, wake: &dyn Fn()) {
-        let (mut alerts, mut boards) = (Vec::new(), Vec::new());
+        let (mut alerts, mut boards, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         let (mut alert_count, mut board_count) = (0, 0);
         let mut answers = Vec::with_capacity(messages.len());
         for Message { told, taken } in messages {
@@ -162,13 +162,19 @@ impl Writer {
                 }
                 Told::Board(board) => {
                     board_count += 1;
-                    boards.push(HostBoard { host: board.host, service: board.service, alerts: board.alerts });
+                    match board.alerts {
+                        Some(alerts) => boards.push(HostBoard { host: board.host, service: board.service, alerts }),
+                        None => seen.push((board.host, board.service)),
+                    }
                 }
             }
         }
         let written = self.book.with(|store| {
             let news = store.take(&alerts)?;
             let more = if boards.is_empty() { 0 } else { store.take_boards(&boards)? };
+            if !seen.is_empty() {
+                store.hosts_seen(&seen)?;
+            }
             Ok(news + more)
         });
         let outcome = match written {
@@ -200,7 +206,7 @@ impl Told {
     fn len(&self) -> usize {
         match self {
             Told::Alerts(alerts) => alerts.len(),
-            Told::Board(board) => board.alerts.len(),
+            Told::Board(board) => board.alerts.as_ref().map_or(0, Vec::len),
         }
     }
 }

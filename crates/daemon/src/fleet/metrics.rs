@@ -10,7 +10,6 @@ use surefoot_store::cases::Counts;
 pub(super) struct Answers {
     pub(super) alerts_refused: AtomicU64,
     pub(super) alerts_truncated: AtomicU64,
-    pub(super) silenced: AtomicU64,
     pub(super) reload_failed: AtomicU64,
     /// By class of status, 2xx to 5xx.
     pub(super) by_class: [AtomicU64; 4],
@@ -41,7 +40,6 @@ pub(super) fn text(served: &Served, counts: Option<&Counts>) -> String {
     let own = &served.counts;
     text.counter("alerts_refused", "Alerts that are of no host, or not as they should be.", read(&own.alerts_refused));
     text.counter("alerts_truncated", "Alerts that Alertmanager left out.", read(&own.alerts_truncated));
-    text.counter("findings_silenced", "Findings that a silence of Alertmanager kept out.", read(&own.silenced));
     text.counter("reloads_failed", "Policies that were not taken because of an error.", read(&own.reload_failed));
     let classes: Vec<_> = own
         .by_class

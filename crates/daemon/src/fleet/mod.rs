@@ -7,6 +7,7 @@
 //! - A policy that cannot be read changes nothing: the one before goes on.
 
 mod access;
+mod agent;
 mod alertmanager;
 mod book;
 mod desk;
@@ -15,17 +16,20 @@ mod intake;
 mod lines;
 mod listen;
 mod metrics;
+mod orders;
 mod rates;
 mod routes;
 mod strangers;
 mod tls;
 
 pub use access::{Role, secret};
+pub use agent::{Agent, Exchange};
 pub use book::Book;
 pub use desk::{Problem, meet, pause};
 pub use findings::HostFindings;
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Reason, Trail};
 pub use listen::Listen;
+pub use orders::{AnswerBody, OrderBody};
 pub use tls::TlsFiles;
 
 use crate::error::Error;
@@ -36,13 +40,14 @@ use desk::Desk;
 use intake::Intake;
 use listen::{Door, Peer};
 use metrics::Answers;
+use orders::Dispatch;
 use rates::Rates;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use surefoot_model::{Alert, AuditEntry};
+use surefoot_model::AuditEntry;
 use surefoot_remedy::act::{Hands, HandsConfig};
 use surefoot_remedy::engine::Engine;
 use surefoot_remedy::policy::Policies;
@@ -134,11 +139,6 @@ impl Served {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
-
-    /// The findings that no silence keeps out.
-    fn silenced(&self, alerts: Vec<Alert>) -> Vec<Alert> {
-        alerts
-    }
 }
 
 /// A running server. Dropping it stops it.
@@ -162,7 +162,7 @@ impl Fleet {
     pub fn start(config: Config) -> Result<Fleet, Error> {
         let Config { listen, tls, who, mut book, policy, name, own_host } = config;
         let policies = Policies::read(&policy)?;
-        let hands = hands(&policies, &own_host)?;
+        let hands = hands(&policies, &own_host, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
         let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
         let is_remote = |listen: &Listen| matches!(listen, Listen::Tcp(address) if !address.ip().is_loopback());
@@ -240,7 +240,7 @@ impl Fleet {
 
     fn try_reload(&self) -> Result<usize, Error> {
         let policies = Policies::read(&self.policy)?;
-        let hands = hands(&policies, &self.own_host)?;
+        let hands = hands(&policies, &self.own_host, &lock(&self.note))?;
         let access = self.who.as_deref().map(Access::read).transpose()?;
         if let Some(access) = access {
             *lock(&self.served.access) = Arc::new(access);
@@ -313,11 +313,12 @@ impl Drop for Fleet {
     }
 }
 
-fn hands(policies: &Policies, own_host: &str) -> Result<Arc<dyn Act>, Error> {
+fn hands(policies: &Policies, own_host: &str, book: &Book) -> Result<Arc<dyn Act>, Error> {
     // What is asked of Surefoot itself is asked of the program that runs.
     let surefoot = std::env::current_exe().ok();
     let config = HandsConfig { own_host: own_host.to_owned(), surefoot, ..HandsConfig::of(policies)? };
-    Ok(Arc::new(Hands::new(config)))
+    let has_bmc = !config.bmcs.is_empty();
+    Ok(Arc::new(Dispatch::new(Arc::new(Hands::new(config)), book.another(), own_host, has_bmc)))
 }
 
 fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {

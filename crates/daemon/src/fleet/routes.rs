@@ -242,11 +242,10 @@ async fn take_findings(
 ) -> Answer {
     served.needs(&caller, &[Role::Agent], "telling of findings").await?;
     let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
-    let mut board = findings::read(&body).map_err(ApiError::bad_request)?;
+    let board = findings::read(&body).map_err(ApiError::bad_request)?;
     own_host(&caller, &board.host)?;
-    board.alerts = served.silenced(board.alerts);
     let (host, orders_max) = (board.host.clone(), board.orders_max.min(ORDERS_MAX));
-    let (accepted, refused) = (board.alerts.len() as u64, board.left_out);
+    let (accepted, refused) = (board.alerts.as_ref().map_or(0, Vec::len) as u64, board.left_out);
     taken(served.intake.board(board).await)?;
     let orders = if orders_max > 0 { served.desk.orders(host, orders_max).await? } else { Vec::new() };
     let orders = orders.into_iter().map(|order| HandedOrder { token: order.token, body: order.body }).collect();

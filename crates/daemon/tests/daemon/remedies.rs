@@ -183,16 +183,30 @@ impl Ask {
 
 /// A message of Alertmanager about a DIMM of a host, whose label of the subject would like to be a command.
 pub fn webhook(host: &str, status: &str, number: u64) -> String {
+    message(vec![one(host, status, &format!("{number:016x}"))])
+}
+
+/// The same about each of these hosts.
+pub fn alerts_of(hosts: impl Iterator<Item = String>) -> String {
+    let fingerprint = |host: &str| host.bytes().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    message(hosts.map(|host| one(&host, "firing", &fingerprint(&host))).collect())
+}
+
+fn one(host: &str, status: &str, fingerprint: &str) -> Value {
     json!({
-        "receiver": "surefoot", "status": status, "version": "4", "groupKey": "{}:{}", "truncatedAlerts": 0,
+        "status": status, "fingerprint": fingerprint, "generatorURL": "",
+        "labels": {"alertname": "MemoryErrors", "host": host, "service": "web", "severity": "critical",
+            "room": "memory", "rule": "rate", "subject": "$(reboot)"},
+        "annotations": {"summary": "It has errors."},
+        "startsAt": "2026-01-01T00:00:00Z", "endsAt": "0001-01-01T00:00:00Z",
+    })
+}
+
+fn message(alerts: Vec<Value>) -> String {
+    json!({
+        "receiver": "surefoot", "status": "firing", "version": "4", "groupKey": "{}:{}", "truncatedAlerts": 0,
         "groupLabels": {}, "commonLabels": {}, "commonAnnotations": {}, "externalURL": "http://localhost:9093",
-        "alerts": [{
-            "status": status, "fingerprint": format!("{number:016x}"), "generatorURL": "",
-            "labels": {"alertname": "MemoryErrors", "host": host, "service": "web", "severity": "critical",
-                "room": "memory", "rule": "rate", "subject": "$(reboot)"},
-            "annotations": {"summary": "It has errors."},
-            "startsAt": "2026-01-01T00:00:00Z", "endsAt": "0001-01-01T00:00:00Z",
-        }],
+        "alerts": alerts,
     })
     .to_string()
 }

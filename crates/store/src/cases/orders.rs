@@ -13,6 +13,8 @@ pub enum OrderState {
     Fetched,
     /// The agent answered.
     Answered,
+    /// The answer was read by a controller.
+    Consumed,
     /// It is not to be done any more, and nobody had fetched it.
     Withdrawn,
 }
@@ -23,6 +25,7 @@ impl OrderState {
             OrderState::Waiting => "waiting",
             OrderState::Fetched => "fetched",
             OrderState::Answered => "answered",
+            OrderState::Consumed => "consumed",
             OrderState::Withdrawn => "withdrawn",
         }
     }
@@ -31,6 +34,7 @@ impl OrderState {
         match word {
             "waiting" => OrderState::Waiting,
             "answered" => OrderState::Answered,
+            "consumed" => OrderState::Consumed,
             "withdrawn" => OrderState::Withdrawn,
             _ => OrderState::Fetched,
         }
@@ -50,9 +54,11 @@ pub struct KeptOrder {
     pub body: String,
     /// What the agent answered; JSON of the remedies, empty until then.
     pub answer: String,
+    /// When it came into its state, `CLOCK_REALTIME` of the store.
+    pub changed_realtime_ns: u64,
 }
 
-const COLUMNS: &str = "token, host, state, body, answer";
+const COLUMNS: &str = "token, host, state, body, answer, changed_ns";
 
 impl CaseStore {
     /// Gives an order; one that was given before stays as it is.
@@ -78,6 +84,37 @@ impl CaseStore {
     pub fn order_of(&mut self, token: &str) -> Result<Option<KeptOrder>> {
         let words = format!("SELECT {COLUMNS} FROM remedy_order WHERE token = $1");
         self.connected.ask("reading an order", |sql| Ok(sql.rows(&words, &[token.into()])?.first().map(order)))
+    }
+
+    /// Orders of a host that its agent has, or whose answers nobody has read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn orders_under_way(&mut self, host: &str) -> Result<Vec<KeptOrder>> {
+        let words = format!("SELECT {COLUMNS} FROM remedy_order WHERE host = $1 AND state IN ('fetched', 'answered')");
+        self.connected.ask("reading orders", |sql| Ok(sql.rows(&words, &[host.into()])?.iter().map(order).collect()))
+    }
+
+    /// Notes that the answer of an order was read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn consume(&mut self, token: &str) -> Result<()> {
+        self.connected.transaction("noting an answer", false, |sql| {
+            let words = "UPDATE remedy_order SET state = 'consumed' WHERE token = $1 AND state = 'answered'";
+            sql.run(words, &[token.into()]).map(drop)
+        })
+    }
+
+    /// Forgets an order that was answered: its token is used again for the next part of the same attempt.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn forget_order(&mut self, token: &str) -> Result<()> {
+        self.connected.transaction("forgetting an order", false, |sql| {
+            let words = "DELETE FROM remedy_order WHERE token = $1 AND state IN ('answered', 'consumed')";
+            sql.run(words, &[token.into()]).map(drop)
+        })
     }
 
     /// Takes an order back that nobody has fetched. Whether it is withdrawn now, so that it is never done.
@@ -121,8 +158,8 @@ impl CaseStore {
             let mut fetched = Vec::new();
             for row in &there {
                 let words = format!(
-                    "UPDATE remedy_order SET state = 'fetched', changed_ns = $1 WHERE token = $2 AND state IN ('waiting', 'fetched')
-                     RETURNING {COLUMNS}"
+                    "UPDATE remedy_order SET changed_ns = CASE WHEN state = 'fetched' THEN changed_ns ELSE $1 END, state = 'fetched'
+                     WHERE token = $2 AND state IN ('waiting', 'fetched') RETURNING {COLUMNS}"
                 );
                 fetched.extend(sql.rows(&words, &[now_ns.into(), row.text(0).into()])?.iter().map(order));
             }
@@ -137,8 +174,9 @@ impl CaseStore {
     pub fn answer(&mut self, token: &str, host: &str, answer: &str) -> Result<bool> {
         self.connected.transaction("taking an answer in", false, |sql| {
             let now_ns = sql.now_ns()?;
-            let words = "UPDATE remedy_order SET state = 'answered', changed_ns = $1, answer = $2 WHERE token = $3 AND host = $4
-                AND (state = 'fetched' OR (state = 'answered' AND answer = $2))";
+            let words = "UPDATE remedy_order SET state = CASE WHEN state = 'consumed' THEN state ELSE 'answered' END, changed_ns = $1, answer = $2
+                WHERE token = $3 AND host = $4
+                AND (state = 'fetched' OR (state IN ('answered', 'consumed') AND answer = $2))";
             Ok(sql.run(words, &[now_ns.into(), answer.into(), token.into(), host.into()])? > 0)
         })
     }
@@ -151,5 +189,6 @@ fn order(row: &Row) -> KeptOrder {
         state: OrderState::of(row.text(2)),
         body: row.text(3).to_owned(),
         answer: row.text(4).to_owned(),
+        changed_realtime_ns: row.number(5),
     }
 }

@@ -360,6 +360,13 @@ fn an_order_is_fetched_answered_or_withdrawn(open) {
         let order = store.order_of("t1").unwrap().unwrap();
         assert_eq!((order.state, &*order.answer), (OrderState::Answered, "done"));
         assert_eq!(store.fetch_orders("h1", 10).unwrap(), []);
+        assert_eq!(store.orders_under_way("h1").unwrap().len(), 1);
+        store.consume("t1").unwrap();
+        assert_eq!(store.orders_under_way("h1").unwrap(), []);
+        assert!(store.answer("t1", "h1", "done").unwrap(), "told again because the first word was lost");
+        assert_eq!(store.order_of("t1").unwrap().unwrap().state, OrderState::Consumed);
+        store.forget_order("t1").unwrap();
+        assert_eq!(store.order("t1", "h1", "the next part").unwrap().state, OrderState::Waiting);
         assert_eq!(store.order_of("none").unwrap(), None);
 }
 

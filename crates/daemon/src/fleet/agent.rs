@@ -1,0 +1,261 @@
+//! The agent of one host: tells what is found of it, fetches orders and does them, each once, whatever happens to the agent meanwhile.
+
+use super::findings::HostFindings;
+use super::lines::{Accepted, HandedOrder, OrderAnswer};
+use super::orders::{AnswerBody, OrderBody};
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use surefoot_model::{Finding, Health};
+use surefoot_remedy::act::Found;
+use surefoot_remedy::{Act, Outcome};
+
+/// Orders that are remembered after their answer: the newest.
+const REMEMBERED_MAX: usize = 200;
+/// Orders that are done at one time.
+const AT_ONCE: usize = 4;
+/// The longest journal.
+const JOURNAL_BYTES_MAX: u64 = 16 << 20;
+
+/// The way to a controller.
+pub trait Exchange {
+    /// Tells what is found.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    fn tell(&self, findings: &HostFindings) -> Result<Accepted, String>;
+
+    /// Answers an order.
+    ///
+    /// # Errors
+    /// Why it was not taken.
+    fn answer(&self, answer: &OrderAnswer) -> Result<(), String>;
+}
+
+/// What is known of an order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Known {
+    body: OrderBody,
+    /// JSON of [`AnswerBody`]; empty while it is being done.
+    answer: String,
+    /// Whether a controller has the answer.
+    is_told: bool,
+    /// Counts orders, so that the oldest are forgotten first.
+    number: u64,
+}
+
+/// The orders of the past, in a file that is replaced as a whole: what was begun before a crash is known after it.
+#[derive(Debug, Default)]
+struct Journal {
+    path: PathBuf,
+    orders: BTreeMap<String, Known>,
+}
+
+impl Journal {
+    fn open(folder: &Path) -> Result<Journal, Error> {
+        let path = folder.join("orders.json");
+        let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
+        let text = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(failed(error.to_string())),
+            Ok(file) => {
+                let mut text = String::new();
+                file.take(JOURNAL_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+                text
+            }
+        };
+        let orders = if text.is_empty() {
+            BTreeMap::new()
+        } else {
+            let damaged = |error| {
+                failed(format!("the journal of orders is damaged ({error}); look which were done, and remove it"))
+            };
+            serde_json::from_str(&text).map_err(damaged)?
+        };
+        Ok(Journal { path, orders })
+    }
+
+    /// Written and on the disk before what it tells is begun.
+    fn save(&mut self) -> io::Result<()> {
+        while self.orders.len() > REMEMBERED_MAX {
+            let told = self.orders.iter().filter(|(_, known)| known.is_told);
+            let Some(oldest) = told.min_by_key(|(_, known)| known.number).map(|(token, _)| token.clone()) else {
+                break;
+            };
+            self.orders.remove(&oldest);
+        }
+        let new = self.path.with_extension("new");
+        let _ = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(&self.orders)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        fs::File::open(folder)?.sync_all()
+    }
+}
+
+/// An agent.
+pub struct Agent {
+    host: String,
+    service: String,
+    health: PathBuf,
+    act: Option<Arc<dyn Act>>,
+    journal: Arc<Mutex<Journal>>,
+    running: Vec<(String, std::thread::JoinHandle<()>)>,
+    /// Tells orders that are being done to break off.
+    stop: Arc<AtomicBool>,
+}
+
+impl Agent {
+    /// An agent of this host, whose watch publishes `health`. `act` does orders; without one, none are fetched. `folder` keeps what is
+    /// known of orders.
+    ///
+    /// # Errors
+    /// [`Error::Fleet`] where the folder cannot be used.
+    pub fn new(
+        host: &str,
+        service: &str,
+        health: PathBuf,
+        act: Option<Arc<dyn Act>>,
+        folder: &Path,
+    ) -> Result<Agent, Error> {
+        let host = super::strangers::host(host).ok_or_else(|| Error::Fleet {
+            what: format!("host '{}'", surefoot_model::one_line(host)),
+            why: "a host's name has letters, digits, '.', '-' and '_'".into(),
+        })?;
+        let mut journal = Journal::open(folder)?;
+        journal.save().map_err(|error| Error::Fleet { what: folder.display().to_string(), why: error.to_string() })?;
+        Ok(Agent {
+            host,
+            service: service.to_owned(),
+            health,
+            act,
+            journal: Arc::new(Mutex::new(journal)),
+            running: Vec::new(),
+            stop: Arc::default(),
+        })
+    }
+
+    /// One word to the controller: what is found now and what was done; then the orders that came back are begun.
+    ///
+    /// # Errors
+    /// Why the controller did not take it; it is told again with the next word.
+    pub fn round(&mut self, exchange: &dyn Exchange, more: &[Finding]) -> Result<Accepted, String> {
+        self.running.retain(|(_, thread)| !thread.is_finished());
+        self.answer(exchange)?;
+        let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
+        let findings = health(&self.health).map(|found| found.into_iter().chain(more.iter().cloned()).collect());
+        let told = HostFindings { host: self.host.clone(), service: self.service.clone(), findings, orders_max: room };
+        let accepted = exchange.tell(&told)?;
+        for order in &accepted.orders {
+            self.begin(order)?;
+        }
+        Ok(accepted)
+    }
+
+    /// Ends: orders that are being done are told to break off, and are found by the next agent.
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        for (_, thread) in self.running {
+            let _ = thread.join();
+        }
+    }
+
+    fn answer(&self, exchange: &dyn Exchange) -> Result<(), String> {
+        let known = |journal: &Mutex<Journal>| {
+            let journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = journal.orders.iter().filter(|(_, known)| !known.answer.is_empty() && !known.is_told);
+            waiting.map(|(token, known)| (token.clone(), known.answer.clone())).collect::<Vec<_>>()
+        };
+        for (token, answer) in known(&self.journal) {
+            exchange.answer(&OrderAnswer { host: self.host.clone(), token: token.clone(), answer })?;
+            let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = journal.orders.get_mut(&token) {
+                known.is_told = true;
+            }
+            journal.save().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Begins an order, unless it was done or is being done. One that was begun by an agent that died is looked for first.
+    fn begin(&mut self, handed: &HandedOrder) -> Result<(), String> {
+        let Some(act) = self.act.clone() else { return Ok(()) };
+        let body: OrderBody =
+            serde_json::from_str(&handed.body).map_err(|error| format!("an order that is none: {error}"))?;
+        if self.running.iter().any(|(token, _)| *token == handed.token) {
+            return Ok(());
+        }
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = |answer: &str| matches!(serde_json::from_str(answer), Ok(AnswerBody::GoesOn { .. }));
+        let is_in_doubt = match journal.orders.get_mut(&handed.token) {
+            // The answer was lost on the way: it is told again, and nothing is done.
+            Some(known) if !(known.answer.is_empty() || goes_on(&known.answer) && known.is_told) => {
+                known.is_told = false;
+                return Ok(());
+            }
+            Some(known) => known.answer.is_empty(),
+            None => false,
+        };
+        let number = journal.orders.values().map(|known| known.number).max().unwrap_or(0) + 1;
+        let known = Known { body: body.clone(), answer: String::new(), is_told: false, number };
+        journal.orders.insert(handed.token.clone(), known);
+        journal.save().map_err(|error| format!("{}: {error}", journal.path.display()))?;
+        drop(journal);
+        let (token, host) = (handed.token.clone(), self.host.clone());
+        let (journal, stop) = (Arc::clone(&self.journal), Arc::clone(&self.stop));
+        let doing = move || {
+            let answer = done(&*act, &body, &host, is_in_doubt, &stop);
+            if stop.load(Ordering::Acquire) {
+                // Broken off: the next agent finds what became of it.
+                return;
+            }
+            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = journal.orders.get_mut(&token) {
+                known.answer = serde_json::to_string(&answer).unwrap_or_default();
+            }
+            // What cannot be written now is told all the same, and looked for after a crash.
+            let _ = journal.save();
+        };
+        let thread = std::thread::Builder::new().name("surefoot-order".into()).spawn(doing);
+        self.running.push((handed.token.clone(), thread.map_err(|error| error.to_string())?));
+        Ok(())
+    }
+}
+
+fn done(act: &dyn Act, body: &OrderBody, host: &str, is_in_doubt: bool, stop: &AtomicBool) -> AnswerBody {
+    let failed = |detail: String| AnswerBody::Failed { detail, memo: body.memo.clone(), is_passing: false };
+    let order = match body.order(host) {
+        Ok(order) => order,
+        Err(error) => return failed(error.to_string()),
+    };
+    if is_in_doubt {
+        match act.find(&order) {
+            Found::Effect { detail, memo } => return Outcome::Done { detail, memo }.into(),
+            Found::Unknown { why } => return failed(format!("the agent was ended while it did it: {why}")),
+            Found::MayRepeat => {}
+        }
+    }
+    act.run(&order, stop).into()
+}
+
+/// The findings of the host's watch; `None` where it does not run, so that nothing is known.
+fn health(path: &Path) -> Option<Vec<Finding>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    let mut text = String::new();
+    file.take(Health::FILE_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
+    let health: Health = serde_json::from_str(&text).ok()?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if !health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)) {
+        return None;
+    }
+    Some(health.rooms.into_values().flat_map(|room| room.findings).collect())
+}

@@ -1,0 +1,295 @@
+//! Steps that only a host itself can do, as orders: the controller writes them down, the host's agent fetches them with its next word,
+//! does them and answers. Hosts listen nowhere.
+
+use super::book::Book;
+use crate::keep::shared::lock;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use surefoot_remedy::act::Found;
+use surefoot_remedy::{Act, Order, Outcome, Step};
+use surefoot_store::cases::{KeptOrder, OrderState};
+
+/// An agent that lives fetches an order within this time; else it is withdrawn, and tried again later.
+const FETCH_TIME_MAX_NS: u64 = 180_000_000_000;
+/// An order that was fetched is answered within this time, beside that of a stress.
+const ANSWER_TIME_MAX_NS: u64 = 2 * 3_600_000_000_000;
+/// How often the store is looked at, and how long one call of the engine waits.
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
+const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+/// An order that waits goes on after this.
+const AGAIN_IN_NS: u64 = 1_000_000_000;
+
+/// What an agent is told to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OrderBody {
+    /// The case.
+    pub case: u64,
+    /// Which of its steps, from 0.
+    pub step_index: usize,
+    /// The step in the words of policies.
+    pub step: String,
+    /// The service.
+    pub service: String,
+    /// What is wrong.
+    pub fault: String,
+    /// What it is about.
+    pub subject: String,
+    /// The evidence of the case.
+    pub evidence: Vec<String>,
+    /// Names the attempt.
+    pub token: String,
+    /// What an earlier part of the step left.
+    pub memo: String,
+    /// Since when errors count, `CLOCK_REALTIME`.
+    pub errors_since_realtime_ns: u64,
+}
+
+impl OrderBody {
+    fn of(order: &Order) -> OrderBody {
+        OrderBody {
+            case: order.case,
+            step_index: order.step_index,
+            step: order.step.to_string(),
+            service: order.service.clone(),
+            fault: order.fault.clone(),
+            subject: order.subject.clone(),
+            evidence: order.evidence.clone(),
+            token: order.token.clone(),
+            memo: order.memo.clone(),
+            errors_since_realtime_ns: order.errors_since_realtime_ns,
+        }
+    }
+
+    /// The order as hands take it.
+    ///
+    /// # Errors
+    /// A step that this release does not know.
+    pub fn order(&self, host: &str) -> surefoot_remedy::Result<Order> {
+        Ok(Order {
+            case: self.case,
+            step_index: self.step_index,
+            step: self.step.parse()?,
+            host: host.to_owned(),
+            service: self.service.clone(),
+            fault: self.fault.clone(),
+            subject: self.subject.clone(),
+            evidence: self.evidence.clone(),
+            token: self.token.clone(),
+            memo: self.memo.clone(),
+            errors_since_realtime_ns: self.errors_since_realtime_ns,
+            ..Order::default()
+        })
+    }
+}
+
+/// What an agent answers: an outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum AnswerBody {
+    /// It is done.
+    Done {
+        /// What was done.
+        detail: String,
+        /// What is to be remembered.
+        memo: String,
+    },
+    /// The trouble is gone.
+    Gone {
+        /// What was looked at.
+        detail: String,
+    },
+    /// It goes on later.
+    GoesOn {
+        /// How far it has come.
+        detail: String,
+        /// What is to be remembered.
+        memo: String,
+        /// When it is to be looked at again.
+        again_in_ns: u64,
+    },
+    /// It failed.
+    Failed {
+        /// Why.
+        detail: String,
+        /// What is to be remembered.
+        memo: String,
+        /// Whether the same may work later.
+        is_passing: bool,
+    },
+}
+
+impl From<Outcome> for AnswerBody {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done { detail, memo } => AnswerBody::Done { detail, memo },
+            Outcome::Gone { detail } => AnswerBody::Gone { detail },
+            Outcome::GoesOn { detail, memo, again_in_ns } => AnswerBody::GoesOn { detail, memo, again_in_ns },
+            Outcome::Failed { detail, memo, is_passing } => AnswerBody::Failed { detail, memo, is_passing },
+        }
+    }
+}
+
+impl From<AnswerBody> for Outcome {
+    fn from(answer: AnswerBody) -> Self {
+        match answer {
+            AnswerBody::Done { detail, memo } => Outcome::Done { detail, memo },
+            AnswerBody::Gone { detail } => Outcome::Gone { detail },
+            AnswerBody::GoesOn { detail, memo, again_in_ns } => Outcome::GoesOn { detail, memo, again_in_ns },
+            AnswerBody::Failed { detail, memo, is_passing } => Outcome::Failed { detail, memo, is_passing },
+        }
+    }
+}
+
+/// Hands that have the steps of other hosts done by their agents.
+pub(super) struct Dispatch {
+    hands: Arc<dyn Act>,
+    book: Mutex<Book>,
+    own_host: String,
+    /// Whether hosts have controllers that restart them.
+    has_bmc: bool,
+}
+
+impl Dispatch {
+    pub(super) fn new(hands: Arc<dyn Act>, book: Book, own_host: &str, has_bmc: bool) -> Dispatch {
+        Dispatch { hands, book: Mutex::new(book), own_host: own_host.to_owned(), has_bmc }
+    }
+
+    /// Whether the host's agent is to do it.
+    fn is_afar(&self, order: &Order) -> bool {
+        order.host != self.own_host && self.is_of_host(&order.step)
+    }
+
+    fn is_of_host(&self, step: &Step) -> bool {
+        match step {
+            Step::Restart(_) | Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => true,
+            Step::Stress(_) | Step::Collect(_) => true,
+            Step::Reboot => !self.has_bmc,
+            Step::Restore(step) => matches!(**step, Step::TuneReporting(_)),
+            _ => false,
+        }
+    }
+
+    /// Waits for the answer, for the length of one call.
+    fn wait(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        let begun = Instant::now();
+        loop {
+            match self.look(order) {
+                Ok(Some(outcome)) => return outcome,
+                // The store is away: the order stays, and its answer is there when it comes back.
+                Ok(None) | Err(_) if stop.load(Ordering::Relaxed) || begun.elapsed() >= CALL_TIME_MAX => {
+                    let detail = format!("waits for the agent of {}", order.host);
+                    return Outcome::GoesOn { detail, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS };
+                }
+                Ok(None) | Err(_) => std::thread::sleep(LOOK_PERIOD),
+            }
+        }
+    }
+
+    /// What came of the order so far; `None` where the agent is at it.
+    fn look(&self, order: &Order) -> surefoot_remedy::Result<Option<Outcome>> {
+        let mut book = lock(&self.book);
+        let (kept, now_ns) = book.with(|store| {
+            let kept = match adopted(store.order_of(&order.token)?, store.orders_under_way(&order.host)?, order) {
+                Some(kept) => kept,
+                None => {
+                    // Plain data with text keys always has a JSON form.
+                    let body = serde_json::to_string(&OrderBody::of(order)).unwrap_or_default();
+                    store.order(&order.token, &order.host, &body)?
+                }
+            };
+            Ok((kept, store.now_realtime_ns()?))
+        })?;
+        let age_ns = now_ns.saturating_sub(kept.changed_realtime_ns);
+        let failed =
+            |detail: String, is_passing| Ok(Some(Outcome::Failed { detail, memo: order.memo.clone(), is_passing }));
+        match kept.state {
+            OrderState::Answered | OrderState::Consumed => {
+                let outcome = answered(&kept, order);
+                match outcome {
+                    // The next call is another part of the same attempt, and a new order.
+                    Outcome::GoesOn { .. } => book.with(|store| store.forget_order(&kept.token))?,
+                    _ => book.with(|store| store.consume(&kept.token))?,
+                }
+                Ok(Some(outcome))
+            }
+            OrderState::Withdrawn => failed(format!("the agent of {} did not fetch it", order.host), true),
+            OrderState::Waiting if age_ns > FETCH_TIME_MAX_NS => {
+                match book.with(|store| store.withdraw(&kept.token))? {
+                    true => failed(format!("the agent of {} did not fetch it: does it run there?", order.host), true),
+                    false => Ok(None),
+                }
+            }
+            OrderState::Fetched if age_ns > ANSWER_TIME_MAX_NS + stress_ns(&order.step) => {
+                failed(format!("the agent of {} fetched it, and does not answer", order.host), false)
+            }
+            OrderState::Waiting | OrderState::Fetched => Ok(None),
+        }
+    }
+}
+
+/// The order that the host's agent has for this step already: that of this attempt, or of an earlier one whose controller died.
+fn adopted(own: Option<KeptOrder>, under_way: Vec<KeptOrder>, order: &Order) -> Option<KeptOrder> {
+    // A token is the case, the step, the attempt, and the case's own time.
+    let of_step = format!("case-{}-{}-", order.case, order.step_index);
+    let of_case = order.token.rsplit('-').next();
+    let is_same = |kept: &KeptOrder| kept.token.starts_with(&of_step) && kept.token.rsplit('-').next() == of_case;
+    own.or_else(|| under_way.into_iter().find(is_same))
+}
+
+fn stress_ns(step: &Step) -> u64 {
+    match step {
+        Step::Stress(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2),
+        _ => 0,
+    }
+}
+
+fn answered(kept: &KeptOrder, order: &Order) -> Outcome {
+    match serde_json::from_str::<AnswerBody>(&kept.answer) {
+        Ok(answer) => answer.into(),
+        Err(error) => Outcome::Failed {
+            detail: format!("the agent of {} answered what cannot be read: {error}", order.host),
+            memo: order.memo.clone(),
+            is_passing: false,
+        },
+    }
+}
+
+impl Act for Dispatch {
+    fn dry_run(&self, order: &Order) -> String {
+        let would = self.hands.dry_run(order);
+        if self.is_afar(order) { format!("{would}, by the agent of {}", order.host) } else { would }
+    }
+
+    fn run(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        if self.is_afar(order) { self.wait(order, stop) } else { self.hands.run(order, stop) }
+    }
+
+    fn find(&self, order: &Order) -> Found {
+        if !self.is_afar(order) {
+            return self.hands.find(order);
+        }
+        let mut book = lock(&self.book);
+        let kept = book.with(|store| store.order_of(&order.token));
+        match kept {
+            Err(error) => Found::Unknown { why: error.to_string() },
+            // Nobody was told.
+            Ok(None) => Found::MayRepeat,
+            Ok(Some(kept)) => match kept.state {
+                OrderState::Withdrawn => Found::MayRepeat,
+                OrderState::Waiting => match book.with(|store| store.withdraw(&order.token)) {
+                    Ok(true) => Found::MayRepeat,
+                    Ok(false) => Found::Unknown { why: format!("the agent of {} has just fetched it", order.host) },
+                    Err(error) => Found::Unknown { why: error.to_string() },
+                },
+                // The next attempt waits for the answer to this one, and gives no order of its own.
+                OrderState::Fetched => Found::MayRepeat,
+                OrderState::Answered | OrderState::Consumed => match answered(&kept, order) {
+                    Outcome::Done { detail, memo } => Found::Effect { detail, memo },
+                    _ => Found::MayRepeat,
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! TLS with certificates of clients, made by openssl and shown by curl.
+
+use crate::remedies::{Setup, webhook};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use surefoot_daemon::fleet::{Config, Fleet, Listen, TlsFiles};
+use surefoot_testkit::not_run::not_run;
+
+fn ran(folder: &Path, words: &[&str]) {
+    let done = Command::new(words[0]).args(&words[1..]).current_dir(folder).output().unwrap();
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// An authority, and a certificate that it signed, with its key.
+fn signed(folder: &Path, authority: &str, name: &str, common_name: &str) {
+    let subject = format!("/O=Surefoot/CN={common_name}");
+    let (key, request, certificate) = (format!("{name}.key"), format!("{name}.csr"), format!("{name}.pem"));
+    ran(
+        folder,
+        &[
+            "openssl",
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            &key,
+            "-out",
+            &request,
+            "-subj",
+            &subject,
+        ],
+    );
+    std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
+    let (ca, ca_key) = (format!("{authority}.pem"), format!("{authority}.key"));
+    ran(
+        folder,
+        &[
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            &ca,
+            "-CAkey",
+            &ca_key,
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "names",
+            "-out",
+            &certificate,
+        ],
+    );
+}
+
+fn authority(folder: &Path, name: &str) {
+    let (key, certificate) = (format!("{name}.key"), format!("{name}.pem"));
+    ran(
+        folder,
+        &[
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=authority",
+            "-keyout",
+            &key,
+            "-out",
+            &certificate,
+        ],
+    );
+}
+
+/// Status and body of curl's answer; status 0 where hands were not shaken.
+fn curl(folder: &Path, url: &str, shown: &[&str], body: Option<&str>) -> (u16, Value) {
+    let mut command = Command::new("curl");
+    command.args([
+        "-s",
+        "--max-time",
+        "30",
+        "--cacert",
+        "ca.pem",
+        "-w",
+        "\n%{http_code}",
+        "-H",
+        "Content-Type: application/json",
+    ]);
+    command.args(shown).current_dir(folder);
+    if let Some(body) = body {
+        command.args(["--data-raw", body]);
+    }
+    let output = command.arg(url).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+}
+
+#[test]
+fn over_the_network_certificates_and_tokens_say_who_asks() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !has("openssl") || !has("curl") {
+        return not_run(
+            "fleet_tls::over_the_network_certificates_and_tokens_say_who_asks",
+            "openssl and curl are needed",
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    authority(folder, "ca");
+    authority(folder, "other");
+    for (of, name, common_name) in
+        [("ca", "server", "surefoot"), ("ca", "anna", "anna"), ("ca", "node1", "Node1"), ("other", "stranger", "anna")]
+    {
+        signed(folder, of, name, common_name);
+    }
+    let setup = Setup::new("[[policy]]\nsteps = [\"drain\", \"return\"]\n");
+    let token = setup.secret("token", "alertmanager-0123456789");
+    let agents = "[[who]]\nname = \"agents\"\nroles = [\"agent\"]\ncertificate = \"*\"\n";
+    let anna = "[[who]]\nname = \"anna\"\nroles = [\"operate\"]\ncertificate = \"anna\"\n";
+    let am = format!("[[who]]\nname = \"am\"\nroles = [\"report\"]\ntoken_file = \"{}\"\n", token.display());
+    setup.who(&format!("{agents}{anna}{am}"));
+    let tls = |authority: Option<&str>| TlsFiles {
+        certificate: folder.join("server.pem"),
+        key: folder.join("server.key"),
+        client_authority: authority.map(|name| folder.join(name)),
+    };
+    let config =
+        || Config { listen: vec!["0.0.0.0:0".parse().unwrap()], tls: Some(tls(Some("ca.pem"))), ..setup.config() };
+    let fleet = Fleet::start(config()).unwrap();
+    let Listen::Tcp(address) = &fleet.addresses()[0] else { panic!() };
+    let url = |path: &str| format!("https://127.0.0.1:{}{path}", address.port());
+    let ask = |path: &str, shown: &[&str], body: Option<&str>| curl(folder, &url(path), shown, body);
+    let (anna, node): (&[&str], &[&str]) =
+        (&["--cert", "anna.pem", "--key", "anna.key"], &["--cert", "node1.pem", "--key", "node1.key"]);
+    let bearer: &[&str] = &["-H", "Authorization: Bearer alertmanager-0123456789"];
+    // Root on this machine is nobody over the network.
+    assert_eq!(ask("/api/v1/cases", &[], None).0, 401);
+    assert_eq!(ask("/api/v1/cases", anna, None).0, 200);
+    assert_eq!(ask("/api/v1/cases/1/approve", anna, Some("{}")).0, 403);
+    assert_eq!(ask("/api/v1/alertmanager", bearer, Some(&webhook("node1", "firing", 1))).0, 200);
+    assert_eq!(ask("/api/v1/alertmanager", anna, Some(&webhook("node1", "firing", 1))).0, 403);
+    let findings = |host: &str| json!({"host": host, "findings": []}).to_string();
+    assert_eq!(ask("/api/v1/findings", node, Some(&findings("node1"))).0, 200);
+    assert_eq!(ask("/api/v1/findings", node, Some(&findings("node2"))).0, 403);
+    assert_eq!(
+        ask("/api/v1/cases", &["--cert", "stranger.pem", "--key", "stranger.key"], None).0,
+        0,
+        "of another authority"
+    );
+    // Without TLS there is no answer at all.
+    assert_eq!(curl(folder, &url("/api/v1/cases").replace("https", "http"), &[], None).0, 0);
+    drop(fleet);
+    // What cannot be used is said.
+    std::fs::write(folder.join("poem"), "a poem").unwrap();
+    let error = |tls: Option<TlsFiles>| Fleet::start(Config { tls, ..config() }).err().unwrap().to_string();
+    assert!(error(None).contains("speaks TLS alone"));
+    assert!(error(Some(tls(Some("poem")))).contains("no certificate"));
+    assert!(error(Some(tls(Some("none")))).contains("none"));
+    let wrong_key = TlsFiles { key: folder.join("anna.key"), ..tls(None) };
+    assert!(error(Some(wrong_key)).contains("server.pem"));
+    let nobody = Fleet::start(Config { who: None, ..config() }).err().unwrap().to_string();
+    assert!(nobody.contains("nobody could do anything"), "{nobody}");
+}
