@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 47] = [
+const COMMANDS: [(&str, &[Of]); 48] = [
     (
         "stall report",
         &[
@@ -85,6 +85,7 @@ const COMMANDS: [(&str, &[Of]); 47] = [
     ("remedy resume", CASES),
     ("remedy cancel", CASES),
     ("remedy check run", &[of::<remedy::check::HostCheckLine<'_>>]),
+    ("remedy simulate", &[of::<remedy::simulate::ServiceLine<'_>>, of::<remedy::simulate::ResultLine>]),
 ];
 
 const CASES: &[Of] = &[of::<surefoot_daemon::fleet::CaseLine>];

@@ -8,6 +8,7 @@ pub mod lines;
 mod place;
 mod serve;
 mod show;
+pub mod simulate;
 
 use crate::exit::Outcome;
 use clap::Subcommand;
@@ -35,6 +36,8 @@ pub enum RemedyCommand {
         #[command(subcommand)]
         command: check::CheckCommand,
     },
+    /// Try a policy out on a made-up or recorded fleet: availability, repairs, work of people.
+    Simulate(simulate::SimulateOptions),
 }
 
 pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
@@ -49,6 +52,7 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Resume(options) => ask::all(options, Request::Resume),
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
         RemedyCommand::Check { command } => check::run(command),
+        RemedyCommand::Simulate(options) => simulate::run(options),
     }
 }
 
