@@ -3738,7 +3738,7 @@ export interface Fault {
    */
   campaign_fault_count: number | null;
   /**
-   * watchdog, interface, self_test, library or silence.
+   * watchdog, interface, self_test, library, neighbour or silence.
    */
   detected_by: string | null;
   /**
@@ -3753,6 +3753,10 @@ export interface Fault {
    * The experiment's name.
    */
   experiment: string;
+  /**
+   * CRC-32 of the experiment's description, so that two of one name are told apart; `null` and absent as `number` is.
+   */
+  experiment_crc: number | null;
   /**
    * What the self-test found: missing, content, count, refused or slow.
    */

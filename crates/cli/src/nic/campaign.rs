@@ -64,10 +64,6 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let range = range.start as usize..range.end as usize;
     let faults = &all[range.clone()];
     let mut lab = Lab::new(golden);
-    let mut out = io::BufWriter::new(crate::people::stdout());
-    if options.json {
-        output::stream(&mut out, "nic campaign")?;
-    }
     let mut report = report::Report::default();
     let mut file = options.output.as_deref().map(file::ResultFile::open).transpose()?;
     let done = match &mut file {
@@ -77,10 +73,15 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
         }
         None => 0,
     };
+    let mut out = io::BufWriter::new(crate::people::stdout());
+    if options.json {
+        output::stream(&mut out, "nic campaign")?;
+    }
     let mut progress = Progress::new(faults.len());
     for (place, fault) in faults.iter().enumerate().skip(done) {
         let number = (range.start + place + 1) as u64;
-        let line = FaultLine::of(&lab.record(fault)?, Some(Place { number, of: all.len() as u64 }));
+        let place_of = Place { number, of: all.len() as u64, experiment: experiment.digest() };
+        let line = FaultLine::of(&lab.record(fault)?, Some(place_of));
         if let Some(file) = &mut file {
             file.append(&line)?;
         } else if options.json {

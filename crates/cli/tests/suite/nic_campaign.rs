@@ -62,7 +62,7 @@ fn shards_are_the_whole_and_a_torn_file_goes_on() {
         (&replayed["number"], &replayed["campaign_fault_count"]),
         (&serde_json::Value::Null, &serde_json::Value::Null)
     );
-    for of_campaign in ["number", "campaign_fault_count"] {
+    for of_campaign in ["number", "campaign_fault_count", "experiment_crc"] {
         replayed[of_campaign] = fault[of_campaign].clone();
     }
     assert_eq!(replayed, fault);

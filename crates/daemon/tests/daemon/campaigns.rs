@@ -16,11 +16,12 @@ use surefoot_nic::firmware::{Build, Firmware};
 /// Lines of the preset of the DMA registers, as `surefoot nic campaign` writes them.
 fn lines(count: u64) -> Vec<String> {
     let experiment = Experiment::preset(Preset::DmaRegisters);
+    let digest = experiment.digest();
     let golden = Golden::run(&experiment, 1).unwrap();
     let faults = experiment.faults(golden.firmware(), golden.window(), Some(count), 1).unwrap();
     let mut lab = Lab::new(golden);
     let line = |(number, fault)| {
-        let line = FaultLine::of(&lab.record(fault).unwrap(), Some(Place { number, of: count }));
+        let line = FaultLine::of(&lab.record(fault).unwrap(), Some(Place { number, of: count, experiment: digest }));
         serde_json::to_string(&line).unwrap() + "\n"
     };
     (1..).zip(&faults).map(line).collect()

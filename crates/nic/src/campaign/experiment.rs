@@ -134,6 +134,11 @@ pub const SELF_TEST_SLOW_NS: u64 = 1_500_000;
 pub const SELF_TEST_INTERVAL_NS: u64 = 4_000_000;
 
 impl Experiment {
+    /// CRC-32 of all that describes it: two experiments of one name that differ have different ones.
+    pub fn digest(&self) -> u32 {
+        crc32fast::hash(format!("{self:?}").as_bytes())
+    }
+
     /// One of those that come with Surefoot.
     pub fn preset(preset: Preset) -> Self {
         Experiment {

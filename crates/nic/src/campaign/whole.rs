@@ -12,13 +12,15 @@ pub struct Place {
     pub number: u64,
     /// Faults of the whole campaign, all shards together.
     pub of: u64,
+    /// [`Experiment::digest`](super::Experiment::digest).
+    pub experiment: u32,
 }
 
 /// Which faults of one campaign are at hand. It takes memory by the stretches of them, not by their number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Whole {
     /// What the first fault said; `Some(None)` when its line is of a version that did not number faults.
-    of: Option<Option<u64>>,
+    of: Option<Option<(u64, u32)>>,
     /// Stretches of numbers, first to last, that neither touch nor overlap.
     stretches: BTreeMap<u64, u64>,
 }
@@ -29,17 +31,21 @@ impl Whole {
     /// # Errors
     /// When it cannot be of the same campaign as those before; nothing is taken in then.
     pub fn add(&mut self, place: Option<Place>) -> Result<(), String> {
-        let of = place.map(|place| place.of);
+        let of = place.map(|place| (place.of, place.experiment));
         if let Some(before) = self.of.filter(|before| *before != of) {
             return Err(match (before, of) {
-                (Some(before), Some(of)) => format!(
+                (Some((before, _)), Some((of, _))) if before == of => {
+                    "it is of another experiment of the same name: what describes them differs; report the two apart"
+                        .to_owned()
+                }
+                (Some((before, _)), Some((of, _))) => format!(
                     "it is one of {of} faults, those before are of {before}: another --sample or --repeat; report the two campaigns apart"
                 ),
                 _ => "some faults say their number and some do not: the files are of different versions of Surefoot"
                     .to_owned(),
             });
         }
-        let Some(Place { number, of }) = place else {
+        let Some(Place { number, of, experiment }) = place else {
             self.of = Some(None);
             return Ok(());
         };
@@ -49,7 +55,7 @@ impl Whole {
         if self.has(number) {
             return Err(format!("another line has the number {number}, too"));
         }
-        self.of = Some(Some(of));
+        self.of = Some(Some((of, experiment)));
         let last = self.stretches.remove(&(number + 1)).unwrap_or(number);
         match self.stretches.range_mut(..number).next_back().filter(|(_, end)| **end + 1 == number) {
             Some((_, end)) => *end = last,
@@ -64,7 +70,7 @@ impl Whole {
 
     /// Faults of the whole campaign; `None` when nobody said.
     pub fn fault_count(&self) -> Option<u64> {
-        self.of.flatten()
+        self.of.flatten().map(|(of, _)| of)
     }
 
     /// Faults that are not at hand; `None` when nobody said how many there are.
@@ -95,9 +101,13 @@ impl Whole {
 mod tests {
     use super::*;
 
+    fn place(number: u64, of: u64) -> Place {
+        Place { number, of, experiment: 7 }
+    }
+
     fn whole(of: u64, numbers: impl IntoIterator<Item = u64>) -> Whole {
         let mut whole = Whole::default();
-        numbers.into_iter().for_each(|number| whole.add(Some(Place { number, of })).unwrap());
+        numbers.into_iter().for_each(|number| whole.add(Some(place(number, of))).unwrap());
         whole
     }
 
@@ -129,21 +139,22 @@ mod tests {
     fn what_cannot_be_of_one_campaign_is_refused_and_changes_nothing() {
         let mut some = whole(9, [2]);
         let before = some.clone();
-        for (place, why) in [
-            (Some(Place { number: 3, of: 10 }), "another --sample"),
+        for (one, why) in [
+            (Some(place(3, 10)), "another --sample"),
+            (Some(Place { experiment: 8, ..place(3, 9) }), "another experiment of the same name"),
             (None, "different versions"),
-            (Some(Place { number: 2, of: 9 }), "has the number 2"),
-            (Some(Place { number: 0, of: 9 }), "no fault 0 of 9"),
-            (Some(Place { number: 10, of: 9 }), "no fault 10 of 9"),
+            (Some(place(2, 9)), "has the number 2"),
+            (Some(place(0, 9)), "no fault 0 of 9"),
+            (Some(place(10, 9)), "no fault 10 of 9"),
         ] {
-            assert!(some.add(place).unwrap_err().contains(why), "{place:?}");
+            assert!(some.add(one).unwrap_err().contains(why), "{one:?}");
         }
         assert_eq!(some, before);
         let mut large = Whole::default();
-        assert!(large.add(Some(Place { number: 1, of: u64::MAX })).is_err());
+        assert!(large.add(Some(place(1, u64::MAX))).is_err());
         let mut old = Whole::default();
         old.add(None).unwrap();
         assert_eq!((old.fault_count(), old.missing_count(), old.missing(10)), (None, None, vec![]));
-        assert!(old.add(Some(Place { number: 1, of: 9 })).unwrap_err().contains("different versions"));
+        assert!(old.add(Some(place(1, 9))).unwrap_err().contains("different versions"));
     }
 }

@@ -3,6 +3,7 @@
 use super::Error;
 use super::board::{LiveBoard, Start};
 use super::{directory, ports, process};
+use crate::campaign::trial::detector_name;
 use crate::host::daemon::{Daemon, DaemonConfig, Step};
 use crate::host::layout::{APPLICATION_PORTS, control};
 use crate::host::memory::HostMemory;
@@ -43,7 +44,7 @@ pub struct HostConfig {
 fn write_step(out: &mut impl Write, at_ns: u64, step: Step) -> std::io::Result<()> {
     let kind = match step {
         Step::Suspected(_) | Step::Dismissed | Step::Passed { .. } | Step::Told { .. } => return Ok(()),
-        Step::Detected(by) => format!("detected {by:?}"),
+        Step::Detected(by) => format!("detected {}", detector_name(by)),
         Step::Reloaded { epoch } => format!("reloaded {epoch}"),
         Step::Recovered => "recovered".to_owned(),
         Step::ReloadFailed => "failed".to_owned(),

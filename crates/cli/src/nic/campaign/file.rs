@@ -4,9 +4,10 @@ use super::lines::FaultLine;
 use super::report::Report;
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_nic::campaign::fault::{FaultId, Stack};
 use surefoot_nic::campaign::whole::Place;
@@ -14,6 +15,15 @@ use surefoot_nic::campaign::{Experiment, Fault};
 
 /// A line is no longer than this.
 pub const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Opens a file to be read. A pipe that nobody writes to is not waited for.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
 
 /// The part of a campaign that a file is of.
 pub struct Part<'a> {
@@ -32,7 +42,8 @@ impl Part<'_> {
         let fault = *self.all.get(place).filter(|_| self.range.contains(&place))?;
         let (experiment, stack) = (self.experiment.name.clone(), Stack::of(self.experiment));
         let id = FaultId { experiment, stack, seed: self.seed, fault };
-        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64 }))
+        let experiment = self.experiment.digest();
+        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64, experiment }))
     }
 }
 
@@ -92,7 +103,7 @@ impl ResultFile {
             })?;
             ensure!(
                 expected.is_some_and(|(id, place)| id == parsed.id && parsed.place() == Some(place)),
-                "--output: line {} of {} is of another campaign: another experiment, build, seed, sample or shard, or another version of Surefoot; name another file, or give the options that it was made with",
+                "--output: line {} of {} is of another campaign: another experiment, build, seed, sample or shard, another description of an experiment of this name, or another version of Surefoot; name another file, or give the options that it was made with",
                 done + 1,
                 at()
             );
@@ -136,7 +147,7 @@ mod tests {
         let experiment = Experiment::preset(Preset::DmaRegisters);
         let golden = Golden::run(&experiment, 1).unwrap();
         let faults = experiment.faults(golden.firmware(), golden.window(), Some(1), 1).unwrap();
-        let place = Place { number: 1, of: 1 };
+        let place = Place { number: 1, of: 1, experiment: experiment.digest() };
         let line = FaultLine::of(&Lab::new(golden).record(&faults[0]).unwrap(), Some(place));
         let whole = serde_json::to_vec(&line).unwrap();
         let resumed = |text: &[u8]| {
@@ -155,7 +166,9 @@ mod tests {
             assert_eq!(resumed(other.as_bytes()), (false, other.into()));
         }
         // As written before faults were numbered: nobody could tell later whether all are there.
-        let old = serde_json::to_vec(&FaultLine { number: None, campaign_fault_count: None, ..line }).unwrap();
+        let old =
+            serde_json::to_vec(&FaultLine { number: None, campaign_fault_count: None, experiment_crc: None, ..line })
+                .unwrap();
         let old = [old.as_slice(), b"\n"].concat();
         assert_eq!(resumed(&old), (false, old));
         let after = [whole.as_slice(), b"\nnotes"].concat();

@@ -8,7 +8,6 @@ use crate::exit::Outcome;
 use crate::output;
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use surefoot_nic::campaign::experiment::FAULTS_MAX;
 use surefoot_nic::campaign::table::Table;
@@ -62,7 +61,7 @@ pub fn run(options: &ReportOptions) -> anyhow::Result<Outcome> {
     let mut seen: HashMap<String, u64> = HashMap::new();
     for path in &options.files {
         let at = || path.display().to_string();
-        let file = File::open(path).with_context(|| format!("cannot read {}", at()))?;
+        let file = super::file::open_to_read(path).with_context(|| format!("cannot read {}", at()))?;
         let mut reader = BufReader::new(file);
         for number in 1.. {
             let mut bytes = Vec::new();

@@ -1,5 +1,6 @@
 //! What came of a run, as a line and as text.
 
+use crate::units::duration;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use surefoot_nic::check::Verdict;
@@ -109,22 +110,21 @@ impl ResultLine {
     }
 
     pub fn text(&self) -> String {
-        let us = |spread: Option<Spread>| match spread {
+        let times = |spread: Option<Spread>| match spread {
             None => "-".to_owned(),
             Some(spread) => {
-                let us = |ns: u64| format!("{}.{}", ns / 1000, ns % 1000 / 100);
-                format!("median {} us, maximum {} us, of {}", us(spread.median), us(spread.maximum), spread.count)
+                let (median, maximum) = (duration(spread.median), duration(spread.maximum));
+                format!("median {median}, maximum {maximum}, of {}", spread.count)
             }
         };
         let mut text = if self.only_served { self.served_text() } else { self.messages_text() };
         text += &format!("failures made {}, recoveries {}\n", self.failure_count, self.recovery_count);
-        text += &format!("  detection   {}\n  recovery    {}\n", us(self.detection_ns), us(self.recovery_ns));
+        text += &format!("  detection   {}\n  recovery    {}\n", times(self.detection_ns), times(self.recovery_ns));
         for (by, count) in &self.detected_by {
-            text += &format!("  by          {by}: {count}\n");
+            text += &format!("  by          {}: {count}\n", by.replace('_', "-"));
         }
         if self.recovery_count > self.failure_count {
-            text +=
-                "  A recovery that no failure was made for: the daemon had no answer in time, as on a busy machine.\n";
+            text += self.why_more();
         }
         if !self.is_complete {
             text += "The run ended before everything was delivered and confirmed.\n";
@@ -132,8 +132,19 @@ impl ResultLine {
         text
     }
 
+    /// Why there are recoveries that no failure was made for.
+    fn why_more(&self) -> &'static str {
+        let found = |names: &[&str]| names.iter().any(|name| self.detected_by.contains_key(*name));
+        match () {
+            () if found(&["library", "neighbour", "self_test", "interface"]) => {
+                "  More recoveries than failures were made: the interface was found at fault, or taken for it. A program may be why: one\n  that sends where nobody may receive, or writes over what it has sent or provided.\n"
+            }
+            () => "  More recoveries than failures were made: a daemon had no answer in time, as on a busy machine.\n",
+        }
+    }
+
     fn elapsed_text(&self) -> String {
-        format!("{}.{:03} ms of {} time", self.elapsed_ns / 1_000_000, self.elapsed_ns / 1_000 % 1_000, self.clock)
+        format!("{} of {} time", duration(self.elapsed_ns), self.clock)
     }
 
     fn served_text(&self) -> String {

@@ -4,6 +4,7 @@ use super::options::RunOptions;
 use super::result::{ResultLine, Spread};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use surefoot_nic::campaign::trial::detector_name;
 use surefoot_nic::device::TrapPolicy;
 use surefoot_nic::firmware::{Build, Firmware};
 use surefoot_nic::host::bus::Guard;
@@ -76,7 +77,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
             match step {
                 Step::Detected(by) => {
                     detected = Some(*at_ns);
-                    *detected_by.entry(format!("{by:?}")).or_default() += 1;
+                    *detected_by.entry(detector_name(*by).to_owned()).or_default() += 1;
                 }
                 Step::Recovered => {
                     recovery_count += 1;

@@ -37,7 +37,7 @@ pub struct FaultLine {
     pub outcome: String,
     /// In the standard words: masked, latent, detected, silent_corruption, loss, duplicate, reorder, degraded, host_crash.
     pub standard: String,
-    /// watchdog, interface, self_test, library or silence.
+    /// watchdog, interface, self_test, library, neighbour or silence.
     pub detected_by: Option<String>,
     /// What the self-test found: missing, content, count, refused or slow.
     pub finding: Option<String>,
@@ -62,6 +62,9 @@ pub struct FaultLine {
     /// Faults of the whole campaign, all shards together; `null` and absent as `number` is.
     #[serde(default)]
     pub campaign_fault_count: Option<u64>,
+    /// CRC-32 of the experiment's description, so that two of one name are told apart; `null` and absent as `number` is.
+    #[serde(default)]
+    pub experiment_crc: Option<u32>,
 }
 
 impl FaultLine {
@@ -93,12 +96,14 @@ impl FaultLine {
             struck_ns: record.struck_ns,
             number: place.map(|place| place.number),
             campaign_fault_count: place.map(|place| place.of),
+            experiment_crc: place.map(|place| place.experiment),
         }
     }
 
     /// Its place in the campaign, where it says one.
     pub fn place(&self) -> Option<Place> {
-        self.number.zip(self.campaign_fault_count).map(|(number, of)| Place { number, of })
+        let (number, of) = self.number.zip(self.campaign_fault_count)?;
+        self.experiment_crc.map(|experiment| Place { number, of, experiment })
     }
 
     /// What the table needs of it, and its id; what is wrong with a line that cannot be of a campaign.

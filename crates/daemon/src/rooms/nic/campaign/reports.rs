@@ -26,7 +26,7 @@ const NAMES_MAX: usize = 1024;
 const NAME_CHARACTERS_MAX: usize = 80;
 const TEXT_CHARACTERS_MAX: usize = 300;
 /// Who can detect; another word is of no campaign.
-const DETECTORS: [&str; 5] = ["watchdog", "interface", "self_test", "library", "silence"];
+const DETECTORS: [&str; 6] = ["watchdog", "interface", "self_test", "library", "neighbour", "silence"];
 
 /// Which campaign: experiment, build and seed.
 pub(crate) type Key = (String, Stack, u64);
