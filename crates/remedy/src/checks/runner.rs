@@ -40,6 +40,8 @@ pub struct Runner {
     ended: Receiver<Ended>,
     stop: Arc<AtomicBool>,
     random: u64,
+    /// Nothing is run a second time.
+    is_once: bool,
     counts: Counts,
 }
 
@@ -63,7 +65,8 @@ impl Runner {
     pub fn new(checks: Vec<Check>, seed: u64) -> Self {
         let (send, ended) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let mut runner = Runner { slots: Vec::new(), send, ended, stop, random: seed, counts: Counts::default() };
+        let mut runner =
+            Runner { slots: Vec::new(), send, ended, stop, random: seed, is_once: false, counts: Counts::default() };
         let now_ns = clock::monotonic_ns();
         for check in checks {
             let spread = SPREAD_MAX.min(check.period).as_nanos() as f64 * runner.chance();
@@ -106,11 +109,15 @@ impl Runner {
     pub fn once(&mut self) -> Vec<HostCheck> {
         let now_ns = clock::monotonic_ns();
         self.slots.iter_mut().for_each(|slot| slot.due_ns = now_ns);
+        self.is_once = true;
         let mut results: Vec<HostCheck> = Vec::new();
         while results.len() < self.slots.len() {
             results.extend(self.turn());
             std::thread::sleep(Duration::from_millis(5));
         }
+        self.is_once = false;
+        let now_ns = clock::monotonic_ns();
+        self.slots.iter_mut().for_each(|slot| slot.due_ns = now_ns.saturating_add(slot.check.period.as_nanos() as u64));
         results.sort_by_key(|result| self.slots.iter().position(|slot| slot.check.name == result.name));
         results
     }
@@ -131,6 +138,10 @@ impl Runner {
             return;
         }
         slot.begun_ns = Some(now_ns);
+        if self.is_once {
+            self.slots[index].due_ns = u64::MAX;
+            return self.start(index);
+        }
         let factor = 1.0 + JITTER * (2.0 * self.chance() - 1.0);
         self.slots[index].due_ns = now_ns.saturating_add((period_ns as f64 * factor) as u64);
         self.start(index);
