@@ -109,7 +109,7 @@ pub struct Accepted {
 pub struct HandedOrder {
     /// Names the attempt for good; what was done under it is not done again.
     pub token: String,
-    /// What is to be done, JSON of [`super::orders`].
+    /// What is to be done, JSON of the file `orders.rs`.
     pub body: String,
 }
 
@@ -121,6 +121,6 @@ pub struct OrderAnswer {
     pub host: String,
     /// Of which order.
     pub token: String,
-    /// What came of it, JSON of [`super::orders`].
+    /// What came of it, JSON of the file `orders.rs`.
     pub answer: String,
 }

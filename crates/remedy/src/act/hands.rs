@@ -33,7 +33,7 @@ pub struct HandsConfig {
     pub bmcs: BTreeMap<String, Bmc>,
     /// How long restarts take.
     pub reboot: Times,
-    /// Where the adapters of the debug mode lie; `None` for [`ADAPTERS`].
+    /// Where the adapters of the debug mode lie; `None` for `/etc/surefoot/adapters`.
     pub adapters: Option<PathBuf>,
     /// The program that tells a host's history: Surefoot itself; `None` for where it is installed.
     pub surefoot: Option<PathBuf>,

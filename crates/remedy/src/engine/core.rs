@@ -17,7 +17,7 @@ const CONFLICTS_MAX: usize = 100;
 /// Cases that are looked through for earlier repairs, the newest.
 const CASES_WITH_REPAIRS_MAX: usize = 100_000;
 
-/// See the [module](self). Times are since any fixed moment, by a clock that never jumps.
+/// The engine without threads. Times are since any fixed moment, by a clock that never jumps.
 pub struct Core {
     book: Box<dyn Casebook>,
     name: String,
