@@ -4,7 +4,7 @@ use crate::act::{Act, Found, Order, Outcome};
 use crate::policy::Policies;
 use crate::{Step, decide};
 use std::sync::atomic::AtomicBool;
-use surefoot_model::{AuditEntry, Case, StepState};
+use surefoot_model::{AuditEntry, Case, CaseStep, StepState};
 
 /// An attempt whose lease this controller holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +30,14 @@ pub enum Ended {
 
 /// See [`Order::errors_since_realtime_ns`].
 fn errors_since_ns(case: &Case) -> u64 {
-    let is_debug = |step: &&surefoot_model::CaseStep| matches!(step.step.parse(), Ok(Step::Debug(_)));
+    let is_debug = |step: &&CaseStep| matches!(step.step.parse(), Ok(Step::Debug(_)));
     let debug = case.steps.iter().rev().filter(is_debug).map(|step| step.begun_realtime_ns).find(|begun| *begun != 0);
     debug.unwrap_or(case.since_realtime_ns)
+}
+
+/// What the newest of these steps remembers that is called so; nothing where it is not among them.
+fn memo_of(steps: &[CaseStep], called: &str) -> String {
+    steps.iter().rev().find(|step| step.step == called).map_or_else(String::new, |step| step.memo.clone())
 }
 
 impl Attempt {
@@ -41,19 +46,25 @@ impl Attempt {
         if case.lease.owner != controller {
             return None;
         }
-        let is_begun = |step: &surefoot_model::CaseStep| matches!(step.state, StepState::Running | StepState::InDoubt);
+        let is_begun = |step: &CaseStep| matches!(step.state, StepState::Running | StepState::InDoubt);
         let (index, step) = case.steps.iter().enumerate().find(|(_, step)| is_begun(step))?;
+        let parsed = step.step.parse::<Step>().ok()?;
+        let memo = match &parsed {
+            // A restore that a policy names begins with what the step remembers that it takes back, as one does that was added.
+            Step::Restore(of) if step.memo.is_empty() => memo_of(&case.steps[..index], &of.to_string()),
+            _ => step.memo.clone(),
+        };
         let order = Order {
             case: case.id,
             step_index: index,
-            step: step.step.parse::<Step>().ok()?,
+            step: parsed,
             host: case.host.clone(),
             service: case.service.clone(),
             fault: case.fault.clone(),
             subject: case.subject.clone(),
             evidence: case.evidence.clone(),
             token: token(case, index, step.attempt_count),
-            memo: step.memo.clone(),
+            memo,
             earlier: case.steps[..index].iter().map(|step| (step.step.clone(), step.memo.clone())).collect(),
             errors_since_realtime_ns: errors_since_ns(case),
             repairs: Vec::new(),
@@ -96,4 +107,36 @@ impl Attempt {
 /// left behind must not be taken for this one's.
 fn token(case: &Case, step_index: usize, attempt_count: u32) -> String {
     format!("case-{}-{step_index}-{attempt_count}-{:x}", case.id, case.since_realtime_ns / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn order_of(steps: Value) -> Order {
+        let case = json!({
+            "id": 7, "host": "n1", "service": "web", "fault": "memory/fault", "alert_key": "k", "severity": "warning",
+            "sentence": "", "policy": "web-1", "state": "running", "steps": steps, "is_firing": true, "is_drained": true,
+            "since_realtime_ns": 1, "state_since_realtime_ns": 1, "revision": 3,
+            "lease": { "owner": "c", "until_realtime_ns": 9, "fence": 2 },
+        });
+        let case: Case = serde_json::from_value(case).unwrap();
+        Attempt::of(&case, "c").unwrap().order
+    }
+
+    /// Otherwise it would find nothing to take back, and the host would return with the settings of the debug mode.
+    #[test]
+    fn a_restore_that_the_policy_names_is_told_what_was_changed() {
+        let done = |step: &str, memo: &str| json!({ "step": step, "state": "done", "attempt_count": 1, "memo": memo });
+        let running =
+            |memo: &str| json!({ "step": "restore:debug:maker", "state": "running", "attempt_count": 1, "memo": memo });
+        let steps = [done("debug:maker", "before"), done("stress:2s", "other"), running("")];
+        assert_eq!(order_of(json!(steps)).memo, "before");
+        let goes_on = [done("debug:maker", "before"), done("stress:2s", "other"), running("half way")];
+        assert_eq!(order_of(json!(goes_on)).memo, "half way");
+        assert_eq!(order_of(json!([running("")])).memo, "");
+    }
 }
