@@ -209,6 +209,11 @@ pub fn run_script(script: &str, mut running: Running, mode: &str, folder: &Path)
     let line = running.line_where(|line| line.contains("http://127.0.0.1:"));
     let port: String =
         line.split("http://127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
+    run_script_at(script, &port, running, mode, folder)
+}
+
+/// As [`run_script`], at this port.
+pub fn run_script_at(script: &str, port: &str, mut running: Running, mode: &str, folder: &Path) -> String {
     let script = top().join("e2e/browser").join(script);
     let address = format!("http://127.0.0.1:{port}/");
     let driven = Command::new("node").arg(script).args([&address, mode]).arg(folder).output().unwrap();

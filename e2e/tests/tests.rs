@@ -30,6 +30,7 @@ mod probe;
 mod recording;
 mod reduced;
 mod refusals;
+mod remedy;
 mod rollback;
 mod rooms;
 mod run_directory;

@@ -1,0 +1,6 @@
+//! Remedies by the real command: checks, the page of cases, and the whole road from an error to a repaired host.
+
+mod checks;
+mod page;
+mod road;
+mod server;
