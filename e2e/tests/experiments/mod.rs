@@ -64,7 +64,7 @@ fn an_experiment_is_recorded_replayed_and_told_as_a_page_alike() {
         let report = surefoot("disturb report --json").arg(file(name)).run();
         report.expect_code(0);
         let lines = report.json();
-        let [_, answer] = &lines[..] else { panic!("{lines:?}") };
+        let [answer] = &lines[..] else { panic!("{lines:?}") };
         answer["experiments"][0]["ended"]["effect"].clone()
     };
     for name in ["lines.jsonl", "recording"] {

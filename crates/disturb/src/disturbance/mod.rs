@@ -86,14 +86,14 @@ impl What {
             What::MemoryError => memory_error::WORDS,
             What::Guest(how) => how.words(),
             What::Ipi => {
-                "function-call interrupts from a thread on another core, which reads a counter of the disturbed one; that thread                  uses some of the other core"
+                "function-call interrupts from a thread on another core, which reads a counter of the disturbed one; that thread uses some of the other core"
             }
             What::TlbShootdown => {
-                "pages of the workload's stack and heap are aged (MADV_COLD) from outside, so that the kernel flushes their                  translations on the cores on which the workload runs; only what it used since has any"
+                "pages of the workload's stack and heap are aged (MADV_COLD) from outside, so that the kernel flushes their translations on the cores on which the workload runs; only what it used since has any"
             }
             What::Timer => "a pinned timer of eBPF, whose callback does nothing: its interrupt and a softirq",
             What::Softirq => {
-                "UDP packets over the loopback device, sent and received (NET_RX) on the disturbed core; their sender is a task                  there and takes some of it as well"
+                "UDP packets over the loopback device, sent and received (NET_RX) on the disturbed core; their sender is a task there and takes some of it as well"
             }
         }
     }
@@ -138,10 +138,10 @@ impl Method {
                  softirqs still run, so packets are received and acknowledged"
             }
             Method::CgroupFreeze => {
-                "the freezer of the workload's control group; unlike an SMI it stops the workload alone, its processes some                  100 us apart, and the cores go on with whatever else there is"
+                "the freezer of the workload's control group; unlike an SMI it stops the workload alone, its processes some 100 us apart, and the cores go on with whatever else there is"
             }
             Method::Stop => {
-                "SIGSTOP and SIGCONT to the workload's group of processes; unlike an SMI it stops the workload alone, its                  processes some 100 us apart, and a parent sees its child stop"
+                "SIGSTOP and SIGCONT to the workload's group of processes; unlike an SMI it stops the workload alone, its processes some 100 us apart, and a parent sees its child stop"
             }
         }
     }
