@@ -128,7 +128,7 @@ pub struct RoomOptions {
     /// Look for memory errors in this recorded tree (with sys and proc) instead of this host
     #[arg(long, value_name = "DIR")]
     pub host_root: Option<PathBuf>,
-    /// Also show the experiments whose journals `surefoot disturb run --journals DIR` keeps in this directory; may be repeated
+    /// Show the experiments whose journals `surefoot disturb run --journals DIR` keeps in this directory, instead of those at the usual place; may be repeated
     #[arg(long, value_name = "DIR")]
     pub experiments: Vec<PathBuf>,
     #[command(flatten)]
@@ -156,8 +156,10 @@ impl RoomOptions {
             state: self.memory_state.clone(),
             history: self.memory_history.clone(),
         };
-        let directories =
-            crate::disturb::log::directory(&Root::host()).into_iter().chain(self.experiments.clone()).collect();
+        let directories = match self.experiments.as_slice() {
+            [] => crate::disturb::log::directory(&Root::host()).into_iter().collect(),
+            named => named.to_vec(),
+        };
         let disturb = experiments::Options { directories, ..experiments::Options::default() };
         let checks = self.checks.as_deref().map(CheckFile::read).transpose()?;
         let remedy = remedies::Options { checks };
