@@ -71,7 +71,9 @@ export async function theatre(address, folder) {
     page.on("websocket", (/** @type {any} */ socket) => void faults.push(`socket to ${socket.url()}`));
     page.on("requestfailed", (/** @type {any} */ request) => {
       // A stream that the page itself closes ends as aborted.
-      if (!request.url().includes("/api/v1/events")) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
+      // Whoever leaves a page breaks off what that had just asked for.
+      const isLeft = request.failure()?.errorText === "net::ERR_ABORTED";
+      if (!request.url().includes("/api/v1/events") && !isLeft) faults.push(`${request.url()}: ${request.failure()?.errorText}`);
     });
     await page.goto(`${address}${query}`);
     await page.getByTestId(first).waitFor();
