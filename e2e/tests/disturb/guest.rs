@@ -57,12 +57,14 @@ fn a_guest_has_smis_errors_and_stops_from_outside() {
     let (frozen, stopped) = outside.flatten().unwrap_or_else(|| panic!("{}\n{}", ran.text, ran.console));
     println!("frozen {:.3?}, behind {:.3} s", frozen.stops, frozen.behind_s);
     println!("stopped {:.3?}, behind {:.3} s", stopped.stops, stopped.behind_s);
+    // The end of a run cuts its last stop short.
+    let whole = frozen.stops.iter().filter(|stop| **stop * 1e3 > 0.95 * FREEZE_MS as f64).count();
     for cpu in 0..2 {
         let gaps = lines(below(&ran, "gaps"), "gap");
         let long =
             |gap: &&Value| gap["cpu"] == cpu && gap["duration_ns"].as_f64().unwrap() / 1e6 > 0.9 * FREEZE_MS as f64;
         let seen = gaps.iter().filter(long).count();
-        assert!(seen + 1 >= frozen.stops.len(), "core {cpu} saw {seen} of {:?}", frozen.stops);
+        assert!(whole >= 2 && seen + 1 >= whole, "core {cpu} saw {seen} of {:?}", frozen.stops);
     }
     // A guest that is frozen misses no time: its clock source is read, not counted. One that is stopped does.
     let [all_frozen, all_stopped] = [&frozen, &stopped].map(|kind| kind.stops.iter().sum::<f64>());
