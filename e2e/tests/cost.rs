@@ -6,6 +6,8 @@ use surefoot_e2e::actor;
 use surefoot_e2e::command::{Inherited, surefoot};
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_e2e::watched::{Watch, watch};
+use surefoot_hostfs::thread;
+use surefoot_model::CpuId;
 
 /// The eBPF programs that a process holds, by their numbers in the kernel.
 fn programs_of(pid: u32) -> BTreeSet<u32> {
@@ -115,14 +117,20 @@ fn killed_without_warning_it_leaves_no_program_behind() {
 #[test]
 fn a_watched_core_is_hardly_interrupted_by_the_watching() {
     let Some(_turn) = turn("a_watched_core_is_hardly_interrupted_by_the_watching", Need::Ebpf) else { return };
-    let mut watch = watch("--cpu 1");
-    std::thread::sleep(Duration::from_secs(3));
-    watch.catch_up();
-    let seen = watch.stop();
+    // A reader that slept on the watched core would be woken there by each line that the watch writes.
+    let reader = std::thread::spawn(|| {
+        thread::pin_to(CpuId(0)).unwrap();
+        let mut watch = watch("--cpu 1");
+        std::thread::sleep(Duration::from_secs(3));
+        watch.catch_up();
+        watch.stop()
+    });
+    let seen = reader.join().unwrap();
     let cost = &seen.report.cost;
-    // Reading /proc and the maps wakes no thread on the watched core; the rest of the machine may move one there.
+    // Reading /proc and the maps interrupts no watched core; the kernel may have work of its own done there for what a window
+    // ends with. A reading by an interrupt for each program would count twenty times as many.
     let per_window = cost.self_interrupts as f64 / seen.report.windows as f64;
-    assert!(per_window <= 1.0, "{} self-inflicted interrupts in {} windows", cost.self_interrupts, seen.report.windows);
+    assert!(per_window <= 3.0, "{} self-inflicted interrupts in {} windows", cost.self_interrupts, seen.report.windows);
     assert!(cost.resident_bytes > 0 && cost.resident_bytes < 50 << 20, "{} bytes", cost.resident_bytes);
     assert!(cost.map_bytes > 0 && cost.map_bytes < 50 << 20, "{} bytes of maps", cost.map_bytes);
     assert!(cost.process_cpu_ns > 0);
