@@ -101,6 +101,12 @@ impl End<'_> {
                 self.gone(case, detail);
                 ("gone", kept(detail))
             }
+            // Jobs that a drain waits for may run for weeks, and a case that was cancelled has no need to wait: the host is returned.
+            Outcome::GoesOn { detail, .. } if self.is_drain(case) && case.ends_as == Some(CaseState::Cancelled) => {
+                self.write(case, StepState::Skipped, detail, String::new());
+                self.after_cancel(case);
+                ("broken_off", kept(detail))
+            }
             Outcome::GoesOn { detail, memo, again_in_ns } => {
                 self.write(case, StepState::Running, detail, memo.clone());
                 let step = &mut case.steps[self.index];
@@ -112,6 +118,10 @@ impl End<'_> {
                 (if is_final { "failed" } else { "failed_for_now" }, kept(detail))
             }
         }
+    }
+
+    fn is_drain(&self, case: &Case) -> bool {
+        case.steps[self.index].step == Step::Drain.to_string()
     }
 
     fn step<'a>(&self, case: &'a mut Case) -> &'a mut CaseStep {

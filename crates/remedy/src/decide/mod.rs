@@ -22,7 +22,7 @@ mod request;
 
 pub use conclude::{conclude, found};
 pub use limits::{Out, allowed_out, is_out};
-pub use request::{Refused, Request, request};
+pub use request::{Refused, Request, request, waits_for_approval};
 
 use crate::policy::Policies;
 use crate::{Change, World};

@@ -7,6 +7,8 @@ use crate::{Change, World};
 use std::collections::{HashMap, HashSet};
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, CaseStep, Lease, one_line};
 
+/// Open cases of one host; further alerts of it wait until one is closed.
+const CASES_OF_HOST_MAX: usize = 32;
 /// The longest text that is kept of an alert.
 const TEXT_CHARS_MAX: usize = 1_000;
 /// The most lines of evidence that are kept of an alert.
@@ -22,6 +24,10 @@ pub(super) fn open(
     let now_ns = world.now_realtime_ns;
     let mut troubles: HashSet<(&str, &str, &str)> =
         world.open.iter().map(|case| (case.host.as_str(), case.fault.as_str(), case.subject.as_str())).collect();
+    let mut of_host: HashMap<&str, usize> = HashMap::new();
+    for case in &world.open {
+        *of_host.entry(&case.host).or_default() += 1;
+    }
     let mut closed: HashMap<(&str, &str), &Case> = HashMap::new();
     for case in &world.closed {
         let last = closed.entry((&case.host, &case.alert_key)).or_insert(case);
@@ -50,10 +56,16 @@ pub(super) fn open(
         if waits(alert, policy, limits, closed.get(&(alert.host.as_str(), alert.key.as_str())).copied(), now_ns) {
             continue;
         }
+        // One that finds something new of itself at each look is one sick host, and not a thousand cases; the rest of it waits.
+        let count = of_host.entry(&alert.host).or_default();
+        if *count >= CASES_OF_HOST_MAX {
+            continue;
+        }
         if !troubles.insert((&alert.host, &alert.fault, &alert.subject)) {
             settle("known", "an open case is about the same fault of the host");
             continue;
         }
+        *count += 1;
         let case = case_of(alert, policy, policies.service_of(alert), now_ns);
         let line =
             entry(now_ns, 0, &actor(&controller.name), "opened", &target(alert), &format!("policy {}", policy.name));

@@ -37,6 +37,18 @@ pub struct Refused {
     pub why: String,
 }
 
+/// What an approval of the case is of now, in the words of its policy; `None` where nothing waits for one.
+pub fn waits_for_approval(case: &Case) -> Option<&str> {
+    match case.state {
+        CaseState::WithPerson => Some("return"),
+        _ => {
+            let (_, step) = case.current()?;
+            let waits = step.state == StepState::Pending && step.needs_approval && step.approved_by.is_empty();
+            waits.then_some(step.step.as_str())
+        }
+    }
+}
+
 /// The case after a request, and the line for the audit trail: what [`crate::Casebook::update`] takes. `actor` is who asks, such as
 /// `user anna`; `reason` is theirs and may be empty.
 ///
@@ -92,11 +104,10 @@ fn approve(case: &mut Case, actor: &str, now_realtime_ns: u64) -> Option<String>
         closing::enter(case, CaseState::Waiting, now_realtime_ns);
         return Some("return".into());
     }
-    let waits = |step: &&mut surefoot_model::CaseStep| {
-        step.state == StepState::Pending && step.needs_approval && step.approved_by.is_empty()
-    };
-    let is_due = case.current().is_some_and(|(_, step)| step.needs_approval && step.state == StepState::Pending);
-    let step = case.steps.iter_mut().find(waits).filter(|_| is_due)?;
+    // The step that comes next alone: a second word on one that is approved already must not go to a later one, which nobody has seen yet.
+    waits_for_approval(case)?;
+    let (index, _) = case.current()?;
+    let step = case.steps.get_mut(index)?;
     actor.clone_into(&mut step.approved_by);
     let approved = step.step.clone();
     if case.state == CaseState::NeedsApproval {

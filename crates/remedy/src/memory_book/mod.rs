@@ -93,9 +93,11 @@ impl Inner {
         };
         let is_closed_now = from.remove(&case.id).is_some() && !case.state.is_open();
         into.insert(case.id, case.clone());
-        let key = (case.host.clone(), case.alert_key.clone());
-        if let Some(told) = self.alerts.get_mut(&key).filter(|_| is_closed_now) {
-            told.is_settled = false;
+        if is_closed_now {
+            // Its own alert, and others of the host that were passed over because it was about the same fault.
+            let is_of_host = |told: &&mut Told| told.alert.host == case.host;
+            let is_due = |told: &&mut Told| told.alert.is_firing || told.alert.key == case.alert_key;
+            self.alerts.values_mut().filter(is_of_host).filter(is_due).for_each(|told| told.is_settled = false);
         }
         case
     }

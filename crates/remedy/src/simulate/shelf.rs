@@ -26,6 +26,8 @@ pub(super) struct Shelf {
     aside_alerts: HashMap<(String, String), u64>,
     /// Alerts that fire and are settled or have an open case, by host and key.
     kept: HashMap<(String, String), Alert>,
+    /// Keys of alerts that were settled, by host: those that still fire are decided on anew when a case of the host is closed.
+    known: HashMap<String, Vec<String>>,
 }
 
 impl Default for Shelf {
@@ -39,6 +41,7 @@ impl Default for Shelf {
             aside_cases: HashMap::new(),
             aside_alerts: HashMap::new(),
             kept: HashMap::new(),
+            known: HashMap::new(),
         }
     }
 }
@@ -161,6 +164,9 @@ impl Shelf {
                     let is_same = |told: &Alert| told.host == host && told.key == key;
                     if let Some(place) = self.world.alerts.iter().position(is_same) {
                         let told = self.world.alerts.swap_remove(place);
+                        if told.is_firing {
+                            self.known.entry(host.clone()).or_default().push(key.clone());
+                        }
                         self.kept.insert((host, key), told);
                     }
                 }
@@ -182,6 +188,10 @@ impl Shelf {
         self.world.closed.push(case.clone());
         if let Some(told) = self.kept.remove(&(case.host.clone(), case.alert_key.clone())) {
             self.world.alerts.push(told);
+        }
+        if let Some(others) = self.known.remove(&case.host) {
+            let others = others.into_iter().filter_map(|key| self.kept.remove(&(case.host.clone(), key)));
+            self.world.alerts.extend(others);
         }
     }
 }

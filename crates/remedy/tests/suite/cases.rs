@@ -4,10 +4,10 @@ use super::hands::{Hands, alert};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, StepState};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, Severity, StepState};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::act::Outcome;
-use surefoot_remedy::decide::{Request, request};
+use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::engine::{Core, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
@@ -111,6 +111,66 @@ fn an_alert_that_is_told_again_is_one_case_and_one_that_is_known_none() {
     desk.book.take(&[Alert { is_firing: false, since_realtime_ns: 5, ..alert("h1") }]).unwrap();
     desk.pass(HOUR);
     assert!(desk.case(1).is_firing);
+}
+
+/// The rules for Prometheus have one alert for each severity: the warning ends where the critical one begins.
+#[test]
+fn the_worse_alert_of_the_same_fault_outlives_the_case_of_the_first() {
+    let mut desk = Desk::new(&format!(
+        "{SIMPLE}windows = [\"night\"]\n[[window]]\nname = \"night\"\nfrom = \"22:00\"\nto = \"23:00\""
+    ));
+    desk.tell(alert("h1"));
+    let worse = Alert { key: "critical".into(), severity: Severity::Critical, ..alert("h1") };
+    desk.tell(worse.clone());
+    assert_eq!((desk.count(), desk.actions(0).as_str()), (1, "known"));
+    desk.over(alert("h1"));
+    desk.pass(11 * S);
+    assert_eq!(desk.case(1).state, CaseState::Cleared);
+    assert_eq!((desk.case(2).alert_key, desk.case(2).severity), (worse.key, Severity::Critical));
+}
+
+/// A click too many, or a word that is told twice, is not a word on a step that nobody has seen yet.
+#[test]
+fn an_approval_is_of_the_step_that_waits_and_not_of_a_later_one() {
+    let policy = "[[policy]]\nsteps = [\"drain\", \"reboot\", \"collect:maker\", \"hard-repair:maker\", \"return\"]\napprove = [\"drain\", \"reboot\"]\n\
+                  windows = [\"night\"]\n[[window]]\nname = \"night\"\nfrom = \"22:00\"\nto = \"23:59\"";
+    let mut desk = Desk::new(policy);
+    desk.tell(alert("h1"));
+    assert_eq!(waits_for_approval(&desk.case(1)), Some("drain"));
+    desk.ask(1, Request::Approve);
+    assert_eq!(desk.case(1).waits_for, "window of maintenance night");
+    let again = request(&desk.case(1), Request::Approve, "user anna", "", NOON);
+    assert!(again.unwrap_err().to_string().contains("nothing to approve"));
+    assert_eq!(waits_for_approval(&desk.case(1)), None);
+    assert!(desk.case(1).steps[1..].iter().all(|step| step.approved_by.is_empty()));
+}
+
+/// Jobs may run for weeks.
+#[test]
+fn a_case_that_is_cancelled_waits_for_no_jobs() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]");
+    desk.hands.will("drain", &[goes_on("", 5 * S), goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    assert_eq!(desk.case(1).state, CaseState::Running);
+    desk.ask(1, Request::Cancel);
+    desk.pass(5 * S);
+    let case = desk.case(1);
+    assert_eq!((case.state, case.is_drained), (CaseState::Cancelled, false), "{case:?}");
+    assert_eq!(case.steps[0].state, StepState::Skipped);
+    assert_eq!(desk.hands.done(), ["h1 drain", "h1 drain", "h1 return"]);
+}
+
+#[test]
+fn a_host_that_finds_something_new_at_each_look_has_a_few_cases() {
+    let mut desk = Desk::new("[[policy]]\nsteps = [\"drain\", \"reboot\", \"return\"]\napprove = [\"drain\"]");
+    for number in 0..100 {
+        let subject = format!("dimm {number}");
+        desk.tell(Alert { key: subject.clone(), subject, ..alert("h1") });
+    }
+    desk.tell(alert("h2"));
+    assert_eq!((desk.count(), desk.case(33).host.as_str()), (33, "h2"));
+    desk.ask(1, Request::Cancel);
+    assert_eq!(desk.count(), 34, "the next of it is taken up");
 }
 
 #[test]

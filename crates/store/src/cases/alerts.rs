@@ -255,9 +255,11 @@ pub(super) fn settle(sql: &mut dyn Sql, decided: Vec<Vec<Value>>) -> Answer<()> 
     })
 }
 
-/// Lets alerts be decided on again that still hold, because their case was closed.
+/// Lets alerts be decided on again that still hold, because their case was closed: the case's own, and the others of the host, which may
+/// have been passed over because the case was about the same fault.
 pub(super) fn unsettle(sql: &mut dyn Sql, host: &str, key: &str) -> Answer<()> {
-    let words = "UPDATE remedy_alert SET is_settled = 1 - is_firing WHERE host = $1 AND alert_key = $2";
+    let words =
+        "UPDATE remedy_alert SET is_settled = 1 - is_firing WHERE host = $1 AND (alert_key = $2 OR is_firing = 1)";
     sql.run(words, &[host.into(), key.into()]).map(drop)
 }
 

@@ -180,6 +180,27 @@ fn an_alert_is_decided_on_once_and_again_when_it_tells_something_new(open) {
         assert_eq!(world(&mut store).alerts, left);
 }
 
+fn an_alert_that_was_known_is_decided_on_when_the_other_case_is_closed(open) {
+    let mut store = open();
+    store.take(&[alert("h1", "warning", 10, true), alert("h1", "critical", 20, true), alert("h2", "other", 30, true)]).unwrap();
+    let decided = |world: &CaseWorld| {
+        let one = |alert: &Alert| match &*alert.key {
+            "warning" => (CaseChange::Open(Box::new(case_of(alert))), line("opened")),
+            key => (CaseChange::Settle { host: alert.host.clone(), key: key.into() }, line("known")),
+        };
+        world.alerts.iter().map(one).collect::<Vec<_>>()
+    };
+    let case = store.decide(LOOK_BACK_NS, &mut |world| decided(world)).unwrap().remove(0);
+    assert_eq!(world(&mut store).alerts, []);
+    store.take(&[alert("h1", "warning", 40, false)]).unwrap();
+    let cleared = |world: &CaseWorld| {
+        let case = Case { state: CaseState::Cleared, ..world.open[0].clone() };
+        vec![(CaseChange::Update(Box::new(case)), line("cleared"))]
+    };
+    assert_eq!(store.decide(LOOK_BACK_NS, &mut |world| cleared(world)).unwrap()[0].id, case.id);
+    assert_eq!(world(&mut store).alerts, [alert("h1", "critical", 20, true)]);
+}
+
 fn what_an_agent_finds_no_more_is_over(open) {
     let mut store = open();
     store.take(&[Alert { origin: AlertOrigin::Alertmanager, ..alert("h1", "am", 5, true) }]).unwrap();
