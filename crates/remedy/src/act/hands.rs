@@ -189,7 +189,7 @@ impl Act for Hands {
             Step::Return => format!("bring {} back into service", order.host),
             Step::Stress(time) => self.stress().dry_run(*time),
             Step::Run(path) => match hook::trusted(std::path::Path::new(path)) {
-                Ok(()) => format!("run {path} for {}", order.host),
+                Ok(_) => format!("run {path} for {}", order.host),
                 Err(why) => why,
             },
             Step::Ticket(name) => match self.config.tickets.get(name) {

@@ -18,7 +18,8 @@ use super::shown::{cut, last_words};
 use super::{Found, Order, Outcome};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -57,10 +58,11 @@ impl Default for HookRule {
 /// Runs the hook.
 pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Outcome {
     let failed = |detail: String, is_passing| Outcome::Failed { detail, memo: order.memo.clone(), is_passing };
-    if let Err(why) = trusted(Path::new(path)) {
-        return failed(why, false);
-    }
-    let ended = match program::run(command(path, "run", order), b"", rule.time_limit, stop) {
+    let found = match trusted(Path::new(path)) {
+        Ok(found) => found,
+        Err(why) => return failed(why, false),
+    };
+    let ended = match program::run(command(path, &found, "run", order), b"", rule.time_limit, stop) {
         Ok(ended) => ended,
         Err(broken @ Broken::Stopped) => return failed(format!("{path}: {broken}"), true),
         Err(broken) => return failed(format!("{path}: {broken}"), false),
@@ -86,10 +88,11 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
         let why = format!("{path} was begun, nobody saw its end, and its rule says neither 'repeatable' nor 'finds'");
         return Found::Unknown { why };
     }
-    if let Err(why) = trusted(Path::new(path)) {
-        return Found::Unknown { why };
-    }
-    match program::run(command(path, "find", order), b"", FIND_PATIENCE, &AtomicBool::new(false)) {
+    let found = match trusted(Path::new(path)) {
+        Ok(found) => found,
+        Err(why) => return Found::Unknown { why },
+    };
+    match program::run(command(path, &found, "find", order), b"", FIND_PATIENCE, &AtomicBool::new(false)) {
         Ok(ended) if ended.code == 0 => Found::Effect { detail: words_of(&ended), memo: memo_of(&ended, order) },
         Ok(ended) if ended.code == AGAIN => Found::MayRepeat,
         Ok(ended) => Found::Unknown { why: format!("{path} find ended with {}: {}", ended.code, words_of(&ended)) },
@@ -97,17 +100,18 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
     }
 }
 
-/// Whether nobody but root, or the user who runs this, can change what is run: neither the file nor a directory above it.
-pub fn trusted(path: &Path) -> Result<(), String> {
-    trusted_file(path)?;
-    match fs::metadata(path) {
-        Ok(about) if about.is_file() && about.mode() & 0o111 != 0 => Ok(()),
+/// The file that a path leads to, where nobody but root, or the user who runs this, can change it: neither the file nor a directory above
+/// it. That is what is to be run, and not the path: a link on its way may lie where others can replace it.
+pub fn trusted(path: &Path) -> Result<PathBuf, String> {
+    let found = trusted_file(path)?;
+    match fs::metadata(&found) {
+        Ok(about) if about.is_file() && about.mode() & 0o111 != 0 => Ok(found),
         _ => Err(format!("{} is no executable file; chmod +x", path.display())),
     }
 }
 
-/// As [`trusted`], of a file that is read alone.
-pub fn trusted_file(path: &Path) -> Result<(), String> {
+/// As [`trusted`], of a file that is read alone, or of a folder.
+pub fn trusted_file(path: &Path) -> Result<PathBuf, String> {
     let me = surefoot_hostfs::privilege::effective_user();
     let shown = path.display();
     let found = fs::canonicalize(path).map_err(|error| format!("{shown} cannot be found: {error}"))?;
@@ -125,12 +129,19 @@ pub fn trusted_file(path: &Path) -> Result<(), String> {
             return Err(format!("{shown} is not used: others may write to {}; chmod go-w", part.display()));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
-fn command(path: &str, verb: &str, order: &Order) -> Command {
-    let mut command = Command::new(path);
-    command.arg(verb).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+fn command(path: &str, found: &Path, verb: &str, order: &Order) -> Command {
+    let mut command = Command::new(found);
+    // Some programs go by the name that they are called by.
+    command
+        .arg0(path)
+        .arg(verb)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .current_dir("/");
     let evidence = order.evidence.join("\n");
     for (name, value) in [
         ("SUREFOOT_CASE", order.case.to_string().as_str()),

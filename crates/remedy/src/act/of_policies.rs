@@ -2,9 +2,10 @@ use super::redfish::Bmc;
 use super::{Drainer, HandsConfig, HookRule, Kubernetes, Slurm, TicketSystem, Times};
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use surefoot_hostfs::http::{Identity, Trust};
 
 /// The longest token or password.
@@ -64,6 +65,17 @@ impl HandsConfig {
         }
         Ok(config)
     }
+}
+
+/// The files with tokens and passwords that policies name, each once: who replaces one wants the new one used.
+pub fn secret_files(policies: &Policies) -> BTreeSet<PathBuf> {
+    let of_tickets = policies.tickets.iter().filter_map(|ticket| match &ticket.way {
+        TicketWay::Webhook { token_file, .. } => token_file.clone(),
+        TicketWay::Email { .. } | TicketWay::Directory { .. } => None,
+    });
+    let of_bmcs = policies.bmcs.iter().filter_map(|bmc| bmc.user.as_ref().map(|(_, file)| file.clone()));
+    let of_kubernetes = policies.kubernetes.iter().map(|kubernetes| kubernetes.token_file.clone());
+    of_tickets.chain(of_bmcs).chain(of_kubernetes).collect()
 }
 
 /// The cluster that a service's hosts are nodes of.

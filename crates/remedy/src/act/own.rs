@@ -101,6 +101,16 @@ pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: 
     }
 }
 
+/// Whether a file is one of those that `surefoot memory tune` writes.
+fn is_reporting(path: &Path) -> bool {
+    const EDAC: [&str; 2] =
+        ["/sys/module/edac_core/parameters/edac_mc_poll_msec", "/sys/module/edac_core/parameters/edac_mc_log_ce"];
+    let core = path.to_str().and_then(|path| path.strip_prefix("/sys/devices/system/machinecheck/machinecheck"));
+    let core = core.and_then(|rest| rest.strip_suffix("/check_interval"));
+    EDAC.iter().any(|file| path == Path::new(file))
+        || core.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Writes back what `tune-reporting` remembered.
 pub fn restore_reporting(order: &Order) -> Outcome {
     let Ok(settings) = serde_json::from_str::<Vec<Setting>>(&order.memo) else {
@@ -108,9 +118,10 @@ pub fn restore_reporting(order: &Order) -> Outcome {
     };
     for setting in &settings {
         let path = &setting.path;
-        let is_own = path.starts_with("/sys") && !path.components().any(|part| part.as_os_str() == "..");
-        if !is_own {
-            let detail = format!("{} is no setting of the kernel's", cut(&path.display().to_string()));
+        // What is remembered comes by way of the controller: nothing else is written than what this step sets.
+        let is_value = setting.from.len() <= 20 && setting.from.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_reporting(path) || !is_value {
+            let detail = format!("{} is no setting of the reporting", cut(&path.display().to_string()));
             return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
         }
         let written =
@@ -132,4 +143,31 @@ fn own(surefoot: &Path, arguments: &[&str], stop: &AtomicBool) -> Result<Ended, 
         .env("LC_ALL", "C")
         .current_dir("/");
     program::run(command, b"", PATIENCE, stop).map_err(|broken| format!("surefoot {}: {broken}", arguments[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An agent does what it is told as root: a memo that names another file of the kernel would be as good as a shell.
+    #[test]
+    fn nothing_is_restored_but_the_settings_of_the_reporting() {
+        for path in [
+            "/sys/kernel/uevent_helper",
+            "/sys/module/edac_core/parameters/../../../kernel/uevent_helper",
+            "/sys/devices/system/machinecheck/machinecheck/check_interval",
+            "/sys/devices/system/machinecheck/machinecheck0/../../../kernel/check_interval",
+            "/etc/passwd",
+        ] {
+            let memo = format!(r#"[{{"path":"{path}","from":"1","to":"2"}}]"#);
+            let outcome = restore_reporting(&Order { memo, ..Order::default() });
+            assert!(matches!(outcome, Outcome::Failed { is_passing: false, .. }), "{path}: {outcome:?}");
+        }
+        for path in [
+            "/sys/devices/system/machinecheck/machinecheck0/check_interval",
+            "/sys/module/edac_core/parameters/edac_mc_log_ce",
+        ] {
+            assert!(is_reporting(Path::new(path)), "{path}");
+        }
+    }
 }

@@ -94,9 +94,11 @@ fn summary(order: &Order) -> String {
     cut(&format!("{}{about} on {}: a person is needed, case {}", order.fault, order.host, order.case))
 }
 
-/// One ticket per step of a case, whatever attempt files it.
+/// One ticket per step of a case, whatever attempt files it. The time of the case, the last part of the attempt's token, is in it: a store
+/// that was begun anew counts from 1 again, and its ticket must not be taken for one of the store before.
 fn token(order: &Order) -> String {
-    format!("surefoot-{}-{}", order.case, order.step_index)
+    let of_case = order.token.rsplit('-').next().unwrap_or_default();
+    format!("surefoot-{}-{}-{of_case}", order.case, order.step_index)
 }
 
 fn post(url: &str, identity: &Identity, trust: &Trust, order: &Order, stop: &AtomicBool) -> Outcome {

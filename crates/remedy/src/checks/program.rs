@@ -18,6 +18,7 @@
 use super::{Said, shortened};
 use crate::act::trusted;
 use serde::Deserialize;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -36,11 +37,12 @@ struct Printed {
 
 /// Runs the executable, and understands what it prints.
 pub fn ask(path: &Path, time_limit: Duration, stop: &AtomicBool) -> Said {
-    if let Err(why) = trusted(path) {
-        return Said::unknown(why);
-    }
-    let mut command = Command::new(path);
-    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+    let found = match trusted(path) {
+        Ok(found) => found,
+        Err(why) => return Said::unknown(why),
+    };
+    let mut command = Command::new(found);
+    command.arg0(path).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
     match program::run(command, b"", time_limit, stop) {
         Ok(ended) => Said { processor: ended.processor, ..understood(path, &ended) },
         Err(broken) => Said::unknown(format!("{}: {broken}", path.display())),

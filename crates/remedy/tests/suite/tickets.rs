@@ -19,7 +19,7 @@ fn a_ticket_in_a_directory_is_one_however_often_it_is_filed() {
     let hands = hands(TicketSystem::Directory(folder.path().to_owned()));
     for _ in 0..2 {
         match run(&hands, "ticket:desk") {
-            Outcome::Done { memo, .. } => assert_eq!(memo, "surefoot-17-2"),
+            Outcome::Done { memo, .. } => assert_eq!(memo, "surefoot-17-2-17.2.1"),
             other => panic!("{other:?}"),
         }
     }
@@ -30,6 +30,21 @@ fn a_ticket_in_a_directory_is_one_however_often_it_is_filed() {
         (&ticket["case"], &ticket["host"], &ticket["evidence"][1]),
         (&17.into(), &"n1".into(), &"row 0x1a".into())
     );
+}
+
+/// A store that was removed counts from 1 again; its tickets are others.
+#[test]
+fn a_ticket_of_another_store_is_not_taken_for_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let hands = hands(TicketSystem::Directory(folder.path().to_owned()));
+    let of = |token: &str| surefoot_remedy::Order { token: token.into(), ..order("ticket:desk", "n1") };
+    // The first store's, and its second attempt; then the same case of another store.
+    for token in ["case-1-0-1-1971a", "case-1-0-2-1971a", "case-1-0-1-1972b"] {
+        assert!(matches!(hands.run(&of(token), &AtomicBool::new(false)), Outcome::Done { .. }));
+    }
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["surefoot-17-2-1971a.json", "surefoot-17-2-1972b.json"]);
 }
 
 #[test]
@@ -69,6 +84,6 @@ fn a_web_service_is_told_the_case_and_names_the_ticket() {
         other => panic!("{other:?}"),
     }
     let asked = served.join().unwrap();
-    assert!(asked.contains("Idempotency-Key: surefoot-17-2\r\n") && asked.contains("Bearer secret"), "{asked}");
+    assert!(asked.contains("Idempotency-Key: surefoot-17-2-17.2.1\r\n") && asked.contains("Bearer secret"), "{asked}");
     assert!(asked.contains(r#""summary":"memory/rate (dimm A1) on n1"#), "{asked}");
 }

@@ -101,8 +101,8 @@ impl Adapter {
         if name.is_empty() || !name.bytes().all(is_plain) {
             return Err(failed("an adapter's name has letters, digits, '-' and '_' alone".into()));
         }
-        super::super::hook::trusted_file(&path).map_err(&failed)?;
-        let file = std::fs::File::open(&path).map_err(|error| failed(error.to_string()))?;
+        let found = super::super::hook::trusted_file(&path).map_err(&failed)?;
+        let file = std::fs::File::open(found).map_err(|error| failed(error.to_string()))?;
         let mut text = String::new();
         file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
         if text.len() as u64 > FILE_BYTES_MAX {

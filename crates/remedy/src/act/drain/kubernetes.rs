@@ -22,8 +22,10 @@ const OWNER: &str = "surefoot.io/case";
 const TAINT: &str = "surefoot.io/faulty";
 /// The type of the condition.
 const CONDITION: &str = "SurefootHardwareFault";
-/// Pods of one node that are evicted in one turn; the kubelet's own limit is 110 unless it is told another.
-const PODS_MAX: usize = 1_000;
+/// Pods of one answer: of real ones each takes about 10 KiB, and an answer may have 512 KiB.
+const PODS_AT_ONCE: usize = 20;
+/// Answers about one node; the kubelet's own limit is 110 pods unless it is told another.
+const ANSWERS_MAX: usize = 50;
 
 /// A cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -182,30 +184,24 @@ impl Kubernetes {
 
     /// Pods that hold the node: those of daemon sets stay with it, and mirrors of the kubelet's own files cannot leave.
     fn pods(&self, host: &str, stop: &AtomicBool) -> Result<Vec<Pod>, Outcome> {
-        let said = self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{host}&limit={PODS_MAX}"), stop)?;
-        let mut pods = Vec::new();
-        for pod in said["items"].as_array().into_iter().flatten() {
-            let about = &pod["metadata"];
-            let owners = about["ownerReferences"].as_array();
-            let is_of_daemon_set = owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"));
-            let is_mirror = !about["annotations"]["kubernetes.io/config.mirror"].is_null();
-            let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-            if is_of_daemon_set || is_mirror || has_ended {
-                continue;
+        let (mut pods, mut after) = (Vec::new(), String::new());
+        for _ in 0..ANSWERS_MAX {
+            let said = self
+                .get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{host}&limit={PODS_AT_ONCE}{after}"), stop)?;
+            for pod in said["items"].as_array().into_iter().flatten() {
+                pods.extend(holding(pod)?);
             }
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (namespace, name) = (text(&about["namespace"]), text(&about["name"]));
-            if !is_name(&namespace) || !is_name(&name) {
-                return Err(failed(format!("the API server names a pod '{}'", cut(&name)), false));
+            let more = said["metadata"]["continue"].as_str().unwrap_or_default();
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
+            if more.is_empty() {
+                return Ok(pods);
             }
-            pods.push(Pod {
-                namespace,
-                name,
-                uid: text(&about["uid"]),
-                is_leaving: !about["deletionTimestamp"].is_null(),
-            });
+            if !more.bytes().all(is_plain) {
+                return Err(failed("the API server goes on with what is no token of its own".into(), true));
+            }
+            after = format!("&continue={}", more.replace('=', "%3D"));
         }
-        Ok(pods)
+        Err(failed(format!("node {host} has more than {} pods", ANSWERS_MAX * PODS_AT_ONCE), false))
     }
 
     /// Has a pod leave; why it may not now.
@@ -254,6 +250,25 @@ impl Kubernetes {
     }
 }
 
+/// A pod that holds its node; `None` of one that does not.
+fn holding(pod: &Value) -> Result<Option<Pod>, Outcome> {
+    let about = &pod["metadata"];
+    let owners = about["ownerReferences"].as_array();
+    let is_of_daemon_set = owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"));
+    let is_mirror = !about["annotations"]["kubernetes.io/config.mirror"].is_null();
+    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if is_of_daemon_set || is_mirror || has_ended {
+        return Ok(None);
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&about["namespace"]), text(&about["name"]));
+    if !is_name(&namespace) || !is_name(&name) {
+        return Err(failed(format!("the API server names a pod '{}'", cut(&name)), false));
+    }
+    let is_leaving = !about["deletionTimestamp"].is_null();
+    Ok(Some(Pod { namespace, name, uid: text(&about["uid"]), is_leaving }))
+}
+
 fn failed(detail: String, is_passing: bool) -> Outcome {
     Outcome::Failed { detail, memo: String::new(), is_passing }
 }
@@ -262,7 +277,7 @@ fn accepted(what: &str, answer: &Answer) -> Result<(), Outcome> {
     if (200..300).contains(&answer.status) {
         return Ok(());
     }
-    let is_passing = answer.status >= 500 || matches!(answer.status, 409 | 429);
+    let is_passing = answer.status >= 500 || matches!(answer.status, 409 | 410 | 429);
     Err(failed(format!("{what}: HTTP {}: {}", answer.status, message_of(answer)), is_passing))
 }
 
@@ -300,5 +315,39 @@ mod tests {
             assert!(!is_name(name), "{name}");
         }
         assert!(is_name("node-17.rack2.example"));
+    }
+
+    /// A node may have more pods than one answer has room for.
+    #[test]
+    fn pods_are_asked_for_a_few_at_a_time_until_there_are_no_more() {
+        use std::io::{BufRead, BufReader, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            let pod = |name: &str, kind: &str| json!({ "metadata": { "namespace": "a", "name": name, "uid": name, "ownerReferences": [{ "kind": kind }] } });
+            let pages = [
+                json!({ "metadata": { "continue": "e30=" }, "items": [pod("p1", "ReplicaSet"), pod("d1", "DaemonSet")] }),
+                json!({ "metadata": {}, "items": [pod("p2", "Job")] }),
+            ];
+            let mut asked = Vec::new();
+            for page in pages {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                asked.push(lines.next().unwrap());
+                lines.take_while(|line| !line.is_empty()).for_each(drop);
+                let body = page.to_string();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+                    .unwrap();
+            }
+            asked
+        });
+        let cluster = Kubernetes { server, ..Kubernetes::default() };
+        let Ok(pods) = cluster.pods("n1", &AtomicBool::new(false)) else { panic!("no pods") };
+        assert_eq!(pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["p1", "p2"]);
+        let asked = serving.join().unwrap();
+        assert!(
+            asked[0].contains("spec.nodeName%3Dn1&limit=20 ") && asked[1].contains("&continue=e30%3D "),
+            "{asked:?}"
+        );
     }
 }

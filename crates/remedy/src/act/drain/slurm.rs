@@ -180,9 +180,12 @@ impl Slurm {
     }
 }
 
+/// It must come back from Slurm as it went there, or the node would be taken for one that somebody else has drained: Slurm cuts quotes at its
+/// end, for instance. So it has nothing that any reader of it could take for more than a letter.
 fn reason(order: &Order) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '-' | '_' | '.' | ':');
     let fault: String =
-        order.fault.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { '?' }).take(80).collect();
+        order.fault.chars().map(|letter| if is_plain(letter) { letter } else { '?' }).take(80).collect();
     format!("{REASON}{}: {fault}", order.case)
 }
 
@@ -197,7 +200,9 @@ fn words(node: &Node) -> String {
 /// A name alone: no list, no range, no option.
 fn is_node_name(host: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    !host.is_empty() && host.len() <= 255 && !host.starts_with('-') && host.bytes().all(is_plain)
+    // `all` is every node of the cluster.
+    let is_one = !host.eq_ignore_ascii_case("all");
+    is_one && !host.is_empty() && host.len() <= 255 && !host.starts_with('-') && host.bytes().all(is_plain)
 }
 
 /// What `scontrol show node` says: words `Name=value`, of which `Reason` goes to the end of its line but for `[user@time]`.
@@ -235,8 +240,15 @@ mod tests {
     }
 
     #[test]
+    fn a_reason_is_made_of_letters_that_slurm_leaves_as_they_are() {
+        let of = |fault: &str| reason(&Order { case: 7, fault: fault.into(), ..Order::default() });
+        assert_eq!(of("memory/rate"), "surefoot case 7: memory/rate");
+        assert_eq!(of("q\"/'x=y, z [a]\""), "surefoot case 7: q?/?x?y??z??a??");
+    }
+
+    #[test]
     fn a_host_that_would_be_more_than_one_node_is_refused() {
-        for host in ["", "-n1", "n[1-9]", "n1,n2", "ALL nodes", "n1;reboot", "n1 state=down"] {
+        for host in ["", "-n1", "n[1-9]", "n1,n2", "ALL nodes", "all", "ALL", "n1;reboot", "n1 state=down"] {
             assert!(!is_node_name(host), "{host}");
         }
         assert!(is_node_name("node-17.rack_2"));
