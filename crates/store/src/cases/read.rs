@@ -127,10 +127,16 @@ pub(super) fn of_decision(
     closed_since_ns: u64,
 ) -> Answer<(Vec<Case>, Vec<Case>)> {
     let open = sql.rows(&format!("{MARKS} WHERE c.is_open = 1 ORDER BY c.id"), &[])?;
-    let words =
-        format!("{MARKS} WHERE c.is_open = 0 AND c.state_since_ns >= $1 ORDER BY c.state_since_ns DESC LIMIT $2");
-    let mut closed = sql.rows(&words, &[closed_since_ns.into(), Value::from(CLOSED_MAX)])?;
-    closed.reverse();
+    let words = format!(
+        "{MARKS} WHERE c.is_open = 0 AND c.state {{is}} 'cleared' AND c.state_since_ns >= $1 ORDER BY c.state_since_ns DESC LIMIT $2"
+    );
+    // Those that touched nothing are kept apart: however many alerts come and go, no cool-down and no rate of an hour is forgotten for them.
+    let mut closed = Vec::new();
+    for is in ["=", "<>"] {
+        let mut some = sql.rows(&words.replace("{is}", is), &[closed_since_ns.into(), Value::from(CLOSED_MAX)])?;
+        some.reverse();
+        closed.append(&mut some);
+    }
     let rows = || open.iter().chain(&closed);
     let is_known = |row: &&Row| known.get(&row.number(0)).is_some_and(|case| case.revision == row.number(1));
     let missing: Vec<u64> = rows().filter(|row| !is_known(row)).map(|row| row.number(0)).collect();

@@ -5,6 +5,7 @@ use crate::history::schema::{check_existing, create_private};
 use crate::{Error, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, ToSql};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,6 +24,7 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Opens the file, or creates it, readable by its owner alone.
     pub(super) fn open(path: &Path) -> Result<Sqlite> {
+        check_folder(path)?;
         check_existing(path).and_then(|()| create_private(path)).map_err(no_history)?;
         let failed = |doing: &'static str| {
             move |source: rusqlite::Error| match source.sqlite_error_code() {
@@ -56,6 +58,26 @@ impl Sqlite {
         }
         Ok(Sqlite { connection })
     }
+}
+
+/// Refuses a folder in which somebody else may put files: SQLite takes a log beside its file for its own, and what it holds is what is done
+/// to hosts.
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // What is not there is told by whoever opens the file.
+    let (Ok(folder), Ok(own)) = (folder.canonicalize(), std::fs::metadata("/proc/self")) else { return Ok(()) };
+    for part in folder.ancestors() {
+        let Ok(about) = std::fs::metadata(part) else { continue };
+        // In a folder above, such as /tmp, a sticky bit keeps others from replacing what is not theirs.
+        let is_sticky = part != folder && about.mode() & 0o1000 != 0;
+        let is_of_others = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != own.gid());
+        let is_foreign = about.uid() != 0 && about.uid() != own.uid();
+        if is_foreign || is_of_others && !is_sticky {
+            let why = format!("others may put files into {}; use a folder of your own (mode 700)", part.display());
+            return Err(not_cases(path, &why));
+        }
+    }
+    Ok(())
 }
 
 /// The same refusal in the words of cases.

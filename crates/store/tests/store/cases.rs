@@ -459,3 +459,20 @@ fn what_is_no_store_of_cases_is_refused_and_left() {
         assert!(error.contains(why) && !error.contains("secret"), "{error}");
     }
 }
+
+/// SQLite would take a log that lies there for its own.
+#[test]
+fn a_folder_of_others_is_no_place_for_a_store() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let open = |mode: u32| {
+        std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        CaseStore::open(&format!("sqlite:{}", home.path().join("cases.db").display()).parse().unwrap(), None)
+    };
+    for mode in [0o777, 0o1777] {
+        let why = open(mode).unwrap_err().to_string();
+        assert!(why.contains("others may put files into"), "{mode:o}: {why}");
+    }
+    assert!(!home.path().join("cases.db").exists());
+    open(0o700).unwrap();
+}
