@@ -18,14 +18,15 @@ const END_TO_END: &str = "surefoot-e2e";
 /// kernel or a clock says at the same time: other tests may run beside them, and these groups beside each other. A module
 /// that is not named here runs alone.
 const BESIDE_OTHERS: &[(&str, &[&str])] = &[
-    ("e2e tests in a browser", &["browser::", "checkpoint_page::"]),
+    (
+        "e2e tests in a browser",
+        &["browser::", "checkpoint_page::", "experiments::page::", "memory::page::", "nic::page::", "remedy::page::"],
+    ),
+    ("e2e tests of checkpoints", &["checkpoint::", "checkpoint_bench::", "ecc::", "ecc_hardware::"]),
+    ("e2e tests of remedies", &["remedy::"]),
     (
         "e2e tests beside others",
         &[
-            "checkpoint::",
-            "checkpoint_bench::",
-            "ecc::",
-            "ecc_hardware::",
             "experiments::",
             "foreign_files::",
             "history::",
@@ -40,8 +41,15 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
 ];
 
 /// What takes longest begins first, so that nothing long is left for the end.
-const LONGEST_FIRST: &[&str] =
-    &["c tests", "e2e tests beside others", "e2e tests in a browser", "checkpoint tests", "documentation tests"];
+const LONGEST_FIRST: &[&str] = &[
+    "e2e tests beside others",
+    "e2e tests of remedies",
+    "e2e tests of checkpoints",
+    "c tests",
+    "e2e tests in a browser",
+    "checkpoint tests",
+    "documentation tests",
+];
 
 /// A program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
@@ -244,7 +252,14 @@ mod tests {
         .map(|(folder, kind, target)| binary(folder, kind, target).unwrap());
         let groups = groups(&workspace, &binaries, Path::new("/w/surefoot"), &[]);
         let names = |jobs: &[Job]| jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>();
-        let beside = ["c tests", "e2e tests beside others", "e2e tests in a browser", "documentation tests"];
+        let beside = [
+            "e2e tests beside others",
+            "e2e tests of remedies",
+            "e2e tests of checkpoints",
+            "c tests",
+            "e2e tests in a browser",
+            "documentation tests",
+        ];
         assert_eq!(names(&groups.beside_others), [&beside[..], &["ecc tests", "e2e unit tests"]].concat());
         assert_eq!(names(&groups.kernel), ["stall unit tests", "probes tests"]);
         assert_eq!(names(&groups.end_to_end), ["e2e tests"]);
@@ -254,7 +269,7 @@ mod tests {
     fn the_modules_that_run_beside_others_are_there() {
         let folder = Workspace::here().root.join("e2e/tests");
         for module in BESIDE_OTHERS.iter().flat_map(|(_, modules)| *modules) {
-            let place = folder.join(module.trim_end_matches("::"));
+            let place = folder.join(module.trim_end_matches("::").replace("::", "/"));
             let is_there = place.with_extension("rs").is_file() || place.join("mod.rs").is_file();
             assert!(is_there, "{} is gone; what it was runs alone", place.display());
         }
