@@ -111,14 +111,14 @@ export function startAsking(): void {
   void turn();
 }
 
-/** Tells the server what a person wants of a case. */
-export async function ask(id: number, what: "approve" | "pause" | "resume" | "cancel", reason: string): Promise<void> {
+/** Tells the server what a person wants of a case; an approval names the step that was seen, and is of no other. */
+export async function ask(id: number, what: "approve" | "pause" | "resume" | "cancel", reason: string, step?: string): Promise<void> {
   isAsking.value = true;
   try {
     const response = await fetch(`api/v1/cases/${id}/${what}`, {
       method: "POST",
       headers: { "content-type": "application/json", accept: "application/json" },
-      body: JSON.stringify({ reason: reason.slice(0, REASON_CHARS_MAX) }),
+      body: JSON.stringify({ reason: reason.slice(0, REASON_CHARS_MAX), step }),
       signal: AbortSignal.timeout(20_000),
     });
     const body: unknown = await response.json().catch(() => null);

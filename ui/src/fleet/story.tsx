@@ -15,8 +15,8 @@ function Asking({ one }: { one: Case }) {
   const reason = useSignal("");
   const isSure = useSignal(false);
   if (!isOpen(one)) return null;
-  const button = (what: "approve" | "pause" | "resume", words: string) => (
-    <button type="button" class="button" data-testid={what} disabled={isAsking.value} onClick={() => void ask(one.id, what, reason.value)}>
+  const button = (what: "approve" | "pause" | "resume", words: string, step?: string) => (
+    <button type="button" class="button" data-testid={what} disabled={isAsking.value} onClick={() => void ask(one.id, what, reason.value, step)}>
       {words}
     </button>
   );
@@ -33,8 +33,8 @@ function Asking({ one }: { one: Case }) {
           onInput={(event) => (reason.value = event.currentTarget.value)}
         />
       </label>
-      {one.state === "needs_approval" && button("approve", `Approve ${step?.step ?? "the next step"}`)}
-      {one.state === "with_person" && button("approve", "The host may be given back")}
+      {one.state === "needs_approval" && button("approve", `Approve ${step?.step ?? "the next step"}`, step?.step)}
+      {one.state === "with_person" && button("approve", "The host may be given back", "return")}
       {one.state === "paused" ? button("resume", "Go on") : button("pause", "Pause")}
       <button
         type="button"

@@ -62,6 +62,7 @@ impl Exchange for Server {
 pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
     let server = Server::new(&options.server)?;
+    let server = if options.orders { server.obeyed() } else { server };
     let host = options.host.clone().unwrap_or_else(super::node_name);
     let act: Option<Arc<dyn Act>> = options.orders.then(|| {
         let surefoot = std::env::current_exe().ok();

@@ -5,7 +5,7 @@ use crate::exit::Outcome;
 use crate::output;
 use clap::Args;
 use std::io::{self, Write};
-use surefoot_daemon::fleet::CaseLine;
+use surefoot_daemon::fleet::{CaseLine, Reason};
 use surefoot_remedy::decide::Request;
 
 #[derive(Args)]
@@ -13,6 +13,18 @@ pub struct AskOptions {
     /// The case's number
     #[arg(value_name = "CASE")]
     id: u64,
+    #[command(flatten)]
+    how: HowOptions,
+}
+
+#[derive(Args)]
+pub struct ApproveOptions {
+    /// The case's number
+    #[arg(value_name = "CASE")]
+    id: u64,
+    /// The step that is approved: where the case waits for another by now, nothing is. `return` gives the host back
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
     #[command(flatten)]
     how: HowOptions,
 }
@@ -39,7 +51,11 @@ struct HowOptions {
 }
 
 pub fn one(options: &AskOptions, asked: Request) -> anyhow::Result<Outcome> {
-    of_case(options.id, &options.how, asked)
+    of_case(options.id, &options.how, asked, None)
+}
+
+pub fn approve(options: &ApproveOptions) -> anyhow::Result<Outcome> {
+    of_case(options.id, &options.how, Request::Approve, options.step.clone())
 }
 
 pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
@@ -56,11 +72,11 @@ pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
         }
         return Ok(Outcome::Done);
     };
-    of_case(id, &options.how, asked)
+    of_case(id, &options.how, asked, None)
 }
 
-fn of_case(id: u64, how: &HowOptions, asked: Request) -> anyhow::Result<Outcome> {
-    let case: CaseLine = how.place.open()?.request(id, asked, &how.reason)?;
+fn of_case(id: u64, how: &HowOptions, asked: Request, step: Option<String>) -> anyhow::Result<Outcome> {
+    let case: CaseLine = how.place.open()?.request(id, asked, &Reason { reason: how.reason.clone(), step })?;
     let mut out = io::BufWriter::new(crate::people::stdout());
     if how.json {
         output::stream(&mut out, &format!("remedy {}", word(asked)))?;

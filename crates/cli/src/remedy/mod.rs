@@ -5,6 +5,7 @@ mod ask;
 mod cases;
 pub mod check;
 pub mod lines;
+mod listener;
 mod place;
 mod serve;
 mod show;
@@ -24,7 +25,7 @@ pub enum RemedyCommand {
     /// Show one case with its steps and everything that was done.
     Show(show::ShowOptions),
     /// Approve the step that a case waits with; of a case that is with a person, that its host may be given back.
-    Approve(ask::AskOptions),
+    Approve(ask::ApproveOptions),
     /// Begin nothing more of a case, or of all (without a number).
     Pause(ask::AskAllOptions),
     /// Go on with a paused case, or with all (without a number).
@@ -47,7 +48,7 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Agent(options) => agent::run(options),
         RemedyCommand::Cases(options) => cases::run(options),
         RemedyCommand::Show(options) => show::run(options),
-        RemedyCommand::Approve(options) => ask::one(options, Request::Approve),
+        RemedyCommand::Approve(options) => ask::approve(options),
         RemedyCommand::Pause(options) => ask::all(options, Request::Pause),
         RemedyCommand::Resume(options) => ask::all(options, Request::Resume),
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),

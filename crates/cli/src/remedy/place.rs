@@ -1,5 +1,6 @@
 //! Where the cases are: at a server, or in a store that is opened here.
 
+use super::listener;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use serde::Serialize;
@@ -107,10 +108,10 @@ impl Place {
     }
 
     /// Asks something of a case; the case afterwards.
-    pub fn request(&mut self, id: u64, asked: Request, reason: &str) -> anyhow::Result<CaseLine> {
+    pub fn request(&mut self, id: u64, asked: Request, said: &Reason) -> anyhow::Result<CaseLine> {
         match self {
-            Place::Server(server) => server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), &said(reason)),
-            Place::Store(book) => fleet::meet(book, id, asked, &actor(), reason)
+            Place::Server(server) => server.post(&format!("/api/v1/cases/{id}/{}", word(asked)), said),
+            Place::Store(book) => fleet::meet(book, id, asked, &actor(), said)
                 .map(|case| CaseLine::of(&case))
                 .map_err(|problem| anyhow!("{problem}")),
         }
@@ -129,7 +130,7 @@ impl Place {
 }
 
 fn said(reason: &str) -> Reason {
-    Reason { reason: reason.to_owned() }
+    Reason { reason: reason.to_owned(), step: None }
 }
 
 /// Whoever can write to the store may do everything in it; the trail says which user it was.
@@ -153,6 +154,8 @@ pub struct Server {
     socket: Option<PathBuf>,
     identity: Identity,
     trust: Trust,
+    /// Whether its answers are obeyed.
+    is_obeyed: bool,
 }
 
 impl Server {
@@ -175,7 +178,12 @@ impl Server {
             bail!("--server {address}: a token would go over the network in the clear; write https://");
         }
         let trust = options.authority.clone().map_or(Trust::System, Trust::Signer);
-        Ok(Server { base, socket, identity, trust })
+        Ok(Server { base, socket, identity, trust, is_obeyed: false })
+    }
+
+    /// One whose answers are obeyed: it must be root's or this user's own, where it is on this machine.
+    pub fn obeyed(self) -> Server {
+        Server { is_obeyed: true, ..self }
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -200,9 +208,17 @@ impl Server {
             Some(socket) => format!("unix:{}", socket.display()),
             None => self.base.clone(),
         };
+        let has_secret = self.identity != Identity::None;
+        if has_secret || self.is_obeyed {
+            listener::check(&self.base, self.socket.as_deref())?;
+        }
         let answer = http::ask(&request, PATIENCE, &AtomicBool::new(false)).map_err(|why| {
             anyhow!("{at}: {why}; is `surefoot remedy serve` running there? Name it with --server, or its store with --store")
         })?;
+        if self.is_obeyed {
+            // Another one may have taken the place meanwhile.
+            listener::check(&self.base, self.socket.as_deref())?;
+        }
         if !(200..300).contains(&answer.status) {
             let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
             let why = said["error"].as_str().unwrap_or("it gave no reason");

@@ -73,7 +73,8 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             Listen::Unix(path) => crate::people::tell!("surefoot remedy: listening on unix:{}", path.display()),
         }
     }
-    let mut seen = [Some(&options.policy), options.who.as_ref()].map(|path| path.and_then(|path| state_of(path)));
+    let states = || fleet.files().into_iter().map(|path| (state_of(&path), path)).collect::<Vec<_>>();
+    let mut seen = states();
     let mut looked = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
@@ -84,10 +85,17 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             continue;
         }
         looked = Instant::now();
-        let now = [Some(&options.policy), options.who.as_ref()].map(|path| path.and_then(|path| state_of(path)));
+        let now = states();
         if now != seen {
-            seen = now;
-            match fleet.reload() {
+            let outcome = fleet.reload();
+            // Other policies may name other files. Those that were there count as they were before they were read.
+            seen = states();
+            for one in &mut seen {
+                if let Some(before) = now.iter().find(|before| before.1 == one.1) {
+                    one.clone_from(before);
+                }
+            }
+            match outcome {
                 Ok(()) => crate::people::tell!("surefoot remedy: policies are read anew"),
                 Err(error) => crate::people::tell!("surefoot remedy: {error}; the policies from before go on"),
             }

@@ -85,7 +85,7 @@ struct Who {
     token_file: Option<PathBuf>,
     certificate: Option<String>,
     uid: Option<u32>,
-    /// The hosts whose agent it is; any where it names none and has no certificate.
+    /// The hosts whose agent it is. Where it names none: with a certificate the host that this is named after, else any.
     #[serde(default)]
     hosts: Vec<String>,
 }
@@ -110,6 +110,8 @@ pub(super) struct Access {
     known: Vec<Known>,
     /// Whether users of this machine are known without a file.
     own_users: bool,
+    /// The files of tokens.
+    pub(super) token_files: Vec<PathBuf>,
 }
 
 /// One who asks, as the connection and the request show him.
@@ -126,7 +128,7 @@ pub(super) struct Shown<'a> {
 impl Access {
     /// Root and the server's own user alone.
     pub(super) fn own() -> Access {
-        Access { known: Vec::new(), own_users: true }
+        Access { known: Vec::new(), own_users: true, token_files: Vec::new() }
     }
 
     /// What a file says. Root and the server's own user may do everything in any case: they could change the file.
@@ -137,6 +139,7 @@ impl Access {
         let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
         let text = text_of(path, FILE_BYTES_MAX, false).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))?;
+        let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();
         let mut known = Vec::new();
         for who in file.who {
             let about = |why: &str| failed(format!("who '{}': {why}", surefoot_model::one_line(&who.name)));
@@ -154,7 +157,7 @@ impl Access {
         }
         // Whoever is named counts before whoever has just any certificate.
         known.sort_by_key(|one| matches!(one.proof, Proof::AnyCertificate));
-        Ok(Access { known, own_users: true })
+        Ok(Access { known, own_users: true, token_files })
     }
 
     /// Whether anybody could do something over the network.
@@ -190,9 +193,10 @@ impl Access {
 
 fn caller(known: &Known, common_name: Option<&str>) -> Caller {
     let is_any = matches!(known.proof, Proof::AnyCertificate);
-    let hosts = match common_name.filter(|_| is_any) {
-        Some(name) => vec![name.to_ascii_lowercase()],
-        None => known.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+    let hosts = match common_name {
+        // A certificate is that of one host, unless the file says which others it speaks for.
+        Some(name) if is_any || known.hosts.is_empty() => vec![name.to_ascii_lowercase()],
+        _ => known.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
     };
     let name = match common_name.filter(|_| is_any) {
         Some(host) => format!("agent {}", surefoot_model::one_line(host)),
@@ -223,6 +227,16 @@ pub fn secret(path: &Path) -> Result<String, String> {
     match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(format!("{}: it is empty", path.display())),
+    }
+}
+
+/// Refuses a file that everybody may change. What cannot be looked at is told by whoever reads it.
+pub(super) fn not_for_everybody(path: &Path) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(about) if about.is_file() && about.mode() & 0o002 != 0 => {
+            Err(format!("everybody may change it (mode {:03o})", about.mode() & 0o777))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -266,6 +280,13 @@ mod tests {
         Access::read(&file(home.path(), "who", &text, 0o644)).map_err(|error| error.to_string())
     }
 
+    #[test]
+    fn policies_that_everybody_may_change_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(not_for_everybody(&file(home.path(), "policy", "", 0o664)).is_ok());
+        assert!(not_for_everybody(&file(home.path(), "open", "", 0o666)).unwrap_err().contains("mode 666"));
+    }
+
     const WHO: &str = "
         [[who]]
         name = \"agents\"
@@ -292,7 +313,8 @@ mod tests {
         let known = |name: &str, hosts: &[&str]| Ok((name.to_owned(), hosts.iter().map(ToString::to_string).collect()));
         let nobody = Shown::default();
         assert_eq!(name(Shown { token: Some(b"0123456789abcdef"), ..nobody }), known("user am", &[]));
-        assert_eq!(name(Shown { common_name: Some("anna"), ..nobody }), known("user anna", &[]));
+        // Whoever is named by a certificate is the agent of no other host.
+        assert_eq!(name(Shown { common_name: Some("anna"), ..nobody }), known("user anna", &["anna"]));
         assert_eq!(name(Shown { common_name: Some("Node17"), ..nobody }), known("agent Node17", &["node17"]));
         assert_eq!(name(Shown { uid: Some(4_000_000), ..nobody }), known("user local", &[]));
         assert_eq!(name(Shown { uid: Some(0), ..nobody }), known("user 0", &[]));

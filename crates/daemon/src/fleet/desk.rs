@@ -1,14 +1,14 @@
 //! What people and agents ask of the store: a few at a time, each on a thread that may wait for it.
 
 use super::book::Book;
-use super::lines::{CaseLine, CaseStory};
+use super::lines::{CaseLine, CaseStory, Reason};
 use crate::http::ApiError;
 use axum::http::StatusCode;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_model::{AuditEntry, Case};
-use surefoot_remedy::decide::{Request, request};
+use surefoot_model::{AuditEntry, Case, one_line};
+use surefoot_remedy::decide::{Request, request, waits_for_approval};
 use surefoot_remedy::{Casebook, Error};
 use surefoot_store::cases::{Counts, KeptOrder};
 use tokio::sync::Semaphore;
@@ -88,14 +88,8 @@ impl Desk {
     }
 
     /// Does what a person asks for.
-    pub(super) async fn request(
-        self: &Arc<Self>,
-        id: u64,
-        asked: Request,
-        actor: String,
-        reason: String,
-    ) -> Told<Case> {
-        self.ask(move |book| meet(book, id, asked, &actor, &reason)).await
+    pub(super) async fn request(self: &Arc<Self>, id: u64, asked: Request, actor: String, said: Reason) -> Told<Case> {
+        self.ask(move |book| meet(book, id, asked, &actor, &said)).await
     }
 
     pub(super) async fn pause(self: &Arc<Self>, is_paused: bool, actor: String, reason: String) -> Told<()> {
@@ -183,14 +177,23 @@ impl Problem {
     }
 }
 
-/// Does what a person asks of a case; tried again where somebody else changed the case meanwhile.
+/// Does what a person asks of a case; tried again where somebody else changed the case meanwhile. Where an approval names its step, it is of
+/// no other: the case may have gone on since it was looked at.
 ///
 /// # Errors
 /// [`Problem`] where it cannot be done now.
-pub fn meet(book: &mut Book, id: u64, asked: Request, actor: &str, reason: &str) -> Result<Case, Problem> {
-    let mut tries = 0;
+pub fn meet(book: &mut Book, id: u64, asked: Request, actor: &str, said: &Reason) -> Result<Case, Problem> {
+    let (reason, mut tries) = (said.reason.as_str(), 0);
     loop {
         let case = book.case(id)?;
+        if let (Request::Approve, Some(step), Some(waits)) = (asked, &said.step, waits_for_approval(&case))
+            && step != waits
+        {
+            return Err(Problem::Refused(format!(
+                "case {id} waits for an approval of {waits} by now, and not of {}",
+                one_line(step)
+            )));
+        }
         let now_ns = book.now_realtime_ns()?;
         let (next, entry) =
             request(&case, asked, actor, reason, now_ns).map_err(|refused| Problem::Refused(refused.to_string()))?;
@@ -213,7 +216,7 @@ pub fn pause(book: &mut Book, is_paused: bool, actor: &str, reason: &str) -> sur
         actor: actor.to_owned(),
         action: if is_paused { "paused" } else { "resumed" }.to_owned(),
         target: "everything".to_owned(),
-        reason: surefoot_model::one_line(reason),
+        reason: one_line(reason),
     };
     book.pause(is_paused, &entry)
 }

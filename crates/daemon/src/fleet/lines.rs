@@ -87,6 +87,9 @@ pub struct Reason {
     /// Why; may be empty.
     #[serde(default)]
     pub reason: String,
+    /// The step that an approval is of: where the case waits for another by now, it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 /// What came of a message of alerts or findings.

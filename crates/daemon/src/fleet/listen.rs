@@ -3,6 +3,7 @@
 use super::tls;
 use crate::error::Error;
 use crate::http::connections::{Connection, Times};
+use crate::http::shares::{self, Limits, Shares};
 use crate::keep::shared::lock;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -25,9 +26,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Connections at one time, and those of one address on the network.
+/// Connections at one time over the network, and those of one address.
 const CONNECTIONS_MAX: usize = 1_024;
 const CONNECTIONS_OF_ADDRESS_MAX: usize = 64;
+/// Connections of this machine, over loopback and sockets: one user, who may be anybody, keeps no other out.
+const NEAR: Limits = Limits { all: 1_024, of_user: 512, kept: 64 };
 /// Connections that shake hands at one time, and how long one may take for it.
 const HANDSHAKES_MAX: usize = 128;
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -124,15 +127,17 @@ impl AsyncWrite for Stream {
 /// How many places each address has taken.
 type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
-/// One of the places of all connections, and of those of one address.
-pub(super) struct Place {
-    _all: OwnedSemaphorePermit,
-    of_address: Option<(IpAddr, Taken)>,
+/// The place of a connection, until it is dropped.
+pub(super) enum Place {
+    /// One of this machine's users.
+    Near { _of_user: shares::Place },
+    /// One of all of the network, and of those of its address.
+    Far { _all: OwnedSemaphorePermit, address: IpAddr, taken: Taken },
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((address, taken)) = &self.of_address else { return };
+        let Place::Far { address, taken, .. } = self else { return };
         let mut taken = lock(taken);
         match taken.get_mut(address) {
             Some(count) if *count > 1 => *count -= 1,
@@ -143,23 +148,40 @@ impl Drop for Place {
 
 #[derive(Clone)]
 struct Places {
+    near: Shares,
     all: Arc<Semaphore>,
     by_address: Taken,
 }
 
 impl Places {
-    fn place(&self, address: Option<IpAddr>) -> Option<Place> {
+    fn new() -> Places {
+        Places { near: Shares::new(NEAR), all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Arc::default() }
+    }
+
+    /// A place for one more of this user; `None` is somebody on this machine whom the kernel does not know.
+    fn near(&self, uid: Option<u32>) -> Option<Place> {
+        self.near.place(uid).map(|of_user| Place::Near { _of_user: of_user })
+    }
+
+    /// A place for one more of this address.
+    fn far(&self, address: IpAddr) -> Option<Place> {
         let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        let address = address.filter(|address| !address.is_loopback());
-        if let Some(address) = address {
-            let mut taken = lock(&self.by_address);
-            let count = taken.entry(address).or_default();
-            if *count >= CONNECTIONS_OF_ADDRESS_MAX {
-                return None;
-            }
-            *count += 1;
+        let address = one_of(address);
+        let mut taken = lock(&self.by_address);
+        let count = taken.entry(address).or_default();
+        if *count >= CONNECTIONS_OF_ADDRESS_MAX {
+            return None;
         }
-        Some(Place { _all: all, of_address: address.map(|address| (address, Arc::clone(&self.by_address))) })
+        *count += 1;
+        Some(Place::Far { _all: all, address, taken: Arc::clone(&self.by_address) })
+    }
+}
+
+/// What counts as one address: of IPv6 a network of 64 bits, of which one machine may have every address.
+fn one_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(six) if six.to_ipv4_mapped().is_none() => IpAddr::V6((u128::from(six) >> 64 << 64).into()),
+        other => other.to_canonical(),
     }
 }
 
@@ -244,6 +266,9 @@ impl Door {
 }
 
 fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    // Whoever may replace the file chooses which one everybody may then write to.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    surefoot_remedy::act::trusted_file(folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
     // What a dead process left is taken away; a living one is not, nor is any other file.
     if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         match std::os::unix::net::UnixStream::connect(path) {
@@ -263,7 +288,7 @@ fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFi
 /// Opens the doors. To be called within the runtime that serves.
 pub(super) fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
     let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
-    let places = Places { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Arc::default() };
+    let places = Places::new();
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     for door in doors {
         let send = send.clone();
@@ -298,14 +323,17 @@ async fn accept_tcp(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let Some(place) = places.place(Some(client.ip())) else { continue };
+        let is_near = client.ip().to_canonical().is_loopback();
+        let uid = if is_near { peer::user_of(&root, client, stream.local_addr().unwrap_or(address)) } else { None };
+        let place = if is_near { places.near(uid) } else { places.far(client.ip()) };
+        let Some(place) = place else { continue };
         // Small answers go out at once; without it they only come later.
         let _ = stream.set_nodelay(true);
         let mut peer =
             Peer { uid: None, common_name: None, is_loopback: address.ip().is_loopback(), address: Some(client.ip()) };
         match &tls {
             None => {
-                peer.uid = peer::user_of(&root, client, address);
+                peer.uid = uid;
                 let connection = Connection::new(Stream::Tcp(stream), Times::default(), place);
                 if send.send((connection, peer)).await.is_err() {
                     return;
@@ -335,8 +363,8 @@ async fn accept_unix(listener: UnixListener, _file: SocketFile, places: Places, 
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let Some(place) = places.place(None) else { continue };
         let uid = peer::credentials(stream.as_fd()).map(|peer| peer.uid);
+        let Some(place) = places.near(uid) else { continue };
         let peer = Peer { uid, common_name: None, is_loopback: false, address: None };
         if send.send((Connection::new(Stream::Unix(stream), Times::default(), place), peer)).await.is_err() {
             return;
@@ -362,6 +390,25 @@ mod tests {
     }
 
     #[test]
+    fn no_user_and_no_address_takes_the_places_of_others() {
+        let places = Places::new();
+        let one: Vec<Place> = std::iter::from_fn(|| places.near(Some(1000))).collect();
+        let unknown: Vec<Place> = std::iter::from_fn(|| places.near(None)).collect();
+        assert_eq!((one.len(), unknown.len()), (512, 512));
+        assert!(
+            places.near(Some(1000)).is_none() && places.near(Some(1001)).is_some() && places.near(Some(0)).is_some()
+        );
+        // One machine may have each address of an IPv6 network.
+        let six = |last: u128| IpAddr::V6((0x2001_0db8_u128 << 96 | last).into());
+        let far: Vec<Place> = (1..100).map_while(|last| places.far(six(last))).collect();
+        assert_eq!(far.len(), CONNECTIONS_OF_ADDRESS_MAX);
+        assert!(places.far(six(1 << 64)).is_some() && places.far("192.0.2.7".parse().unwrap()).is_some());
+        drop((one, far));
+        assert!(places.near(Some(1000)).is_some() && places.far(six(1)).is_some());
+        assert!(lock(&places.by_address).is_empty());
+    }
+
+    #[test]
     fn a_socket_takes_the_place_of_a_dead_one_alone() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("s");
@@ -374,6 +421,12 @@ mod tests {
         assert!(!path.exists());
         std::fs::write(&path, "a file").unwrap();
         assert!(open().is_err());
+        // In a folder of others the file would be theirs to choose.
+        let open_to_all = home.path().join("all");
+        std::fs::create_dir(&open_to_all).unwrap();
+        std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let why = Door::open(&Listen::Unix(open_to_all.join("s")), false).err().unwrap().to_string();
+        assert!(why.contains("others may write to"), "{why}");
         assert_eq!(std::fs::read(&path).unwrap(), b"a file");
     }
 }

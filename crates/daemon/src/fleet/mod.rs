@@ -42,13 +42,14 @@ use listen::{Door, Peer};
 use metrics::Answers;
 use orders::Dispatch;
 use rates::Rates;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use surefoot_model::AuditEntry;
-use surefoot_remedy::act::{Hands, HandsConfig};
+use surefoot_remedy::act::{self, Hands, HandsConfig};
 use surefoot_remedy::engine::Engine;
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
@@ -63,10 +64,14 @@ const BODIES_BYTES_MAX: usize = 64 << 20;
 const QUERIES_MAX: usize = 4;
 /// What one may ask: so much at once, and so much per second.
 const REQUESTS: (u32, u32) = (20_000, 5_000);
+/// How often it may be told what is found of one host, whose agent does so every half minute and after each order.
+const OF_HOST: (u32, u32) = (200, 2);
 /// What an address may ask that nobody is known to be at.
 const STRANGERS: (u32, u32) = (50, 10);
 /// Refusals of one that are noted.
 const REFUSALS: (u32, u32) = (10, 1);
+/// Files that are looked at for changes.
+const FILES_MAX: usize = 1_000;
 /// Answers that are under way have this long when the server stops.
 const STOP_ANSWERS_TIME: Duration = Duration::from_millis(500);
 
@@ -118,6 +123,7 @@ pub(crate) struct Served {
     engine: Arc<Engine>,
     bodies: Arc<Semaphore>,
     rates: Rates,
+    hosts: Rates,
     strangers: Rates,
     refusals: Rates,
     counts: Answers,
@@ -148,6 +154,8 @@ pub struct Fleet {
     note: Mutex<Book>,
     policy: PathBuf,
     who: Option<PathBuf>,
+    /// Files with tokens and passwords that the policies name.
+    secrets: Mutex<BTreeSet<PathBuf>>,
     own_host: String,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
@@ -161,7 +169,7 @@ impl Fleet {
     /// [`Error::Thread`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
         let Config { listen, tls, who, mut book, policy, name, own_host } = config;
-        let policies = Policies::read(&policy)?;
+        let policies = read_policies(&policy)?;
         let hands = hands(&policies, &own_host, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
         let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
@@ -176,6 +184,7 @@ impl Fleet {
         // So that a store that is none is told of now, and not in the middle of the night.
         book.now_realtime_ns()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
+        let secrets = Mutex::new(act::secret_files(&policies));
         let engine = Arc::new(Engine::start(Box::new(book.another()), hands, policies, &name));
         let waking = Arc::clone(&engine);
         let (intake, writing) = Intake::new(book.another(), move || waking.wake());
@@ -186,6 +195,7 @@ impl Fleet {
             engine,
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / routes::BODY_UNIT_BYTES)),
             rates: Rates::new(REQUESTS.0, REQUESTS.1),
+            hosts: Rates::new(OF_HOST.0, OF_HOST.1),
             strangers: Rates::new(STRANGERS.0, STRANGERS.1),
             refusals: Rates::new(REFUSALS.0, REFUSALS.1),
             counts: Answers::default(),
@@ -197,6 +207,7 @@ impl Fleet {
             note: Mutex::new(book),
             policy,
             who,
+            secrets,
             own_host,
             stop: watch::channel(false).0,
             threads: Vec::new(),
@@ -239,15 +250,24 @@ impl Fleet {
     }
 
     fn try_reload(&self) -> Result<usize, Error> {
-        let policies = Policies::read(&self.policy)?;
+        let policies = read_policies(&self.policy)?;
         let hands = hands(&policies, &self.own_host, &lock(&self.note))?;
         let access = self.who.as_deref().map(Access::read).transpose()?;
         if let Some(access) = access {
             *lock(&self.served.access) = Arc::new(access);
         }
         let count = policies.policies.len();
+        *lock(&self.secrets) = act::secret_files(&policies);
         self.served.engine.reload(policies, hands);
         Ok(count)
+    }
+
+    /// The files that count: policies, who may do what, and the secrets that both name, as far as they are few enough to be looked at
+    /// again and again. Where one of them changes, [`Fleet::reload`] is due.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let own = [&self.policy].into_iter().chain(&self.who).cloned();
+        let tokens = self.served.access().token_files.clone();
+        own.chain(tokens).chain(lock(&self.secrets).iter().cloned()).take(FILES_MAX).collect()
     }
 
     /// Stops: takes nothing more in, writes what waits, and ends the engine.
@@ -311,6 +331,13 @@ impl Drop for Fleet {
             let _ = thread.join();
         }
     }
+}
+
+/// Whoever may change the policies has root's hooks, drains and restarts at his call.
+fn read_policies(path: &Path) -> Result<Policies, Error> {
+    access::not_for_everybody(path)
+        .map_err(|why| Error::Fleet { what: path.display().to_string(), why: format!("{why}; chmod o-w") })?;
+    Ok(Policies::read(path)?)
 }
 
 fn hands(policies: &Policies, own_host: &str, book: &Book) -> Result<Arc<dyn Act>, Error> {

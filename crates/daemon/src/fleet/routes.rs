@@ -244,6 +244,9 @@ async fn take_findings(
     let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
     let board = findings::read(&body).map_err(ApiError::bad_request)?;
     own_host(&caller, &board.host)?;
+    if !served.hosts.may(&board.host, Instant::now()) {
+        return Ok(too_often());
+    }
     let (host, orders_max) = (board.host.clone(), board.orders_max.min(ORDERS_MAX));
     let (accepted, refused) = (board.alerts.as_ref().map_or(0, Vec::len) as u64, board.left_out);
     taken(served.intake.board(board).await)?;
@@ -329,20 +332,20 @@ async fn request(
     };
     let id = number(&id)?;
     served.needs(&caller, &[role], &format!("{} of case {id}", role.as_str())).await?;
-    let reason = reason(&served, &headers, body).await?;
-    let case = served.desk.request(id, asked, caller.name, reason).await?;
+    let said = reason(&served, &headers, body).await?;
+    let case = served.desk.request(id, asked, caller.name, said).await?;
     served.wake();
     Ok(reply::answer(StatusCode::OK, &super::lines::CaseLine::of(&case)))
 }
 
-async fn reason(served: &Served, headers: &HeaderMap, body: Body) -> Told<String> {
+async fn reason(served: &Served, headers: &HeaderMap, body: Body) -> Told<Reason> {
     let (body, _room) = served.body(headers, body, WORDS_BYTES_MAX).await?;
     if body.is_empty() {
-        return Ok(String::new());
+        return Ok(Reason::default());
     }
-    let reason: Reason = serde_json::from_slice(&body)
+    let said: Reason = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("the body is {{\"reason\": TEXT}} or empty: {error}")))?;
-    Ok(strangers::text(&reason.reason))
+    Ok(Reason { reason: strangers::text(&said.reason), ..said })
 }
 
 async fn pause(state: Context, caller: Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
@@ -361,8 +364,8 @@ async fn pause_all(
     is_paused: bool,
 ) -> Answer {
     served.needs(&caller, &[Role::Operate], "pausing everything").await?;
-    let reason = reason(&served, &headers, body).await?;
-    served.desk.pause(is_paused, caller.name, reason).await?;
+    let said = reason(&served, &headers, body).await?;
+    served.desk.pause(is_paused, caller.name, said.reason).await?;
     served.wake();
     Ok(reply::answer(StatusCode::OK, &json!({ "is_paused": is_paused })))
 }
