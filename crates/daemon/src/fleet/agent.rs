@@ -2,7 +2,7 @@
 
 use super::findings::HostFindings;
 use super::lines::{Accepted, HandedOrder, OrderAnswer};
-use super::orders::{AnswerBody, OrderBody};
+use super::orders::{AnswerBody, OrderBody, is_of_host};
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -234,7 +234,8 @@ impl Agent {
 fn done(act: &dyn Act, body: &OrderBody, host: &str, is_in_doubt: bool, stop: &AtomicBool) -> AnswerBody {
     let failed = |detail: String| AnswerBody::Failed { detail, memo: body.memo.clone(), is_passing: false };
     let order = match body.order(host) {
-        Ok(order) => order,
+        Ok(order) if is_of_host(&order.step) => order,
+        Ok(order) => return failed(format!("an agent does no step '{}'", order.step)),
         Err(error) => return failed(error.to_string()),
     };
     if is_in_doubt {

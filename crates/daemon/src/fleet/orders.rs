@@ -162,13 +162,7 @@ impl Dispatch {
     }
 
     fn is_of_host(&self, step: &Step) -> bool {
-        match step {
-            Step::Restart(_) | Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => true,
-            Step::Stress(_) | Step::Collect(_) => true,
-            Step::Reboot => !self.has_bmc,
-            Step::Restore(step) => matches!(**step, Step::TuneReporting(_)),
-            _ => false,
-        }
+        is_of_host(step) && (*step != Step::Reboot || !self.has_bmc)
     }
 
     /// Waits for the answer, for the length of one call.
@@ -226,6 +220,16 @@ impl Dispatch {
             }
             OrderState::Waiting | OrderState::Fetched => Ok(None),
         }
+    }
+}
+
+/// Whether a step is one that an agent does: what only the host itself can do. Everything else is the controller's own.
+pub(super) fn is_of_host(step: &Step) -> bool {
+    match step {
+        Step::Restart(_) | Step::ResetInterface(_) | Step::TuneReporting(_) | Step::OfflinePage => true,
+        Step::Stress(_) | Step::Collect(_) | Step::Reboot => true,
+        Step::Restore(step) => matches!(**step, Step::TuneReporting(_)),
+        _ => false,
     }
 }
 

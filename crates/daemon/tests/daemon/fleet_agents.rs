@@ -205,3 +205,38 @@ fn what_the_watch_of_a_host_finds_is_told_and_its_silence_says_nothing() {
     agent.round(&wire, &[]).unwrap();
     wire.ask.until(1, "over", |case| case["is_firing"] == false);
 }
+
+/// What a controller tells that is not the real one.
+struct Liar(Mutex<Vec<OrderAnswer>>);
+
+impl Exchange for Liar {
+    fn tell(&self, _: &HostFindings) -> Result<Accepted, String> {
+        let body = |step: &str| {
+            json!({"case": 1, "step_index": 0, "step": step, "service": "", "fault": "", "subject": "", "evidence": [],
+                "token": step, "memo": "", "errors_since_realtime_ns": 0})
+        };
+        let order =
+            |step: &str| surefoot_daemon::fleet::HandedOrder { token: step.into(), body: body(step).to_string() };
+        Ok(Accepted { orders: ["run:/bin/true", "hard-repair:maker"].map(order).into(), ..Accepted::default() })
+    }
+
+    fn answer(&self, answer: &OrderAnswer) -> Result<(), String> {
+        self.0.lock().unwrap().push(answer.clone());
+        Ok(())
+    }
+}
+
+#[test]
+fn an_agent_does_what_only_its_host_can_do_and_nothing_else() {
+    let lab = Lab::new();
+    let (mut agent, liar) = (lab.agent(Path::new("/nowhere")), Liar(Mutex::default()));
+    let begun = Instant::now();
+    while liar.0.lock().unwrap().len() < 2 {
+        agent.round(&liar, &[]).unwrap();
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let answers = liar.0.lock().unwrap();
+    assert!(answers.iter().all(|one| one.answer.contains("an agent does no step")), "{answers:?}");
+    assert!(lab.runs().is_empty(), "{:?}", lab.runs());
+}
