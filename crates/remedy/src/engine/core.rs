@@ -65,10 +65,11 @@ impl Core {
         (begun, change_count > 0)
     }
 
-    /// Writes what has ended and holds what goes on, and begins nothing.
+    /// Writes what has ended and holds what goes on, and begins nothing. What has ended is written first: its lease may have run out while
+    /// the store was away, and what is known of it counts as long as nobody has taken it over.
     pub fn keep(&mut self, policies: &Policies, now: Duration) {
-        self.hold(now);
         self.write_ends(policies);
+        self.hold(now);
     }
 
     /// Takes what came of an attempt; `None` where whoever made it died, and nobody knows.

@@ -201,9 +201,10 @@ impl Casebook for MemoryBook {
     }
 
     fn hold(&mut self, case: u64, fence: u64, until_realtime_ns: u64) -> Result<()> {
+        let now_realtime_ns = (self.clock)();
         let mut inner = self.inner();
         let lease = inner.case(case)?.lease.clone();
-        if lease.fence != fence || lease.owner.is_empty() {
+        if lease.fence != fence || lease.owner.is_empty() || lease.until_realtime_ns < now_realtime_ns {
             return Err(Error::Conflict { case, why: format!("the lease {fence} is {} by now", lease.fence) });
         }
         if let Some(case) = inner.open.get_mut(&case) {

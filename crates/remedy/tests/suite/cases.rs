@@ -145,6 +145,23 @@ fn an_approval_is_of_the_step_that_waits_and_not_of_a_later_one() {
     assert!(desk.case(1).steps[1..].iter().all(|step| step.approved_by.is_empty()));
 }
 
+/// A hook that is over must not go to a person because nobody could write that down in time.
+#[test]
+fn an_end_that_is_known_counts_though_the_store_was_away_for_longer_than_the_lease() {
+    let mut desk = Desk::new(SIMPLE);
+    let since_realtime_ns = desk.clock.load(Ordering::Relaxed);
+    desk.book.take(&[Alert { since_realtime_ns, ..alert("h1") }]).unwrap();
+    desk.core.round(&desk.policies, desk.passed);
+    let (begun, _) = desk.core.round(&desk.policies, desk.passed);
+    let attempt = &begun[0].attempt;
+    desk.core.note_end(attempt.order.case, attempt.fence, Some(attempt.make(&desk.hands, &AtomicBool::new(false))));
+    // The store is away meanwhile.
+    desk.pass(60 * S);
+    assert_eq!(desk.case(1).state, CaseState::Returned);
+    assert_eq!(desk.hands.done(), ["h1 drain", "h1 return"], "{}", desk.actions(1));
+    assert!(!desk.actions(1).contains("taken_over"), "{}", desk.actions(1));
+}
+
 /// Jobs may run for weeks.
 #[test]
 fn a_case_that_is_cancelled_waits_for_no_jobs() {
