@@ -42,6 +42,7 @@ mod fault;
 pub mod length;
 pub mod plan;
 pub mod predict;
+pub mod presence;
 pub mod preset;
 pub mod random;
 pub mod safety;

@@ -73,6 +73,8 @@ pub fn capabilities(root: &Root) -> Vec<Capability> {
     rows.push(crate::checkpoint::drive::capability(root));
     rows.push(presence::capability(root));
     rows.push(interfaces_presence::capability(root));
+    rows.extend(surefoot_disturb::presence::capabilities(root));
+    rows.extend(surefoot_remedy::act::presence::capabilities());
     rows.extend(surefoot_daemon::capabilities());
     rows
 }

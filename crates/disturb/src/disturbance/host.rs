@@ -37,6 +37,11 @@ pub(crate) fn cores_of(spec: &Spec, root: &Root) -> Result<Vec<CpuId>, Fault> {
     Ok(if spec.cores.is_empty() { online } else { spec.cores.clone() })
 }
 
+/// Whether cores can be made to stand still by timers, and by threads. Programs are loaded and none of them is armed.
+pub(crate) fn cores_can_stand_still() -> (Result<(), Fault>, Result<(), Fault>) {
+    (Frozen::load().map(drop), spin::is_allowed())
+}
+
 /// Picks how it is done: the method that was asked for, or else the best that works here.
 ///
 /// # Errors

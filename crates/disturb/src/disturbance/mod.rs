@@ -17,6 +17,7 @@ mod threads;
 
 pub use guest::{Guest, GuestStop, Release};
 pub(crate) use host::cores_of;
+pub(crate) use host::cores_can_stand_still;
 pub use host::{Chosen, choose};
 pub use schedule::{Schedule, schedule};
 

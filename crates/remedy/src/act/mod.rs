@@ -9,6 +9,7 @@ mod hook;
 mod of_policies;
 mod own;
 mod pages;
+pub mod presence;
 mod reboot;
 mod redfish;
 mod shown;
