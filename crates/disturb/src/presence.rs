@@ -42,7 +42,9 @@ fn smis(root: &Root) -> State {
     // Its times say nothing here: the firmware takes as long as it likes.
     let spec = Spec { what: What::Smi, ..Spec::freeze(1, 1) };
     match safety::check_machine(&spec, root) {
-        Ok(()) => (CapabilityState::Works, "this is a guest of QEMU, whose firmware may take them".into(), String::new()),
+        Ok(()) => {
+            (CapabilityState::Works, "this is a guest of QEMU, whose firmware may take them".into(), String::new())
+        }
         Err(Fault::Unsupported { why, remedy }) => (CapabilityState::Unsupported, why, remedy),
         Err(fault) => (CapabilityState::Reduced, fault.to_string(), String::new()),
     }
@@ -85,10 +87,11 @@ mod tests {
         let (on_bare_metal, why, _) = state(&bare);
         assert_eq!(on_bare_metal, CapabilityState::Reduced);
         assert!(why.contains("--even-on-bare-metal"), "{why}");
-        let (elsewhere, ..) = state(&bare.file("sys/class/dmi/id/sys_vendor", "Amazon EC2\n").file(
-            "proc/cpuinfo",
-            "processor : 0\nflags : fpu hypervisor\n",
-        ));
+        let (elsewhere, ..) = state(
+            &bare
+                .file("sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
+                .file("proc/cpuinfo", "processor : 0\nflags : fpu hypervisor\n"),
+        );
         assert_eq!(elsewhere, CapabilityState::Unsupported);
     }
 

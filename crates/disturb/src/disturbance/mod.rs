@@ -16,8 +16,8 @@ mod stop;
 mod threads;
 
 pub use guest::{Guest, GuestStop, Release};
-pub(crate) use host::cores_of;
 pub(crate) use host::cores_can_stand_still;
+pub(crate) use host::cores_of;
 pub use host::{Chosen, choose};
 pub use schedule::{Schedule, schedule};
 

@@ -46,7 +46,8 @@ fn row(means: &Means, is_there: impl Fn(&str) -> bool) -> Capability {
         (false, false) => CapabilityState::Reduced,
         (true, false) => CapabilityState::Unsupported,
     };
-    let by = |(name, what, _): &&(&str, &str, &str)| if name == what { (*name).into() } else { format!("{what} ({name})") };
+    let by =
+        |(name, what, _): &&(&str, &str, &str)| if name == what { (*name).into() } else { format!("{what} ({name})") };
     let words = |of: &[&(&str, &str, &str)]| of.iter().map(by).collect::<Vec<String>>().join(", ");
     let mut reason = words(&there);
     if !missing.is_empty() {
