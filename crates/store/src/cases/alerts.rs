@@ -7,7 +7,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surefoot_model::{Alert, AlertOrigin};
 
-/// The alerts that one decision is told of; the next one is told of the rest, the oldest first.
+/// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
+/// that wait, for the end of a cool-down or of a silence, must not hide the others.
 pub const ALERTS_PER_DECISION_MAX: usize = 20_000;
 
 /// Of two words on the same alert the later one counts, of two of one time the end, of two of one time that both say that it holds the
@@ -235,12 +236,21 @@ pub(super) struct Unsettled {
     pub(super) change_number: u64,
 }
 
-/// The alerts without an open case that are to be decided on, the oldest first.
-pub(super) fn unsettled(sql: &mut dyn Sql) -> Answer<Vec<Unsettled>> {
-    let words = "SELECT a.body, a.change_number FROM remedy_alert a WHERE a.is_settled = 0 AND NOT EXISTS
+/// Where the next decision goes on among the alerts: after this time, host and key.
+pub(super) type Place = (u64, String, String);
+
+/// The alerts without an open case that are to be decided on, the oldest first, from a place on.
+pub(super) fn unsettled(sql: &mut dyn Sql, after: &mut Option<Place>) -> Answer<Vec<Unsettled>> {
+    let words = "SELECT a.body, a.change_number, a.since_ns, a.host, a.alert_key FROM remedy_alert a WHERE a.is_settled = 0 AND NOT EXISTS
         (SELECT 1 FROM remedy_case c WHERE c.host = a.host AND c.alert_key = a.alert_key AND c.is_open = 1)
-        ORDER BY a.since_ns LIMIT $1";
-    let rows = sql.rows(words, &[(ALERTS_PER_DECISION_MAX as u64).into()])?;
+        AND a.since_ns >= $2 AND (a.since_ns > $2 OR a.host > $3 OR (a.host = $3 AND a.alert_key > $4))
+        ORDER BY a.since_ns, a.host, a.alert_key LIMIT $1";
+    let (since_ns, host, key) = after.take().unwrap_or_default();
+    let rows =
+        sql.rows(words, &[(ALERTS_PER_DECISION_MAX as u64).into(), since_ns.into(), (*host).into(), (*key).into()])?;
+    if rows.len() == ALERTS_PER_DECISION_MAX {
+        *after = rows.last().map(|row| (row.number(2), row.text(3).to_owned(), row.text(4).to_owned()));
+    }
     // What a newer release wrote and this one cannot read stays for that one.
     let alert =
         |row: &Row| Some(Unsettled { alert: serde_json::from_str(row.text(0)).ok()?, change_number: row.number(1) });

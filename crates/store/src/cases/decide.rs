@@ -21,10 +21,10 @@ impl CaseStore {
     /// # Errors
     /// [`Error::Cases`] and [`Error::CaseConflict`]; then nothing of it is written.
     pub fn decide(&mut self, look_back_ns: u64, decision: &mut Decision<'_>) -> Result<Vec<Case>> {
-        let (known, services) = (&mut self.known, &mut self.services);
+        let (known, services, after) = (&mut self.known, &mut self.services, &mut self.unsettled_after);
         self.connected.transaction("deciding", true, |sql| {
             let now_ns = sql.now_ns()?;
-            let waiting = unsettled(sql)?;
+            let waiting = unsettled(sql, after)?;
             let (open, closed) = read::of_decision(sql, known, now_ns.saturating_sub(look_back_ns))?;
             let world = CaseWorld {
                 now_realtime_ns: now_ns,

@@ -61,6 +61,8 @@ pub struct CaseStore {
     /// Cases as their rows said when they were read last, by number: most of them are the same the next time.
     known: HashMap<u64, Case>,
     services: Option<(Instant, BTreeMap<String, u64>)>,
+    /// Where the next decision goes on among alerts, where there are more than one decision is told of.
+    unsettled_after: Option<alerts::Place>,
 }
 
 impl std::fmt::Debug for CaseStore {
@@ -85,7 +87,7 @@ impl CaseStore {
         };
         let mut connected = Connected { name: address.to_string(), sql };
         schema::lay(&mut connected)?;
-        Ok(CaseStore { connected, known: HashMap::new(), services: None })
+        Ok(CaseStore { connected, known: HashMap::new(), services: None, unsettled_after: None })
     }
 
     /// Where it is, without a password.

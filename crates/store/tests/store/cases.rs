@@ -5,7 +5,7 @@ use surefoot_model::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Room, Severity, StepState,
 };
 use surefoot_store::Error;
-use surefoot_store::cases::{CaseStore, HostBoard, Limits, OrderState};
+use surefoot_store::cases::{ALERTS_PER_DECISION_MAX, CaseStore, HostBoard, Limits, OrderState};
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
 
@@ -475,4 +475,22 @@ fn a_folder_of_others_is_no_place_for_a_store() {
     }
     assert!(!home.path().join("cases.db").exists());
     open(0o700).unwrap();
+}
+
+/// Thousands of hosts may wait for the end of a cool-down or of a silence.
+#[test]
+fn alerts_that_wait_do_not_hide_those_that_follow() {
+    with_file(&|open| {
+        let mut store = open();
+        let many: Vec<Alert> =
+            (0..ALERTS_PER_DECISION_MAX).map(|number| alert(&format!("h{number:05}"), "k", 10, true)).collect();
+        store.take(&many).unwrap();
+        store.take(&[alert("h00000", "late", 10, true), alert("later", "k", 20, true)]).unwrap();
+        let told = [world(&mut store), world(&mut store), world(&mut store)].map(|world| world.alerts);
+        assert_eq!(told[0].len(), ALERTS_PER_DECISION_MAX);
+        let all: std::collections::BTreeSet<_> =
+            told[..2].iter().flatten().map(|alert| (&alert.host, &alert.key)).collect();
+        assert_eq!((all.len(), told[1].len()), (ALERTS_PER_DECISION_MAX + 2, 2));
+        assert_eq!(told[2].len(), ALERTS_PER_DECISION_MAX, "and from the beginning");
+    });
 }
