@@ -51,8 +51,12 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     };
     // What is well is nobody's alert.
     findings.retain(|finding| finding.severity > Severity::Ok);
+    let count = findings.len();
+    // A key of another kind could be that of an alert of Alertmanager's, of which a host is not to say that it is over.
+    findings
+        .retain(|finding| finding.key.strip_prefix(finding.room.as_str()).is_some_and(|rest| rest.starts_with('/')));
     findings.sort_by(surefoot_model::by_urgency);
-    let left_out = findings.len().saturating_sub(FINDINGS_MAX) as u64;
+    let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64;
     findings.truncate(FINDINGS_MAX);
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
     Ok(Board { host, service, alerts, left_out, orders_max: told.orders_max })
@@ -104,6 +108,17 @@ mod tests {
         let alert = &alerts[0];
         assert_eq!((&*alert.host, &*alert.fault, &*alert.subject), ("node17", "memory/rate", "dimm A1"));
         assert_eq!(alert.key, "memory/rate/dimm/A1");
+    }
+
+    #[test]
+    fn a_host_cannot_speak_in_the_name_of_alertmanager() {
+        let mut sly = finding("A1", Severity::Critical);
+        sly.key = "alertmanager/00ab".into();
+        let findings = Some(vec![sly, finding("A2", Severity::Critical)]);
+        let told = HostFindings { host: "a".into(), findings, ..HostFindings::default() };
+        let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
+        let keys: Vec<String> = board.alerts.unwrap().into_iter().map(|alert| alert.key).collect();
+        assert_eq!((keys, board.left_out), (vec!["memory/rate/dimm/A2".to_owned()], 1));
     }
 
     #[test]
