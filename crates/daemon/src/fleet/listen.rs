@@ -31,8 +31,9 @@ const CONNECTIONS_MAX: usize = 1_024;
 const CONNECTIONS_OF_ADDRESS_MAX: usize = 64;
 /// Connections of this machine, over loopback and sockets: one user, who may be anybody, keeps no other out.
 const NEAR: Limits = Limits { all: 1_024, of_user: 512, kept: 64 };
-/// Connections that shake hands at one time, and how long one may take for it.
+/// Connections that shake hands at one time, those of one address, and how long one may take for it.
 const HANDSHAKES_MAX: usize = 128;
+const HANDSHAKES_OF_ADDRESS_MAX: usize = 32;
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// After a failed accept, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -131,31 +132,68 @@ type Taken = Arc<Mutex<HashMap<IpAddr, usize>>>;
 pub(super) enum Place {
     /// One of this machine's users.
     Near { _of_user: shares::Place },
-    /// One of all of the network, and of those of its address.
-    Far { _all: OwnedSemaphorePermit, address: IpAddr, taken: Taken },
+    /// One of the network.
+    Far { _of_address: OfAddress },
 }
 
-impl Drop for Place {
+/// One of all, and of those of its address, until it is dropped.
+pub(super) struct OfAddress {
+    _all: OwnedSemaphorePermit,
+    address: IpAddr,
+    taken: Taken,
+}
+
+impl Drop for OfAddress {
     fn drop(&mut self) {
-        let Place::Far { address, taken, .. } = self else { return };
-        let mut taken = lock(taken);
-        match taken.get_mut(address) {
+        let mut taken = lock(&self.taken);
+        match taken.get_mut(&self.address) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => _ = taken.remove(address),
+            _ => _ = taken.remove(&self.address),
         }
+    }
+}
+
+/// Places that addresses share, so that one that takes all it can keeps no other out.
+#[derive(Clone)]
+struct Addresses {
+    all: Arc<Semaphore>,
+    of_address_max: usize,
+    taken: Taken,
+}
+
+impl Addresses {
+    fn new(all_max: usize, of_address_max: usize) -> Addresses {
+        Addresses { all: Arc::new(Semaphore::new(all_max)), of_address_max, taken: Arc::default() }
+    }
+
+    /// A place for one more of this address, if there is one.
+    fn place(&self, address: IpAddr) -> Option<OfAddress> {
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let address = one_of(address);
+        let mut taken = lock(&self.taken);
+        let count = taken.entry(address).or_default();
+        if *count >= self.of_address_max {
+            return None;
+        }
+        *count += 1;
+        Some(OfAddress { _all: all, address, taken: Arc::clone(&self.taken) })
     }
 }
 
 #[derive(Clone)]
 struct Places {
     near: Shares,
-    all: Arc<Semaphore>,
-    by_address: Taken,
+    far: Addresses,
+    handshakes: Addresses,
 }
 
 impl Places {
     fn new() -> Places {
-        Places { near: Shares::new(NEAR), all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Arc::default() }
+        Places {
+            near: Shares::new(NEAR),
+            far: Addresses::new(CONNECTIONS_MAX, CONNECTIONS_OF_ADDRESS_MAX),
+            handshakes: Addresses::new(HANDSHAKES_MAX, HANDSHAKES_OF_ADDRESS_MAX),
+        }
     }
 
     /// A place for one more of this user; `None` is somebody on this machine whom the kernel does not know.
@@ -165,15 +203,7 @@ impl Places {
 
     /// A place for one more of this address.
     fn far(&self, address: IpAddr) -> Option<Place> {
-        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        let address = one_of(address);
-        let mut taken = lock(&self.by_address);
-        let count = taken.entry(address).or_default();
-        if *count >= CONNECTIONS_OF_ADDRESS_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Place::Far { _all: all, address, taken: Arc::clone(&self.by_address) })
+        self.far.place(address).map(|of_address| Place::Far { _of_address: of_address })
     }
 }
 
@@ -289,15 +319,13 @@ fn socket(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFi
 pub(super) fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Doors> {
     let (send, ready) = mpsc::channel(HANDSHAKES_MAX);
     let places = Places::new();
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     for door in doors {
         let send = send.clone();
         let places = places.clone();
         match door {
             Door::Tcp(listener, address) => {
                 let listener = TcpListener::from_std(listener)?;
-                let tls = tls.clone().map(|tls| (tls, Arc::clone(&handshakes)));
-                tokio::spawn(accept_tcp(listener, address, tls, places, send));
+                tokio::spawn(accept_tcp(listener, address, tls.clone(), places, send));
             }
             Door::Unix(listener, file) => {
                 let listener = UnixListener::from_std(listener)?;
@@ -308,12 +336,10 @@ pub(super) fn doors(doors: Vec<Door>, tls: Option<TlsAcceptor>) -> io::Result<Do
     Ok(Doors { ready })
 }
 
-type Handshakes = (TlsAcceptor, Arc<Semaphore>);
-
 async fn accept_tcp(
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<Handshakes>,
+    tls: Option<TlsAcceptor>,
     places: Places,
     send: mpsc::Sender<(Client, Peer)>,
 ) {
@@ -339,8 +365,8 @@ async fn accept_tcp(
                     return;
                 }
             }
-            Some((acceptor, handshakes)) => {
-                let Ok(turn) = Arc::clone(handshakes).try_acquire_owned() else { continue };
+            Some(acceptor) => {
+                let Some(turn) = places.handshakes.place(client.ip()) else { continue };
                 let (acceptor, send) = (acceptor.clone(), send.clone());
                 tokio::spawn(async move {
                     // One that does not shake hands in time, or shows a certificate of others, is gone.
@@ -405,7 +431,11 @@ mod tests {
         assert!(places.far(six(1 << 64)).is_some() && places.far("192.0.2.7".parse().unwrap()).is_some());
         drop((one, far));
         assert!(places.near(Some(1000)).is_some() && places.far(six(1)).is_some());
-        assert!(lock(&places.by_address).is_empty());
+        assert!(lock(&places.far.taken).is_empty());
+        // Nor does one that shakes no hands.
+        let shaking: Vec<OfAddress> = std::iter::from_fn(|| places.handshakes.place(six(1))).collect();
+        assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
+        assert!(places.handshakes.place(six(1 << 64)).is_some());
     }
 
     #[test]
