@@ -1,5 +1,6 @@
 //! The steps that a policy may name.
 
+use crate::policy::table::nearest;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +8,28 @@ use std::time::Duration;
 
 /// The longest stress that a policy may ask for.
 const STRESS_MAX: Duration = Duration::from_secs(7 * 86_400);
+/// The longest name of a network interface: the kernel's IFNAMSIZ without its end.
+const INTERFACE_BYTES_MAX: usize = 15;
+/// Every step as it is written.
+const FORMS: [&str; 17] = [
+    "recheck",
+    "drain",
+    "return",
+    "restart:UNIT",
+    "reset-interface[:NAME]",
+    "offline-page",
+    "tune-reporting:TIME",
+    "firmware:NAME=VALUE",
+    "reboot",
+    "stress:TIME",
+    "debug:ADAPTER",
+    "collect:ADAPTER",
+    "soft-repair:ADAPTER",
+    "hard-repair:ADAPTER",
+    "run:PATH",
+    "ticket:NAME",
+    "restore:STEP",
+];
 /// The longest name of a unit, interface, setting or ticket system, and the longest path of a hook.
 const WORD_BYTES_MAX: usize = 255;
 
@@ -60,6 +83,11 @@ impl Step {
     /// Whether the step does something to its host, and so waits for the limits of its policy.
     pub fn touches_host(&self) -> bool {
         !matches!(self, Step::Recheck | Step::Ticket(_) | Step::Collect(_))
+    }
+
+    /// Whether what the host works at is stopped or disturbed while the step is done.
+    pub fn interrupts_work(&self) -> bool {
+        matches!(self, Step::Reboot | Step::Stress(_) | Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_))
     }
 
     /// Whether the step leaves settings behind that [`Step::Restore`] can take back.
@@ -135,9 +163,19 @@ impl FromStr for Step {
             "recheck" => bare(Step::Recheck),
             "drain" => bare(Step::Drain),
             "return" => bare(Step::Return),
-            "restart" => Ok(Step::Restart(word("UNIT")?)),
+            "restart" => match word("UNIT")? {
+                unit if unit.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_.@-\\".contains(&byte)) => {
+                    Ok(Step::Restart(unit))
+                }
+                _ => Err(wrong("a unit's name has letters, digits and :_.@-\\ alone, such as nginx.service")),
+            },
             "reset-interface" if about.is_none() => Ok(Step::ResetInterface(String::new())),
-            "reset-interface" => Ok(Step::ResetInterface(word("NAME")?)),
+            "reset-interface" => match word("NAME")? {
+                name if name.len() <= INTERFACE_BYTES_MAX && !name.contains(['/', ' ']) => {
+                    Ok(Step::ResetInterface(name))
+                }
+                _ => Err(wrong("an interface's name has up to 15 letters, without '/' and spaces, such as eth0")),
+            },
             "offline-page" => bare(Step::OfflinePage),
             "tune-reporting" => Ok(Step::TuneReporting(time(&word("TIME")?).map_err(|why| wrong(&why))?)),
             "firmware" => {
@@ -163,12 +201,18 @@ impl FromStr for Step {
                 step if step.has_way_back() => Ok(Step::Restore(Box::new(step))),
                 _ => Err(wrong("only firmware, tune-reporting and debug can be taken back")),
             },
-            _ => Err(wrong(
-                "there are recheck, drain, return, restart:UNIT, reset-interface[:NAME], offline-page, tune-reporting:TIME, \
-                 firmware:NAME=VALUE, reboot, stress:TIME, debug:ADAPTER, collect:ADAPTER, soft-repair:ADAPTER, hard-repair:ADAPTER, run:PATH, ticket:NAME and restore:STEP",
-            )),
+            _ => {
+                let meant = nearest(verb, &FORMS.map(verb_of))
+                    .map_or_else(String::new, |verb| format!("did you mean '{verb}'? "));
+                Err(wrong(&format!("{meant}there are {}", FORMS.join(", "))))
+            }
         }
     }
+}
+
+/// What stands before the colon of a step's form.
+fn verb_of(form: &'static str) -> &'static str {
+    form.split([':', '[']).next().unwrap_or(form)
 }
 
 /// A time such as `90s`, `15m`, `24h` or `7d`.
@@ -242,6 +286,10 @@ mod tests {
             ("firmware:A", "NAME=VALUE"),
             ("restore:reboot", "can be taken back"),
             ("dance", "there are recheck"),
+            ("retrun", "did you mean 'return'? there are recheck, drain"),
+            ("Drain", "did you mean 'drain'?"),
+            ("restart:;rm -rf /", "such as nginx.service"),
+            ("reset-interface:eth0/../x", "such as eth0"),
         ] {
             let error = text.parse::<Step>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

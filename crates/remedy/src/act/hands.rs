@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use surefoot_hostfs::{Root, thread};
 
-/// Where `make install` puts the adapters of the debug mode.
+/// Where adapters of the debug mode are looked for. `make install` puts examples into share/surefoot/adapters.
 pub const ADAPTERS: &str = "/etc/surefoot/adapters";
 /// Where Surefoot is installed, unless told otherwise.
 const SUREFOOT: &str = "/usr/bin/surefoot";

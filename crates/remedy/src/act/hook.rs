@@ -85,7 +85,8 @@ pub fn find(path: &str, rule: &HookRule, order: &Order) -> Found {
         return Found::MayRepeat;
     }
     if !rule.can_find {
-        let why = format!("{path} was begun, nobody saw its end, and its rule says neither 'repeatable' nor 'finds'");
+        let why =
+            format!("{path} was begun, nobody saw its end, and its rule says neither 'repeatable' nor 'can_find'");
         return Found::Unknown { why };
     }
     let found = match trusted(Path::new(path)) {

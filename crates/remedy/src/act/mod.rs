@@ -2,6 +2,7 @@
 //! [`Hands`] are the real ones: a file for each kind of step, and nothing else in this crate changes a machine.
 
 pub mod debug_mode;
+mod doubts;
 mod drain;
 mod firmware;
 mod hands;
@@ -17,6 +18,7 @@ mod stress;
 mod ticket;
 mod unit;
 
+pub use doubts::doubts;
 pub use drain::Drainer;
 pub use drain::kubernetes::Kubernetes;
 pub use drain::slurm::Slurm;

@@ -26,6 +26,7 @@
 //! ```
 
 pub mod adapters;
+pub(crate) mod doubts;
 mod matching;
 mod parse;
 pub(crate) mod table;

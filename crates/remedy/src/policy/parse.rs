@@ -69,11 +69,10 @@ impl Policies {
             policies.policies.push(read);
             table.finish()?;
         }
-        if policies.policies.is_empty() {
-            return Err(top.error("there is no [[policy]]"));
-        }
+        let is_empty = policies.policies.is_empty().then(|| top.error("there is no [[policy]]"));
+        // A misspelt table comes first: it may be why there is no policy.
         top.finish()?;
-        Ok(policies)
+        is_empty.map_or(Ok(policies), Err)
     }
 }
 
@@ -212,6 +211,9 @@ fn steps(value: &Value<'_>, policies: &Policies) -> Result<Vec<Step>> {
             Step::Return if !is_drained => return Err(text.error("no step before it drains the host")),
             Step::Drain => is_drained = true,
             Step::Return => is_drained = false,
+            step if !is_drained && steps.contains(&Step::Return) && step.interrupts_work() => {
+                return Err(text.error("the host is back at its work by then; name it before 'return'"));
+            }
             Step::Ticket(name) => drop(ticket_name(&text, name, policies)?),
             Step::Restore(of) if !steps.contains(of.as_ref()) => {
                 return Err(text.error(format!("no step before it is {of}")));
@@ -409,8 +411,8 @@ fn debug(table: &Table<'_>) -> Result<Debug> {
 
 fn hook(table: &Table<'_>) -> Result<Hook> {
     let path = table.need("path")?;
-    if let Err(error) = format!("run:{}", path.text()?).parse::<Step>() {
-        return Err(path.error(error.to_string()));
+    if let Err(Error::Step { why, .. }) = format!("run:{}", path.text()?).parse::<Step>() {
+        return Err(path.error(why));
     }
     let flag = |name| table.find(name).map_or(Ok(false), |value| value.flag());
     Ok(Hook {

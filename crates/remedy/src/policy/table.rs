@@ -226,14 +226,16 @@ impl<'a> Value<'a> {
         let text = self.text()?;
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.error(format!("'{}' is none of {}", shown(text), words.join(", ")))
+            let meant = nearest(text, &words).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
+            self.error(format!("'{}' is none of {}{meant}", shown(text), words.join(", ")))
         })
     }
 }
 
 /// The word that another is likely to be a slip of: at most two letters are wrong, and fewer than half.
-fn nearest(text: &str, words: &[&'static str]) -> Option<&'static str> {
-    let nearest = words.iter().map(|word| (slips(text, word), *word)).min_by_key(|(count, _)| *count)?;
+pub(crate) fn nearest<'w>(text: &str, words: &[&'w str]) -> Option<&'w str> {
+    let text = text.to_ascii_lowercase();
+    let nearest = words.iter().map(|word| (slips(&text, word), *word)).min_by_key(|(count, _)| *count)?;
     (nearest.0 <= 2 && nearest.0 * 2 < text.chars().count()).then_some(nearest.1)
 }
 

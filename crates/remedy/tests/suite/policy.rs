@@ -222,6 +222,25 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[[policy]]\nsteps = [\"drain\"]\n[slurm]\nconf = \"slurm.conf\"", 4, "slurm.conf", "absolute path"),
     ("[[policy]]\nsteps = [\"drain\"]\n[polices]\na = 1", 3, "polices", "no such field"),
     ("policy = 1", 1, "policy", "begun with [[policy]]"),
+    ("[[policies]]\nsteps = [\"drain\"]", 1, "policies", "no such field"),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\nmatch = { severity = \"Critcal\" }",
+        3,
+        "policy[0].match.severity",
+        "did you mean 'critical'?",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\", \"return\", \"reboot\"]",
+        2,
+        "policy[0].steps[2]",
+        "the host is back at its work by then",
+    ),
+    (
+        "[[policy]]\nsteps = [\"drain\"]\n[[hook]]\npath = \"/a/../b\"",
+        4,
+        "hook[0].path",
+        "the path of a hook is absolute",
+    ),
 ];
 
 #[test]

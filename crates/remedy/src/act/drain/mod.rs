@@ -8,6 +8,9 @@ use kubernetes::Kubernetes;
 use slurm::Slurm;
 use std::sync::atomic::AtomicBool;
 
+/// What comes of a drain where nobody schedules work.
+const NOBODY: &str = "no scheduler was told: none is named for the service";
+
 /// How a service's hosts are taken out of service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Drainer {
@@ -33,7 +36,7 @@ impl Drainer {
     /// Takes the host out, or goes on with that until its work has ended.
     pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self {
-            Drainer::None => done("no scheduler was told"),
+            Drainer::None => done(NOBODY),
             Drainer::Slurm(slurm) => slurm.drain(order, stop),
             Drainer::Kubernetes(cluster) => cluster.drain(order, stop),
         }
@@ -42,7 +45,7 @@ impl Drainer {
     /// Brings it back.
     pub fn restore(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         match self {
-            Drainer::None => done("no scheduler was told"),
+            Drainer::None => done(NOBODY),
             Drainer::Slurm(slurm) => slurm.restore(order, stop),
             Drainer::Kubernetes(cluster) => cluster.restore(order, stop),
         }
