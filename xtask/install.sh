@@ -125,6 +125,9 @@ stage_command() {
     for adapter in contrib/adapters/*.toml; do
         put 644 "$adapter" "share/surefoot/adapters/$(basename "$adapter")"
     done
+    for file in contrib/prometheus/*.yml; do
+        put 644 "$file" "share/surefoot/prometheus/$(basename "$file")"
+    done
     mkdir -p "$stage/lib/systemd/system"
     for unit in contrib/systemd/*; do
         sed "s|/usr/bin/surefoot|$prefix/bin/surefoot|" "$unit" >"$stage/lib/systemd/system/$(basename "$unit")"
@@ -198,7 +201,7 @@ copy() {
         while IFS= read -r path; do
             if is_plain "$path" && ! [ -e "$stage/$path" ] && ! [ -L "$stage/$path" ]; then
                 case $path in
-                bin/* | lib/systemd/* | share/surefoot/adapters/*)
+                bin/* | lib/systemd/* | share/surefoot/adapters/* | share/surefoot/prometheus/*)
                     # Who installs the library alone keeps the command that is there.
                     if ! [ -e "$stage/bin/surefoot" ]; then
                         echo "$path" >>"$stage/kept"

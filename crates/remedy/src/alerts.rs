@@ -36,8 +36,9 @@ pub fn prometheus_rules() -> String {
         for (severity, number) in ALERTS {
             text += &format!(
                 "      - alert: {}\n        expr: surefoot_finding_severity{{room=\"{room}\"}} == {number}\n        for: {}\n        \
-                 labels:\n          severity: {severity}\n          subject: '{{{{ $labels.subject }}}} {{{{ $labels.name }}}}'\n        \
-                 annotations:\n          summary: '{}: {{{{ $labels.rule }}}} of {{{{ $labels.subject }}}} {{{{ $labels.name }}}} is {severity}.'\n",
+                 labels:\n          severity: {severity}\n          subject: '{{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}'\n        \
+                 annotations:\n          summary: '{}: {{{{ $labels.rule }}}} of {{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}, {severity}; \
+                 the page of the host says what was found.'\n",
                 name(room, severity),
                 held(severity),
                 room.label(),
