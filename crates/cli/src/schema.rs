@@ -15,7 +15,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Each command with the types of the lines that follow the first one; `watch` prints events of the model.
-const COMMANDS: [(&str, &[Of]); 48] = [
+const COMMANDS: [(&str, &[Of]); 49] = [
     (
         "stall report",
         &[
@@ -80,15 +80,16 @@ const COMMANDS: [(&str, &[Of]); 48] = [
     ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),
     ("remedy cases", CASES),
     ("remedy show", &[of::<remedy::lines::DetailLine<'_>>, of::<remedy::lines::AuditLine<'_>>]),
+    ("remedy trail", &[of::<remedy::lines::AuditLine<'_>>]),
     ("remedy approve", CASES),
-    ("remedy pause", CASES),
-    ("remedy resume", CASES),
+    ("remedy pause", &[of::<remedy::lines::CaseRow<'_>>, of::<remedy::lines::EverythingLine>]),
+    ("remedy resume", &[of::<remedy::lines::CaseRow<'_>>, of::<remedy::lines::EverythingLine>]),
     ("remedy cancel", CASES),
     ("remedy check run", &[of::<remedy::check::HostCheckLine<'_>>]),
     ("remedy simulate", &[of::<remedy::simulate::ServiceLine<'_>>, of::<remedy::simulate::ResultLine>]),
 ];
 
-const CASES: &[Of] = &[of::<surefoot_daemon::fleet::CaseLine>];
+const CASES: &[Of] = &[of::<remedy::lines::CaseRow<'_>>];
 
 const MEMORY: &[Of] =
     &[of::<memory::status::DimmLine>, of::<memory::status::ControllerLine>, of::<memory::status::ProblemLine>];

@@ -1,6 +1,8 @@
 //! `surefoot remedy approve`, `pause`, `resume` and `cancel`.
 
+use super::lines::{CaseRow, EverythingLine};
 use super::place::{PlaceOptions, word};
+use super::words;
 use crate::exit::Outcome;
 use crate::output;
 use clap::Args;
@@ -65,8 +67,12 @@ pub fn all(options: &AskAllOptions, asked: Request) -> anyhow::Result<Outcome> {
         let mut out = crate::people::stdout();
         if options.how.json {
             output::stream(&mut out, &format!("remedy {}", word(asked)))?;
+            output::line(&mut out, &EverythingLine { is_paused })?;
         } else if is_paused {
-            writeln!(out, "Everything is paused: steps that are being done are ended, and nothing new is begun.")?;
+            writeln!(
+                out,
+                "Everything is paused: steps that are under way go on to their end, and nothing new is begun."
+            )?;
         } else {
             writeln!(out, "Everything goes on.")?;
         }
@@ -80,10 +86,11 @@ fn of_case(id: u64, how: &HowOptions, asked: Request, step: Option<String>) -> a
     let mut out = io::BufWriter::new(crate::people::stdout());
     if how.json {
         output::stream(&mut out, &format!("remedy {}", word(asked)))?;
-        output::line(&mut out, &case)?;
+        output::line(&mut out, &CaseRow::of(&case))?;
     } else {
         let step = if case.step.is_empty() { String::new() } else { format!(", next step {}", case.step) };
-        writeln!(out, "Case {} of {}: {}{step}.", case.id, case.host, case.state.as_str().replace('_', " "))?;
+        let state = format!("{}{}", words::state(case.state), words::end(case.ends_as));
+        writeln!(out, "Case {} of {}: {state}{step}.", case.id, case.host)?;
     }
     out.flush()?;
     Ok(Outcome::Done)

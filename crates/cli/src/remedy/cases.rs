@@ -1,13 +1,17 @@
 //! `surefoot remedy cases`.
 
+use super::lines::CaseRow;
 use super::place::PlaceOptions;
+use super::words;
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
-use crate::units::{counted, rfc3339};
+use crate::units::counted;
 use clap::Args;
 use std::io::{self, Write};
-use surefoot_daemon::fleet::CaseLine;
+use surefoot_daemon::fleet::{CaseLine, CaseList};
+use surefoot_hostfs::clock;
+use surefoot_model::CaseState;
 
 #[derive(Args)]
 pub struct CasesOptions {
@@ -25,24 +29,38 @@ pub struct CasesOptions {
 }
 
 pub fn run(options: &CasesOptions) -> anyhow::Result<Outcome> {
-    let cases = options.place.open()?.cases(!options.all, options.limit as usize)?;
+    let list = options.place.open()?.cases(!options.all, options.limit as usize)?;
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy cases")?;
-        cases.iter().try_for_each(|case| output::line(&mut out, case))?;
+        list.cases.iter().try_for_each(|case| output::line(&mut out, &CaseRow::of(case)))?;
     } else {
-        out.write_all(text(&cases, options.all).as_bytes())?;
+        out.write_all(text(&list, options.all, clock::realtime_ns()).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn text(cases: &[CaseLine], all: bool) -> String {
-    if cases.is_empty() {
-        return if all { "There are no cases.\n".into() } else { "No case is open.\n".to_owned() };
+fn text(list: &CaseList, all: bool, now_ns: u64) -> String {
+    let mut text = if list.cases.is_empty() { String::new() } else { table(&list.cases, now_ns) };
+    text += &match (list.cases.len() as u64, all) {
+        (0, true) => "There are no cases.\n".to_owned(),
+        (0, false) => "No case is open.\n".to_owned(),
+        (shown, false) if shown < list.open_count => {
+            format!("The newest {shown} of {} open cases; --limit shows more{}\n", list.open_count, people(&list.cases))
+        }
+        (shown, _) => format!("{}{}\n", counted(shown, "case", "cases"), people(&list.cases)),
+    };
+    if list.is_paused {
+        text +=
+            "Everything is paused: `surefoot remedy trail` says by whom and why, `surefoot remedy resume` goes on.\n";
     }
-    let header = ["case", "host", "service", "fault", "subject", "severity", "state", "step", "since", "waits for"];
-    let mut table = Table::new(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    text
+}
+
+fn table(cases: &[CaseLine], now_ns: u64) -> String {
+    let header = ["case", "host", "service", "fault", "subject", "severity", "state", "for", "step", "waits for"];
+    let mut table = Table::new(&header, &[1, 2, 3, 4, 5, 6, 8, 9]);
     for case in cases {
         let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         table.row(vec![
@@ -52,11 +70,74 @@ fn text(cases: &[CaseLine], all: bool) -> String {
             case.fault.clone(),
             dash(&case.subject),
             case.severity.to_string(),
-            case.state.as_str().replace('_', " "),
+            format!(
+                "{}{}{}",
+                words::state(case.state),
+                words::end(case.ends_as),
+                if case.is_dry_run { ", dry run" } else { "" }
+            ),
+            words::age(case.state_since_ns, now_ns),
             dash(&case.step),
-            rfc3339(case.since_ns),
             dash(&case.waits_for),
         ]);
     }
-    format!("{}{}\n", table.text(), counted(cases.len() as u64, "case", "cases"))
+    table.text()
+}
+
+fn people(cases: &[CaseLine]) -> String {
+    let is_for_people = |case: &&CaseLine| {
+        let is_theirs = matches!(case.state, CaseState::NeedsApproval | CaseState::WithPerson);
+        // The ticket that would tell a person of it may not get through.
+        is_theirs || case.ends_as == Some(CaseState::WithPerson)
+    };
+    match cases.iter().filter(is_for_people).count() {
+        0 => String::new(),
+        1 => "; 1 waits for a person: surefoot remedy show CASE".to_owned(),
+        count => format!("; {count} wait for a person: surefoot remedy show CASE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_model::Severity;
+
+    fn case(id: u64, state: CaseState) -> CaseLine {
+        CaseLine {
+            id,
+            host: format!("n{id}"),
+            service: "web".into(),
+            fault: "memory/fault".into(),
+            subject: "dimm A1".into(),
+            severity: Severity::Critical,
+            state,
+            step: "drain".into(),
+            since_ns: 0,
+            state_since_ns: 60_000_000_000,
+            waits_for: String::new(),
+            policy: "web-1".into(),
+            ticket: String::new(),
+            is_dry_run: id == 2,
+            ends_as: None,
+        }
+    }
+
+    #[test]
+    fn a_list_says_how_long_whose_turn_it_is_and_what_is_left_out() {
+        let cases = vec![case(1, CaseState::WithPerson), case(2, CaseState::Waiting)];
+        let list = CaseList { cases, open_count: 7, is_paused: true };
+        let said = text(&list, false, 180_000_000_000);
+        for part in [
+            "with a person",
+            "2 min",
+            "waiting, dry run",
+            "newest 2 of 7 open cases",
+            "1 waits for a person",
+            "Everything is paused",
+        ] {
+            assert!(said.contains(part), "{part}\n{said}");
+        }
+        let none = CaseList { cases: Vec::new(), open_count: 0, is_paused: false };
+        assert_eq!(text(&none, false, 1), "No case is open.\n");
+    }
 }

@@ -1,7 +1,28 @@
-//! The JSON lines of `surefoot remedy`; a case in a list is `surefoot_daemon::fleet::CaseLine`.
+//! The JSON lines of `surefoot remedy`. What comes from the model stays as it is; each moment is given once more as text.
 
+use crate::units::rfc3339;
 use serde::Serialize;
+use surefoot_daemon::fleet::CaseLine;
 use surefoot_model::{AuditEntry, Case};
+
+/// A case in a list.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "case"))]
+pub struct CaseRow<'a> {
+    #[serde(flatten)]
+    case: &'a CaseLine,
+    /// `since_ns`, RFC 3339.
+    since: String,
+    /// `state_since_ns`, RFC 3339.
+    state_since: String,
+}
+
+impl CaseRow<'_> {
+    pub fn of(case: &CaseLine) -> CaseRow<'_> {
+        CaseRow { case, since: rfc3339(case.since_ns), state_since: rfc3339(case.state_since_ns) }
+    }
+}
 
 /// A case with everything that is known of it.
 #[derive(Serialize)]
@@ -10,6 +31,17 @@ use surefoot_model::{AuditEntry, Case};
 pub struct DetailLine<'a> {
     #[serde(flatten)]
     pub case: &'a Case,
+    /// `since_realtime_ns`, RFC 3339.
+    since_realtime: String,
+    /// `state_since_realtime_ns`, RFC 3339.
+    state_since_realtime: String,
+}
+
+impl DetailLine<'_> {
+    pub fn of(case: &Case) -> DetailLine<'_> {
+        let (since, state_since) = (case.since_realtime_ns, case.state_since_realtime_ns);
+        DetailLine { case, since_realtime: rfc3339(since), state_since_realtime: rfc3339(state_since) }
+    }
 }
 
 /// A line of the audit trail: who did what, when and why.
@@ -19,4 +51,20 @@ pub struct DetailLine<'a> {
 pub struct AuditLine<'a> {
     #[serde(flatten)]
     pub entry: &'a AuditEntry,
+    /// `at_realtime_ns`, RFC 3339.
+    at_realtime: String,
+}
+
+impl AuditLine<'_> {
+    pub fn of(entry: &AuditEntry) -> AuditLine<'_> {
+        AuditLine { entry, at_realtime: rfc3339(entry.at_realtime_ns) }
+    }
+}
+
+/// Whether everything is paused, after it was asked for.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "everything")]
+pub struct EverythingLine {
+    pub is_paused: bool,
 }

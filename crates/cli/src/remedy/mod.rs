@@ -10,6 +10,8 @@ mod place;
 mod serve;
 mod show;
 pub mod simulate;
+mod trail;
+mod words;
 
 use crate::exit::Outcome;
 use clap::Subcommand;
@@ -24,6 +26,8 @@ pub enum RemedyCommand {
     Cases(cases::CasesOptions),
     /// Show one case with its steps and everything that was done.
     Show(show::ShowOptions),
+    /// Show the newest lines of the audit trail: who did what, when and why, also what is of no case.
+    Trail(trail::TrailOptions),
     /// Approve the step that a case waits with; of a case that is with a person, that its host may be given back.
     Approve(ask::ApproveOptions),
     /// Begin nothing more of a case, or of all (without a number).
@@ -48,6 +52,7 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Agent(options) => agent::run(options),
         RemedyCommand::Cases(options) => cases::run(options),
         RemedyCommand::Show(options) => show::run(options),
+        RemedyCommand::Trail(options) => trail::run(options),
         RemedyCommand::Approve(options) => ask::approve(options),
         RemedyCommand::Pause(options) => ask::all(options, Request::Pause),
         RemedyCommand::Resume(options) => ask::all(options, Request::Resume),

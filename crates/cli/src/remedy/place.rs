@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason};
+use surefoot_daemon::fleet::{self, Book, CaseLine, CaseList, CaseStory, Reason, Trail};
 use surefoot_hostfs::http::{self, Identity, Trust};
 use surefoot_hostfs::privilege::effective_user;
+use surefoot_model::AuditEntry;
 use surefoot_remedy::Casebook;
 use surefoot_remedy::decide::Request;
 
@@ -89,14 +90,16 @@ impl PlaceOptions {
 }
 
 impl Place {
-    pub fn cases(&mut self, open_only: bool, limit: usize) -> anyhow::Result<Vec<CaseLine>> {
+    pub fn cases(&mut self, open_only: bool, limit: usize) -> anyhow::Result<CaseList> {
         match self {
             Place::Server(server) => {
                 let state = if open_only { "open" } else { "all" };
-                let list: CaseList = server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))?;
-                Ok(list.cases)
+                server.get(&format!("/api/v1/cases?state={state}&limit={limit}"))
             }
-            Place::Store(book) => Ok(book.cases(open_only, limit)?.iter().map(CaseLine::of).collect()),
+            Place::Store(book) => {
+                let cases = book.cases(open_only, limit)?.iter().map(CaseLine::of).collect();
+                Ok(CaseList::of(cases, &book.with(|store| store.counts())?))
+            }
         }
     }
 
@@ -104,6 +107,18 @@ impl Place {
         match self {
             Place::Server(server) => server.get(&format!("/api/v1/cases/{id}")),
             Place::Store(book) => Ok(CaseStory { case: book.case(id)?, trail: book.trail(id, TRAIL_MAX)? }),
+        }
+    }
+
+    /// The newest lines of the audit trail, oldest first.
+    pub fn trail(&mut self, limit: usize) -> anyhow::Result<Vec<AuditEntry>> {
+        match self {
+            Place::Server(server) => {
+                let mut trail = server.get::<Trail>("/api/v1/trail")?.trail;
+                trail.drain(..trail.len().saturating_sub(limit));
+                Ok(trail)
+            }
+            Place::Store(book) => Ok(book.trail(0, limit)?),
         }
     }
 

@@ -73,6 +73,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             Listen::Unix(path) => crate::people::tell!("surefoot remedy: listening on unix:{}", path.display()),
         }
     }
+    tell_doubts(&fleet);
     let states = || fleet.files().into_iter().map(|path| (state_of(&path), path)).collect::<Vec<_>>();
     let mut seen = states();
     let mut looked = Instant::now();
@@ -96,13 +97,23 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
                 }
             }
             match outcome {
-                Ok(()) => crate::people::tell!("surefoot remedy: policies are read anew"),
+                Ok(()) => {
+                    crate::people::tell!("surefoot remedy: policies are read anew");
+                    tell_doubts(&fleet);
+                }
                 Err(error) => crate::people::tell!("surefoot remedy: {error}; the policies from before go on"),
             }
         }
     }
     fleet.stop();
     Ok(Outcome::Done)
+}
+
+/// Says what looks like a slip in the policies, and what their steps need that is not here.
+fn tell_doubts(fleet: &Fleet) {
+    for doubt in fleet.doubts() {
+        crate::people::tell!("surefoot remedy: note: {doubt}");
+    }
 }
 
 /// What tells one state of a file from the next.

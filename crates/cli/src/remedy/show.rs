@@ -2,13 +2,15 @@
 
 use super::lines::{AuditLine, DetailLine};
 use super::place::PlaceOptions;
+use super::{trail, words};
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
-use crate::units::{duration, rfc3339};
+use crate::units::duration;
 use clap::Args;
 use std::io::{self, Write};
 use surefoot_daemon::fleet::CaseStory;
+use surefoot_hostfs::clock;
 use surefoot_model::{Case, CaseStep, StepState, one_line};
 
 #[derive(Args)]
@@ -28,19 +30,19 @@ pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {
         output::stream(&mut out, "remedy show")?;
-        output::line(&mut out, &DetailLine { case: &story.case })?;
-        story.trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine { entry }))?;
+        output::line(&mut out, &DetailLine::of(&story.case))?;
+        story.trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine::of(entry)))?;
     } else {
-        out.write_all(text(&story).as_bytes())?;
+        out.write_all(text(&story, clock::realtime_ns()).as_bytes())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn text(story: &CaseStory) -> String {
+fn text(story: &CaseStory, now_ns: u64) -> String {
     let case = &story.case;
     let mut text = format!("Case {}: {}\n", case.id, one_line(&case.sentence));
-    for (name, value) in facts(case) {
+    for (name, value) in facts(case, now_ns) {
         text += &format!("  {name:<12}{}\n", one_line(&value));
     }
     for line in &case.evidence {
@@ -49,32 +51,47 @@ fn text(story: &CaseStory) -> String {
     let mut steps = Table::new(&["step", "state", "attempts", "took", "approved by", "outcome"], &[0, 1, 4, 5]);
     case.steps.iter().for_each(|step| steps.row(step_row(step)));
     text += &format!("\n{}", steps.text());
-    let mut trail = Table::new(&["when", "who", "what", "about", "why"], &[0, 1, 2, 3, 4]);
-    for entry in &story.trail {
-        let when = rfc3339(entry.at_realtime_ns);
-        trail.row(vec![when, entry.actor.clone(), entry.action.clone(), entry.target.clone(), entry.reason.clone()]);
-    }
-    text + &format!("\n{}", trail.text())
+    text + &format!("\n{}", trail::text(&story.trail, false))
 }
 
-fn facts(case: &Case) -> Vec<(&'static str, String)> {
+fn facts(case: &Case, now_ns: u64) -> Vec<(&'static str, String)> {
     let fault = match case.subject.as_str() {
         "" => case.fault.clone(),
         subject => format!("{} of {subject}", case.fault),
     };
     let holds = if case.is_firing { "the alert holds" } else { "the alert is over" };
+    let since = |at_ns| format!("since {}, {} ago", words::moment(at_ns), words::age(at_ns, now_ns));
     let facts = [
         ("host", case.host.clone()),
         ("service", case.service.clone()),
         ("fault", format!("{fault}, {}; {holds}", case.severity)),
-        ("state", format!("{} since {}", case.state.as_str().replace('_', " "), rfc3339(case.state_since_realtime_ns))),
+        (
+            "state",
+            format!(
+                "{}{}, {}",
+                words::state(case.state),
+                words::end(case.ends_as),
+                since(case.state_since_realtime_ns)
+            ),
+        ),
         ("waits for", case.waits_for.clone()),
-        ("policy", case.policy.clone()),
-        ("opened", rfc3339(case.since_realtime_ns)),
-        ("drained", if case.is_drained { "yes, by this case".into() } else { String::new() }),
+        ("to do", words::to_do(case).unwrap_or_default()),
+        ("policy", format!("{}{}", case.policy, if case.is_dry_run { ", dry run: no step is done" } else { "" })),
+        ("opened", since(case.since_realtime_ns).trim_start_matches("since ").to_owned()),
+        ("drained", drained(case).to_owned()),
         ("ticket", case.ticket.clone()),
     ];
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// What is known of the host being out of service; empty where it is not.
+fn drained(case: &Case) -> &'static str {
+    let has_failed = case.steps.iter().any(|step| step.step == "drain" && step.state == StepState::Failed);
+    match (case.is_drained, has_failed) {
+        (false, _) => "",
+        (true, false) => "yes, by this case",
+        (true, true) => "not known: the drain failed, see below",
+    }
 }
 
 fn step_row(step: &CaseStep) -> Vec<String> {

@@ -3,6 +3,7 @@
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Table;
+use crate::units::counted;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
@@ -94,6 +95,9 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
         "--faults: from 0 to 1000 times as many"
     );
     let policies = Policies::read(&options.policy)?;
+    for doubt in policies.doubts() {
+        crate::people::tell!("surefoot remedy: note: {doubt}");
+    }
     let recorded = options.fleet.as_deref().map(recorded).transpose()?.unwrap_or_default();
     let mut assumed = Assumed::default();
     assumed.kinds.iter_mut().for_each(|kind| kind.per_host_year *= options.faults);
@@ -171,7 +175,8 @@ fn hosts(result: &Simulated) -> u64 {
 }
 
 fn text(result: &Simulated, options: &SimulateOptions) -> String {
-    let mut text = format!("{} hosts for {} days, seed {}\n\n", hosts(result), options.days, options.seed);
+    let (hosts, days) = (counted(hosts(result), "host", "hosts"), counted(options.days, "day", "days"));
+    let mut text = format!("{hosts} for {days}, seed {}\n\n", options.seed);
     let mut table = Table::new(&["service", "hosts", "cases", "out at once", "availability"], &[0]);
     for (name, service) in &result.services {
         table.row(vec![

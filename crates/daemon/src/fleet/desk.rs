@@ -93,7 +93,10 @@ impl Desk {
     }
 
     pub(super) async fn pause(self: &Arc<Self>, is_paused: bool, actor: String, reason: String) -> Told<()> {
-        self.ask(move |book| Ok(pause(book, is_paused, &actor, &reason)?)).await
+        let outcome = self.ask(move |book| Ok(pause(book, is_paused, &actor, &reason)?)).await;
+        // Whoever paused is to see so at once.
+        *crate::keep::shared::lock(&self.counts) = None;
+        outcome
     }
 
     pub(super) async fn note(self: &Arc<Self>, entry: AuditEntry) -> Told<()> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use surefoot_model::{AuditEntry, Case, CaseState, Severity};
+use surefoot_store::cases::Counts;
 
 /// One case in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -34,6 +35,12 @@ pub struct CaseLine {
     pub policy: String,
     /// Its ticket; empty for none.
     pub ticket: String,
+    /// Whether its steps are only told, and not done.
+    #[serde(default)]
+    pub is_dry_run: bool,
+    /// What it becomes when the steps that are left are done, where that is decided already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_as: Option<CaseState>,
 }
 
 impl CaseLine {
@@ -53,6 +60,8 @@ impl CaseLine {
             waits_for: case.waits_for.clone(),
             policy: case.policy.clone(),
             ticket: case.ticket.clone(),
+            is_dry_run: case.is_dry_run,
+            ends_as: case.ends_as,
         }
     }
 }
@@ -62,6 +71,21 @@ impl CaseLine {
 pub struct CaseList {
     /// The cases.
     pub cases: Vec<CaseLine>,
+    /// How many are open, also of those that are left out here.
+    #[serde(default)]
+    pub open_count: u64,
+    /// Whether everything is paused.
+    #[serde(default)]
+    pub is_paused: bool,
+}
+
+impl CaseList {
+    /// Cases, and what the store counts.
+    pub fn of(cases: Vec<CaseLine>, counts: &Counts) -> CaseList {
+        let open = CaseState::ALL.iter().filter(|state| state.is_open());
+        let open_count = open.map(|state| counts.cases.get(state.as_str()).copied().unwrap_or(0)).sum();
+        CaseList { cases, open_count, is_paused: counts.is_paused }
+    }
 }
 
 /// One case with everything that was done.

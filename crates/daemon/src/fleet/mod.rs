@@ -222,6 +222,15 @@ impl Fleet {
         &self.addresses
     }
 
+    /// What looks like a slip in the policies as their file is now, and what their steps need that is not here; nothing where the file
+    /// cannot be read, which [`Fleet::reload`] tells.
+    pub fn doubts(&self) -> Vec<String> {
+        let Ok(policies) = Policies::read(&self.policy) else { return Vec::new() };
+        let mut doubts = policies.doubts();
+        doubts.extend(surefoot_remedy::act::doubts(&policies));
+        doubts
+    }
+
     /// Whether its engine still works.
     pub fn is_alive(&self) -> bool {
         self.served.engine.is_alive()
@@ -355,6 +364,6 @@ fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {
         actor: format!("controller {actor}"),
         action: "policy_loaded".into(),
         target: policy.display().to_string(),
-        reason: format!("{count} policies"),
+        reason: if count == 1 { "1 policy".into() } else { format!("{count} policies") },
     }
 }

@@ -298,7 +298,8 @@ async fn cases(State(served): Context, Extension(caller): Extension<Caller>, uri
         }
     }
     let cases = served.desk.cases(open_only, limit).await?;
-    Ok(reply::answer(StatusCode::OK, &CaseList { cases }))
+    let counts = served.desk.counts().await?;
+    Ok(reply::answer(StatusCode::OK, &CaseList::of(cases, &counts)))
 }
 
 fn number(text: &str) -> Told<u64> {

@@ -44,7 +44,10 @@ fn people_pause_and_cancel_and_a_wrong_policy_changes_nothing() {
     let Some(setup) = Setup::with_hook("people_pause_and_cancel_and_a_wrong_policy_changes_nothing") else { return };
     let fleet = setup.start();
     let ask = Ask::of(&fleet);
+    assert_eq!(ask.get("/api/v1/cases").1["is_paused"], false);
     assert_eq!(ask.post("/api/v1/pause", "").0, 200);
+    assert_eq!(ask.get("/api/v1/cases").1["is_paused"], true, "whoever paused it sees so at once");
+    assert!(fleet.doubts().iter().any(|doubt| doubt.contains("no [[ticket]]")), "{:?}", fleet.doubts());
     assert_eq!(ask.post("/api/v1/alertmanager", &webhook("node1", "firing", 1)).0, 200);
     std::thread::sleep(Duration::from_secs(2));
     assert!(setup.runs().is_empty(), "everything is paused");
@@ -53,6 +56,7 @@ fn people_pause_and_cancel_and_a_wrong_policy_changes_nothing() {
     assert!(error.contains("line 2") && error.contains("dance"), "{error}");
     assert_eq!(ask.post("/api/v1/resume", "{}").0, 200);
     ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
+    assert_eq!(ask.get("/api/v1/cases?limit=1").1["is_paused"], false);
     assert_eq!(ask.post("/api/v1/cases/1/dance", "").0, 404);
     assert_eq!(ask.post("/api/v1/cases/77/cancel", "").0, 404);
     assert_eq!(ask.post("/api/v1/cases/1/cancel", "").0, 200);

@@ -7,7 +7,10 @@ use crate::{Step, World};
 use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
 
 /// What a case that follows no policy any more is held to: the policy was taken out of the file, and nothing new is begun.
-const NO_POLICY: &str = "its policy: the file has none of this name any more";
+pub const NO_POLICY: &str = "its policy: the file has none of this name any more";
+
+/// What a case waits for while somebody paused everything.
+pub const ALL_PAUSED: &str = "everything is paused";
 
 /// What the next change of a case depends on.
 pub(super) struct Next<'a, 'b> {
@@ -132,7 +135,7 @@ impl Next<'_, '_> {
 
     fn reason_to_wait(&self, case: &Case, policy: Option<&Policy>, current: &CaseStep, step: &Step) -> Option<String> {
         if self.world.is_paused {
-            return Some("everything is paused".into());
+            return Some(ALL_PAUSED.into());
         }
         if current.not_before_realtime_ns > self.now_ns() {
             return Some(format!(
