@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { headline, isOpen, STATES, STATE_WORDS, tally, type CaseLine } from "../src/fleet/words.ts";
+import { actionWords, actorWords, headline, isOpen, joined, STATES, STATE_WORDS, tally, toDo, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
   const rest = { service: "web", fault: "memory/rate", subject: "", severity: "critical" as const, step: "", since_ns: 1, state_since_ns: 1, waits_for: "", policy: "web-1", ticket: "" };
@@ -24,4 +24,28 @@ test("a tally has the most frequent first, and equals by name", () => {
 test("every state has words, and the closed ones are not open", () => {
   assert.deepEqual(Object.keys(STATE_WORDS).sort(), [...STATES].sort());
   assert.deepEqual(STATES.filter((state) => !isOpen({ state })), ["returned", "cleared", "cancelled"]);
+});
+
+test("an old open case is not hidden by newer ones that are closed", () => {
+  const open = [one(1, "n1", "with_person")];
+  const newest = [one(9, "n9", "returned"), one(8, "n8", "cleared")];
+  assert.deepEqual(joined(newest, open).map(({ id }) => id), [9, 8, 1]);
+  assert.deepEqual(joined([one(1, "n1", "returned")], open).map(({ state }) => state), ["returned"]);
+  assert.match(headline(open, 400).sentence, /^400 cases are open; 1 waits for a person: n1\.$/);
+});
+
+test("what a person can do is said of every open case", () => {
+  for (const state of STATES) assert.equal(toDo(one(1, "n1", state)) !== "", isOpen({ state }), state);
+  const steps = [{ state: "done", step: "drain" }, { state: "failed", step: "run:/repair" }];
+  assert.equal(toDo({ ...one(1, "n1", "with_person"), steps }), "run:/repair failed: repair n1, then bring it back here.");
+});
+
+test("a case whose ticket does not get through waits for a person, too", () => {
+  assert.equal(headline([one(1, "n1", "waiting", { ends_as: "with_person" })]).sentence, "1 case is open; 1 waits for a person: n1.");
+});
+
+test("actors and actions are read without what is for programs", () => {
+  assert.equal(actorWords("controller vm/30306/18eb5edec9c86870"), "controller vm/30306");
+  assert.equal(actorWords("user a/b/c"), "user a/b/c");
+  assert.equal(actionWords("goes_on_later"), "goes on later");
 });

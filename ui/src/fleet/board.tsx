@@ -1,10 +1,11 @@
 // The fleet at one look: how many cases stand where, what they wait for, and a board of all of them.
 
+import { useSignal } from "@preact/signals";
 import { followLink, given, hrefWith } from "../address.ts";
 import { SeverityIcon } from "../components/severity.tsx";
 import { age, count } from "../format.ts";
-import { cases, nowNs, openCase } from "./feed.ts";
-import { headline, isOpen, STATES, stateWords, tally, type CaseLine } from "./words.ts";
+import { ask, cases, isAllPaused, isAsking, nowNs, openCase, openCount, REASON_CHARS_MAX, told } from "./feed.ts";
+import { endWords, headline, isOpen, STATES, stateWords, tally, type CaseLine } from "./words.ts";
 
 /** Cards of a column before the rest is only counted. */
 const CARDS_MAX = 50;
@@ -12,11 +13,57 @@ const CARDS_MAX = 50;
 const ROWS_MAX = 8;
 
 export function Headline() {
-  const { severity, sentence } = headline(cases.value ?? []);
+  const { severity, sentence } = headline(cases.value ?? [], openCount.value);
   return (
     <section class={`headline ${severity}`} data-testid="headline" data-severity={severity}>
       <SeverityIcon severity={severity} size={22} />
       <p class="untrusted">{sentence}</p>
+    </section>
+  );
+}
+
+/** Stops everything, and lets it go on. */
+export function Everything() {
+  const reason = useSignal("");
+  const isSure = useSignal(false);
+  const what = isAllPaused.value ? "resume" : "pause";
+  const words = isAllPaused.value ? "Go on with everything" : isSure.value ? "Really begin nothing more, of any case" : "Pause everything";
+  return (
+    <section class={isAllPaused.value ? "card story" : "story"} data-testid="everything" data-paused={isAllPaused.value} aria-label="Everything">
+      {isAllPaused.value && (
+        <p class="problems">
+          Everything is paused: steps that are under way go on to their end, and nothing new is begun. Who did it and why is in <a href="api/v1/trail">the trail</a>.
+        </p>
+      )}
+      <div class="asking">
+        {(isSure.value || isAllPaused.value) && (
+          <label>
+            Reason
+            <input type="text" value={reason.value} maxLength={REASON_CHARS_MAX} data-testid="reason-everything" onInput={(event) => (reason.value = event.currentTarget.value)} />
+          </label>
+        )}
+        <button
+          type="button"
+          class={isAllPaused.value ? "button" : "button quiet"}
+          data-testid={`${what}-everything`}
+          disabled={isAsking.value}
+          onClick={() => {
+            if (what === "pause" && !isSure.value) {
+              isSure.value = true;
+              return;
+            }
+            isSure.value = false;
+            void ask(null, what, reason.value);
+          }}
+        >
+          {words}
+        </button>
+      </div>
+      {told.value?.id === null && (
+        <p role="status" class={told.value.isDone ? "muted" : "problems"}>
+          {told.value.text}
+        </p>
+      )}
     </section>
   );
 }
@@ -71,13 +118,17 @@ function Card({ one }: { one: CaseLine }) {
           <SeverityIcon severity={one.severity} size={14} />
           <strong class="untrusted">{one.host}</strong>
           <span class="muted figures">#{one.id}</span>
+          {one.is_dry_run === true && <span class="muted">dry run</span>}
         </span>
         <span class="untrusted">
           {one.fault} {one.subject}
         </span>
         {one.step !== "" && isOpen(one) && <span class="untrusted muted">at: {one.step}</span>}
         {one.waits_for !== "" && <span class="untrusted">waits for {one.waits_for}</span>}
-        <span class="muted figures">for {age(nowNs.value - one.state_since_ns)}</span>
+        <span class="muted figures">
+          for {age(nowNs.value - one.state_since_ns)}
+          {endWords(one)}
+        </span>
       </a>
     </li>
   );

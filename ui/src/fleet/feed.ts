@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { given } from "../address.ts";
 import { getJson, isRecord, Refusal, sentence, unusable } from "../api.ts";
 import type { Case } from "../types.ts";
-import { STATES, type CaseLine } from "./words.ts";
+import { joined, STATES, type CaseLine } from "./words.ts";
 
 /** A line of the audit trail. */
 export interface Entry {
@@ -23,19 +23,23 @@ export interface Story {
 
 /** Between an answer and the next question. */
 const PERIOD_MS = 2000;
-/** Closed cases beside the open ones. */
-const CASES_MAX = 1000;
+/** Open cases, and the newest of all beside them: an old one that is open is not to hide behind those that were closed since. */
+const OPEN_MAX = 1000;
+const NEWEST_MAX = 200;
 /** The longest reason; the server cuts longer ones. */
 export const REASON_CHARS_MAX = 400;
 
 /** Null before the first answer. */
 export const cases = signal<readonly CaseLine[] | null>(null);
+/** How many are open, also of those that are not listed. */
+export const openCount = signal(0);
+export const isAllPaused = signal(false);
 export const story = signal<Story | null>(null);
 /** Why there is no newer answer; empty where there is. */
 export const problem = signal("");
 export const storyProblem = signal("");
 /** What came of the last word of a person. */
-export const told = signal<{ isDone: boolean; text: string } | null>(null);
+export const told = signal<{ id: number | null; isDone: boolean; text: string } | null>(null);
 export const isAsking = signal(false);
 /** By the clock of this browser; ages of seconds are what it is for. */
 export const nowNs = signal(Date.now() * 1e6);
@@ -63,7 +67,10 @@ export function openCase(): number | null {
 
 async function askCases(): Promise<void> {
   try {
-    cases.value = checkCases(await getJson(`api/v1/cases?state=all&limit=${CASES_MAX}`));
+    const [open, newest] = await Promise.all([getJson(`api/v1/cases?state=open&limit=${OPEN_MAX}`), getJson(`api/v1/cases?state=all&limit=${NEWEST_MAX}`)]);
+    cases.value = joined(checkCases(newest), checkCases(open));
+    openCount.value = isRecord(newest) && typeof newest.open_count === "number" ? newest.open_count : 0;
+    isAllPaused.value = isRecord(newest) && newest.is_paused === true;
     problem.value = "";
   } catch (error) {
     problem.value = sentence(error);
@@ -111,11 +118,13 @@ export function startAsking(): void {
   void turn();
 }
 
-/** Tells the server what a person wants of a case; an approval names the step that was seen, and is of no other. */
-export async function ask(id: number, what: "approve" | "pause" | "resume" | "cancel", reason: string, step?: string): Promise<void> {
+const DONE: Record<string, string> = { approve: "approved", pause: "paused", resume: "it goes on", cancel: "it is being ended" };
+
+/** Tells the server what a person wants of a case, or of everything for null; an approval names the step that was seen, and is of no other. */
+export async function ask(id: number | null, what: "approve" | "pause" | "resume" | "cancel", reason: string, step?: string): Promise<void> {
   isAsking.value = true;
   try {
-    const response = await fetch(`api/v1/cases/${id}/${what}`, {
+    const response = await fetch(id === null ? `api/v1/${what}` : `api/v1/cases/${id}/${what}`, {
       method: "POST",
       headers: { "content-type": "application/json", accept: "application/json" },
       body: JSON.stringify({ reason: reason.slice(0, REASON_CHARS_MAX), step }),
@@ -123,9 +132,9 @@ export async function ask(id: number, what: "approve" | "pause" | "resume" | "ca
     });
     const body: unknown = await response.json().catch(() => null);
     const said = isRecord(body) && typeof body.error === "string" ? body.error : `the server answered ${response.status}`;
-    told.value = response.ok ? { isDone: true, text: `The server took it: ${what}.` } : { isDone: false, text: `Not done: ${said}.` };
+    told.value = response.ok ? { id, isDone: true, text: `The server took it: ${DONE[what]}.` } : { id, isDone: false, text: `Not done: ${said}.` };
   } catch (error) {
-    told.value = { isDone: false, text: `Not known whether it was done: ${sentence(error)}. Look at the trail below.` };
+    told.value = { id, isDone: false, text: `Not known whether it was done: ${sentence(error)}. Look at the trail below.` };
   }
   isAsking.value = false;
   await turn();

@@ -7,9 +7,9 @@ import { SeverityBadge } from "../components/severity.tsx";
 import { age, moment } from "../format.ts";
 import type { Case, CaseStep } from "../types.ts";
 import { ask, isAsking, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Entry } from "./feed.ts";
-import { isOpen, stateWords } from "./words.ts";
+import { actionWords, actorWords, drainedWords, endWords, isOpen, stateWords, toDo } from "./words.ts";
 
-const STEP_WORDS: Record<string, string> = { pending: "to come", running: "running", in_doubt: "in doubt", done: "done", failed: "failed", skipped: "not needed" };
+const STEP_WORDS: Record<string, string> = { pending: "to come", running: "running", in_doubt: "in doubt", done: "done", failed: "failed", skipped: "left out" };
 
 function Asking({ one }: { one: Case }) {
   const reason = useSignal("");
@@ -34,8 +34,9 @@ function Asking({ one }: { one: Case }) {
         />
       </label>
       {one.state === "needs_approval" && button("approve", `Approve ${step?.step ?? "the next step"}`, step?.step)}
-      {one.state === "with_person" && button("approve", "The host may be given back", "return")}
-      {one.state === "paused" ? button("resume", "Go on") : button("pause", "Pause")}
+      {one.state === "with_person" && button("approve", `${one.host} is repaired: bring it back`, "return")}
+      {one.state === "paused" && button("resume", "Go on")}
+      {one.state !== "paused" && one.state !== "with_person" && button("pause", "Pause")}
       <button
         type="button"
         class="button quiet"
@@ -75,7 +76,7 @@ function Trail({ trail, nowNs }: { trail: readonly Entry[]; nowNs: number }) {
       <table data-testid="trail">
         <thead>
           <tr>
-            <th scope="col">When</th>
+            <th scope="col">When (local)</th>
             <th scope="col">Who</th>
             <th scope="col">What</th>
             <th scope="col">Why, or what came of it</th>
@@ -85,9 +86,9 @@ function Trail({ trail, nowNs }: { trail: readonly Entry[]; nowNs: number }) {
           {trail.map((entry, at) => (
             <tr key={at} data-action={entry.action}>
               <td class="figures">{moment(entry.at_realtime_ns, nowNs)}</td>
-              <td class="untrusted">{entry.actor}</td>
+              <td class="untrusted">{actorWords(entry.actor)}</td>
               <td class="untrusted">
-                {entry.action} {entry.target}
+                {actionWords(entry.action)} {entry.target}
               </td>
               <td class="untrusted">{entry.reason}</td>
             </tr>
@@ -125,14 +126,26 @@ export function OneCase() {
             <SeverityBadge severity={one.severity} size={15} /> <strong class="untrusted">{one.host}</strong>{" "}
             <span class="untrusted">{one.sentence}</span>
           </p>
+          <p class="untrusted muted">
+            {one.fault}
+            {one.subject !== undefined && one.subject !== "" && ` of ${one.subject}`}
+            {one.service !== "" && `, service ${one.service}`}, opened {moment(one.since_realtime_ns, now)} ({age(now - one.since_realtime_ns)} ago)
+          </p>
           <p data-testid="story-state">
-            {stateWords(one.state)} since {moment(one.state_since_realtime_ns, now)} ({age(now - one.state_since_realtime_ns)})
-            {one.waits_for !== undefined && one.waits_for !== "" && <span class="untrusted">; it waits for {one.waits_for}</span>}. The host is {one.is_drained ? "out of service" : "in service"}
+            {stateWords(one.state)}
+            {endWords(one)} since {moment(one.state_since_realtime_ns, now)} ({age(now - one.state_since_realtime_ns)})
+            {one.waits_for !== undefined && one.waits_for !== "" && <span class="untrusted">; it waits for {one.waits_for}</span>}. The host is {drainedWords(one)}
             {one.is_firing ? "; the alert holds" : "; the alert is over"}. Policy <span class="untrusted">{one.policy}</span>
             {one.ticket !== undefined && one.ticket !== "" && <span class="untrusted">, ticket {one.ticket}</span>}.
           </p>
+          {one.is_dry_run && <p class="problems">This is a dry run: each step is told, and none is done.</p>}
+          {toDo(one) !== "" && (
+            <p class="untrusted" data-testid="to-do">
+              To do: {toDo(one)}
+            </p>
+          )}
           <Asking key={`${id} ${one.state}`} one={one} />
-          {told.value && (
+          {told.value?.id === id && (
             <p role="status" class={told.value.isDone ? "muted" : "problems"} data-testid="told">
               {told.value.text}
             </p>

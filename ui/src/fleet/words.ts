@@ -33,6 +33,47 @@ export interface CaseLine {
   waits_for: string;
   policy: string;
   ticket: string;
+  is_dry_run?: boolean;
+  ends_as?: State;
+}
+
+/** What is known of the host being out of service. */
+export function drainedWords(one: { is_drained: boolean; steps: readonly { step: string; state: string }[] }): string {
+  if (!one.is_drained) return "in service";
+  const hasFailed = one.steps.some(({ step, state }) => step === "drain" && state === "failed");
+  return hasFailed ? "perhaps out of service (the drain failed)" : "out of service";
+}
+
+/** What the steps that are left are for, where it is decided what the case becomes. */
+export function endWords(one: { ends_as?: string | null }): string {
+  if (one.ends_as === "cancelled") return ", being cancelled";
+  if (one.ends_as === "with_person") return ", on its way to a person";
+  return one.ends_as === "returned" ? ", on its way back" : "";
+}
+
+/** What a person can do about a case now; empty for one that is closed. */
+export function toDo(one: { state: string; host: string; steps?: readonly { state: string; step: string }[] }): string {
+  const failed = one.steps?.find(({ state }) => state === "failed");
+  switch (one.state) {
+    case "needs_approval":
+      return "Approve the step, or cancel the case.";
+    case "with_person":
+      return `${failed ? `${failed.step} failed` : "No step is left"}: repair ${one.host}, then bring it back here.`;
+    case "paused":
+      return "Go on, or cancel the case.";
+    case "waiting":
+    case "running":
+      return "Nothing: it goes on by itself.";
+    default:
+      return "";
+  }
+}
+
+/** Cases of two lists, each once, the newest first; of one that is in both, what the first list says. */
+export function joined(first: readonly CaseLine[], second: readonly CaseLine[]): CaseLine[] {
+  const all = new Map<number, CaseLine>();
+  for (const one of [...first, ...second]) if (!all.has(one.id)) all.set(one.id, one);
+  return [...all.values()].sort((a, b) => b.id - a.id);
 }
 
 export function isOpen(one: { state: string }): boolean {
@@ -41,6 +82,16 @@ export function isOpen(one: { state: string }): boolean {
 
 export function stateWords(state: string): string {
   return Object.hasOwn(STATE_WORDS, state) ? STATE_WORDS[state as State] : state;
+}
+
+/** An actor without what only tells two runs of one controller apart: "controller vm/123/18eb" is "controller vm/123". */
+export function actorWords(actor: string): string {
+  return actor.startsWith("controller ") ? actor.split("/").slice(0, 2).join("/") : actor;
+}
+
+/** An action of the audit trail as people read it. */
+export function actionWords(action: string): string {
+  return action.replaceAll("_", " ");
 }
 
 /** How many have each value, the most frequent first; of equals by name. */
@@ -54,14 +105,16 @@ function cases(number: number): string {
   return number === 1 ? "1 case" : `${count(number)} cases`;
 }
 
-/** The fleet in one sentence, and how bad that is. */
-export function headline(all: readonly CaseLine[]): { severity: Severity; sentence: string } {
+/** The fleet in one sentence, and how bad that is. `openCount` counts those, too, that are not listed. */
+export function headline(all: readonly CaseLine[], openCount = 0): { severity: Severity; sentence: string } {
   const open = all.filter(isOpen);
-  const people = open.filter(({ state }) => state === "needs_approval" || state === "with_person");
-  if (open.length === 0) return { severity: "ok", sentence: "No case is open." };
-  const verb = open.length === 1 ? "is" : "are";
-  if (people.length === 0) return { severity: "notice", sentence: `${cases(open.length)} ${verb} open; none waits for a person.` };
+  const number = Math.max(open.length, openCount);
+  // Of one that is on its way to a person the ticket may not get through.
+  const people = open.filter(({ state, ends_as }) => state === "needs_approval" || state === "with_person" || ends_as === "with_person");
+  if (number === 0) return { severity: "ok", sentence: "No case is open." };
+  const verb = number === 1 ? "is" : "are";
+  if (people.length === 0) return { severity: "notice", sentence: `${cases(number)} ${verb} open; none waits for a person.` };
   const hosts = [...new Set(people.map(({ host }) => host))].slice(0, 3).join(", ");
   const waits = people.length === 1 ? "1 waits" : `${count(people.length)} wait`;
-  return { severity: "warning", sentence: `${cases(open.length)} ${verb} open; ${waits} for a person: ${hosts}${people.length > 3 ? ", ..." : ""}.` };
+  return { severity: "warning", sentence: `${cases(number)} ${verb} open; ${waits} for a person: ${hosts}${people.length > 3 ? ", ..." : ""}.` };
 }
