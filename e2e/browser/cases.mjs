@@ -47,6 +47,19 @@ const CHECKS = {
     assert.equal(await part("headline").getAttribute("data-severity"), "ok");
     assert.match(await part("headline").innerText(), /No case is open\./);
   },
+  async "everything is paused after a second word, and goes on"({ part, api }) {
+    await part("pause-everything").click();
+    assert.equal((await api("api/v1/cases")).is_paused, false);
+    await part("reason-everything").fill("the network is being changed");
+    await part("pause-everything").click();
+    await until(async () => (await part("everything").getAttribute("data-paused")) === "true", "the pause of everything");
+    assert.equal((await api("api/v1/cases")).is_paused, true);
+    assert.match(await part("everything").innerText(), /Everything is paused/);
+    const { trail } = await api("api/v1/trail");
+    assert.equal(trail.at(-1).reason, "the network is being changed");
+    await part("resume-everything").click();
+    await until(async () => (await part("everything").getAttribute("data-paused")) === "false", "the end of the pause");
+  },
   async "an alert becomes a case that waits for a person"({ page, part, api }) {
     await tell("n1", true);
     await page.locator("[data-testid=case][data-state=needs_approval]").waitFor();
@@ -72,6 +85,7 @@ const CHECKS = {
     assert.equal(await page.evaluate(() => document.activeElement?.id), "story");
     assert.match(await part("evidence").innerText(), /312 corrected errors/);
     assert.match(await part("story").innerText(), /The host is out of service/);
+    assert.match(await part("to-do").innerText(), /Approve the step/);
     const actions = await part("trail").locator("tbody tr").evaluateAll((/** @type {HTMLElement[]} */ rows) => rows.map(({ dataset }) => dataset.action));
     assert.equal(actions[0], "opened");
     const steps = await part("step").evaluateAll((/** @type {HTMLElement[]} */ all) => all.map(({ dataset }) => dataset.state));
