@@ -54,8 +54,8 @@ impl Exchange for Server {
         self.post("/api/v1/findings", findings).map_err(|error| format!("{error:#}"))
     }
 
-    fn answer(&self, answer: &OrderAnswer) -> Result<(), String> {
-        self.post::<serde_json::Value>("/api/v1/answers", answer).map(drop).map_err(|error| format!("{error:#}"))
+    fn answer(&self, answer: &OrderAnswer) -> Result<bool, String> {
+        self.post_or_refused("/api/v1/answers", answer).map_err(|error| format!("{error:#}"))
     }
 }
 

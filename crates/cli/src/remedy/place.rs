@@ -209,7 +209,28 @@ impl Server {
         self.ask("POST", path, serde_json::to_string(body)?)
     }
 
+    /// Whether the server took it; `false` where it says that what this is about is not there, or has gone on (404 and 409).
+    pub fn post_or_refused(&self, path: &str, body: &impl Serialize) -> anyhow::Result<bool> {
+        let answer = self.answer("POST", path, serde_json::to_string(body)?)?;
+        if matches!(answer.status, 404 | 409) {
+            return Ok(false);
+        }
+        self.taken::<serde_json::Value>(&answer).map(|_| true)
+    }
+
     fn ask<T: DeserializeOwned>(&self, method: &'static str, path: &str, body: String) -> anyhow::Result<T> {
+        self.taken(&self.answer(method, path, body)?)
+    }
+
+    /// Where the server is, for messages.
+    fn at(&self) -> String {
+        match &self.socket {
+            Some(socket) => format!("unix:{}", socket.display()),
+            None => self.base.clone(),
+        }
+    }
+
+    fn answer(&self, method: &'static str, path: &str, body: String) -> anyhow::Result<http::Answer> {
         let request = http::Request {
             method,
             url: format!("{}{path}", self.base),
@@ -219,10 +240,7 @@ impl Server {
             trust: self.trust.clone(),
             socket: self.socket.clone(),
         };
-        let at = match &self.socket {
-            Some(socket) => format!("unix:{}", socket.display()),
-            None => self.base.clone(),
-        };
+        let at = self.at();
         let has_secret = self.identity != Identity::None;
         if has_secret || self.is_obeyed {
             listener::check(&self.base, self.socket.as_deref())?;
@@ -234,6 +252,11 @@ impl Server {
             // Another one may have taken the place meanwhile.
             listener::check(&self.base, self.socket.as_deref())?;
         }
+        Ok(answer)
+    }
+
+    fn taken<T: DeserializeOwned>(&self, answer: &http::Answer) -> anyhow::Result<T> {
+        let at = self.at();
         if !(200..300).contains(&answer.status) {
             let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
             let why = said["error"].as_str().unwrap_or("it gave no reason");

@@ -32,11 +32,11 @@ pub trait Exchange {
     /// Why it was not taken.
     fn tell(&self, findings: &HostFindings) -> Result<Accepted, String>;
 
-    /// Answers an order.
+    /// Answers an order. Whether the controller took it; `false` where it knows no such order (any more) and never will take it.
     ///
     /// # Errors
-    /// Why it was not taken.
-    fn answer(&self, answer: &OrderAnswer) -> Result<(), String>;
+    /// Why it was not taken now.
+    fn answer(&self, answer: &OrderAnswer) -> Result<bool, String>;
 }
 
 /// What is known of an order.
@@ -176,7 +176,8 @@ impl Agent {
             waiting.map(|(token, known)| (token.clone(), known.answer.clone())).collect::<Vec<_>>()
         };
         for (token, answer) in known(&self.journal) {
-            exchange.answer(&OrderAnswer { host: self.host.clone(), token: token.clone(), answer })?;
+            // One that nobody waits for any more must not keep what comes after it from being told: the store may be one from a backup.
+            let _is_taken = exchange.answer(&OrderAnswer { host: self.host.clone(), token: token.clone(), answer })?;
             let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(known) = journal.orders.get_mut(&token) {
                 known.is_told = true;
