@@ -2,6 +2,7 @@
 
 use super::{ANY_SERVICE, Match, Policies, Policy};
 use crate::Step;
+use surefoot_model::Room;
 
 /// The most that are told; the rest is counted.
 const TOLD_MAX: usize = 20;
@@ -17,6 +18,7 @@ impl Policies {
                  count that tell of themselves"
             )
         }));
+        doubts.extend(self.policies.iter().flat_map(faults_of_no_room));
         let is_any = self.policies.iter().any(|policy| policy.service == ANY_SERVICE);
         let of_none = |name: &&str| !is_any && !self.policies.iter().any(|policy| policy.service == **name);
         let services = self.services.iter().map(|service| service.name.as_str()).filter(of_none);
@@ -61,6 +63,21 @@ impl Policies {
     }
 }
 
+/// Faults of a policy that are written as those of findings and whose room is none, or another than the policy's own.
+fn faults_of_no_room(policy: &Policy) -> Vec<String> {
+    let Policy { name, matching, .. } = policy;
+    let doubt = |fault: &String| {
+        let room = fault.split_once('/')?.0;
+        if !Room::ALL.iter().any(|one| one.as_str() == room) {
+            let rooms = Room::ALL.map(Room::as_str).join(", ");
+            return Some(format!("policy '{name}': fault '{fault}' is of no room; there are {rooms}"));
+        }
+        let other = matching.room.filter(|own| own.as_str() != room)?;
+        Some(format!("policy '{name}': fault '{fault}' is none of the room {other}, which it names, too"))
+    };
+    matching.fault.iter().filter_map(doubt).collect()
+}
+
 /// The first of them, and how many more there are.
 pub(crate) fn short(mut doubts: Vec<String>) -> Vec<String> {
     let more = doubts.len().saturating_sub(TOLD_MAX);
@@ -93,17 +110,26 @@ mod tests {
     fn slips_are_told_by_name() {
         let text = "[[policy]]\nservice = \"db\"\nsteps = [\"drain\", \"run:/x\"]\n\
                     [[policy]]\nname = \"late\"\nservice = \"db\"\nmatch = { room = \"nic\" }\nsteps = [\"drain\"]\n\
+                    [[policy]]\nmatch = { room = \"nic\", fault = [\"memry/rate\", \"memory/rate\"] }\nsteps = [\"drain\"]\n\
                     [[service]]\nname = \"dbs\"\n[[hook]]\npath = \"/y\"\n";
         let said = doubts(text).join("\n");
         for part in [
             "policy 'late': no alert reaches it, since policy 'db-1'",
             "no [[service]] is called 'db'",
-            "service 'dbs': no policy is for it",
+            "policy 'any-3': fault 'memry/rate' is of no room; there are stall, memory",
+            "policy 'any-3': fault 'memory/rate' is none of the room nic",
             "hook '/y': no step runs it",
             "there is no [[ticket]]",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }
+    }
+
+    #[test]
+    fn a_service_without_a_policy_is_told() {
+        let said =
+            doubts("[[policy]]\nservice = \"db\"\nsteps = [\"drain\"]\n[[service]]\nname = \"dbs\"\n").join("\n");
+        assert!(said.contains("service 'dbs': no policy is for it"), "{said}");
     }
 
     #[test]
