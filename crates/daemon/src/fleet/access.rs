@@ -18,7 +18,7 @@
 //!
 //! [[who]]
 //! name = "prometheus"
-//! roles = ["report"]
+//! roles = ["read"]                # it scrapes `/metrics`
 //! uid = 118                       # a user of this machine, over loopback or the socket
 //! ```
 //!
