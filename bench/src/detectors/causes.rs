@@ -4,10 +4,16 @@ use super::experiment::{self, Ran, Stretch};
 use crate::run::Bench;
 use crate::stalls::parse_probe;
 use std::collections::BTreeMap;
-use surefoot_model::{Gap, Verdict};
+use surefoot_model::{Gap, GapCause, Verdict};
 
 /// Gaps of the probe from this length on.
 const THRESHOLD: &str = "5us";
+
+/// What is said where nothing could be injected.
+pub const NONE: &str = "not judged: nothing was injected (the probe locks its memory, and locked pages are not aged)";
+
+/// The verdict that names no cause.
+const NO_CAUSE: &str = "undetermined";
 
 /// A disturbance, and which of the names for it are right.
 pub struct Injected {
@@ -34,8 +40,9 @@ pub const ALL: [Injected; 8] = [
     Injected { name: "timer", spec: "timer:rate=200,cores=CORE", right: &["timer", "softirq HRTIMER"] },
     Injected { name: "softirq", spec: "softirq:rate=200,cores=CORE", right: &["softirq NET_RX", "preemption disturb"] },
     Injected { name: "tlb-shootdown", spec: "tlb-shootdown:rate=200", right: &["tlb_shootdown", "call_function"] },
-    Injected { name: "stop", spec: "stop:length=10ms,period=100ms", right: &["not running"] },
-    Injected { name: "cgroup-freeze", spec: "cgroup-freeze:length=10ms,period=100ms", right: &["not running"] },
+    // These take nothing from the core: the probe itself stands still, and to name anything as the cause would be wrong.
+    Injected { name: "stop", spec: "stop:length=10ms,period=100ms", right: &[NO_CAUSE] },
+    Injected { name: "cgroup-freeze", spec: "cgroup-freeze:length=10ms,period=100ms", right: &[NO_CAUSE] },
 ];
 
 /// How often each name was given to one kind of what was injected.
@@ -43,15 +50,32 @@ pub const ALL: [Injected; 8] = [
 pub struct Named {
     pub injected: f64,
     pub names: BTreeMap<String, f64>,
+    /// Gaps that have a right name among their causes, be it the largest or not.
+    pub among: f64,
+}
+
+impl Injected {
+    fn is_right(&self, name: &str) -> bool {
+        self.right
+            .iter()
+            .any(|right| name.strip_prefix(right).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
+    }
 }
 
 impl Named {
-    /// The share that was named rightly.
-    pub fn right(&self, injected: &Injected) -> f64 {
-        let is_right =
-            |name: &str| injected.right.iter().any(|right| name == *right || name.starts_with(&format!("{right} ")));
-        let right: f64 = self.names.iter().filter(|(name, _)| is_right(name)).map(|(_, count)| count).sum();
-        (right / self.injected.max(1.0)).min(1.0)
+    /// The share whose largest cause is a right name; `None` where nothing was injected.
+    pub fn right(&self, injected: &Injected) -> Option<f64> {
+        self.share(self.names.iter().filter(|(name, _)| injected.is_right(name)).map(|(_, count)| count).sum())
+    }
+
+    /// The share that has a right name among its causes.
+    pub fn among(&self) -> Option<f64> {
+        self.share(self.among)
+    }
+
+    /// What others add is subtracted by how many there are without, so that by chance it may be below none or above all.
+    fn share(&self, right: f64) -> Option<f64> {
+        (self.injected >= 1.0).then(|| (right / self.injected).clamp(0.0, 1.0))
     }
 
     /// The names, the most frequent first.
@@ -78,11 +102,11 @@ pub fn run(bench: &Bench, injected: &Injected, repetitions: u64, seconds: u64) -
         let (gaps, _) = parse_probe(&std::fs::read_to_string(&ran.said)?)?;
         with.push((ran, gaps));
     }
-    Ok(count(&with))
+    Ok(count(&with, injected))
 }
 
 /// By the stalls' own times where they are told one by one; else by how many gaps of each name there are beyond those without.
-fn count(runs: &[(Ran, Vec<Gap>)]) -> Named {
+fn count(runs: &[(Ran, Vec<Gap>)], injected: &Injected) -> Named {
     let mut named = Named::default();
     for (ran, gaps) in runs {
         let Some(looked) = looked_at(gaps) else { continue };
@@ -94,12 +118,14 @@ fn count(runs: &[(Ran, Vec<Gap>)]) -> Named {
             for stall in stalls {
                 let best = gaps.iter().max_by_key(|gap| stretch(gap).shared_ns(stall));
                 let best = best.filter(|gap| stretch(gap).shared_ns(stall) * 2 >= stall.length_ns);
+                named.among += f64::from(u8::from(best.is_some_and(|gap| is_among(gap, injected))));
                 *named.names.entry(best.map_or("no gap".to_owned(), name)).or_default() += 1.0;
             }
         } else if ran.stalls.is_empty() {
             let sign = if ran.is_disturbed { 1.0 } else { -1.0 };
             named.injected += ran.stall_count as f64 * share;
             gaps.iter().for_each(|gap| *named.names.entry(name(gap)).or_default() += sign);
+            named.among += sign * gaps.iter().filter(|gap| is_among(gap, injected)).count() as f64;
         }
     }
     if runs.iter().any(|(ran, _)| !ran.stalls.is_empty()) {
@@ -117,15 +143,45 @@ fn looked_at(gaps: &[Gap]) -> Option<Stretch> {
     Some(Stretch { start_ns: first.start_ns, length_ns: stretch(last).end_ns() - first.start_ns })
 }
 
+fn word(cause: &GapCause) -> String {
+    format!("{} {}", cause.cause.kind.as_str(), cause.cause.name)
+}
+
+/// Whether one of its names is right.
+fn is_among(gap: &Gap, injected: &Injected) -> bool {
+    injected.is_right(&name(gap)) || gap.causes.iter().any(|cause| injected.is_right(&word(cause)))
+}
+
 /// What the probe says of a gap in a word or two: the largest cause, or the verdict where most of it has none.
 fn name(gap: &Gap) -> String {
     let largest =
         gap.causes.iter().filter(|cause| cause.cause.name != "entry and exit").max_by_key(|cause| cause.duration_ns);
     match (gap.verdict, largest) {
-        (Verdict::Traced, Some(cause)) => format!("{} {}", cause.cause.kind.as_str(), cause.cause.name),
-        (_, Some(cause)) if gap.unexplained_ns * 2 < gap.duration_ns => {
-            format!("{} {}", cause.cause.kind.as_str(), cause.cause.name)
-        }
+        (Verdict::Traced, Some(cause)) => word(cause),
+        (_, Some(cause)) if gap.unexplained_ns * 2 < gap.duration_ns => word(cause),
         (verdict, _) => verdict.label().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_one_and_of_nothing_there_is_none() {
+        let softirq = &ALL[4];
+        let named = |injected: f64, names: &[(&str, f64)], among: f64| {
+            let names = names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            Named { injected, names, among }
+        };
+        let found = named(10.0, &[("softirq NET_RX", 1.0), ("timer local_timer", 8.0), ("softirq NET_RXX", 1.0)], 9.0);
+        assert_eq!((found.right(softirq), found.among()), (Some(0.1), Some(0.9)));
+        assert_eq!(named(10.0, &[("softirq NET_RX", -2.0)], 12.0).right(softirq), Some(0.0));
+        assert_eq!(named(10.0, &[], 12.0).among(), Some(1.0));
+        let none = named(0.0, &[("softirq NET_RX", -2.0)], 0.0);
+        assert_eq!((none.right(softirq), none.among()), (None, None));
+        assert!(
+            ALL[6].is_right(NO_CAUSE) && !ALL[6].is_right("undetermined_x") && ALL[0].is_right("timer local_timer")
+        );
     }
 }

@@ -23,6 +23,11 @@ impl Stretch {
         self.start_ns + self.length_ns
     }
 
+    /// The same, but for so much at its end.
+    pub fn without_end(self, ns: u64) -> Stretch {
+        Stretch { length_ns: self.length_ns.saturating_sub(ns), ..self }
+    }
+
     /// How long both are at once.
     pub fn shared_ns(&self, other: &Stretch) -> u64 {
         self.end_ns().min(other.end_ns()).saturating_sub(self.start_ns.max(other.start_ns))
@@ -40,6 +45,14 @@ pub struct Ran {
     pub stall_count: u64,
     /// What the detector printed.
     pub said: PathBuf,
+}
+
+impl Ran {
+    /// Its last seconds, after what a detector needs to begin.
+    pub fn last_of(&self, seconds: u64) -> Stretch {
+        let start_ns = self.whole.end_ns().saturating_sub(seconds * 1_000_000_000).max(self.whole.start_ns);
+        Stretch { start_ns, length_ns: self.whole.end_ns() - start_ns }
+    }
 }
 
 /// Runs a detector with and without a disturbance, by turns. The shell's `"$OUT"` in the command is the file of its run; `name` is used once.

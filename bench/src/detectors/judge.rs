@@ -47,13 +47,17 @@ impl Score {
     }
 }
 
-/// Of a detector that tells when each gap was. What was before its first gap and after its last one it may not have looked at.
-pub fn by_time(stalls: &[Stretch], gaps: &[Stretch], asked_ns: u64) -> Score {
-    let (Some(from_ns), Some(to_ns)) =
-        (gaps.iter().map(|gap| gap.start_ns).min(), gaps.iter().map(Stretch::end_ns).max())
-    else {
-        return Score::default();
-    };
+/// What is known to have been looked at of one that tells of many gaps: from the first to the last of them.
+pub fn between(gaps: &[Stretch]) -> Option<Stretch> {
+    let start_ns = gaps.iter().map(|gap| gap.start_ns).min()?;
+    let end_ns = gaps.iter().map(Stretch::end_ns).max()?;
+    Some(Stretch { start_ns, length_ns: end_ns - start_ns })
+}
+
+/// Of a detector that tells when each gap was, and that looked for so long.
+pub fn by_time(stalls: &[Stretch], gaps: &[Stretch], looked: Option<Stretch>, asked_ns: u64) -> Score {
+    let Some(looked) = looked else { return Score::default() };
+    let (from_ns, to_ns) = (looked.start_ns, looked.end_ns());
     let mut score = Score::default();
     let within = |stall: &&Stretch| stall.start_ns > from_ns && stall.end_ns() < to_ns;
     for stall in stalls.iter().filter(within) {
@@ -108,10 +112,14 @@ mod tests {
         let stalls = stretches(&[(5, 10), (100, 10), (200, 10), (300, 10), (900, 10)]);
         // A first and a last one bound what was looked at; one covers, one too little, one is somewhere else.
         let gaps = stretches(&[(50, 1), (98, 14), (206, 9), (400, 20), (800, 1)]);
-        let score = by_time(&stalls, &gaps, 10);
+        let score = by_time(&stalls, &gaps, between(&gaps), 10);
         assert_eq!((score.injected, score.found, score.long, score.true_long), (3, 1, 3, 2));
         assert_eq!(score.longer_ns, [4.0]);
-        assert_eq!(by_time(&stalls, &[], 10), Score::default());
+        // One that saw nothing at all looked all the same.
+        let blind = by_time(&stalls, &[], Some(Stretch { start_ns: 50, length_ns: 500 }), 10);
+        assert_eq!((blind.injected, blind.found, blind.recall()), (3, 0, Some(0.0)));
+        assert_eq!(by_time(&stalls, &[], between(&[]), 10).recall(), None);
+        assert_eq!(by_time(&stalls, &[], None, 10), Score::default());
         assert_eq!((Score::default().recall(), Score::default().precision()), (None, None));
     }
 

@@ -26,6 +26,9 @@ const OSLAT_MOST_NS: u64 = 1_023_000;
 const STALLS: [(&str, &str, u64); 3] =
     [("50us", "20ms", 50_000), ("2ms", "100ms", 2_000_000), ("105ms", "500ms", 105_000_000)];
 
+/// A watch that ends no longer reads so long.
+const WATCH_ENDS_NS: u64 = 500_000_000;
+
 /// Of each detector, below the real-time tasks that it is not to see.
 const PRIORITY: u64 = 50;
 /// From this part of a real stall on, Surefoot's own must see nearly all of them.
@@ -89,14 +92,14 @@ impl Detector {
 pub fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (repetitions, seconds) = if bench.quick { (2, 2) } else { (4, 4) };
     let mut rows = Vec::new();
-    println!("| injected | times | named rightly | names |\n|---|---|---|---|");
+    println!("| injected | times | named rightly | among its causes | names |\n|---|---|---|---|---|");
     for injected in &causes::ALL {
         match causes::run(bench, injected, repetitions, seconds) {
             Ok(named) => {
                 println!("{}", confused(injected, &named));
-                rows.push(verdict_row(injected, &named));
+                rows.extend(verdict_row(injected, &named));
             }
-            Err(why) => println!("| {} | | | not run: {why:#} |", injected.name),
+            Err(why) => println!("| {} | | | | not run: {why:#} |", injected.name),
         }
     }
     println!();
@@ -104,9 +107,9 @@ pub fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     println!("|---|---|---|---|---|---|---|");
     for detector in Detector::ALL {
         for (length, period, asked_ns) in STALLS {
-            let scores = detector
-                .is_there()
-                .and_then(|()| judged(bench, detector, length, period, asked_ns, repetitions, seconds));
+            let scores = detector.is_there().and_then(|()| {
+                judged(bench, detector, &Stalls::held(bench, length, period, asked_ns), repetitions, seconds)
+            });
             match scores {
                 Ok(scores) => {
                     for (name, how, score) in scores {
@@ -134,24 +137,43 @@ fn without_tracer(bench: &Bench, tracer: &str) -> String {
     format!("{why}; `make test-guest` judges it in a guest")
 }
 
+/// What a detector is to see.
+struct Stalls {
+    length: String,
+    asked_ns: u64,
+    spec: String,
+}
+
+impl Stalls {
+    /// The measured core is held.
+    fn held(bench: &Bench, length: &str, period: &str, asked_ns: u64) -> Stalls {
+        let spec = format!("freeze:length={length},period={period},cores={},method=bpf", bench.cpu);
+        Stalls { length: length.to_owned(), asked_ns, spec }
+    }
+}
+
 /// One detector under stalls of one length; `watch` has two ways to see them.
 fn judged(
     bench: &Bench,
     detector: Detector,
-    length: &str,
-    period: &str,
-    asked_ns: u64,
+    stalls: &Stalls,
     repetitions: u64,
     seconds: u64,
 ) -> anyhow::Result<Vec<(&'static str, &'static str, Score)>> {
-    let spec = format!("freeze:length={length},period={period},cores={},method=bpf", bench.cpu);
+    let &Stalls { ref length, asked_ns, ref spec } = stalls;
     let command = detector.command(bench, asked_ns, seconds);
     let name = format!("{} at {length}", detector.name());
-    let runs = experiment::run(bench, &name, &spec, &command, repetitions)?;
+    let runs = experiment::run(bench, &name, spec, &command, repetitions)?;
     let by_time = |source: GapSource| -> anyhow::Result<Score> {
         let mut score = Score::default();
         for ran in runs.iter().filter(|ran| ran.is_disturbed) {
-            score.add(judge::by_time(&ran.stalls, &gaps(&ran.said, source, bench)?, asked_ns));
+            let gaps = gaps(&ran.said, source, bench)?;
+            // Timers and the sentinel may see none; they look from when their programs are loaded on.
+            let looked = match source {
+                GapSource::Probe => judge::between(&gaps),
+                _ => Some(ran.last_of(seconds).without_end(WATCH_ENDS_NS)),
+            };
+            score.add(judge::by_time(&ran.stalls, &gaps, looked, asked_ns));
         }
         Ok(score)
     };
@@ -184,13 +206,9 @@ fn by_count(runs: &[Ran], asked_ns: u64, seconds: u64, most_ns: u64) -> anyhow::
         let beyond = (counted.beyond > 0).then_some((counted.max_us * 1_000, counted.beyond));
         let of = if ran.is_disturbed { &mut with } else { &mut without };
         of.extend(lengths.chain(beyond));
-        let from_ns = ran.whole.end_ns().saturating_sub(seconds * 1_000_000_000);
-        truths.extend(
-            ran.stalls
-                .iter()
-                .filter(|stall| stall.start_ns >= from_ns && stall.end_ns() <= ran.whole.end_ns())
-                .map(|stall| stall.length_ns as f64),
-        );
+        let looked = ran.last_of(seconds);
+        let within = ran.stalls.iter().filter(|stall| looked.shared_ns(stall) == stall.length_ns);
+        truths.extend(within.map(|stall| stall.length_ns as f64));
     }
     let true_ns = median(&truths).unwrap_or(0.0);
     Ok(judge::by_count(truths.len(), &with, &without, asked_ns, true_ns, most_ns))
@@ -218,13 +236,60 @@ fn row(name: &str, length: &str, score: &Score) -> Option<Row> {
 }
 
 fn confused(injected: &causes::Injected, named: &Named) -> String {
-    let (share, times) = (named.right(injected), named.injected);
-    format!("| {} | {times:.0} | {share:.3} | {} |", injected.name, named.told())
+    let Some((right, among)) = named.right(injected).zip(named.among()) else {
+        return format!("| {} | 0 | | | {} |", injected.name, causes::NONE);
+    };
+    format!("| {} | {:.0} | {right:.3} | {among:.3} | {} |", injected.name, named.injected, named.told())
 }
 
-fn verdict_row(injected: &causes::Injected, named: &Named) -> Row {
-    Row::new("detectors", format!("{}: named rightly by the probe", injected.name))
+fn verdict_row(injected: &causes::Injected, named: &Named) -> Option<Row> {
+    let row = Row::new("detectors", format!("{}: named rightly by the probe", injected.name))
         .ours(named.told())
-        .against(format!("{:.0} injected", named.injected))
-        .ratio(Spread::of(&[named.right(injected)]))
+        .against(format!("{:.0} injected", named.injected));
+    Some(row.ratio(Spread::of(&[named.right(injected)?])))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::child::Scratch;
+    use surefoot_hostfs::{Root, cpus, privilege};
+    use surefoot_testkit::not_run::not_run;
+
+    /// One detector for some seconds: what it says meets what the injector knows.
+    #[test]
+    fn the_judge_finds_in_the_probe_the_stalls_that_were_injected() {
+        const TEST: &str = "the_judge_finds_in_the_probe_the_stalls_that_were_injected";
+        let Some(surefoot) = std::env::var_os("SUREFOOT_BIN") else {
+            return not_run(TEST, "SUREFOOT_BIN names no surefoot");
+        };
+        if privilege::effective_user() != 0 {
+            return not_run(TEST, "a detector of real-time priority needs root");
+        }
+        crate::child::stop_flag().unwrap();
+        let root = Root::host();
+        let online = cpus::online(&root).unwrap();
+        let bench = Bench {
+            quick: true,
+            cpu: *online.last().unwrap(),
+            other: online[0],
+            surefoot: std::fs::canonicalize(surefoot).unwrap(),
+            own: std::env::current_exe().unwrap(),
+            scratch: Scratch::new().unwrap(),
+            root,
+        };
+        // The probe itself is stopped, so that this disturbs no core of other tests.
+        let spec = "stop:length=20ms,period=100ms".to_owned();
+        let stalls = Stalls { length: "20ms".into(), asked_ns: 20_000_000, spec };
+        let found = judged(&bench, Detector::Probe, &stalls, 2, 1).unwrap();
+        let [(name, how, score)] = &found[..] else { panic!("several") };
+        assert_eq!((*name, *how), ("surefoot stall probe", "by time"));
+        // Twice a second of 10 stalls, of which those at the ends may lie outside of what was looked at, and some may be missed where
+        // others have the cores.
+        assert!(score.injected >= 3, "{score:?}");
+        assert!(score.recall().unwrap() >= 0.5 && score.long >= score.true_long && score.true_long > 0, "{score:?}");
+        // The probe stands still from the signal on, which comes before the stall is told of.
+        assert!(score.bias_ns().unwrap() > -1_000_000.0, "{score:?}");
+    }
 }
