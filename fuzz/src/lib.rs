@@ -13,7 +13,7 @@
 mod scratch;
 mod targets;
 
-use targets::{checkpoint, http, inloop, memory, names, nic, people, recording, settings};
+use targets::{checkpoint, disturb, http, inloop, memory, names, nic, people, recording, settings};
 
 /// Something that reads bytes.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hest", run: memory::hest, bytes_max: 1 << 10 },
     Target { name: "memory_state", run: memory::state, bytes_max: 4 << 10 },
     Target { name: "trace_pipe", run: memory::trace_pipe, bytes_max: 4 << 10 },
+    Target { name: "experiment_journal", run: disturb::experiment_journal, bytes_max: 8 << 10 },
+    Target { name: "prediction_shard", run: disturb::prediction_shard, bytes_max: 4 << 10 },
     Target { name: "people", run: people::people, bytes_max: 1 << 10 },
 ];
 

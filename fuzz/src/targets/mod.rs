@@ -1,4 +1,5 @@
 pub mod checkpoint;
+pub mod disturb;
 pub mod http;
 pub mod inloop;
 pub mod memory;

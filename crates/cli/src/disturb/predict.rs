@@ -10,6 +10,7 @@ mod text;
 pub use options::PredictOptions;
 
 use crate::exit::Outcome;
+use crate::units::counted;
 use crate::{output, people};
 use shard_file::Shard;
 use std::io::{self, Write};
@@ -59,8 +60,12 @@ pub fn run(options: &PredictOptions) -> anyhow::Result<Outcome> {
         about.longest_period_ns.checked_div(1).filter(|period| *period > 0).map(|period| found.base_ns / period)
         && periods < PERIODS_FEW
     {
+        let lasts = match periods {
+            0 => "less than a period".to_owned(),
+            periods => counted(periods, "period", "periods"),
+        };
         people::tell!(
-            "surefoot: the undisturbed job lasts {periods} periods of the noise, so that much depends on when it begins; more \
+            "surefoot: the undisturbed job lasts {lasts} of the noise, so that much depends on when it begins; more \
              --iterations tell more"
         );
     }

@@ -81,9 +81,9 @@ fn shards_merge_to_the_bytes_of_the_whole() {
         std::fs::write(&path, text).unwrap();
         refused(&format!("--merge {}", path.display()), said);
     };
-    damaged("", "line 1 is not a header");
+    damaged("", "line 1: no header");
     damaged(whole.lines().next().unwrap(), "cut or damaged");
-    damaged(&whole.replace("end_ns", "start_ns"), "line 2 is not a draw");
+    damaged(&whole.replace("end_ns", "start_ns"), "line 2: no draw");
     damaged(&whole.replace("\"version\":1", "\"version\":9"), "version 9");
     refused("--merge /dev/null", "not a regular file");
 }

@@ -11,6 +11,7 @@ mod noise;
 mod pattern;
 mod progress;
 mod random;
+pub mod shard;
 mod summary;
 #[cfg(test)]
 mod tests;

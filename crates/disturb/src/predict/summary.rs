@@ -37,12 +37,15 @@ impl Summary {
     /// Of these draws beside an undisturbed run of `base_ns`.
     ///
     /// # Errors
-    /// Fewer than two draws.
+    /// Fewer than two draws, or an undisturbed run that takes no time.
     pub fn of(base_ns: u64, draws: &[Draw]) -> Result<Summary, Error> {
         if draws.len() < 2 {
             return Err(Error::TooFewDraws(draws.len()));
         }
-        let mut slowdowns: Vec<f64> = draws.iter().map(|draw| draw.end_ns as f64 / base_ns.max(1) as f64).collect();
+        if base_ns == 0 {
+            return Err(Error::NoWork);
+        }
+        let mut slowdowns: Vec<f64> = draws.iter().map(|draw| draw.end_ns as f64 / base_ns as f64).collect();
         slowdowns.sort_by(f64::total_cmp);
         let last = slowdowns.len() - 1;
         let count = slowdowns.len() as f64;
@@ -74,6 +77,7 @@ mod tests {
         assert_eq!((summary.low, summary.least, summary.most), (1.0, 1.1, 1.3));
         assert_eq!(summary.method, Method::Student);
         assert_eq!(Summary::of(100, &draws[..1]), Err(Error::TooFewDraws(1)));
+        assert_eq!(Summary::of(0, &draws), Err(Error::NoWork));
     }
 
     #[test]

@@ -5,15 +5,12 @@ use super::lines::About;
 use crate::ecc::options::ShardChoice;
 use crate::output;
 use anyhow::{Context, bail, ensure};
-use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use surefoot_disturb::predict::{DRAWS_MAX, Draw, Prediction};
+use surefoot_disturb::predict::shard::{self, DrawLine, Header};
+use surefoot_disturb::predict::{Draw, Prediction};
 
-/// The only version so far.
-const VERSION: u32 = 1;
-const KIND: &str = "prediction_shard";
 /// No shard is larger.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -24,38 +21,11 @@ pub struct Shard {
     pub found: Prediction,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Header {
-    #[serde(rename = "type")]
-    kind: String,
-    version: u32,
-    shard: u32,
-    shards: u32,
-    base_ns: u64,
-    about: About,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DrawOfShard {
-    end_ns: u64,
-    event_count: u64,
-}
-
 impl Shard {
     pub fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let header = Header {
-            kind: KIND.into(),
-            version: VERSION,
-            shard: self.shard.number,
-            shards: self.shard.of,
-            base_ns: self.found.base_ns,
-            about: self.about.clone(),
-        };
-        output::line(out, &header)?;
-        for &Draw { end_ns, event_count } in &self.found.draws {
-            output::line(out, &DrawOfShard { end_ns, event_count })?;
-        }
+        let ShardChoice { number, of } = self.shard;
+        output::line(out, &Header::new(number, of, self.found.base_ns, &self.about))?;
+        self.found.draws.iter().try_for_each(|draw| output::line(out, &DrawLine::from(draw)))?;
         Ok(())
     }
 }
@@ -65,7 +35,7 @@ impl Shard {
 /// # Errors
 /// A file is no shard, or of another prediction, or one is missing.
 pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
-    let mut parts: Vec<(Header, Vec<Draw>, &Path)> = Vec::new();
+    let mut parts: Vec<(Header<About>, Vec<Draw>, &Path)> = Vec::new();
     for file in files {
         let at = || format!("--merge {}", file.display());
         let (header, draws) = read(file).with_context(at)?;
@@ -74,7 +44,7 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
         }
         if let Some((first, ..)) = parts.first() {
             ensure!(
-                Header { shard: first.shard, ..header.clone() } == *first,
+                header.is_of_the_same(first),
                 "{}: this shard is of another prediction than {}: all options and the number of shards must be the same",
                 at(),
                 files[0].display()
@@ -98,34 +68,12 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
     Ok((first.about, Prediction { base_ns: first.base_ns, draws }))
 }
 
-fn read(path: &Path) -> anyhow::Result<(Header, Vec<Draw>)> {
+fn read(path: &Path) -> anyhow::Result<(Header<About>, Vec<Draw>)> {
     let mut text = String::new();
     // A pipe that nobody writes to is not waited for.
     let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     ensure!(file.metadata()?.is_file(), "it is not a regular file");
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "larger than any shard: {FILE_BYTES_MAX} bytes at most");
-    let mut lines = text.lines();
-    let header: Header = serde_json::from_str(lines.next().unwrap_or_default())
-        .context("line 1 is not a header of a shard; `surefoot disturb predict --shard i/n` writes one")?;
-    ensure!(header.kind == KIND, "line 1 is of type '{}', not {KIND}", header.kind);
-    ensure!(header.version == VERSION, "version {}, but this is for version {VERSION}", header.version);
-    ensure!((2..=DRAWS_MAX).contains(&header.about.draws), "line 1: {} draws", header.about.draws);
-    let shard: ShardChoice = format!("{}/{}", header.shard, header.shards).parse().map_err(anyhow::Error::msg)?;
-    let mut draws = Vec::new();
-    for (number, line) in lines.enumerate() {
-        let DrawOfShard { end_ns, event_count } =
-            serde_json::from_str(line).with_context(|| format!("line {} is not a draw", number + 2))?;
-        draws.push(Draw { end_ns, event_count });
-    }
-    let range = shard.range(header.about.draws);
-    let wanted = range.end - range.start;
-    ensure!(
-        draws.len() as u64 == wanted,
-        "{} draws, but shard {} of {} has {wanted}; the file is cut or damaged",
-        draws.len(),
-        header.shard,
-        header.shards
-    );
-    Ok((header, draws))
+    Ok(shard::read(&text, |about: &About| about.draws)?)
 }
