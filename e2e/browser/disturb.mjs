@@ -3,8 +3,8 @@
 //
 //   node disturb.mjs http://127.0.0.1:PORT/ live FOLDER
 //
-// e2e/tests/experiments/page.rs starts it, beside a watch that knows of one experiment that finished, one that was killed, and three
-// predictions. Says each check on standard error and leaves pictures in the folder. Ends with 1 when a check fails.
+// e2e/tests/experiments/page.rs starts it, beside a watch that knows of one experiment that finished, one of several workloads, one that
+// was killed, and three predictions. Says each check on standard error and leaves pictures in the folder. Ends with 1 when a check fails.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -15,10 +15,10 @@ assert.equal(mode, "live");
 const play = await theatre(address, folder);
 /** @typedef {import("./stage.mjs").Stage} Stage */
 
-/** @param {Stage["api"]} api @param {string} standing */
-async function named(api, standing) {
+/** @param {Stage["api"]} api @param {string} standing @param {boolean} isOfSeveral */
+async function named(api, standing, isOfSeveral = false) {
   const { experiments } = await api("api/v1/disturb");
-  const found = experiments.find((/** @type {any} */ one) => one.standing === standing);
+  const found = experiments.find((/** @type {any} */ one) => one.standing === standing && Boolean(one.series) === isOfSeveral);
   assert.ok(found, `${standing} of ${JSON.stringify(experiments)}`);
   return found;
 }
@@ -28,7 +28,7 @@ const CHECKS = {
   async "each experiment has a line with what came of it"({ page, part, api }) {
     await part("views").getByRole("link", { name: "Experiments" }).click();
     await part("experiments").waitFor();
-    await until(async () => (await part("experiments").locator("tbody tr").count()) === 2, "both experiments");
+    await until(async () => (await part("experiments").locator("tbody tr").count()) === 3, "all experiments");
     const { experiment, ended } = await named(api, "finished");
     const row = await part("experiments").locator(`tr[data-row="${experiment}"]`).innerText();
     const { effect } = ended;
@@ -56,6 +56,19 @@ const CHECKS = {
     const cells = await part("experiment-stalls").locator("tbody tr").first().locator("td").allInnerTexts();
     assert.deepEqual(cells.slice(0, 2), ["the workload", `${detail.cores[0].count}`]);
     assert.equal(cells[2], "20.0 ms");
+  },
+  async "one of several workloads has each of its numbers, and which workload failed"({ page, part, api }) {
+    const { experiment, ended } = await named(api, "finished", true);
+    const row = await part("experiments").locator(`tr[data-row="${experiment}"]`).innerText();
+    assert.ok(row.includes("two <b>workloads</b>") && row.includes(ended.summary), row);
+    await page.goto(`${address}?view=experiments&experiment=${experiment}`);
+    await part("experiment-rows").waitFor();
+    const { detail } = await api(`api/v1/disturb?experiment=${experiment}`);
+    const number = detail.rows.find((/** @type {any} */ one) => one.measure === "wall_ns");
+    const text = await part("experiment-rows").innerText();
+    for (const wanted of ["sleeper", "half", `${number.effect.toFixed(4)} times`, "failed: run"]) assert.ok(text.includes(wanted), `${wanted} in ${text}`);
+    assert.equal(await part("experiment-rows").locator("tbody tr").count(), detail.rows.length);
+    assert.equal(await part("experiment-runs").locator("svg").count(), 0, "their numbers have no common axis");
   },
   async "the address holds it, and one that is not here is told"({ page, part, api }) {
     const { experiment } = await named(api, "vanished");

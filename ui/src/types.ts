@@ -1253,7 +1253,7 @@ export interface CoreStalls {
  */
 export interface DetailView {
   /**
-   * Core by core, of all stalls that are kept.
+   * Core by core, of all stalls that are kept; none where several disturbances took turns, whose rows tell of them.
    */
   cores: CoreStalls[];
   /**
@@ -1264,6 +1264,10 @@ export interface DetailView {
    * What the numbers of one with several workloads or disturbances came to.
    */
   rows: ExperimentRow[];
+  /**
+   * Rows beyond those.
+   */
+  rows_left_out: number;
   /**
    * In their order.
    */
@@ -1307,6 +1311,10 @@ export interface ExperimentRow {
    */
   effect_shown: boolean;
   /**
+   * Median over these stalls: the end less the time that it was to be.
+   */
+  end_late_median_ns: number | null;
+  /**
    * Where this emulation is expected to differ from what was published.
    */
   expected_to_differ?: string;
@@ -1338,6 +1346,10 @@ export interface ExperimentRow {
    * What was published, and where; empty where nothing was.
    */
   published?: string;
+  /**
+   * Stalls that touched these runs.
+   */
+  stall_count: number;
   /**
    * The disturbance's name; empty of what was published.
    */
@@ -1701,7 +1713,7 @@ export interface ExperimentView {
    */
   cores: CpuId[];
   /**
-   * `freeze`, `ipi` and so on.
+   * `freeze`, `ipi` and so on; `several` where they take turns.
    */
   disturbance: string;
   /**
@@ -1725,15 +1737,15 @@ export interface ExperimentView {
    */
   method: string;
   /**
-   * The number that a run comes to.
+   * The number that a run comes to; empty where these are several.
    */
   metric: string;
   /**
-   * Its name within that.
+   * Its name within that; empty where it is the whole.
    */
   part?: string;
   /**
-   * From the start of one to the start of the next.
+   * From the start of one to the start of the next; 0 where several disturbances take turns.
    */
   period_ns: number;
   /**
@@ -1749,7 +1761,7 @@ export interface ExperimentView {
    */
   runs_done: number;
   /**
-   * The file or preset of which it is a part, and which part; empty where it stands alone.
+   * The file or preset that it does, or of which it is a part; empty where it is one workload under one disturbance.
    */
   series?: string;
   /**
@@ -1765,7 +1777,7 @@ export interface ExperimentView {
    */
   what: string;
   /**
-   * The command.
+   * The command; of several workloads their names.
    */
   workload: string;
 }
@@ -1782,7 +1794,7 @@ export interface ExperimentEnded {
    */
   at_realtime_ns: number;
   /**
-   * What it came to, where it finished.
+   * What it came to, where it finished and is one workload under one disturbance.
    */
   effect?: ExperimentEffect | null;
   /**
@@ -1790,6 +1802,14 @@ export interface ExperimentEnded {
    */
   experiment: string;
   outcome: ExperimentOutcome;
+  /**
+   * What one with several of them came to, in a few words.
+   */
+  summary?: string;
+  /**
+   * What to keep in mind of one with several of them; an effect has its own.
+   */
+  warnings?: string[];
   /**
    * Why; empty where it finished.
    */

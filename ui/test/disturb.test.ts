@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { predictionLines, resultWords, runNotes, runSeries, stallSeries, valueWords } from "../src/rooms/disturb/experiment.ts";
+import { isOfSeveral, nameOf, predictionLines, ratioSeries, resultWords, rowsOf, runNotes, runSeries, stallSeries, tablesOf, valueWords } from "../src/rooms/disturb/experiment.ts";
 import { checkDisturb } from "../src/rooms/disturb/feed.ts";
 import { axisOf, drawn, placeOf, POINTS_DRAWN, ticksOf } from "../src/rooms/disturb/plot.ts";
-import type { ExperimentEffect, ExperimentRun, PredictionView } from "../src/types.ts";
+import type { ExperimentEffect, ExperimentRow, ExperimentRun, PredictionView } from "../src/types.ts";
 
 function run(number: number, condition: string, more: Partial<ExperimentRun> = {}): ExperimentRun {
   return {
@@ -37,6 +37,22 @@ test("what came of an experiment is said whether it shows an effect, runs, or we
   assert.equal(of("failed", null), "failed");
 });
 
+test("an experiment of several workloads is called by its file or preset, and has what it came to in words", () => {
+  const several = { part: "", series: "slides", workload: "tcp, udp", experiment: "a" };
+  assert.deepEqual([nameOf(several), isOfSeveral(several), nameOf({ ...several, series: "" }), isOfSeveral({ ...several, part: "tcp" })], ["slides", true, "tcp, udp", false]);
+  assert.equal(resultWords({ standing: "finished", runs_done: 9, run_count: 9, ended: { effect: null, why: "", summary: "9 runs" } as never }), "9 runs");
+});
+
+test("published rows stand apart, and ratios lie by how much they are", () => {
+  const row = (measure: string, effect: number | null, more: Partial<ExperimentRow> = {}) => ({ case: "c", treatment: "t", measure, effect, compared: "ratio", effect_shown: true, interval_low: effect, interval_high: effect, ...more }) as ExperimentRow;
+  const rows = [row("a", 2), row("b", 0.5, { effect_shown: false }), row("c", null, { why: "failed" }), row("d", 1, { published: "1 %", verdict: "reproduced" }), row("e", -3, { compared: "difference" })];
+  const { published, own } = rowsOf(rows);
+  assert.deepEqual([published.map(({ measure }) => measure), own.length], [["d"], 4]);
+  assert.deepEqual(tablesOf(rows).map(({ name, rows: of }) => [name, of.length]), [["c", 5]]);
+  const series = ratioSeries(own);
+  assert.deepEqual(series.map(({ name, points }) => [name, points.map(({ x, y }) => [x, y])]), [["an effect is shown", [[2, 2]]], ["none is shown", [[1, 0.5]]]]);
+});
+
 test("the wall time is a time, and any other number is what the workload says", () => {
   assert.deepEqual([valueWords("wall", 2e9), valueWords("json:x", 12), valueWords("json:x", 0.123456789)], ["2.00 s", "12", "0.12346"]);
 });
@@ -44,7 +60,7 @@ test("the wall time is a time, and any other number is what the workload says", 
 test("runs lie over the time since the first, and the one that warms up is left out", () => {
   const series = runSeries([run(0, "warm_up"), run(1, "undisturbed"), run(2, "disturbed")], [2]);
   assert.deepEqual(series.map(({ name, points }) => [name, points.map(({ x, y }) => [x, y])]), [["undisturbed", [[1, 10]]], ["disturbed", [[2, 20]]], ["outlier", [[2, 20]]]]);
-  assert.equal(runNotes(run(1, "disturbed", { missed_stalls: 2, left_behind: 1 }), true), "outlier, counted all the same; 2 stalls missed; 1 processes left behind");
+  assert.equal(runNotes(run(1, "disturbed", { missed_stalls: 2, left_behind: 1 }), true), "outlier, counted all the same; 2 stalls missed; 1 process left behind");
 });
 
 test("stalls lie core by core beside what was asked for", () => {

@@ -60,7 +60,7 @@ const COMMANDS: [(&str, &[Of]); 49] = [
     ("nic bench", &[of::<nic::bench::lines::BenchLine>]),
     ("nic inject", &[of::<nic::inject::lines::SceneLine<'_>>, of::<nic::campaign::lines::FaultLine>]),
     ("disturb run", &[of::<disturb::run::lines::Line>]),
-    ("disturb report", &[of::<rooms::disturb::Line>]),
+    ("disturb report", &[of::<rooms::disturb::Line>, of::<disturb::report::Line>]),
     (
         "disturb run --experiment",
         &[

@@ -1,5 +1,7 @@
 //! What cannot be predicted, or told from a measurement.
 
+use surefoot_model::time_words;
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -16,7 +18,7 @@ pub enum Error {
         high: u64,
     },
     /// Stalls leave the cores no time.
-    #[error("stalls of {length_ns} ns every {period_ns} ns: a stall must be shorter than its period")]
+    #[error("stalls of {} every {}: a stall must be shorter than its period", time_words(*length_ns), time_words(*period_ns))]
     NoTimeLeft {
         /// How long each is.
         length_ns: u64,
@@ -59,6 +61,9 @@ pub enum Error {
     /// An interval needs two draws.
     #[error("{0} draws: an interval needs 2 or more")]
     TooFewDraws(usize),
+    /// What takes no time undisturbed is not slowed down by anything.
+    #[error("the job takes no time undisturbed: it does not work, nor send a message that costs something")]
+    NoWork,
     /// A sweep has too few times between stalls.
     #[error("{steps} times between stalls: {least} or more say how long a stall is")]
     TooFewSteps {
@@ -68,7 +73,7 @@ pub enum Error {
         least: usize,
     },
     /// No stall came, or a driver that does all but stall did not come either.
-    #[error("nothing was counted with {interval_ns} ns between stalls")]
+    #[error("nothing was counted with {} between stalls", time_words(*interval_ns))]
     NothingCounted {
         /// How long the driver was told to wait.
         interval_ns: u64,
@@ -89,6 +94,14 @@ pub enum Error {
     Goal {
         /// Where, from 1.
         line: u32,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file is no shard of a prediction, or is damaged.
+    #[error("line {line}: {why}")]
+    Shard {
+        /// Where, from 1.
+        line: usize,
         /// What is wrong.
         why: String,
     },

@@ -90,6 +90,12 @@ pub struct ExperimentRow {
     pub effect_shown: bool,
     /// The share of the disturbed runs' time that the disturbed cores stood still.
     pub injected_share: f64,
+    /// Stalls that touched these runs.
+    #[serde(default)]
+    pub stall_count: u64,
+    /// Median over these stalls: the end less the time that it was to be.
+    #[serde(default)]
+    pub end_late_median_ns: Option<i64>,
     /// What was published, and where; empty where nothing was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published: String,
@@ -108,7 +114,7 @@ pub struct ExperimentRow {
 }
 
 /// What all pairs of runs come to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct ExperimentEffect {
     /// The metric disturbed over undisturbed: the Hodges-Lehmann estimate over the pairs.
@@ -171,6 +177,7 @@ pub struct ExperimentEffect {
     #[serde(default)]
     pub notes: Vec<String>,
     /// What to keep in mind.
+    #[serde(default)]
     pub warnings: Vec<String>,
 }
 
@@ -189,13 +196,13 @@ pub struct ExperimentBegan {
     /// Whose it is; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The file or preset of which it is a part, and which part; empty where it stands alone.
+    /// The file or preset that it does, or of which it is a part; empty where it is one workload under one disturbance.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub series: String,
-    /// Its name within that.
+    /// Its name within that; empty where it is the whole.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part: String,
-    /// `freeze`, `ipi` and so on.
+    /// `freeze`, `ipi` and so on; `several` where they take turns.
     pub disturbance: String,
     /// How it is done; empty before that is known.
     pub method: String,
@@ -205,11 +212,11 @@ pub struct ExperimentBegan {
     pub cores: Vec<CpuId>,
     /// Of each stall; 0 where they come at a rate.
     pub length_ns: u64,
-    /// From the start of one to the start of the next.
+    /// From the start of one to the start of the next; 0 where several disturbances take turns.
     pub period_ns: u64,
-    /// The command.
+    /// The command; of several workloads their names.
     pub workload: String,
-    /// The number that a run comes to.
+    /// The number that a run comes to; empty where these are several.
     pub metric: String,
     /// Runs that there will be, that to warm up among them.
     pub run_count: u64,
@@ -265,9 +272,15 @@ pub struct ExperimentEnded {
     /// Why; empty where it finished.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// What it came to, where it finished.
+    /// What it came to, where it finished and is one workload under one disturbance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Box<ExperimentEffect>>,
+    /// What one with several of them came to, in a few words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// What to keep in mind of one with several of them; an effect has its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// The frame of one look at the journals of experiments.
@@ -372,7 +385,10 @@ impl DisturbEvent {
                 DisturbEvent::Run { run, .. } => size_of::<ExperimentRun>() + run.case.len() + run.treatment.len(),
                 DisturbEvent::Row { row, .. } => row.held_bytes(),
                 DisturbEvent::Ended(ended) => {
-                    ended.why.len() + ended.effect.as_ref().map_or(0, |effect| effect.held_bytes())
+                    ended.why.len()
+                        + ended.summary.len()
+                        + texts(&ended.warnings)
+                        + ended.effect.as_ref().map_or(0, |effect| effect.held_bytes())
                 }
                 DisturbEvent::Gone { .. } => 0,
             }
@@ -453,14 +469,29 @@ impl ExperimentBegan {
             [one] => format!("core {one}"),
             many => format!("cores {}", ranges(many)),
         };
-        if self.period_ns == 0 {
+        if self.period_ns == 0 && self.disturbance.is_empty() {
+            "does what its lines do not tell".to_owned()
+        } else if self.period_ns == 0 {
             format!("disturbs {of} in several ways, by turns")
         } else if self.length_ns == 0 {
             let rate = 1e9 / self.period_ns.max(1) as f64;
             format!("disturbs {of} by {} {rate:.0} times a second", self.disturbance)
         } else {
-            format!("holds {of} for {} every {}", short(self.length_ns), short(self.period_ns))
+            format!("holds {of} for {} every {}", time_words(self.length_ns), time_words(self.period_ns))
         }
+    }
+}
+
+impl ExperimentEnded {
+    /// One that has nothing to tell but how and why; the moments are `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
+    pub fn new(
+        experiment: String,
+        (at_ns, at_realtime_ns): (u64, u64),
+        outcome: ExperimentOutcome,
+        why: String,
+    ) -> Self {
+        let (summary, warnings) = (String::new(), Vec::new());
+        ExperimentEnded { experiment, at_ns, at_realtime_ns, outcome, why, effect: None, summary, warnings }
     }
 }
 
@@ -513,8 +544,8 @@ fn ranges(cores: &[CpuId]) -> String {
     parts.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-/// A time that somebody wrote, in the unit in which it is short.
-fn short(ns: u64) -> String {
+/// A time that somebody wrote, in the unit in which it is short: `2 ms`, `1.5 s`.
+pub fn time_words(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let (unit, name) = units.into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1, "ns"));
     format!("{} {name}", ns as f64 / unit as f64)
@@ -550,6 +581,7 @@ mod tests {
             ..began()
         };
         assert_eq!(rated.what(), "disturbs core 3 by ipi 1000 times a second");
+        assert_eq!(ExperimentBegan::default().what(), "does what its lines do not tell");
         let several = ExperimentBegan { period_ns: 0, ..rated };
         assert_eq!(several.what(), "disturbs core 3 in several ways, by turns");
         assert_eq!(
@@ -568,7 +600,7 @@ mod tests {
         assert!(!taken.is_over && taken.what.starts_with("holds cores"), "{taken:?}");
         let (experiment, why) = ("a-1".to_owned(), "no".to_owned());
         let outcome = ExperimentOutcome::Refused;
-        let ended = ExperimentEnded { experiment, at_ns: 7, at_realtime_ns: 8, outcome, why, effect: None };
+        let ended = ExperimentEnded::new(experiment, (7, 8), outcome, why);
         let event = DisturbEvent::Ended(ended);
         assert_eq!((event.happened()[0].kind, event.comes_to_ns()), ("experiment_ended", Some(7)));
         assert!(event.takes_cores().unwrap().is_over);

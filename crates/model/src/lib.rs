@@ -64,7 +64,7 @@ pub use clock::{ClockChange, StreamClock};
 pub use cost::{ProbeCost, SelfCost};
 pub use disturb::{
     CoresTaken, DisturbEvent, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentLook, ExperimentOutcome,
-    ExperimentRow, ExperimentRun, InjectedStall,
+    ExperimentRow, ExperimentRun, InjectedStall, time_words,
 };
 pub use drive::{DriveReport, DriveSource, DriveWear, Sourced};
 pub use event::{Event, Happened, HappenedBody, Notice, Window};

@@ -20,6 +20,20 @@ pub fn experiment(journals: &Path, more: &str) -> Finished {
     surefoot(words).arg(journals).arg("--workload").arg(HOSTILE).words(more).run()
 }
 
+/// One of two workloads under one disturbance, one of which fails.
+pub fn several(folder: &Path, journals: &Path) {
+    let file = folder.join("several.json");
+    let experiment = serde_json::json!({
+        "name": "two <b>workloads</b>",
+        "repetitions": 2,
+        "disturbances": [{"name": "half", "spec": "stop:length=20ms,period=50ms"}],
+        "workloads": [{"name": "sleeper", "command": "sleep 0.2"}, {"name": "broken", "command": "exit 7"}],
+    });
+    std::fs::write(&file, experiment.to_string()).unwrap();
+    let words = surefoot("disturb run --json --experiment").arg(&file).arg("--journals").arg(journals);
+    assert_eq!(words.run().code, Some(1), "one of its workloads fails");
+}
+
 /// One that is killed while it runs.
 pub fn killed(journals: &Path) {
     let words = "disturb run --disturbance stop:length=5ms,period=500ms --repetitions 2 --json --journals";
@@ -113,7 +127,7 @@ fn a_watch_tells_of_experiments_that_finished_were_refused_or_were_killed() {
         all.iter().find(|one| one["standing"] == standing).unwrap_or_else(|| panic!("{standing}: {told}")).clone()
     };
     assert!(of("finished")["ended"]["effect"]["ratio"].as_f64().unwrap() > 0.0);
-    assert!(of("refused")["ended"]["why"].as_str().unwrap().contains("900000000 ns"), "{told}");
+    assert!(of("refused")["ended"]["why"].as_str().unwrap().contains("900 ms"), "{told}");
     let vanished = of("vanished");
     assert!(vanished["runs_done"].as_u64().unwrap() >= 1, "{vanished}");
     assert!(told["problems"][0].as_str().unwrap().contains("line 1: not of a journal"), "{told}");

@@ -1,6 +1,6 @@
 //! The page of experiments in a real browser: e2e/browser/disturb.mjs drives Chromium against the real command.
 
-use super::{experiment, killed};
+use super::{experiment, killed, several};
 use crate::browser::{missing, run_script};
 use surefoot_e2e::command::surefoot;
 use surefoot_e2e::machine::{Need, turn};
@@ -16,6 +16,7 @@ fn the_page_shows_experiments_in_a_browser() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     experiment(&file("journals"), "").expect_code(0);
+    several(folder.path(), &file("journals"));
     killed(&file("journals"));
     let mut predictions = String::new();
     for nodes in ["2", "16", "128"] {

@@ -1,27 +1,26 @@
 //! `surefoot disturb drift`.
 
 pub mod lines;
+mod measuring;
 mod options;
 mod reference;
 mod text;
 
+pub use measuring::{Measuring, of_preset};
 pub use options::{DriftOptions, HELP};
+pub use reference::ReferenceChoice;
 
 use crate::exit::Outcome;
+use crate::units::counted;
 use crate::{output, people};
 use lines::{ComparedLine, DriftLine};
 use std::io::{self, Write};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use surefoot_disturb::Fault;
-use surefoot_disturb::disturbance::{Losses, Stall, choose, schedule};
-use surefoot_disturb::drift::{Compared, drift};
-use surefoot_disturb::random::Random;
+use surefoot_disturb::disturbance::choose;
+use surefoot_disturb::drift::Compared;
 use surefoot_disturb::safety::{self, Permit};
-use surefoot_hostfs::{Root, clock, signals};
-
-/// From arming to the earliest stall.
-const ARMING_NS: u64 = 20_000_000;
+use surefoot_hostfs::{Root, signals};
 
 pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
@@ -44,52 +43,18 @@ pub fn run(options: &DriftOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "disturb drift")?;
     }
-    let span_ns = options.duration.as_nanos() as u64;
-    let mut rows: [Vec<Compared>; 2] = Default::default();
-    let (mut stalls, mut count, mut losses) = (Vec::<Stall>::new(), 0, Losses::default());
-    let mut unanswered = 0;
-    for (row, is_disturbed) in rows.iter_mut().zip([false, true]) {
-        if is_disturbed {
-            let mut random = Random::new(options.seed);
-            let from_ns = clock::monotonic_ns() + ARMING_NS;
-            chosen.injector.arm(&schedule(&spec, &chosen.cores, from_ns, span_ns, &mut random))?;
-        }
-        let begin = Instant::now();
-        let compared = (|| -> anyhow::Result<()> {
-            while begin.elapsed() < options.duration {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Fault::Refused("stopped by a signal; nothing is disturbed any more".into()).into());
-                }
-                match reference.compare() {
-                    Ok(compared) => {
-                        if options.json {
-                            output::line(&mut out, &ComparedLine::of(is_disturbed, compared))?;
-                        }
-                        row.push(compared);
-                    }
-                    Err(_) => unanswered += 1,
-                }
-                chosen.injector.collect(&mut stalls);
-                count += stalls.drain(..).count() as u64;
-                std::thread::sleep(options.every.min(options.duration.saturating_sub(begin.elapsed())));
-            }
-            Ok(())
-        })();
-        if is_disturbed {
-            losses = chosen.injector.end(&mut stalls)?;
-            count += stalls.drain(..).count() as u64;
-        }
-        compared?;
-    }
-    // A disturbance is one moment at which cores stand still: together where all do so at once.
-    let disturbances = options.moments(count + losses.dropped, chosen.cores.len());
-    let found = drift(&rows[0], &rows[1], disturbances)?;
+    let measuring = Measuring { spec, duration: options.duration, every: options.every, seed: options.seed };
+    let mut tell = |is_disturbed: bool, compared: Compared| match options.json {
+        true => output::line(&mut out, &ComparedLine::of(is_disturbed, compared)),
+        false => Ok(()),
+    };
+    let found = measuring.run(&mut chosen, &mut reference, stop, &mut tell)?;
     let mut warnings: Vec<String> =
         permit.overruled.iter().map(|why| format!("this host looks as if it were in use: {why}")).collect();
-    if unanswered > 0 {
-        warnings.push(format!("{unanswered} comparisons failed"));
+    if found.unanswered > 0 {
+        warnings.push(format!("{} failed", counted(found.unanswered, "comparison", "comparisons")));
     }
-    let line = DriftLine::of(options, &chosen, reference.words(), &found, disturbances, losses, warnings, &root);
+    let line = DriftLine::of(options, &chosen, reference.words(), &found, warnings, &root);
     if options.json {
         output::line(&mut out, &line)?;
     } else {

@@ -13,16 +13,16 @@ use crate::units::{counted, duration};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use surefoot_daemon::rooms::disturb::{Experiment, PredictionView, State};
-use surefoot_model::{ExperimentEffect, one_line};
+use surefoot_model::{ExperimentBegan, ExperimentEffect, one_line};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#d0d7de;--faint:#57606a;--bad:#a40e26}\
 @media(prefers-color-scheme:dark){:root{--line:#3a424c;--faint:#9aa4b0;--bad:#ff8182}}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}\
-h3{font-size:1rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+h3{font-size:1rem}h4{font-size:.95rem;margin-bottom:.2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 .wide{overflow-x:auto}th,td{padding:.2rem .8rem .2rem 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--line)}\
-th{font-weight:600}.w{text-align:left;overflow-wrap:anywhere}code{overflow-wrap:anywhere}\
+th{font-weight:600}.w{text-align:left;overflow-wrap:break-word}code{overflow-wrap:anywhere}\
 .faint{color:var(--faint)}.bad{color:var(--bad)}svg{max-width:100%;height:auto}summary{cursor:pointer}";
 
 /// Writes the page.
@@ -52,7 +52,10 @@ pub fn page(state: &State, predicted: &[PredictionView]) -> String {
     let _ = writeln!(page, "<p class=\"faint\">{count}{since}; Surefoot {}</p>", env!("CARGO_PKG_VERSION"));
     if all.len() > 1 {
         page += &summary(&all);
-        page += &charts::ratios(&all);
+        page += &charts::ratios(all.iter().filter_map(|one| {
+            let effect = one.ended.as_ref()?.effect.as_deref()?;
+            Some(charts::Ratio::of(name(one), effect.ratio, effect.interval_low, effect.interval_high))
+        }));
     }
     for (number, one) in all.iter().enumerate() {
         // Of a single one the page's own heading says it.
@@ -71,15 +74,17 @@ pub fn page(state: &State, predicted: &[PredictionView]) -> String {
 fn title(all: &[&Experiment]) -> String {
     match all {
         [] => "No experiment".into(),
+        [one] if one.is_of_several() => format!("What disturbances do: {}", name(one)),
         [one] => format!("What a disturbance does to: {}", name(one)),
         [first, ..] if !first.began.series.is_empty() => format!("Experiments of {}", first.began.series),
         _ => "Experiments".into(),
     }
 }
 
-/// What an experiment is called: its part, or what it runs.
+/// What an experiment is called: its part, the file or preset that it does, or what it runs.
 fn name(one: &Experiment) -> &str {
-    if one.began.part.is_empty() { &one.began.workload } else { &one.began.part }
+    let ExperimentBegan { part, series, workload, .. } = &one.began;
+    [part, series].into_iter().find(|name| !name.is_empty()).unwrap_or(workload)
 }
 
 fn summary(all: &[&Experiment]) -> String {
@@ -117,6 +122,7 @@ fn said(one: &Experiment) -> String {
             let least = (effect.minimum_detectable_ratio - 1.0) * 100.0;
             format!("no effect shown; one of {least:.1} % would have been, in 4 of 5 such experiments")
         }
+        None if !ended.summary.is_empty() => ended.summary.clone(),
         None if ended.why.is_empty() => ended.outcome.as_str().to_owned(),
         None => format!("{}: {}", ended.outcome.as_str(), ended.why),
     }
@@ -151,7 +157,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
-    use surefoot_model::{CpuId, DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentOutcome, InjectedStall};
+    use surefoot_model::{CpuId, DisturbEvent, ExperimentEnded, ExperimentOutcome, ExperimentRow, InjectedStall};
 
     const HOSTILE: &str = "</title><script>alert(1)</script>\"'&\u{202e}\u{1b}[2J";
 
@@ -202,12 +208,8 @@ mod tests {
             DisturbEvent::Stalls { experiment: name.into(), stalls, left_out_count: 3 },
             run(2, "disturbed", 1.2),
             DisturbEvent::Ended(ExperimentEnded {
-                experiment: name.into(),
-                at_ns: 9,
-                at_realtime_ns: 9,
-                outcome: ExperimentOutcome::Finished,
-                why: String::new(),
                 effect: Some(serde_json::from_value(effect).unwrap()),
+                ..ExperimentEnded::new(name.into(), (9, 9), ExperimentOutcome::Finished, String::new())
             }),
         ]
     }
@@ -232,6 +234,49 @@ mod tests {
         }
         assert_eq!(of(&["a", "b"]).matches("<h2").count(), 2);
         assert!(super::page(&State::default(), &[]).contains("No experiment"));
+    }
+
+    /// One of several workloads, with a published row, a number of its own and one that there is not.
+    fn several() -> String {
+        let mut events = told("a");
+        events.truncate(3);
+        let DisturbEvent::Began(began) = &mut events[0] else { unreachable!() };
+        (began.length_ns, began.period_ns, began.metric, began.part) = (0, 0, String::new(), String::new());
+        let words = HOSTILE.to_owned();
+        let row = |row: ExperimentRow| DisturbEvent::Row { experiment: "a".into(), row: row.into() };
+        let (case, measure) = (words.clone(), words.clone());
+        let number = ExperimentRow { case, measure, compared: "ratio".into(), ..ExperimentRow::default() };
+        let bounds = |low, high| (Some(low), Some(high));
+        for (effect, (interval_low, interval_high)) in [(0.5, bounds(0.4, 0.6)), (2.0, bounds(1.9, 2.1))] {
+            events.push(row(ExperimentRow { effect: Some(effect), interval_low, interval_high, ..number.clone() }));
+        }
+        events.push(row(ExperimentRow { why: words.clone(), ..number.clone() }));
+        let verdict = "cannot be tested here".to_owned();
+        events.push(row(ExperimentRow { published: "-2 %".into(), ours: words.clone(), verdict, ..number }));
+        let ended = ExperimentEnded::new("a".into(), (9, 9), ExperimentOutcome::Finished, String::new());
+        let (summary, warnings) = (format!("3 runs {HOSTILE}"), vec![words]);
+        events.push(DisturbEvent::Ended(ExperimentEnded { summary, warnings, ..ended }));
+        let mut state = State::default();
+        events.iter().for_each(|event| state.take(event));
+        super::page(&state, &[])
+    }
+
+    #[test]
+    fn one_of_several_workloads_has_what_was_published_beside_each_number() {
+        let page = several();
+        for wanted in [
+            "in several ways, by turns",
+            "Published, and found here",
+            "Each number",
+            "0.5000 times",
+            "cannot be tested here",
+        ] {
+            assert!(page.contains(wanted), "{wanted}: {page}");
+        }
+        // The ratios as a picture; their runs have several numbers, which no one axis has.
+        assert_eq!(page.matches("<svg").count(), 1, "{page}");
+        assert!(page.contains("3 runs &lt;/title") && page.contains("To keep in mind"), "{page}");
+        assert!(!page.contains("<script") && !page.contains("NaN") && !page.contains('\u{202e}'), "{page}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Log {
     recording: Option<Writer>,
     html: Option<Destination>,
     state: State,
+    /// The only experiment was refused before it began.
+    is_refused: bool,
     /// The experiment that was told of last, while it has not ended.
     current: Option<String>,
     count: u32,
@@ -78,6 +80,7 @@ impl Log {
             recording,
             html,
             state: State::default(),
+            is_refused: false,
             current: None,
             count: 0,
             broken: None,
@@ -108,6 +111,14 @@ impl Log {
         })));
     }
 
+    /// A run that was complete before this experiment went on; its clock may be that of another start of the host.
+    pub fn known(&mut self, run: ExperimentRun) {
+        let now_ns = clock::monotonic_ns();
+        let wall_ns = run.wall_ns.min(now_ns);
+        let start_ns = run.start_ns.min(now_ns - wall_ns);
+        self.run(ExperimentRun { start_ns, wall_ns, ..run }, &[]);
+    }
+
     /// A run is complete.
     pub fn run(&mut self, run: ExperimentRun, stalls: &[InjectedStall]) {
         let Some(experiment) = self.current.clone() else { return };
@@ -119,32 +130,39 @@ impl Log {
     }
 
     /// What one number of an experiment with several workloads or disturbances came to.
-    #[expect(dead_code, reason = "for experiments of several workloads, which are about to be told of here")]
     pub fn row(&mut self, row: ExperimentRow) {
         let Some(experiment) = self.current.clone() else { return };
         self.tell(DisturbEvent::Row { experiment, row: Box::new(row) });
     }
 
-    /// The experiment has finished; one with rows has no single effect.
-    pub fn finished(&mut self, effect: Option<&ExperimentEffect>) {
-        self.end(ExperimentOutcome::Finished, String::new(), effect.cloned().map(Box::new));
+    /// The experiment has finished.
+    pub fn finished(&mut self, effect: &ExperimentEffect) {
+        let effect = Some(effect.clone().into());
+        self.end(ExperimentOutcome::Finished, |ended| ExperimentEnded { effect, ..ended });
+    }
+
+    /// One with several workloads or disturbances has finished; its rows say what came of it.
+    pub fn rows_finished(&mut self, summary: String, warnings: Vec<String>) {
+        self.end(ExperimentOutcome::Finished, |ended| ExperimentEnded { summary, warnings, ..ended });
     }
 
     /// The experiment went wrong, or was refused before it began: then it is told what would have begun.
     pub fn went_wrong(&mut self, planned: impl FnOnce() -> ExperimentBegan, why: &str) {
+        let why = why.to_owned();
         match self.current.is_some() {
-            true => self.end(ExperimentOutcome::Failed, why.to_owned(), None),
+            true => self.end(ExperimentOutcome::Failed, |ended| ExperimentEnded { why, ..ended }),
             false => {
                 self.begin(planned());
-                self.end(ExperimentOutcome::Refused, why.to_owned(), None);
+                self.is_refused = self.count == 1;
+                self.end(ExperimentOutcome::Refused, |ended| ExperimentEnded { why, ..ended });
             }
         }
     }
 
-    fn end(&mut self, outcome: ExperimentOutcome, why: String, effect: Option<Box<ExperimentEffect>>) {
+    fn end(&mut self, outcome: ExperimentOutcome, told: impl FnOnce(ExperimentEnded) -> ExperimentEnded) {
         let Some(experiment) = self.current.take() else { return };
-        let (at_ns, at_realtime_ns) = (clock::monotonic_ns(), clock::realtime_ns());
-        self.tell(DisturbEvent::Ended(ExperimentEnded { experiment, at_ns, at_realtime_ns, outcome, why, effect }));
+        let now = (clock::monotonic_ns(), clock::realtime_ns());
+        self.tell(DisturbEvent::Ended(told(ExperimentEnded::new(experiment, now, outcome, String::new()))));
         self.journal = None;
     }
 
@@ -164,6 +182,10 @@ impl Log {
     /// # Errors
     /// The recording or the page could not be written.
     pub fn close(self) -> anyhow::Result<()> {
+        // What was refused has nothing to record; the same command may be given again.
+        if self.is_refused {
+            return self.recording.map_or(Ok(()), |writer| Ok(std::fs::remove_file(writer.path())?));
+        }
         if let Some(writer) = self.recording {
             let path = writer.path().to_owned();
             let written = writer.finish()?;

@@ -9,6 +9,8 @@ mod warnings;
 
 pub use options::{HELP, RunOptions};
 pub use spec::SpecChoice;
+pub use text::CONFIDENCE_ENOUGH;
+pub use warnings::losses;
 
 use super::plan;
 use crate::args::GUARD_WORKLOAD;
@@ -85,7 +87,7 @@ fn told(options: &RunOptions, experiment: &Experiment, root: &Root, log: &mut Lo
     let overruled = permit.map(|permit| permit.overruled).unwrap_or_default();
     let warnings = warnings::of(experiment, &chosen, &found, &overruled, root);
     let effect = lines::effect(experiment, &chosen, &found, warnings);
-    log.finished(Some(&effect));
+    log.finished(&effect);
     if options.json {
         output::line(&mut out, &Line::Effect(Box::new(effect)))?;
     } else {

@@ -7,8 +7,8 @@ use crate::output;
 use crate::table::Table;
 use serde::Serialize;
 use std::io::{self, Write};
-use surefoot_daemon::rooms::disturb::{Answer, ExperimentView, State, findings};
-use surefoot_model::{Severity, one_line};
+use surefoot_daemon::rooms::disturb::{Answer, Experiment, ExperimentView, State, findings};
+use surefoot_model::{ExperimentRow, Severity, one_line};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -17,7 +17,19 @@ use surefoot_model::{Severity, one_line};
 pub enum Line<'a> {
     /// As `/api/v1/disturb` answers, as of the end of the stream.
     Disturb(#[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, serde_json::Value>"))] &'a Answer),
+    /// A number of an experiment with several workloads or disturbances.
+    DisturbRow {
+        /// The experiment.
+        experiment: &'a str,
+        #[serde(flatten)]
+        row: &'a ExperimentRow,
+    },
 }
+
+/// Rows of experiments that are printed; the page has all that are kept.
+const ROWS_MAX: usize = 2_000;
+/// Letters of a published row's words in the table.
+const LETTERS_MAX: usize = 60;
 
 /// Prints the experiments, as of the end of the stream; nothing where there are none.
 pub fn print(out: &mut impl Write, state: &State, end_realtime_ns: u64, json: bool) -> io::Result<()> {
@@ -25,14 +37,32 @@ pub fn print(out: &mut impl Write, state: &State, end_realtime_ns: u64, json: bo
         return Ok(());
     }
     let answer = Answer::at_end(state);
+    let rows = || state.experiments().flat_map(|one| one.rows.iter().map(move |row| (one, row))).take(ROWS_MAX);
     if json {
-        return output::line(out, &Line::Disturb(&answer));
+        output::line(out, &Line::Disturb(&answer))?;
+        let line = |(one, row): (&'_ Experiment, _)| {
+            output::line(out, &Line::DisturbRow { experiment: &one.began.experiment, row })
+        };
+        return rows().try_for_each(line);
     }
     writeln!(out, "\nExperiments:")?;
     let header = ["began (UTC)", "state", "what it does", "workload", "runs", "ratio", "interval", "stood still"];
     let mut table = Table::new(&header, &[0, 1, 2, 3]);
     answer.experiments.iter().rev().for_each(|one| table.row(row(one)));
     write!(out, "{}", table.text())?;
+    let (published, own): (Vec<_>, Vec<_>) =
+        rows().map(|(_, row)| row).partition(|row| !row.published.is_empty() || !row.verdict.is_empty());
+    if !published.is_empty() {
+        let mut table = Table::new(&["published, and found here", "published", "here", "verdict"], &[0, 1, 2, 3]);
+        published.into_iter().for_each(|row| table.row(published_row(row)));
+        write!(out, "\n{}", table.text())?;
+    }
+    if !own.is_empty() {
+        let header = ["workload", "disturbance", "number", "effect", "interval", "stood still"];
+        let mut table = Table::new(&header, &[0, 1, 2]);
+        own.into_iter().for_each(|row| table.row(own_row(row)));
+        write!(out, "\n{}", table.text())?;
+    }
     for finding in findings::of(state, end_realtime_ns) {
         if finding.severity > Severity::Ok {
             writeln!(out, "{}: {}", finding.severity, finding.sentence)?;
@@ -55,10 +85,37 @@ fn row(one: &ExperimentView) -> Vec<String> {
         if one.began.at_realtime_ns == 0 { "-".to_owned() } else { utc(one.began.at_realtime_ns) },
         one.standing.to_owned(),
         one_line(&one.what),
-        one_line(&one.began.workload),
+        one_line(if one.began.series.is_empty() { &one.began.workload } else { &one.began.series }),
         format!("{}/{}", one.runs_done, one.began.run_count),
         ratio,
         interval,
         share,
     ]
+}
+
+fn published_row(row: &ExperimentRow) -> Vec<String> {
+    let verdict = if row.verdict.is_empty() { "-" } else { &row.verdict };
+    vec![short(&row.measure), short(&row.published), short(&row.ours), short(verdict)]
+}
+
+fn own_row(row: &ExperimentRow) -> Vec<String> {
+    let (effect, interval) = match (row.effect, row.interval_low, row.interval_high) {
+        (Some(effect), Some(low), Some(high)) if row.compared == "ratio" => {
+            (format!("x {effect:.4}"), format!("{low:.4} to {high:.4}"))
+        }
+        (Some(effect), Some(low), Some(high)) => (format!("{effect:+.4}"), format!("{low:+.4} to {high:+.4}")),
+        _ => (String::new(), String::new()),
+    };
+    let number = if row.effect.is_some() { &row.measure } else { &row.why };
+    let share = row.effect.map_or(String::new(), |_| format!("{:.2} %", row.injected_share * 100.0));
+    vec![short(&row.case), short(&row.treatment), short(number), effect, interval, share]
+}
+
+/// A stranger's words, in one line of a table.
+fn short(words: &str) -> String {
+    let words = one_line(words);
+    match words.char_indices().nth(LETTERS_MAX) {
+        None => words,
+        Some((end, _)) => format!("{}...", &words[..end]),
+    }
 }

@@ -1,7 +1,7 @@
 //! `surefoot disturb run --experiment` and the ready-made workloads: several workloads under several disturbances, what fails, what
 //! is resumed, and that namespaces, links and settings are as they were, also after kill -9.
 
-use super::disturb_run::turn;
+use super::disturb_run::{self, FREEZE, turn};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -12,13 +12,40 @@ use surefoot_disturb::plan::Compared;
 use surefoot_disturb::workload::ready::{Ready, Setting, named};
 use surefoot_testkit::not_run::not_run;
 
+/// With it one of the first two runs of a workload under three disturbances is undisturbed.
+const SEED_UNDISTURBED_FIRST: u64 = 1;
+
 /// Stops the workload alone, so that it needs no privilege and disturbs nobody.
 const STOP: &str = "stop:length=40ms,period=100ms";
 
 fn command(file: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
     command.args(["disturb", "run", "--experiment"]).arg(file).args(more);
+    in_own_journals(command)
+}
+
+/// The host's own watch need not hear of it, unless the test says where its journals lie.
+fn in_own_journals(mut command: Command) -> Command {
+    if !command.get_args().any(|word| word == "--journals") {
+        command.arg(concat!("--journals=", env!("CARGO_TARGET_TMPDIR"), "/experiments"));
+    }
     command
+}
+
+/// What `disturb report --json` says of a file: the experiment, and its rows.
+fn reported(file: &Path) -> (Value, Vec<Value>) {
+    let mut report = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    let output = report.args(["disturb", "report", "--json"]).arg(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = lines(&output);
+    let [answer] = &of(&lines, "disturb")[..] else { panic!("{lines:?}") };
+    let [experiment] = &answer["experiments"].as_array().unwrap()[..] else { panic!("{answer}") };
+    let rows = of(&lines, "disturb_row").into_iter().map(|row| {
+        let mut row = row.clone();
+        row.as_object_mut().unwrap().remove("experiment");
+        row
+    });
+    (experiment.clone(), rows.collect())
 }
 
 fn written(home: &Path, experiment: &Value) -> std::path::PathBuf {
@@ -64,9 +91,17 @@ fn each_workload_is_compared_under_each_disturbance_and_one_that_fails_stops_no_
         ],
         "time_limit": "5s",
     });
-    let output = command(&written(home.path(), &experiment), &["--json"]).output().unwrap();
+    let place = |name: &str| home.path().join(name);
+    let words =
+        ["--json", "--record", place("recording").to_str().unwrap(), "--html", place("page.html").to_str().unwrap()]
+            .map(str::to_owned);
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(["--journals"]).collect();
+    let journals = place("journals");
+    let words = [&words[..], &[journals.to_str().unwrap()]].concat();
+    let output = command(&written(home.path(), &experiment), &words).output().unwrap();
     // It ran, and some of it failed.
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    std::fs::write(place("lines.jsonl"), &output.stdout).unwrap();
     let lines = lines(&output);
     let runs = of(&lines, "run");
     // One that warms up, and of both repetitions one undisturbed and two disturbed ones.
@@ -86,6 +121,133 @@ fn each_workload_is_compared_under_each_disturbance_and_one_that_fails_stops_no_
         assert!(line["why"].as_str().unwrap().contains(said) && line["unsupported"] == false, "{line}");
     }
     assert_eq!(lines.last().unwrap()["type"], "summary");
+    // The lines, the recording and the journal tell the same of it.
+    let journal = std::fs::read_dir(&journals).unwrap().next().unwrap().unwrap().path();
+    let (told, rows) = reported(&place("lines.jsonl"));
+    assert_eq!((told["series"].as_str(), told["standing"].as_str()), (Some("experiment"), Some("finished")), "{told}");
+    assert!(told["ended"]["summary"].as_str().unwrap().contains("3 workloads given up"), "{told}");
+    assert_eq!(rows.len(), effects.len() + differences.len() + given_up.len());
+    for file in [place("recording"), journal] {
+        let (other, same) = reported(&file);
+        assert_eq!((&same, other["runs_done"].as_u64()), (&rows, Some(runs.len() as u64)), "{file:?}");
+        for key in ["series", "workload", "disturbance", "run_count", "standing"] {
+            assert_eq!(other[key], told[key], "{key} of {file:?}");
+        }
+        assert_eq!(other["ended"]["summary"], told["ended"]["summary"]);
+    }
+    let page = std::fs::read_to_string(place("page.html")).unwrap();
+    for wanted in ["Each number", "sleeper", "little", "failed: run", "<svg"] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+}
+
+/// Whatever a preset cannot test here, it has a row for it, with what was published; and all of it is told to whoever asks later.
+#[test]
+fn a_preset_answers_each_of_its_rows_on_the_page_as_in_the_lines() {
+    const TEST: &str = "a_preset_answers_each_of_its_rows_on_the_page_as_in_the_lines";
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let place = |name: &str| home.path().join(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+    // The time is over before the first run.
+    command.args([
+        "disturb",
+        "run",
+        "--preset",
+        "slides",
+        "--quick",
+        "--total-limit",
+        "1ms",
+        "--even-if-in-use",
+        "--json",
+    ]);
+    command.arg("--record").arg(place("recording")).arg("--html").arg(place("page.html"));
+    let output = in_own_journals(command).output().unwrap();
+    if output.status.code() == Some(3) {
+        return not_run(TEST, &text(&output.stderr));
+    }
+    // No answer at all is no success.
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let lines = lines(&output);
+    let rows = of(&lines, "row");
+    assert!(rows.len() > 60, "{}", rows.len());
+    for row in &rows {
+        let is_known = row["published"] != "no number known to us";
+        assert!(!row["ours"].as_str().unwrap().is_empty() && (!is_known || row["verdict"].is_string()), "{row}");
+    }
+    let drift = rows.iter().find(|row| row["row"] == "wall clocks drift apart").unwrap();
+    assert_eq!(drift["verdict"], "cannot be tested here", "{drift}");
+    let (told, kept) = reported(&place("recording"));
+    assert_eq!(told["series"], "slides");
+    let published: Vec<&Value> = kept.iter().filter(|row| row["published"].is_string()).collect();
+    assert_eq!(published.len(), rows.len());
+    let page = std::fs::read_to_string(place("page.html")).unwrap();
+    for row in rows {
+        let name = row["row"].as_str().unwrap().replace('\'', "&#39;");
+        assert!(page.contains(&name), "{name}");
+    }
+    assert!(page.contains("cannot be tested here") && page.contains("10.9 %"), "{page}");
+}
+
+#[test]
+fn an_experiment_leaves_a_host_alone_that_looks_in_use() {
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let server = home.path().join("postgres");
+    std::os::unix::fs::symlink("/bin/sleep", &server).unwrap();
+    let mut server = Command::new(&server).arg("60").spawn().unwrap();
+    let experiment = json!({
+        "repetitions": 2,
+        "disturbances": [{"name": "a", "spec": FREEZE}],
+        "workloads": [{"command": "true"}],
+    });
+    let output = command(&written(home.path(), &experiment), &["--json"]).output().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    if output.status.code() == Some(3) {
+        return not_run("an_experiment_leaves_a_host_alone_that_looks_in_use", &text(&output.stderr));
+    }
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("postgres runs: it is a database server"), "{error}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+/// By timers, by real-time threads and by the freezer by turns, killed while one of them is at it.
+#[test]
+fn kill_9_of_an_experiment_leaves_cores_groups_and_settings_as_they_were() {
+    const TEST: &str = "kill_9_of_an_experiment_leaves_cores_groups_and_settings_as_they_were";
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let count = home.path().join("count");
+    // The run that warms up and the next two end at once; what follows goes on until it is killed.
+    let workload = format!(
+        "echo >>{0}; [ $(wc -l <{0}) -le 3 ] || {{ (setsid sleep 86395.25 &); sleep 86395.25; }}",
+        count.display()
+    );
+    let experiment = json!({
+        "repetitions": 2,
+        "seed": SEED_UNDISTURBED_FIRST,
+        "disturbances": [
+            {"name": "timers", "spec": FREEZE},
+            {"name": "threads", "spec": "spin:length=1ms,period=50ms,cores=0"},
+            {"name": "group", "spec": "cgroup-freeze:length=5ms,period=50ms"}],
+        "workloads": [{"command": workload}],
+    });
+    let before = disturb_run::state_of_the_host();
+    let file = written(home.path(), &experiment);
+    let words = ["--json", "--even-if-in-use"];
+    let mut running = command(&file, &words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let told = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let runs: Vec<String> = told.filter(|line| line.contains("\"type\":\"run\"")).take(3).collect();
+    if runs.len() < 3 {
+        return not_run(TEST, &format!("not all of it can be done here: {:?}", running.wait()));
+    }
+    assert!(runs.iter().any(|line| line.contains("\"undisturbed\"")), "what is killed is a disturbed one: {runs:?}");
+    wait_until("the workload runs", || disturb_run::processes_with("sleep\086395.25").len() >= 2);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    wait_until("the workload is ended", || disturb_run::processes_with("sleep\086395.25").is_empty());
+    wait_until("the host is as it was", || disturb_run::state_of_the_host() == before);
 }
 
 #[test]
@@ -121,6 +283,16 @@ fn an_experiment_that_was_killed_goes_on_from_the_runs_that_it_had_done() {
     // Nothing is left to do: it is told again, from the file alone.
     let again = command(&file, &words).output().unwrap();
     assert!(again.status.success() && text(&again.stderr).contains("5 of 5 runs are known"), "{again:?}");
+    // What is no file of runs stays as it is.
+    for (name, text_of_file) in [("diary", "my diary\n"), ("other.json", "{\"my\":\"data\"}"), ("torn", "{")] {
+        let path = home.path().join(name);
+        std::fs::write(&path, text_of_file).unwrap();
+        let refused = command(&file, &["--resume", path.to_str().unwrap()]).output().unwrap();
+        assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("no file of runs"), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text_of_file);
+    }
+    let refused = command(&file, &["--resume", "/dev/null"]).output().unwrap();
+    assert!(text(&refused.stderr).contains("not a regular file"), "{refused:?}");
     // Another experiment does not go on from it.
     let other = command(&file, &["--repetitions", "3", "--resume", kept.to_str().unwrap()]).output().unwrap();
     let error = text(&other.stderr);
@@ -149,6 +321,10 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(said), "{text_of_file}: {error}");
     }
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = command(&pipe, &[]).output().unwrap();
+    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("not a regular file"), "{refused:?}");
     let absent = command(&home.path().join("absent"), &[]).output().unwrap();
     assert!(absent.status.code() == Some(2) && text(&absent.stderr).contains("absent"), "{absent:?}");
 }

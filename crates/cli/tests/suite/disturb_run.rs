@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_testkit::not_run::not_run;
@@ -45,7 +45,7 @@ fn lines(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-const FREEZE: &str = "freeze:length=1ms,period=50ms,cores=0,phase=random";
+pub(super) const FREEZE: &str = "freeze:length=1ms,period=50ms,cores=0,phase=random";
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo took=7";
 
 #[test]
@@ -108,7 +108,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
     for (spec, workload, more, said) in [
         ("freeze:length=2s,period=1s", "true", &[][..], "shorter than its period"),
         ("freeze:length=1s,period=1s", "true", &[], "shorter than its period"),
-        ("freeze:length=460ms,period=2s", "true", &[], "1 ns to 450000000 ns"),
+        ("freeze:length=460ms,period=2s", "true", &[], "1 ns to 450 ms"),
         ("freeze:length=60ms,period=100ms", "true", &[], "60.0 % of the time"),
         ("stop:length=1ms,period=1s,cores=0", "true", &[], "leave `cores` out"),
         ("freeze:length=1ms,period=1s,cores=60000", "true", &[], "core 60000 is not online"),
@@ -143,8 +143,53 @@ fn a_host_that_looks_in_use_is_left_alone_unless_asked() {
     assert!(error.contains("--even-if-in-use"), "{error}");
 }
 
+/// A command of somebody who has no privilege at all, where this one is root.
+fn of_nobody(mut command: Command) -> Command {
+    if surefoot_hostfs::privilege::effective_user() == 0 {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+/// Where real-time threads are not allowed, that is said; where no method was asked for, the next best one is taken, and that is said.
+#[test]
+fn who_may_have_no_real_time_threads_is_told_so() {
+    const TEST: &str = "who_may_have_no_real_time_threads_is_told_so";
+    let journals = tempfile::tempdir().unwrap();
+    let run = |spec: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+        command.args([
+            "disturb",
+            "run",
+            "--disturbance",
+            spec,
+            "--workload",
+            "sleep 0.1",
+            "--repetitions",
+            "2",
+            "--json",
+        ]);
+        command.arg("--even-if-in-use").arg("--journals").arg(journals.path());
+        of_nobody(command).output()
+    };
+    let Ok(refused) = run("freeze:length=1ms,period=20ms,method=spin") else {
+        return not_run(TEST, "another user may not run the binary of this build");
+    };
+    let error = text(&refused.stderr);
+    if refused.status.success() || error.contains("disturb.lock") {
+        return not_run(TEST, "everybody may have real-time threads here");
+    }
+    assert!(refused.status.code() == Some(3) && error.contains("method=stop needs no privilege"), "{error}");
+    let taken = run("freeze:length=1ms,period=20ms").unwrap();
+    assert!(taken.status.success(), "{taken:?}");
+    let effect = lines(&taken).pop().unwrap();
+    let warnings = effect["warnings"].to_string();
+    assert!(effect["method"] == "stop" || effect["method"] == "cgroup-freeze", "{effect}");
+    assert!(warnings.contains("a better method does not work here: spin"), "{effect}");
+}
+
 /// What a disturbance could leave behind: settings of the scheduler, control groups, programs and maps in the kernel.
-fn state_of_the_host() -> BTreeMap<String, String> {
+pub(super) fn state_of_the_host() -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for name in ["sched_rt_runtime_us", "sched_rt_period_us", "nmi_watchdog", "watchdog_thresh"] {
         let path = format!("/proc/sys/kernel/{name}");
@@ -170,7 +215,7 @@ fn state_of_the_host() -> BTreeMap<String, String> {
 }
 
 /// The processes whose command line holds this word.
-fn processes_with(word: &str) -> Vec<u32> {
+pub(super) fn processes_with(word: &str) -> Vec<u32> {
     let pids =
         std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| {
@@ -238,7 +283,7 @@ fn is_gone_after(test: &str, signal: i32, spec: &str, word: &str) {
     let sent = Command::new("kill").arg(format!("-{signal}")).arg(running.0.id().to_string()).status().unwrap();
     assert!(sent.success());
     let status = running.0.wait().unwrap();
-    if signal == 9 {
+    if matches!(signal, 9 | 19) {
         assert_eq!(status.signal(), Some(9));
     } else {
         assert_eq!(status.code(), Some(2), "{status:?}");
@@ -260,6 +305,23 @@ fn kill_9_ends_the_disturbance_and_the_whole_workload() {
 #[test]
 fn a_signal_ends_the_disturbance_and_the_whole_workload() {
     is_gone_after("a_signal_ends_the_disturbance_and_the_whole_workload", 15, FREEZE, "86392.25");
+}
+
+/// Who was stopped ends nothing any more: his guard ends him.
+#[test]
+fn a_stop_of_who_disturbs_ends_the_disturbance_and_the_whole_workload() {
+    is_gone_after("a_stop_of_who_disturbs_ends_the_disturbance_and_the_whole_workload", 19, FREEZE, "86396.25");
+}
+
+/// The workload stops its guard, which ends it all the same when its time is over.
+#[test]
+fn a_workload_that_stops_its_guard_is_ended_at_its_limit() {
+    const TEST: &str = "a_workload_that_stops_its_guard_is_ended_at_its_limit";
+    let words = ["--disturbance", "stop:length=1ms,period=100ms", "--workload", "kill -STOP $PPID; sleep 86397.25"];
+    let Some(output) = run(TEST, &[&words[..], &["--time-limit", "500ms"]].concat()) else { return };
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("did not end within"), "{error}");
+    wait_until("the workload is ended", || processes_with("sleep\086397.25").is_empty());
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub fn choose(spec: &Spec, root: &Root) -> Result<Chosen, Fault> {
     let mut not_used = Vec::new();
     let mut refusal = None;
     for method in methods {
-        match injector(method, root) {
+        match injector(method, spec, root) {
             Ok(injector) => {
                 let (words, is_of_cores) = (method.words(), method.is_of_cores());
                 return Ok(Chosen { injector, method: method.name(), words, cores, is_of_cores, not_used });
@@ -117,14 +117,42 @@ fn rated(spec: &Spec, mut cores: Vec<CpuId>, root: &Root) -> Result<Chosen, Faul
     Ok(Chosen { injector, method, words, cores, is_of_cores, not_used: Vec::new() })
 }
 
-fn injector(method: Method, root: &Root) -> Result<Box<dyn Injector>, Fault> {
+/// Whether the kernel leaves real-time threads their core for as long as these stalls are.
+pub(crate) fn within_budget(spec: &Spec, root: &Root) -> Result<(), Fault> {
+    let remedy = || "take shorter stalls".to_owned();
+    crate::safety::throttled(spec, root).map_err(|why| Fault::Unsupported { why, remedy: remedy() })
+}
+
+fn injector(method: Method, spec: &Spec, root: &Root) -> Result<Box<dyn Injector>, Fault> {
     Ok(match method {
         Method::Bpf => Box::new(Frozen::load()?),
         Method::Spin => {
+            within_budget(spec, root)?;
             spin::is_allowed()?;
             Box::new(Spinners::default())
         }
         Method::CgroupFreeze => Box::new(Stopper::by_freezer(root)?),
         Method::Stop => Box::new(Stopper::by_signals()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    #[test]
+    fn real_time_threads_are_not_taken_where_the_kernel_would_throttle_them() {
+        let injector = |runtime_us: &str| {
+            let tree = HostTree::new()
+                .file("proc/sys/kernel/sched_rt_runtime_us", runtime_us)
+                .file("proc/sys/kernel/sched_rt_period_us", "1000000\n");
+            let spec = Spec::freeze(100_000_000, 500_000_000);
+            injector(Method::Spin, &spec, &Root::at(tree.path())).err()
+        };
+        let refused = injector("150000\n").unwrap();
+        assert!(refused.is_unsupported() && refused.to_string().contains("sched_rt_runtime_us"), "{refused}");
+        // Where it is allowed at all.
+        assert!(!injector("950000\n").is_some_and(|why| why.to_string().contains("sched_rt_runtime_us")));
+    }
 }

@@ -16,9 +16,8 @@ mod stop;
 mod threads;
 
 pub use guest::{Guest, GuestStop, Release};
-pub(crate) use host::cores_can_stand_still;
-pub(crate) use host::cores_of;
 pub use host::{Chosen, choose};
+pub(crate) use host::{cores_can_stand_still, cores_of, within_budget};
 pub use schedule::{Schedule, schedule};
 
 use crate::Fault;
@@ -241,7 +240,8 @@ pub struct Losses {
 }
 
 impl Losses {
-    pub(crate) fn add(&mut self, more: Losses) {
+    /// Both together.
+    pub fn add(&mut self, more: Losses) {
         self.missed += more.missed;
         self.dropped += more.dropped;
         self.cut += more.cut;

@@ -73,11 +73,15 @@ impl By {
                 // A workload that has just ended cannot be stopped.
                 let is_stopped = self.switch(group, true).is_ok();
                 let start_ns = monotonic_ns();
-                told.sleep_until(end_ns);
+                let is_whole = told.sleep_until(end_ns);
                 let _ = self.switch(group, false);
                 if is_stopped {
                     let length_ns = monotonic_ns() - start_ns;
                     told.tell(Stall { cpu: None, target_ns, start_ns, length_ns });
+                    // The end of the run lets go at once.
+                    if !is_whole {
+                        told.cut();
+                    }
                 }
             }
             let due = monotonic_ns().saturating_sub(first_ns) / schedule.period_ns + 1;
@@ -147,5 +151,43 @@ impl Drop for Stopper {
         if let By::Guest(held) = &self.by {
             held.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    /// Ends with its test.
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_stall_that_the_end_of_the_run_cuts_short_is_told_of_and_counted() {
+        let sleeper = Sleeper(Command::new("sleep").arg("600").process_group(0).spawn().unwrap());
+        let mut stopper = Stopper::by_signals();
+        let length_ns = 300_000_000_000;
+        let firsts = vec![(surefoot_model::CpuId(0), monotonic_ns())];
+        stopper.arm(&Schedule { firsts, length_ns, period_ns: 2 * length_ns, count: 2 }).unwrap();
+        stopper.workload_began(sleeper.0.id());
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", sleeper.0.id())).unwrap();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        while !is_stopped() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut stalls = Vec::new();
+        let losses = stopper.end(&mut stalls).unwrap();
+        assert_eq!(losses, Losses { missed: 0, dropped: 0, cut: 1 });
+        assert!(stalls.len() == 1 && stalls[0].length_ns < length_ns && !is_stopped(), "{stalls:?}");
     }
 }

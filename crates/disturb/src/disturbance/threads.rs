@@ -37,6 +37,11 @@ impl Told {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).1.missed += count;
     }
 
+    /// A stall that was told of ended before its time.
+    pub(super) fn cut(&self) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).1.cut += 1;
+    }
+
     /// Sleeps until this moment; `false` when it is to end before.
     pub(super) fn sleep_until(&self, at_ns: u64) -> bool {
         loop {
@@ -71,7 +76,7 @@ impl Threads {
         into.append(&mut self.told.found.lock().unwrap_or_else(PoisonError::into_inner).0);
     }
 
-    /// Ends them; returns what they missed and dropped.
+    /// Ends them; returns what went otherwise than planned.
     pub(super) fn end(&mut self, into: &mut Vec<Stall>) -> Losses {
         self.told.ends.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {

@@ -10,10 +10,10 @@
 mod injectors;
 mod outcome;
 
-pub use outcome::{CaseOutcome, Found, MeasureOutcome, TreatmentOutcome};
+pub use outcome::{CaseOutcome, Found, How, MeasureOutcome, TreatmentOutcome};
 
 use crate::Fault;
-use crate::disturbance::{Spec, Stall};
+use crate::disturbance::{Chosen, Spec, Stall};
 use crate::effect::{PAIRS_MAX, PAIRS_MIN};
 use crate::experiment::once::{Once, no_metric};
 use crate::experiment::timing::Timings;
@@ -21,10 +21,11 @@ use crate::experiment::{Condition, Run};
 use crate::random::Random;
 use crate::workload::{Metric, Printed, Workload};
 use injectors::Injectors;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
+use surefoot_model::CpuId;
 
 /// Cases of a plan at most.
 pub const CASES_MAX: usize = 100;
@@ -147,6 +148,8 @@ pub struct Prepared {
     unsupported: BTreeMap<(usize, usize), String>,
     /// Whether cores are disturbed, for everybody, and not the workloads alone.
     pub is_of_cores: bool,
+    /// Which ones, in their order.
+    pub cores: BTreeSet<CpuId>,
 }
 
 /// What all of it comes to.
@@ -158,6 +161,16 @@ pub struct Outcome {
     pub left_out: u64,
     /// The highest load before a run.
     pub load_max: f64,
+    /// What injectors counted beside the stalls, of all runs that were done now.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether any number was compared.
+    pub fn has_answer(&self) -> bool {
+        let measures = self.cases.iter().flat_map(|case| &case.treatments).flat_map(|treated| &treated.measures);
+        measures.into_iter().any(|measure| measure.effect.is_some() || measure.shift.is_some())
+    }
 }
 
 impl Plan {
@@ -220,12 +233,20 @@ impl Plan {
     /// The numbers are impossible, or the machine refuses a disturbance.
     pub fn prepare(&self, root: &Root) -> Result<Prepared, Fault> {
         self.check()?;
-        let mut prepared =
-            Prepared { injectors: Injectors::default(), unsupported: BTreeMap::new(), is_of_cores: false };
+        let mut prepared = Prepared {
+            injectors: Injectors::default(),
+            unsupported: BTreeMap::new(),
+            is_of_cores: false,
+            cores: BTreeSet::new(),
+        };
         for (number, case) in self.cases.iter().enumerate().filter(|(_, case)| case.unsupported.is_none()) {
             for (place, treatment) in case.treatments.iter().enumerate() {
                 match prepared.injectors.of(&treatment.spec, root) {
-                    Ok(chosen) => prepared.is_of_cores |= chosen.is_of_cores,
+                    Ok(chosen) if chosen.is_of_cores => {
+                        prepared.is_of_cores = true;
+                        prepared.cores.extend(&chosen.cores);
+                    }
+                    Ok(_) => {}
                     Err(fault) if fault.is_unsupported() => {
                         prepared.unsupported.insert((number, place), fault.to_string());
                     }
@@ -264,10 +285,12 @@ impl Plan {
             }
             let once = self.once(place, number as u64, left);
             let chosen = injectors.of(once.spec, root)?;
-            state.methods.insert((place.case, place.treatment), (chosen.method, chosen.words, chosen.cores.clone()));
             let mut random = Random::new(self.seed ^ (number as u64 + 1).rotate_left(32));
             let timings = state.timings.entry((place.case, place.treatment)).or_default();
             let outcome = once.run(chosen, stop, &mut random, timings);
+            if place.treatment.is_some() {
+                state.how.insert((place.case, place.treatment), how(chosen));
+            }
             match outcome.and_then(|(run, printed, stalls)| Ok((self.done(place, run, &printed)?, stalls))) {
                 Ok((done, stalls)) => {
                     state.add(done.clone());
@@ -287,7 +310,7 @@ impl Plan {
                 Err(fault) => return Err(fault),
             }
         }
-        Ok(state.outcome())
+        Ok(Outcome { notes: injectors.notes(), ..state.outcome() })
     }
 
     fn once(&self, place: &Place, number: u64, left: Duration) -> Once<'_> {
@@ -327,6 +350,17 @@ fn is_of_workload(fault: &Fault) -> bool {
     matches!(fault, Fault::Failed { .. } | Fault::TimeLimit { .. } | Fault::Metric { .. } | Fault::Start(_))
 }
 
+/// How it is done, after a run, so that what was counted in that is in it.
+fn how(chosen: &Chosen) -> How {
+    How {
+        method: Some(chosen.method),
+        words: chosen.words,
+        cores: if chosen.is_of_cores { chosen.cores.clone() } else { Vec::new() },
+        not_used: chosen.not_used.clone(),
+        notes: chosen.injector.notes(),
+    }
+}
+
 /// What is known while the runs go on.
 struct State<'a> {
     plan: &'a Plan,
@@ -335,7 +369,7 @@ struct State<'a> {
     /// Treatments that this host cannot do.
     unsupported: BTreeMap<(usize, usize), String>,
     timings: BTreeMap<(usize, Option<usize>), Timings>,
-    methods: BTreeMap<(usize, Option<usize>), outcome::Method>,
+    how: BTreeMap<(usize, Option<usize>), How>,
     left_out: u64,
 }
 
@@ -348,7 +382,7 @@ impl<'a> State<'a> {
             gave_up: BTreeMap::new(),
             unsupported: BTreeMap::new(),
             timings: BTreeMap::new(),
-            methods: BTreeMap::new(),
+            how: BTreeMap::new(),
             left_out: 0,
         }
     }
@@ -389,14 +423,14 @@ impl<'a> State<'a> {
         let of = |number: usize, case: &Case| {
             let runs: Vec<Done> = self.done.values().filter(|done| done.place.case == number).cloned().collect();
             let unsupported = |treatment| self.unsupported.get(&(number, treatment)).cloned();
-            let method = |treatment| self.methods.get(&(number, Some(treatment))).cloned();
+            let how = |treatment| self.how.get(&(number, Some(treatment))).cloned().unwrap_or_default();
             let timing = |treatment| timings.get(&(number, Some(treatment))).copied().unwrap_or_default();
             let gave_up = case.unsupported.clone().map(Found::Unsupported);
             let gave_up = gave_up.or_else(|| self.gave_up.get(&number).cloned());
-            outcome::of(case, runs, gave_up, unsupported, method, timing)
+            outcome::of(case, runs, gave_up, unsupported, how, timing)
         };
         let cases = self.plan.cases.iter().enumerate().map(|(number, case)| of(number, case)).collect();
-        Outcome { cases, left_out: self.left_out, load_max }
+        Outcome { cases, left_out: self.left_out, load_max, notes: Vec::new() }
     }
 }
 

@@ -6,8 +6,20 @@ use crate::effect::{self, Effect, Shift, outliers};
 use crate::experiment::Timing;
 use surefoot_model::CpuId;
 
-/// How a treatment was done: the word, what that really does, and on which cores.
-pub(super) type Method = (&'static str, &'static str, Vec<CpuId>);
+/// How a treatment was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct How {
+    /// The word for it; `None` where it was not done.
+    pub method: Option<&'static str>,
+    /// What that really does.
+    pub words: &'static str,
+    /// On which cores; none where the workload or a guest was stopped.
+    pub cores: Vec<CpuId>,
+    /// Better methods that this host does not allow, each with the reason.
+    pub not_used: Vec<String>,
+    /// What its injector counted beside it.
+    pub notes: Vec<String>,
+}
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +46,9 @@ pub struct CaseOutcome {
 pub struct TreatmentOutcome {
     /// Why this host cannot do it.
     pub unsupported: Option<String>,
-    /// How it was done, if it was.
-    pub method: Option<&'static str>,
-    /// What that really does.
-    pub method_words: &'static str,
-    /// On which cores.
-    pub cores: Vec<CpuId>,
-    /// The share of the disturbed runs' time that these cores stood still.
+    /// How it was done.
+    pub how: How,
+    /// The share of the disturbed runs' time that the disturbed cores stood still.
     pub injected_share: f64,
     /// Stalls that touched the runs.
     pub stall_count: u64,
@@ -72,7 +80,7 @@ pub(super) fn of(
     runs: Vec<Done>,
     gave_up: Option<Found>,
     unsupported: impl Fn(usize) -> Option<String>,
-    method: impl Fn(usize) -> Option<Method>,
+    how: impl Fn(usize) -> How,
     timing: impl Fn(usize) -> Timing,
 ) -> CaseOutcome {
     let treatment = |number: usize| {
@@ -84,12 +92,9 @@ pub(super) fn of(
             stall_count += done.run.stall_count;
             losses.add(done.run.losses);
         }
-        let (word, method_words, cores) = method(number).map_or((None, "", vec![]), |(a, b, c)| (Some(a), b, c));
         TreatmentOutcome {
             unsupported: unsupported(number),
-            method: word,
-            method_words,
-            cores,
+            how: how(number),
             injected_share: stalled_ns / f64::max(wall_ns, 1.0),
             stall_count,
             losses,

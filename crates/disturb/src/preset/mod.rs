@@ -58,6 +58,11 @@ impl Preset {
         }
     }
 
+    /// The stalls under which the wall clock is compared with a reference: of all cores.
+    pub fn drifting() -> Spec {
+        slides::long(4)
+    }
+
     /// What is run.
     pub fn cases(self, setting: &Setting, guard: &Guard) -> Vec<Case> {
         let kinds = match self {

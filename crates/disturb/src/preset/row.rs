@@ -1,5 +1,6 @@
 //! A row of a preset's report, and how it is filled.
 
+use crate::drift::Drift;
 use crate::length::Length;
 use crate::plan::{Case, Compared, Found, MeasureOutcome, Outcome, TreatmentOutcome};
 
@@ -39,6 +40,11 @@ pub enum Extra {
         asked_ns: u64,
         /// What was found, or why nothing was.
         found: Result<Length, String>,
+    },
+    /// What long stalls do to the wall clock, and the kernel's clock source.
+    Drift {
+        /// What was found, or why nothing was.
+        found: Result<(Drift, String), String>,
     },
     /// A figure that the model of memory errors draws anew.
     Figure {

@@ -4,6 +4,7 @@ use crate::Fault;
 use crate::disturbance::{Method, Spec, What};
 use std::time::Duration;
 use surefoot_hostfs::Root;
+use surefoot_model::time_words;
 use surefoot_probes::FREEZE_LENGTH_MAX_NS;
 
 /// A stall may be so long. Watchdogs of the kernel and of clusters bite after seconds.
@@ -27,7 +28,11 @@ pub fn check(spec: &Spec, root: &Root) -> Result<(), Fault> {
     let Spec { length_ns, period_ns, .. } = *spec;
     let refused = |why: String| Err(Fault::Refused(why));
     if !(PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
-        return refused(format!("a period of {period_ns} ns: {PERIOD_MIN_NS} ns to one hour are possible"));
+        return refused(format!(
+            "a period of {}: {} to one hour are possible",
+            time_words(period_ns),
+            time_words(PERIOD_MIN_NS)
+        ));
     }
     if spec.what == What::Smi && period_ns < SMI_PERIOD_MIN_NS {
         return refused(format!(
@@ -39,30 +44,30 @@ pub fn check(spec: &Spec, root: &Root) -> Result<(), Fault> {
     if spec.what.is_rated() {
         return Ok(());
     }
+    let (length, period) = (time_words(length_ns), time_words(period_ns));
     if length_ns >= period_ns {
-        return refused(format!(
-            "stalls of {length_ns} ns every {period_ns} ns: a stall must be shorter than its period"
-        ));
+        return refused(format!("stalls of {length} every {period}: a stall must be shorter than its period"));
     }
     if length_ns == 0 || length_ns > LENGTH_MAX_NS {
-        return refused(format!("stalls of {length_ns} ns: 1 ns to {LENGTH_MAX_NS} ns are possible"));
+        return refused(format!("stalls of {length}: 1 ns to {} are possible", time_words(LENGTH_MAX_NS)));
     }
     if u128::from(length_ns) * 100 > u128::from(period_ns) * u128::from(SHARE_MAX_PERCENT) {
         let share = length_ns as f64 * 100.0 / period_ns as f64;
         return refused(format!(
-            "stalls of {length_ns} ns every {period_ns} ns take {share:.1} % of the time: at most {SHARE_MAX_PERCENT} % are \
+            "stalls of {length} every {period} take {share:.1} % of the time: at most {SHARE_MAX_PERCENT} % are \
              allowed, so that the machine can be used and the disturbance be ended"
         ));
     }
     if spec.what == What::Freeze(Some(Method::Spin)) {
-        return throttled(length_ns, period_ns, root);
+        return throttled(spec, root).map_err(|why| Fault::Refused(format!("{why}; take shorter ones, or method=bpf")));
     }
     Ok(())
 }
 
 /// Real-time threads have a budget of the machine's time (`sched_rt_runtime_us` of each `sched_rt_period_us`); beyond it the
-/// kernel takes the core from them in the middle of a stall.
-fn throttled(length_ns: u64, period_ns: u64, root: &Root) -> Result<(), Fault> {
+/// kernel takes the core from them in the middle of a stall. Says why that would be.
+pub(crate) fn throttled(spec: &Spec, root: &Root) -> Result<(), String> {
+    let Spec { length_ns, period_ns, .. } = *spec;
     let number = |name: &str| surefoot_hostfs::settings::number_file(root, &root.proc(format!("sys/kernel/{name}")));
     let (Ok(runtime_us), Ok(budget_period_us)) = (number("sched_rt_runtime_us"), number("sched_rt_period_us")) else {
         return Ok(());
@@ -73,11 +78,13 @@ fn throttled(length_ns: u64, period_ns: u64, root: &Root) -> Result<(), Fault> {
     };
     let in_budget_period = (budget_period_us * 1_000).div_ceil(period_ns) * length_ns;
     if in_budget_period > runtime_us * 1_000 {
-        return Err(Fault::Refused(format!(
-            "real-time threads may have {runtime_us} us of {budget_period_us} us here (sched_rt_runtime_us), and these stalls \
-             take up to {} us of it: the kernel would end them early; take shorter ones, or method=bpf",
-            in_budget_period / 1_000
-        )));
+        return Err(format!(
+            "real-time threads may have {} of {} here (sched_rt_runtime_us), and these stalls take up to {} of it: the kernel would \
+             end them early",
+            time_words(runtime_us * 1_000),
+            time_words(budget_period_us * 1_000),
+            time_words(in_budget_period)
+        ));
     }
     Ok(())
 }
@@ -107,10 +114,10 @@ mod tests {
         for (length_ns, period_ns, said) in [
             (1_000_000_000, 1_000_000_000, "shorter than its period"),
             (2_000_000_000, 1_000_000_000, "shorter than its period"),
-            (460_000_000, 1_000_000_000, "1 ns to 450000000 ns"),
-            (0, 1_000_000_000, "1 ns to 450000000 ns"),
+            (460_000_000, 1_000_000_000, "1 ns to 450 ms"),
+            (0, 1_000_000_000, "1 ns to 450 ms"),
             (5_000_000, 10_000_000, "50.0 % of the time"),
-            (10, 99_999, "a period of 99999 ns"),
+            (10, 99_999, "a period of 99.999 us"),
             (10, u64::MAX, "to one hour"),
         ] {
             let error = check(&spec(length_ns, period_ns, None), &root).unwrap_err().to_string();
@@ -130,6 +137,6 @@ mod tests {
         assert!(check("950000\n", 200_000_000).is_ok());
         assert!(check("-1\n", 200_000_000).is_ok());
         let error = check("100000\n", 200_000_000).unwrap_err().to_string();
-        assert!(error.contains("100000 us of 1000000 us") && error.contains("up to 400000 us"), "{error}");
+        assert!(error.contains("100 ms of 1 s") && error.contains("up to 400 ms"), "{error}");
     }
 }

@@ -6,6 +6,7 @@ mod lock;
 mod machine;
 
 pub use in_use::evidence;
+pub(crate) use limits::throttled;
 pub use limits::{LENGTH_MAX_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, SHARE_MAX_PERCENT, TOTAL_DEFAULT, check};
 pub use lock::Lock;
 pub(crate) use machine::check_machine;

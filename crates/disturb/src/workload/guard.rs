@@ -8,7 +8,7 @@ use crate::{Fault, cgroup};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,6 +19,9 @@ use surefoot_hostfs::clock::monotonic_ns;
 /// How often what remains of a workload is killed before it is given up: a process in an uninterruptible call stays.
 const KILLS_MAX: u32 = 2_000;
 const KILL_PAUSE: Duration = Duration::from_millis(1);
+/// How often it is looked whether the parent stands still, and after how many looks it does.
+const PARENT_LOOK: Duration = Duration::from_millis(200);
+const STOPPED_LOOKS: u32 = 5;
 /// The longest line of the other side.
 const LINE_BYTES: u64 = 1 << 20;
 
@@ -51,6 +54,7 @@ pub fn guard() -> Result<(), Fault> {
     };
     let group = child.id();
     let _ = say(format!("started {group}"));
+    std::thread::spawn(|| end_a_parent_that_stands_still(parent_id()));
     // Hears `done`, or that nobody is there any more: both end the workload. Its end ends the wait below.
     let freezer = cgroup.clone();
     let listener = std::thread::spawn(move || {
@@ -98,6 +102,24 @@ fn start(command: &str, cgroup: Option<&Path>) -> Result<(Child, u64), Fault> {
         cgroup::enter(parent)?;
     }
     Ok((child, start_ns))
+}
+
+/// Kills who disturbs where he was stopped (SIGSTOP, Ctrl-Z): he would end nothing any more, and what he does to cores would go on. With
+/// him it ends, and this hears of it as of any other end.
+fn end_a_parent_that_stands_still(parent: u32) {
+    let root = Root::host();
+    let is_stopped = || {
+        let stat = root.read(root.proc(format!("{parent}/stat"))).ok();
+        stat.is_some_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
+    };
+    let mut looks = 0;
+    while parent_id() == parent {
+        looks = if is_stopped() { looks + 1 } else { 0 };
+        if looks == STOPPED_LOOKS {
+            let _ = children::signal_process(parent, Signal::Kill);
+        }
+        std::thread::sleep(PARENT_LOOK);
+    }
 }
 
 /// Ends the group and everything that descends from this process; returns how many processes the workload had left.

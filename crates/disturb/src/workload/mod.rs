@@ -28,6 +28,8 @@ use surefoot_hostfs::children::{self, Signal};
 
 /// How long the guard may take for what it does at once, on a machine that is busy and stands still now and then.
 const GUARD_PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has ended.
+const GUARD_LOOK: Duration = Duration::from_millis(2);
 /// How often who waits looks at other things.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -229,6 +231,16 @@ impl Drop for Running {
             let _ = children::signal_group(group, Signal::Kill);
         }
         let _ = self.lines.get_ref().shutdown(std::net::Shutdown::Both);
+        let began = Instant::now();
+        while began.elapsed() < GUARD_PATIENCE {
+            // The workload may have stopped it; what stands still does not end.
+            let _ = children::signal_process(self.guard.id(), Signal::Continue);
+            if !matches!(self.guard.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(GUARD_LOOK);
+        }
+        let _ = self.guard.kill();
         let _ = self.guard.wait();
     }
 }

@@ -1,14 +1,22 @@
 // Experiments in words and points; pure.
 
 import { count, duration } from "../../format.ts";
-import type { DetailView, ExperimentRun, ExperimentView, InjectedStall, PredictionView } from "../../types.ts";
+import type { DetailView, ExperimentRow, ExperimentRun, ExperimentView, InjectedStall, PredictionView } from "../../types.ts";
 import type { Point, Series } from "./plot.ts";
 
 /** Cores that have dots of their own; more are told apart in the table. */
 export const CORES_DRAWN = 6;
 
-export function nameOf({ part, workload, experiment }: Pick<ExperimentView, "part" | "workload" | "experiment">): string {
-  return (part ?? "") || workload || experiment;
+type Named = Pick<ExperimentView, "part" | "series" | "workload" | "experiment">;
+
+/** Its part, the file or preset that it does, or what it runs. */
+export function nameOf({ part, series, workload, experiment }: Named): string {
+  return (part ?? "") || (series ?? "") || workload || experiment;
+}
+
+/** Whether it has several workloads or disturbances, so that no one number is its own. */
+export function isOfSeveral({ part, series }: Pick<ExperimentView, "part" | "series">): boolean {
+  return (series ?? "") !== "" && (part ?? "") === "";
 }
 
 export function ratioWords(value: number): string {
@@ -29,24 +37,53 @@ export function conditionWords(condition: string): string {
 export function resultWords({ standing, ended, runs_done, run_count }: Pick<ExperimentView, "standing" | "ended" | "runs_done" | "run_count">): string {
   if (standing === "running") return `running, ${runs_done} of ${run_count} runs`;
   const effect = ended?.effect;
-  if (!effect) return ended?.why ? `${standing}: ${ended.why}` : standing;
+  if (!effect) return ended?.summary || (ended?.why ? `${standing}: ${ended.why}` : standing);
   return effect.effect_shown ? "an effect is shown" : `no effect shown; ${((effect.minimum_detectable_ratio - 1) * 100).toFixed(1)} % would have been`;
 }
 
 /** What went otherwise than planned in a run. */
 export function runNotes({ missed_stalls, dropped_stalls, cut_stalls, left_behind }: ExperimentRun, isOutlier: boolean): string {
   const said = isOutlier ? ["outlier, counted all the same"] : [];
-  const add = (how: number, words: string) => how > 0 && said.push(`${count(how)} ${words}`);
-  add(missed_stalls, "stalls missed");
-  add(dropped_stalls, "stalls not recorded");
-  add(cut_stalls, "stalls cut short");
-  add(left_behind, "processes left behind");
+  const add = (how: number, one: string, many: string, words: string) => how > 0 && said.push(`${count(how)} ${how === 1 ? one : many} ${words}`);
+  add(missed_stalls, "stall", "stalls", "missed");
+  add(dropped_stalls, "stall", "stalls", "not recorded");
+  add(cut_stalls, "stall", "stalls", "cut short");
+  add(left_behind, "process", "processes", "left behind");
   return said.join("; ");
 }
 
 /** A time that may be before another: "-3.1 us". */
 export function lateWords(ns: number): string {
   return duration(ns);
+}
+
+/** The rows that say what was published, and those that are numbers of its own. */
+export function rowsOf(rows: readonly ExperimentRow[]): { published: ExperimentRow[]; own: ExperimentRow[] } {
+  const isPublished = ({ published, verdict }: ExperimentRow) => (published ?? "") !== "" || (verdict ?? "") !== "";
+  return { published: rows.filter(isPublished), own: rows.filter((row) => !isPublished(row)) };
+}
+
+/** Published rows by the table that they stand in, in their order. */
+export function tablesOf(published: readonly ExperimentRow[]): { name: string; rows: ExperimentRow[] }[] {
+  const tables = new Map<string, ExperimentRow[]>();
+  for (const row of published) tables.set(row.case, [...(tables.get(row.case) ?? []), row]);
+  return [...tables].map(([name, rows]) => ({ name, rows }));
+}
+
+/** The ratios with their intervals, by how much they are. */
+export function ratioSeries(rows: readonly ExperimentRow[]): Series[] {
+  const isRatio = ({ compared, effect }: ExperimentRow) => compared === "ratio" && typeof effect === "number" && effect > 0;
+  const ratios = rows.filter(isRatio).sort((a, b) => (a.effect ?? 0) - (b.effect ?? 0));
+  const point = ({ effect, interval_low, interval_high }: ExperimentRow, at: number): Point => {
+    const y = effect ?? 0;
+    return { x: at + 1, y, low: interval_low ?? y, high: interval_high ?? y };
+  };
+  const of = (isShown: boolean) => ratios.map(point).filter((_, at) => ratios[at].effect_shown === isShown);
+  const all: Series[] = [
+    { name: "an effect is shown", look: "dot", points: of(true) },
+    { name: "none is shown", look: "ring", points: of(false) },
+  ];
+  return all.filter(({ points }) => points.length > 0);
 }
 
 /** The runs over the time since the first: undisturbed, disturbed, and rings around outliers. */

@@ -1,9 +1,10 @@
 //! The lines of `--json`, which are also what the text tells.
 
+use super::measuring::Measured;
 use super::options::DriftOptions;
 use serde::Serialize;
-use surefoot_disturb::disturbance::{Chosen, Losses};
-use surefoot_disturb::drift::{Compared, Drift, Rate};
+use surefoot_disturb::disturbance::Chosen;
+use surefoot_disturb::drift::{Compared, Rate};
 use surefoot_hostfs::Root;
 use surefoot_model::CpuId;
 
@@ -87,29 +88,26 @@ pub struct DriftLine {
 }
 
 impl DriftLine {
-    #[allow(clippy::too_many_arguments, reason = "what is told of, each once")]
     pub fn of(
         options: &DriftOptions,
         chosen: &Chosen,
         reference: &str,
-        found: &Drift,
-        disturbance_count: u64,
-        losses: Losses,
+        measured: &Measured,
         warnings: Vec<String>,
         root: &Root,
     ) -> DriftLine {
         let spec = &options.disturbance.0;
-        let source = root.read(root.sys("devices/system/clocksource/clocksource0/current_clocksource"));
+        let Measured { drift: found, disturbances, losses, .. } = measured;
         DriftLine {
             ns_per_thousand: found.ns_per_thousand,
             interval_low_ns: found.low_ns,
             interval_high_ns: found.high_ns,
             drift_shown: found.is_shown(),
-            disturbance_count,
+            disturbance_count: *disturbances,
             undisturbed: RateLine::of(&found.undisturbed),
             disturbed: RateLine::of(&found.disturbed),
             reference: reference.to_owned(),
-            clocksource: source.ok().map(|text| text.trim().to_owned()),
+            clocksource: clocksource(root),
             method: chosen.method,
             method_words: chosen.words,
             cores: chosen.cores.clone(),
@@ -121,4 +119,10 @@ impl DriftLine {
             warnings,
         }
     }
+}
+
+/// What the kernel's time comes from.
+pub fn clocksource(root: &Root) -> Option<String> {
+    let source = root.read(root.sys("devices/system/clocksource/clocksource0/current_clocksource"));
+    source.ok().map(|text| text.trim().to_owned())
 }

@@ -7,7 +7,6 @@ use crate::units::parse_duration;
 use clap::Args;
 use std::time::Duration;
 use surefoot_disturb::Fault;
-use surefoot_disturb::disturbance::Phase;
 
 /// What help says at its end.
 pub const HELP: &str = "It compares the wall clock with the reference for --duration, and then again under the disturbance. It stops cores of \
@@ -62,13 +61,5 @@ impl DriftOptions {
             ));
         }
         Ok(())
-    }
-
-    /// Moments at which cores stood still, of stalls of single cores.
-    pub fn moments(&self, stalls: u64, cores: usize) -> u64 {
-        match self.disturbance.0.phase {
-            Phase::Same => stalls.div_ceil(cores.max(1) as u64),
-            Phase::Staggered | Phase::Random => stalls,
-        }
     }
 }

@@ -1,26 +1,33 @@
 //! The pictures of a page of experiments.
 
-use super::{name, text};
+use super::text;
 use crate::checkpoint::chart::{Line, Panel, Scale, svg};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use surefoot_daemon::rooms::disturb::Experiment;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, ExperimentRow};
 
 /// Stalls that are drawn of one core, evenly taken.
 const STALLS_DRAWN: usize = 400;
 /// Cores that have a line.
 const CORES_DRAWN: usize = 8;
+/// Ratios that are drawn; each has a line.
+const RATIOS_DRAWN: usize = 200;
 /// Room for names beside the intervals, and for these.
-const NAMES_WIDTH: f64 = 260.0;
+const NAMES_WIDTH: f64 = 310.0;
 const PLOT_WIDTH: f64 = 420.0;
+/// Letters of a name that have room.
+const LETTERS_DRAWN: usize = 46;
 const ROW: f64 = 22.0;
 
 /// Of a line.
 type Points = Vec<(f64, f64)>;
 
-/// The runs in their order, undisturbed and disturbed.
+/// The runs in their order, undisturbed and disturbed; none of several workloads, whose numbers have no common axis.
 pub fn runs(one: &Experiment) -> String {
+    if one.is_of_several() {
+        return String::new();
+    }
     let is_time = one.began.metric == "wall";
     let of = |condition: &str| -> Vec<(f64, f64)> {
         let runs = one.runs.iter().filter(|run| run.condition == condition);
@@ -86,17 +93,35 @@ fn rounded(low: f64, high: f64) -> (f64, f64) {
     (from, from + 4.0 * step)
 }
 
-/// The ratio of each experiment with its interval; none where only one finished.
-pub fn ratios(all: &[&Experiment]) -> String {
-    let finished: Vec<_> = all
-        .iter()
-        .filter_map(|one| Some((name(one), one.ended.as_ref()?.effect.as_deref()?)))
-        .filter(|(_, effect)| effect.interval_low > 0.0 && effect.interval_high.is_finite())
-        .collect();
+/// A ratio with its interval.
+pub struct Ratio {
+    name: String,
+    ratio: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Ratio {
+    pub fn of(name: &str, ratio: f64, low: f64, high: f64) -> Ratio {
+        Ratio { name: name.to_owned(), ratio, low, high }
+    }
+
+    /// Of a row of an experiment with several workloads or disturbances.
+    pub fn of_row(row: &ExperimentRow) -> Option<Ratio> {
+        let (ratio, low, high) = (row.effect?, row.interval_low?, row.interval_high?);
+        let name = format!("{}, {}: {}", row.case, row.treatment, row.measure);
+        (row.compared == "ratio").then_some(Ratio { name, ratio, low, high })
+    }
+}
+
+/// Ratios with their intervals; none of one alone, or where they are no ratios.
+pub fn ratios(all: impl Iterator<Item = Ratio>) -> String {
+    let is_drawn = |one: &Ratio| one.low > 0.0 && one.ratio.is_finite() && one.high.is_finite();
+    let finished: Vec<Ratio> = all.filter(is_drawn).take(RATIOS_DRAWN).collect();
     if finished.len() < 2 {
         return String::new();
     }
-    let ends = finished.iter().flat_map(|(_, effect)| [effect.interval_low, effect.interval_high, 1.0]);
+    let ends = finished.iter().flat_map(|one| [one.low, one.high, 1.0]);
     let (low, high) = ends.fold((f64::INFINITY, 0.0f64), |(low, high), end| (low.min(end), high.max(end)));
     let span = (high / low).ln().max(f64::MIN_POSITIVE);
     let x_of = |ratio: f64| NAMES_WIDTH + (ratio / low).ln() / span * PLOT_WIDTH;
@@ -109,10 +134,10 @@ pub fn ratios(all: &[&Experiment]) -> String {
     let one = x_of(1.0);
     let _ =
         writeln!(picture, "<line class=\"o\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"0\" y2=\"{:.1}\"/>", height - ROW);
-    for (number, (name, effect)) in finished.iter().enumerate() {
+    for (number, one) in finished.iter().enumerate() {
         let y = ROW * (number as f64 + 0.5);
-        let short: String = name.chars().take(38).collect();
-        let (from, to, at) = (x_of(effect.interval_low), x_of(effect.interval_high), x_of(effect.ratio));
+        let short: String = one.name.chars().take(LETTERS_DRAWN).collect();
+        let (from, to, at) = (x_of(one.low), x_of(one.high), x_of(one.ratio));
         let _ = writeln!(
             picture,
             "<text class=\"t\" x=\"0\" y=\"{:.1}\">{}</text><line class=\"i\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -121,7 +146,7 @@ pub fn ratios(all: &[&Experiment]) -> String {
             text(&short),
             to + 8.0,
             y + 4.0,
-            effect.ratio
+            one.ratio
         );
     }
     let _ = writeln!(

@@ -1,9 +1,11 @@
 //! One experiment: what was done, the effect, the runs, the stalls core by core, and what to keep in mind.
 
+use super::super::run::CONFIDENCE_ENOUGH;
 use super::{charts, interval, said, text, value};
-use crate::units::duration;
+use crate::units::{counted, duration};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use surefoot_daemon::rooms::disturb::{CoreStalls, Experiment, by_core};
+use surefoot_daemon::rooms::disturb::{CoreStalls, Experiment};
 use surefoot_model::{ExperimentEffect, ExperimentRow, ExperimentRun};
 
 pub fn section(one: &Experiment) -> String {
@@ -12,23 +14,20 @@ pub fn section(one: &Experiment) -> String {
     let effect = one.ended.as_ref().and_then(|ended| ended.effect.as_deref());
     match effect {
         Some(effect) => page += &result(one, effect),
-        None if !one.rows.is_empty() => {}
+        None if one.standing() == "finished" => page += &format!("<p><strong>{}.</strong></p>\n", text(&said(one))),
         None => {
             let _ = writeln!(page, "<p class=\"bad\">{}</p>", text(&said(one)));
         }
     }
-    page += &rows(&one.rows);
+    page += &rows(one);
     page += &charts::runs(one);
     page += &runs(one, effect.map_or(&[][..], |effect| &effect.outlier_runs));
     page += &cores(one);
-    if let Some(effect) = effect.filter(|effect| !(effect.warnings.is_empty() && effect.notes.is_empty())) {
-        page += "<h3>To keep in mind</h3>\n<ul>\n";
-        effect
-            .notes
-            .iter()
-            .chain(&effect.warnings)
-            .for_each(|warning| page += &format!("<li>{}</li>\n", text(warning)));
-        page += "</ul>\n";
+    let own = effect.map(|effect| effect.notes.iter().chain(&effect.warnings)).into_iter().flatten();
+    let warnings = own.chain(one.ended.iter().flat_map(|ended| &ended.warnings));
+    let warnings: String = warnings.map(|warning| format!("<li>{}</li>\n", text(warning))).collect();
+    if !warnings.is_empty() {
+        page += &format!("<h3>To keep in mind</h3>\n<ul>\n{warnings}</ul>\n");
     }
     page
 }
@@ -36,7 +35,9 @@ pub fn section(one: &Experiment) -> String {
 fn result(one: &Experiment, effect: &ExperimentEffect) -> String {
     let mut page = String::new();
     let metric = &effect.metric;
-    let verdict = if effect.effect_shown {
+    let verdict = if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
+        "The interval does not hold 1; but 6 pairs of runs are needed to show an effect.".to_owned()
+    } else if effect.effect_shown {
         "An effect is shown: the interval does not hold 1.".to_owned()
     } else {
         let mut words = said(one);
@@ -74,26 +75,56 @@ fn result(one: &Experiment, effect: &ExperimentEffect) -> String {
 }
 
 /// Of an experiment with several workloads or disturbances: what was published beside what was found, and each number.
-fn rows(rows: &[ExperimentRow]) -> String {
+fn rows(one: &Experiment) -> String {
+    let rows = &one.rows;
     let (published, own): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| !row.published.is_empty() || !row.verdict.is_empty());
     let mut page = String::new();
     if !published.is_empty() {
         page += "<h3>Published, and found here</h3>\n";
-        let head = ["table", "row", "published", "here", "verdict", "expected to differ"];
-        page += &table(&head, published.iter().map(|row| published_cells(row)));
+        page += &published_tables(&published);
     }
     if !own.is_empty() {
         page += "<h3>Each number</h3>\n";
-        let head =
-            ["workload", "disturbance", "number", "undisturbed", "disturbed", "effect", "interval", "stood still"];
+        page += &charts::ratios(own.iter().filter_map(|row| charts::Ratio::of_row(row)));
+        let head = [
+            "workload",
+            "disturbance",
+            "number",
+            "undisturbed",
+            "disturbed",
+            "effect",
+            "interval",
+            "stood still",
+            "stalls",
+            "ended late",
+        ];
         page += &table(&head, own.iter().map(|row| own_cells(row)));
+    }
+    if one.rows_left_out > 0 {
+        let _ = writeln!(page, "<p class=\"faint\">{} more rows are not kept.</p>", one.rows_left_out);
+    }
+    page
+}
+
+/// A table for each of the source's own, and below it where this emulation is expected to differ.
+fn published_tables(rows: &[&ExperimentRow]) -> String {
+    let mut page = String::new();
+    for rows in rows.chunk_by(|one, next| one.case == next.case) {
+        let Some(first) = rows.first() else { continue };
+        let _ = writeln!(page, "<h4>{}</h4>", text(&first.case));
+        page += &table(&["row", "published", "here", "verdict"], rows.iter().map(|row| published_cells(row)));
+        let differs: BTreeSet<&str> = rows.iter().map(|row| row.expected_to_differ.as_str()).collect();
+        for words in differs.into_iter().filter(|words| !words.is_empty()) {
+            let _ = writeln!(page, "<p class=\"faint\">Expected to differ: {}.</p>", text(words));
+        }
     }
     page
 }
 
 fn published_cells(row: &ExperimentRow) -> Vec<String> {
-    [&row.case, &row.measure, &row.published, &row.ours, &row.verdict, &row.expected_to_differ].map(Clone::clone).into()
+    let verdict = if row.verdict.is_empty() { "nothing to compare with" } else { row.verdict.as_str() };
+    [row.measure.as_str(), &row.published, &row.ours, verdict].map(str::to_owned).into()
 }
 
 fn own_cells(row: &ExperimentRow) -> Vec<String> {
@@ -115,7 +146,9 @@ fn own_cells(row: &ExperimentRow) -> Vec<String> {
         number(row.disturbed_median),
         effect,
         interval,
-        format!("{:.2} %", row.injected_share * 100.0),
+        if row.effect.is_some() { format!("{:.2} %", row.injected_share * 100.0) } else { String::new() },
+        if row.effect.is_some() { row.stall_count.to_string() } else { String::new() },
+        row.end_late_median_ns.map_or(String::new(), late_by),
     ]
 }
 
@@ -149,7 +182,7 @@ fn runs(one: &Experiment, far: &[u64]) -> String {
             "<tr><td>{}</td><td class=\"w\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2} %</td><td>{}</td>\
              <td class=\"w\">{}</td></tr>",
             run.run,
-            text(&run.condition.replace('_', " ")),
+            text(&kind(run)),
             text(&value(&one.began.metric, run.value)),
             duration(run.wall_ns),
             run.stall_count,
@@ -164,16 +197,25 @@ fn runs(one: &Experiment, far: &[u64]) -> String {
     table + "</table></div></details>\n"
 }
 
+/// Which of several workloads it is of, and what was done to it.
+fn kind(run: &ExperimentRun) -> String {
+    let condition = run.condition.replace('_', " ");
+    let of = if run.case.is_empty() { condition } else { format!("{}, {condition}", run.case) };
+    if run.treatment.is_empty() { of } else { format!("{of}: {}", run.treatment) }
+}
+
 fn notes(run: &ExperimentRun, far: &[u64]) -> String {
     let counts = [(run.missed_stalls, "missed"), (run.dropped_stalls, "not recorded"), (run.cut_stalls, "cut short")];
-    let told =
-        counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} stalls {words}"));
+    let told = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{} {words}", counted(count, "stall", "stalls")));
     let outlier = far.contains(&run.run).then(|| "outlier, counted all the same".to_owned());
     outlier.into_iter().chain(told).collect::<Vec<_>>().join("; ")
 }
 
 fn cores(one: &Experiment) -> String {
-    let cores = by_core(&one.stalls, one.began.length_ns);
+    let cores = one.stalls_by_core();
     if cores.is_empty() {
         return String::new();
     }

@@ -17,10 +17,17 @@ const BYTES_MAX: u64 = 32 << 20;
 const ENTRIES_MAX: usize = 4096;
 /// Stalls are left out from this length on, so that runs and the end have room.
 const STALL_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 2;
+/// Runs are left out from this length on, and rows from that.
+const RUN_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 4 * 3;
+const ROW_BYTES_MAX: u64 = ExperimentBegan::JOURNAL_BYTES_MAX / 8 * 7;
 /// No line is longer.
 const LINE_BYTES_MAX: usize = 60 << 10;
 /// Letters of a text.
 const LETTERS_MAX: usize = 4096;
+/// Letters of a text that is one of many in a line.
+const TEXT_OF_MANY_LETTERS_MAX: usize = 800;
+/// Warnings of an end.
+const WARNINGS_MAX: usize = 16;
 
 /// Where a user's journals lie; `None` where he has no directory that lasts as long as the host runs.
 pub fn directory(root: &Root) -> Option<PathBuf> {
@@ -53,6 +60,8 @@ pub struct Journal {
     bytes: u64,
     /// Stalls that had no room since the last ones that had.
     left_out_count: u64,
+    runs_left_out: u64,
+    rows_left_out: u64,
     is_full: bool,
 }
 
@@ -74,7 +83,7 @@ impl Journal {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
         // A watch may look at it just now, and lets go at once.
         file.lock()?;
-        Ok(Journal { file, bytes: 0, left_out_count: 0, is_full: false })
+        Ok(Journal { file, bytes: 0, left_out_count: 0, runs_left_out: 0, rows_left_out: 0, is_full: false })
     }
 
     /// Writes what is told. That a disk is full ends the journal, and not the experiment.
@@ -88,16 +97,38 @@ impl Journal {
                 }
                 *left_out_count += std::mem::take(&mut self.left_out_count);
             }
+            DisturbEvent::Run { .. } if self.bytes > RUN_BYTES_MAX => {
+                self.runs_left_out += 1;
+                return;
+            }
             DisturbEvent::Run { experiment, .. } if self.left_out_count > 0 => {
                 let left_out_count = std::mem::take(&mut self.left_out_count);
                 let experiment = experiment.clone();
                 self.line(&DisturbEvent::Stalls { experiment, stalls: Vec::new(), left_out_count });
             }
-            DisturbEvent::Began(began) => clip(&mut began.workload),
+            DisturbEvent::Row { .. } if self.bytes > ROW_BYTES_MAX => {
+                self.rows_left_out += 1;
+                return;
+            }
+            DisturbEvent::Row { row, .. } => {
+                row.texts_mut().into_iter().for_each(|text| clip(text, TEXT_OF_MANY_LETTERS_MAX))
+            }
+            DisturbEvent::Began(began) => clip(&mut began.workload, LETTERS_MAX),
             DisturbEvent::Ended(ended) => {
-                clip(&mut ended.why);
+                if self.left_out_count > 0 {
+                    let left_out_count = std::mem::take(&mut self.left_out_count);
+                    let experiment = ended.experiment.clone();
+                    self.line(&DisturbEvent::Stalls { experiment, stalls: Vec::new(), left_out_count });
+                }
+                clip(&mut ended.why, LETTERS_MAX);
+                ended.warnings.truncate(WARNINGS_MAX);
+                ended.warnings.iter_mut().for_each(|text| clip(text, TEXT_OF_MANY_LETTERS_MAX));
+                if self.runs_left_out + self.rows_left_out > 0 {
+                    let (runs, rows) = (self.runs_left_out, self.rows_left_out);
+                    ended.warnings.push(format!("the journal had no room for {runs} runs and {rows} rows"));
+                }
                 if let Some(effect) = &mut ended.effect {
-                    clip(&mut effect.workload);
+                    clip(&mut effect.workload, LETTERS_MAX);
                 }
             }
             _ => {}
@@ -117,10 +148,21 @@ impl Journal {
     }
 }
 
-fn clip(text: &mut String) {
-    if let Some((end, _)) = text.char_indices().nth(LETTERS_MAX) {
+fn clip(text: &mut String, letters_max: usize) {
+    if let Some((end, _)) = text.char_indices().nth(letters_max) {
         text.truncate(end);
     }
+}
+
+/// Whether an experiment of this program has such a name.
+fn is_own_name(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u32>().is_ok());
+    let is_time = parts.next().is_some_and(|time| {
+        let is_fit = |(place, letter): (usize, char)| if place == 8 { letter == 'T' } else { letter.is_ascii_digit() };
+        time.len() == 15 && time.chars().enumerate().all(is_fit)
+    });
+    is_time && is_number(parts.next()) && is_number(parts.next()) && parts.next().is_none()
 }
 
 /// Removes the oldest journals of this user that nobody writes to, until there is room for one more.
@@ -133,7 +175,9 @@ fn make_room(directory: &Path) {
         .filter_map(|entry| {
             let path = entry.path();
             let about = path.symlink_metadata().ok().filter(|about| about.is_file() && about.uid() == own)?;
-            Some((ExperimentBegan::name_of(&path)?.to_owned(), path.clone(), about.len()))
+            // The directory may hold files of others that end alike.
+            let name = ExperimentBegan::name_of(&path).filter(|name| is_own_name(name))?;
+            Some((name.to_owned(), path.clone(), about.len()))
         })
         .collect();
     journals.sort();
@@ -155,7 +199,7 @@ fn make_room(directory: &Path) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use surefoot_model::{CpuId, InjectedStall};
+    use surefoot_model::{CpuId, ExperimentEnded, ExperimentOutcome, ExperimentRow, ExperimentRun, InjectedStall};
 
     fn stalls(count: usize) -> DisturbEvent {
         let stall = InjectedStall {
@@ -166,6 +210,15 @@ mod tests {
             target_ns: u64::MAX,
         };
         DisturbEvent::Stalls { experiment: "a".into(), stalls: vec![stall; count], left_out_count: 0 }
+    }
+
+    fn run() -> ExperimentRun {
+        serde_json::from_str(
+            r#"{"run":1,"repetition":null,"condition":"disturbed","value":1,"start_ns":1,"wall_ns":1,"stall_count":1,
+                "injected_share":0,"missed_stalls":0,"dropped_stalls":0,"cut_stalls":0,"left_behind":0,"dropped_bytes":0,
+                "load":null}"#,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -183,12 +236,7 @@ mod tests {
         let directory = home.path().join("run/experiments");
         let mut journal = Journal::create(&directory, "a").unwrap();
         (0..200).for_each(|_| journal.write(&stalls(256)));
-        let run = serde_json::from_str(
-            r#"{"run":1,"repetition":null,"condition":"disturbed","value":1,"start_ns":1,"wall_ns":1,"stall_count":1,
-                "injected_share":0,"missed_stalls":0,"dropped_stalls":0,"cut_stalls":0,"left_behind":0,"dropped_bytes":0,
-                "load":null}"#,
-        );
-        journal.write(&DisturbEvent::Run { experiment: "a".into(), run: Box::new(run.unwrap()) });
+        journal.write(&DisturbEvent::Run { experiment: "a".into(), run: Box::new(run()) });
         let path = directory.join(ExperimentBegan::journal("a"));
         let text = fs::read_to_string(&path).unwrap();
         assert!((text.len() as u64) < ExperimentBegan::JOURNAL_BYTES_MAX);
@@ -208,15 +256,44 @@ mod tests {
     fn the_oldest_make_room_but_none_that_is_written() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("experiments");
-        let held = Journal::create(&directory, "0000").unwrap();
+        let named = |number: usize| name((1_795_620_887 + number as u64) * 1_000_000_000, 7, 0);
+        let held = Journal::create(&directory, &named(0)).unwrap();
         for number in 1..=JOURNALS_MAX {
-            drop(Journal::create(&directory, &format!("{number:04}")).unwrap());
+            drop(Journal::create(&directory, &named(number)).unwrap());
         }
         fs::write(directory.join("other.txt"), "x").unwrap();
-        drop(Journal::create(&directory, "9999").unwrap());
-        let is_there = |name: &str| directory.join(ExperimentBegan::journal(name)).exists();
-        assert!(is_there("0000") && !is_there("0001") && is_there("0002") && is_there("9999"));
+        // Another program's, which are older.
+        let others = ["0000.jsonl", "data-1-2.jsonl", "20261125T120000-7.jsonl", "20261125X120000-7-0.jsonl"];
+        others.iter().for_each(|name| fs::write(directory.join(name), "x").unwrap());
+        drop(Journal::create(&directory, &named(9_999)).unwrap());
+        let is_there = |number: usize| directory.join(ExperimentBegan::journal(&named(number))).exists();
+        assert!(is_there(0) && !is_there(1) && is_there(2) && is_there(9_999));
+        assert!(others.iter().all(|name| directory.join(name).exists()));
         assert!(directory.join("other.txt").exists());
         drop(held);
+    }
+    #[test]
+    fn runs_and_rows_beyond_its_room_are_counted_in_its_end() {
+        let home = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(home.path(), "a").unwrap();
+        let (experiment, words) = ("a".to_owned(), "x".repeat(5_000));
+        let run = ExperimentRun { condition: words.clone(), ..run() };
+        let row = ExperimentRow { ours: words.clone(), why: words.clone(), ..ExperimentRow::default() };
+        (0..1_000).for_each(|_| {
+            journal.write(&DisturbEvent::Run { experiment: experiment.clone(), run: run.clone().into() })
+        });
+        (0..1_000).for_each(|_| {
+            journal.write(&DisturbEvent::Row { experiment: experiment.clone(), row: row.clone().into() })
+        });
+        let ended = ExperimentEnded::new(experiment, (1, 1), ExperimentOutcome::Finished, words.clone());
+        journal.write(&DisturbEvent::Ended(ExperimentEnded { warnings: vec![words; 40], ..ended }));
+        let text = fs::read_to_string(home.path().join(ExperimentBegan::journal("a"))).unwrap();
+        assert!((text.len() as u64) < ExperimentBegan::JOURNAL_BYTES_MAX);
+        let DisturbEvent::Ended(ended) = serde_json::from_str(text.lines().last().unwrap()).unwrap() else { panic!() };
+        let kept = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+        let (runs, rows) = (1_000 - kept(r#""seen":"run""#), 1_000 - kept(r#""seen":"row""#));
+        assert!(runs > 0 && rows > 0 && runs < 1_000 && rows < 1_000, "{runs} {rows}");
+        let said = ended.warnings.last().unwrap();
+        assert_eq!(*said, format!("the journal had no room for {runs} runs and {rows} rows"));
     }
 }

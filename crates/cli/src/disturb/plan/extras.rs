@@ -1,5 +1,7 @@
-//! Numbers of a preset that no workload gives: the length of stalls by counting them, and figures of a model.
+//! Numbers of a preset that no workload gives: the length of stalls by counting them, what they do to the wall clock, and figures of a
+//! model.
 
+use super::super::drift::{self, ReferenceChoice};
 use crate::memory::simulate::figure::shape;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,12 +13,25 @@ use surefoot_hostfs::{Root, cpus};
 /// Figures of ICPE'20 that a model draws.
 const FIGURES: [u32; 7] = [4, 6, 8, 9, 10, 11, 12];
 
-pub fn of(preset: Preset, is_quick: bool, root: &Root, stop: &AtomicBool) -> Vec<Extra> {
+pub fn of(
+    preset: Preset,
+    is_quick: bool,
+    reference: Option<&ReferenceChoice>,
+    is_time_left: bool,
+    root: &Root,
+    stop: &AtomicBool,
+) -> Vec<Extra> {
+    const OVER: &str = "the time was over";
     let length = |asked_ns: &u64| {
-        let found = length(*asked_ns, is_quick, root, stop).map_err(|error| error.to_string());
+        let found = || length(*asked_ns, is_quick, root, stop).map_err(|error| error.to_string());
+        let found = if is_time_left { found() } else { Err(OVER.into()) };
         Extra::Length { asked_ns: *asked_ns, found }
     };
     let mut extras: Vec<Extra> = preset.lengths_ns().iter().map(length).collect();
+    if preset == Preset::Slides {
+        let found = || drift::of_preset(reference, Preset::drifting(), is_quick, root, stop);
+        extras.push(Extra::Drift { found: if is_time_left { found() } else { Err(OVER.into()) } });
+    }
     if preset == Preset::Icpe20 {
         extras.extend(FIGURES.map(|number| {
             let drawn = shape(number).map_err(|error| format!("{error:#}"));

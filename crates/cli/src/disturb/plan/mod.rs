@@ -4,6 +4,8 @@ mod extras;
 mod file;
 pub mod lines;
 mod list;
+pub mod record;
+mod report;
 mod resume;
 mod text;
 mod warnings;
@@ -11,22 +13,26 @@ mod warnings;
 pub use file::no_preset;
 pub use list::list;
 
+use super::log::Log;
 use super::run::lines::stall as stall_of;
 use super::run::{RunOptions, guard, person};
 use crate::exit::Outcome;
 use crate::people::tell;
 use crate::units::duration;
 use crate::{output, people};
-use lines::{DifferenceLine, EffectLine, GivenUpLine, PlanLine, RowLine, RunLine, StallLine, SummaryLine};
+use lines::{PlanLine, RunLine, StallLine};
+use report::Report;
 use resume::Kept;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use surefoot_disturb::plan::{self, Plan, Told};
-use surefoot_disturb::preset::{Preset, Row};
+use surefoot_disturb::disturbance::Stall;
+use surefoot_disturb::plan::{self, Done, Plan, Told};
+use surefoot_disturb::preset::Preset;
 use surefoot_disturb::safety::{self, Permit};
 use surefoot_disturb::workload::ready::Setting;
 use surefoot_hostfs::{Root, cpus, signals};
+use surefoot_model::InjectedStall;
 
 /// A quick preset has ended by then, also on a machine that is slower than expected.
 const QUICK_LIMIT: Duration = Duration::from_secs(9 * 60);
@@ -76,132 +82,99 @@ fn asked(options: &RunOptions, root: &Root) -> anyhow::Result<Asked> {
 
 pub fn run(options: &RunOptions) -> anyhow::Result<Outcome> {
     let root = Root::host();
-    let is_logged = options.log.record.is_some() || options.log.html.is_some();
-    anyhow::ensure!(
-        !is_logged,
-        "--record and --html are of one workload under one disturbance; keep this with --resume or --json"
-    );
-    let Asked { name, preset, is_quick, plan } = asked(options, &root)?;
+    let mut log = Log::open(&options.log, &root)?;
+    let asked = asked(options, &root)?;
+    let head = PlanLine::of(&asked.name, asked.preset, asked.is_quick, &asked.plan);
+    let done = told(options, &asked, &head, &root, &mut log);
+    if let Err(error) = &done {
+        log.went_wrong(|| record::began_of_lines(&head), &format!("{error:#}"));
+    }
+    // Why the experiment went wrong is more than that its record could not be written.
+    let closed = log.close();
+    done.and_then(|outcome| closed.map(|()| outcome))
+}
+
+/// Does it, and tells of it in the log, in the file of its runs and on standard output.
+fn told(options: &RunOptions, asked: &Asked, head: &PlanLine, root: &Root, log: &mut Log) -> anyhow::Result<Outcome> {
+    let Asked { name, preset, is_quick, plan } = asked;
     for treatment in plan.cases.iter().flat_map(|case| &case.treatments) {
-        safety::check(&treatment.spec, &root)
+        safety::check(&treatment.spec, root)
             .map_err(|fault| anyhow::Error::from(fault).context(format!("disturbance '{}'", treatment.name)))?;
     }
     let stop = signals::stop_flag()?;
     let began = Instant::now();
-    let prepared = plan.prepare(&root)?;
-    let permit = prepared.is_of_cores.then(|| Permit::ask(&root, person(), options.even_if_in_use)).transpose()?;
-    let head = PlanLine::of(&name, preset, is_quick, &plan);
-    let mut kept = options.resume.as_ref().map(|path| Kept::open(path, &head, &plan)).transpose()?;
+    let prepared = plan.prepare(root)?;
+    let permit = prepared.is_of_cores.then(|| Permit::ask(root, person(), options.even_if_in_use)).transpose()?;
+    let mut kept = options.resume.as_ref().map(|path| Kept::open(path, head, plan)).transpose()?;
     let known = kept.as_mut().map(Kept::take_known).unwrap_or_default();
     let mut out = io::BufWriter::new(people::stdout());
+    log.begin(record::began(head, prepared.is_of_cores, prepared.cores.iter().copied().collect()));
+    known.iter().for_each(|done| log.known(RunLine::of(plan, done).told()));
     if options.json {
         output::stream(&mut out, "disturb run --experiment")?;
-        output::line(&mut out, &head)?;
-        known.iter().try_for_each(|done| output::line(&mut out, &RunLine::of(&plan, done)))?;
+        output::line(&mut out, head)?;
+        known.iter().try_for_each(|done| output::line(&mut out, &RunLine::of(plan, done)))?;
         out.flush()?;
     }
     if !known.is_empty() {
         tell!("{} of {} runs are known from before", known.len(), plan.places().len());
     }
-    let progress = Progress { is_shown: io::stderr().is_terminal(), plan: &plan };
+    let progress = Progress { is_shown: io::stderr().is_terminal(), plan };
     let mut broken: Option<anyhow::Error> = None;
-    let outcome = plan.run(&root, prepared, known, stop, |told| {
+    let outcome = plan.run(root, prepared, known, stop, |told| {
         progress.told(&told);
-        let written = tell_of(&mut out, options.json, kept.as_mut(), &plan, &told);
+        // What was given up is told again at the end, with what this host cannot do.
+        let Told::Run { done, stalls, .. } = told else { return };
+        let (line, stalls) = (RunLine::of(plan, done), with_lengths(plan, done, stalls));
+        let written = written(&mut out, options.json, kept.as_mut(), &line, &stalls);
         broken = broken.take().or(written.err());
+        log.run(line.told(), &stalls);
     })?;
     if let Some(error) = broken {
         return Err(error);
     }
-    let extras = preset.map(|preset| extras::of(preset, is_quick, &root, stop)).unwrap_or_default();
-    let warnings = warnings::of(&plan, &outcome, permit.as_ref(), &root);
+    let is_time_left = began.elapsed() < options.total_limit;
+    let extras = preset
+        .map(|preset| extras::of(preset, *is_quick, options.reference.as_ref(), is_time_left, root, stop))
+        .unwrap_or_default();
+    let warnings = warnings::of(plan, &outcome, permit.as_ref(), root);
     let rows = preset.map(|preset| preset.rows(&plan.cases, &outcome, &extras)).unwrap_or_default();
-    let report = Report {
-        name: &name,
-        preset,
-        plan: &plan,
-        outcome: &outcome,
-        rows: &rows,
-        warnings: &warnings,
-        took: began.elapsed(),
-    };
+    let (rows, warnings, took) = (&rows, &warnings, began.elapsed());
+    let report = Report { name, preset: *preset, plan, outcome: &outcome, rows, warnings, took };
+    let lines = report.lines();
+    lines.record(log);
     if options.json {
-        report.lines(&mut out)?;
+        lines.write(&mut out)?;
     } else {
         out.write_all(text::of(&report).as_bytes())?;
     }
     out.flush()?;
     let has_failed = |found: &plan::CaseOutcome| matches!(found.gave_up, Some(plan::Found::Failed(_)));
-    Ok(if outcome.cases.iter().any(has_failed) { Outcome::Found } else { Outcome::Done })
+    let is_incomplete = outcome.cases.iter().any(has_failed) || !outcome.has_answer();
+    Ok(if is_incomplete { Outcome::Found } else { Outcome::Done })
 }
 
-fn tell_of(
+/// The stalls of a run that are told one by one: interrupts and packets have no length, and there are thousands a second.
+fn with_lengths(plan: &Plan, done: &Done, stalls: &[Stall]) -> Vec<InjectedStall> {
+    let spec = done.place.treatment.map(|treatment| &plan.cases[done.place.case].treatments[treatment].spec);
+    let stalls = if spec.is_some_and(|spec| spec.what.has_lengths()) { stalls } else { &[] };
+    stalls.iter().map(|stall| stall_of(&done.run, stall)).collect()
+}
+
+fn written(
     out: &mut impl Write,
     is_json: bool,
     kept: Option<&mut Kept>,
-    plan: &Plan,
-    told: &Told<'_>,
+    line: &RunLine,
+    stalls: &[InjectedStall],
 ) -> anyhow::Result<()> {
-    match told {
-        Told::Run { done, stalls, .. } => {
-            let line = RunLine::of(plan, done);
-            if let Some(kept) = kept {
-                kept.add(&line)?;
-            }
-            if is_json {
-                let spec =
-                    done.place.treatment.map(|treatment| &plan.cases[done.place.case].treatments[treatment].spec);
-                // Interrupts and packets have no length, and there are thousands a second.
-                let with_lengths = stalls.iter().filter(|_| spec.is_some_and(|spec| spec.what.has_lengths()));
-                with_lengths
-                    .map(|stall| StallLine { stall: stall_of(&done.run, stall) })
-                    .try_for_each(|line| output::line(out, &line))?;
-                output::line(out, &line)?;
-                out.flush()?;
-            }
-        }
-        // Told again at the end, with those that this host cannot do.
-        Told::GaveUp { .. } => {}
+    kept.map_or(Ok(()), |kept| kept.add(line))?;
+    if is_json {
+        stalls.iter().try_for_each(|stall| output::line(out, &StallLine { stall: *stall }))?;
+        output::line(out, line)?;
+        out.flush()?;
     }
     Ok(())
-}
-
-/// All that is told at the end.
-pub struct Report<'a> {
-    pub name: &'a str,
-    pub preset: Option<Preset>,
-    pub plan: &'a Plan,
-    pub outcome: &'a plan::Outcome,
-    pub rows: &'a [Row],
-    pub warnings: &'a [String],
-    pub took: Duration,
-}
-
-impl Report<'_> {
-    fn lines(&self, out: &mut impl Write) -> io::Result<()> {
-        for (case, found) in self.plan.cases.iter().zip(&self.outcome.cases) {
-            if let Some(line) = GivenUpLine::of(case, None, found.gave_up.as_ref()) {
-                output::line(out, &line)?;
-            }
-            for (treatment, treated) in case.treatments.iter().zip(&found.treatments) {
-                if let Some(line) = GivenUpLine::of_treatment(case, treatment, treated) {
-                    output::line(out, &line)?;
-                }
-                for (measure, measured) in case.measures.iter().zip(&treated.measures) {
-                    if let Some(line) = EffectLine::of(self.plan, case, treatment, treated, measure, measured) {
-                        output::line(out, &line)?;
-                    }
-                    if let Some(line) = DifferenceLine::of(case, treatment, treated, measure, measured) {
-                        output::line(out, &line)?;
-                    }
-                }
-            }
-        }
-        for row in self.rows {
-            output::line(out, &RowLine::of(self.preset, row))?;
-        }
-        output::line(out, &SummaryLine::of(self))
-    }
 }
 
 /// How far it is, on a terminal.

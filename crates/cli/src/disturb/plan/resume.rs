@@ -7,12 +7,14 @@ use super::lines::{PlanLine, RunLine};
 use super::named;
 use anyhow::Context;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::experiment::{Condition, Run};
-use surefoot_disturb::plan::{Compared, Done, Place, Plan};
+use surefoot_disturb::plan::{Compared, Done, Measure, Place, Plan};
+use surefoot_model::ExperimentRun;
 
 /// A file may be so large.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -30,8 +32,11 @@ impl Kept {
     /// # Errors
     /// It is of another experiment, or damaged.
     pub fn open(path: &PathBuf, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
-        let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
-        let mut file = opened.with_context(|| format!("--resume: {}", named(path)))?;
+        // A pipe that nobody writes to is not waited for.
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let mut file = options.open(path).with_context(|| format!("--resume: {}", named(path)))?;
+        anyhow::ensure!(file.metadata()?.is_file(), "--resume: {}: it is not a regular file", named(path));
         file.try_lock().with_context(|| format!("--resume: {} is in use by another experiment", named(path)))?;
         let (known, is_new, is_torn) = read(&file, head, plan).with_context(|| format!("--resume: {}", named(path)))?;
         if is_torn {
@@ -72,7 +77,12 @@ fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>,
             break;
         }
         is_torn = !line.ends_with(b"\n");
-        let Ok(value) = serde_json::from_slice::<Value>(&line) else {
+        let parsed = serde_json::from_slice::<Value>(&line);
+        anyhow::ensure!(
+            number > 1 || parsed.as_ref().is_ok_and(|value| value["type"].is_string()),
+            "it is no file of runs; name a new one"
+        );
+        let Ok(value) = parsed else {
             // Only what was written last may be torn; after a later start it stands before other lines.
             continue;
         };
@@ -97,32 +107,25 @@ fn read(file: &File, head: &PlanLine, plan: &Plan) -> anyhow::Result<(Vec<Done>,
 
 /// A run as its line says it.
 fn done(value: &Value, plan: &Plan) -> anyhow::Result<Done> {
-    let number = |name: &str| value[name].as_u64().with_context(|| format!("'{name}' is no number"));
-    let name = |name: &str| value[name].as_str().with_context(|| format!("'{name}' is no text"));
-    let workload = name("workload")?;
-    let case = plan.cases.iter().position(|case| case.name == workload).context("'workload' is none of the plan")?;
+    let line: RunLine = serde_json::from_value(value.clone()).context("no run of `disturb run --experiment`")?;
+    let case = plan.cases.iter().position(|case| case.name == line.workload);
+    let case = case.with_context(|| format!("workload '{}' is none of the plan", line.workload))?;
     let known = &plan.cases[case];
-    let treatment = match value["disturbance"].as_str() {
-        None => None,
-        Some(name) => {
-            let place = known.treatments.iter().position(|treatment| treatment.name == name);
-            Some(place.context("'disturbance' is none of the workload")?)
-        }
+    let treatment = |name: &String| {
+        let place = known.treatments.iter().position(|treatment| treatment.name == *name);
+        place.with_context(|| format!("disturbance '{name}' is none of the workload"))
     };
-    let repetition = value["repetition"].as_u64();
+    let treatment = line.disturbance.as_ref().map(treatment).transpose()?;
+    let repetition = line.run.repetition;
     anyhow::ensure!(
         repetition.is_none_or(|number| number < plan.repetitions as u64)
             && (repetition.is_some() || treatment.is_none()),
         "'repetition' is none of the plan"
     );
-    let values: BTreeMap<&str, f64> = value["values"]
-        .as_object()
-        .map(|values| values.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?))).collect())
-        .unwrap_or_default();
-    let measured = |measure: &surefoot_disturb::plan::Measure| {
-        let value = values.get(measure.name.as_str()).copied();
+    let measured = |measure: &Measure| {
         let is_fit = |value: &f64| measure.compared == Compared::Difference || *value > 0.0;
-        value.filter(is_fit).with_context(|| format!("'values.{}' is no number that fits", measure.name))
+        let value = line.values.get(&measure.name).copied().filter(is_fit);
+        value.with_context(|| format!("'values.{}' is no number that fits", measure.name))
     };
     let values = known.measures.iter().map(measured).collect::<anyhow::Result<Vec<f64>>>()?;
     let condition = match (repetition, treatment) {
@@ -130,24 +133,20 @@ fn done(value: &Value, plan: &Plan) -> anyhow::Result<Done> {
         (_, None) => Condition::Undisturbed,
         (_, Some(_)) => Condition::Disturbed,
     };
-    let losses = surefoot_disturb::disturbance::Losses {
-        missed: number("missed_stalls")?,
-        dropped: number("dropped_stalls")?,
-        cut: number("cut_stalls")?,
-    };
+    let ExperimentRun { missed_stalls: missed, dropped_stalls: dropped, cut_stalls: cut, .. } = line.run;
     let run = Run {
-        number: number("run")?,
+        number: line.run.run,
         repetition,
         condition,
         value: values[0],
-        start_ns: number("start_ns")?,
-        wall_ns: number("wall_ns")?,
-        stall_count: number("stall_count")?,
-        injected_share: value["injected_share"].as_f64().context("'injected_share' is no number")?,
-        losses,
-        left_behind: number("left_behind")?,
-        dropped_bytes: number("dropped_bytes")?,
-        load: value["load"].as_f64(),
+        start_ns: line.run.start_ns,
+        wall_ns: line.run.wall_ns,
+        stall_count: line.run.stall_count,
+        injected_share: line.run.injected_share,
+        losses: Losses { missed, dropped, cut },
+        left_behind: line.run.left_behind,
+        dropped_bytes: line.run.dropped_bytes,
+        load: line.run.load,
     };
     Ok(Done { place: Place { case, repetition, treatment }, run, values })
 }

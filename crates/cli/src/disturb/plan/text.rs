@@ -1,6 +1,6 @@
 //! The report of several workloads as text.
 
-use super::Report;
+use super::report::Report;
 use crate::table::{Table, paragraph};
 use crate::units::{counted, duration};
 use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Found, Measure, MeasureOutcome};
@@ -75,7 +75,7 @@ fn rows(rows: &[Row]) -> String {
     for name in tables {
         text += &format!("\n{name}\n");
         for row in rows.iter().filter(|row| row.table == name) {
-            let verdict = row.verdict.map_or("-", Verdict::words);
+            let verdict = row.verdict.map_or("nothing to compare with", Verdict::words);
             text += &format!("  {:<74}  {verdict}\n", row.row);
             text += &format!("      published  {}\n", paragraph(&row.published, 17, 17, COLUMNS));
             text += &format!("      here       {}\n", paragraph(&row.ours, 17, 17, COLUMNS));

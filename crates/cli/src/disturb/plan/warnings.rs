@@ -1,6 +1,9 @@
 //! What a reader of several workloads' results must keep in mind.
 
+use super::super::run::losses;
 use crate::units::counted;
+use std::collections::BTreeSet;
+use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::plan::{Outcome, Plan};
 use surefoot_disturb::safety::Permit;
 use surefoot_hostfs::{Root, cpus};
@@ -23,26 +26,24 @@ pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) 
             .push(format!("the load was up to {:.1} on {cores} cores: other work is in the numbers", outcome.load_max));
     }
     if outcome.left_out > 0 {
-        warnings.push(format!("the time was over before {} runs: effects are of fewer repetitions", outcome.left_out));
+        let runs = counted(outcome.left_out, "run", "runs");
+        warnings.push(format!("the time was over before {runs}: effects are of fewer repetitions"));
     }
     if plan.repetitions < 6 {
         warnings.push(format!("{} repetitions: 6 are needed for intervals of 95 %", plan.repetitions));
     }
-    let (mut missed, mut dropped, mut cut) = (0, 0, 0);
-    for treated in outcome.cases.iter().flat_map(|case| &case.treatments) {
-        missed += treated.losses.missed;
-        dropped += treated.losses.dropped;
-        cut += treated.losses.cut;
+    let treatments = || outcome.cases.iter().flat_map(|case| &case.treatments);
+    let mut lost = Losses::default();
+    treatments().for_each(|treated| lost.add(treated.losses));
+    warnings.extend(losses(lost));
+    let not_used: BTreeSet<&String> = treatments().flat_map(|treated| &treated.how.not_used).collect();
+    warnings.extend(not_used.into_iter().map(|method| format!("a better method does not work here: {method}")));
+    let left: u64 = outcome.cases.iter().flat_map(|case| &case.runs).map(|done| done.run.left_behind).sum();
+    if left > 0 {
+        let processes = counted(left, "process", "processes");
+        warnings.push(format!("the workloads left {processes} behind, which were ended after their run"));
     }
-    for (count, words) in [
-        (missed, "were not done: their time had passed before the core could be had"),
-        (dropped, "were done and not recorded"),
-        (cut, "ended before their time"),
-    ] {
-        if count > 0 {
-            warnings.push(format!("{} {words}", counted(count, "stall", "stalls")));
-        }
-    }
+    warnings.extend(outcome.notes.iter().cloned());
     warnings
 }
 

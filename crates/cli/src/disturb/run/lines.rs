@@ -1,8 +1,10 @@
 //! The lines of `--json`, which are also what the text, the journal and the page tell.
 
+use super::super::plan::record::is_of_cores;
 use serde::{Deserialize, Serialize};
-use surefoot_disturb::disturbance::{Chosen, Stall};
-use surefoot_disturb::experiment::{Experiment, Outcome, Run};
+use surefoot_disturb::disturbance::{Chosen, Losses, Stall};
+use surefoot_disturb::effect::Effect;
+use surefoot_disturb::experiment::{Experiment, Outcome, Run, Timing};
 use surefoot_model::{ExperimentBegan, ExperimentEffect, ExperimentRun, InjectedStall};
 
 /// A line of an experiment.
@@ -51,7 +53,7 @@ pub fn began(experiment: &Experiment, chosen: Option<&Chosen>) -> ExperimentBega
     ExperimentBegan {
         disturbance: spec.what.name().into(),
         method: chosen.map_or(String::new(), |chosen| chosen.method.into()),
-        is_of_cores: chosen.is_some_and(|chosen| chosen.is_of_cores),
+        is_of_cores: chosen.map_or_else(|| is_of_cores(spec.what.name()), |chosen| chosen.is_of_cores),
         cores: chosen.map_or_else(|| spec.cores.clone(), |chosen| chosen.cores.clone()),
         length_ns: spec.length_ns,
         period_ns: spec.period_ns,
@@ -62,10 +64,8 @@ pub fn began(experiment: &Experiment, chosen: Option<&Chosen>) -> ExperimentBega
     }
 }
 
-pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warnings: Vec<String>) -> ExperimentEffect {
-    let effect = &found.effect;
-    let far = found.runs.iter().zip(&found.outliers).filter(|(_, is_far)| **is_far);
-    let [undisturbed_median, disturbed_median] = found.medians();
+/// What was measured of a ratio, without what it was measured of.
+pub fn measured(effect: &Effect, timing: &Timing, losses: Losses) -> ExperimentEffect {
     ExperimentEffect {
         ratio: effect.ratio,
         interval_low: effect.low,
@@ -73,16 +73,24 @@ pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warning
         confidence: effect.confidence,
         effect_shown: effect.is_shown,
         minimum_detectable_ratio: effect.detectable,
+        missed_stalls: losses.missed,
+        dropped_stalls: losses.dropped,
+        cut_stalls: losses.cut,
+        start_late_median_ns: timing.start_late_ns,
+        end_late_median_ns: timing.end_late_ns,
+        end_late_p90_ns: timing.end_late_p90_ns,
+        start_skew_median_ns: timing.start_skew_ns,
+        end_skew_median_ns: timing.end_skew_ns,
+        ..ExperimentEffect::default()
+    }
+}
+
+pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warnings: Vec<String>) -> ExperimentEffect {
+    let far = found.runs.iter().zip(&found.outliers).filter(|(_, is_far)| **is_far);
+    let [undisturbed_median, disturbed_median] = found.medians();
+    ExperimentEffect {
         injected_share: found.injected_share,
         stall_count: found.stall_count,
-        missed_stalls: found.losses.missed,
-        dropped_stalls: found.losses.dropped,
-        cut_stalls: found.losses.cut,
-        start_late_median_ns: found.timing.start_late_ns,
-        end_late_median_ns: found.timing.end_late_ns,
-        end_late_p90_ns: found.timing.end_late_p90_ns,
-        start_skew_median_ns: found.timing.start_skew_ns,
-        end_skew_median_ns: found.timing.end_skew_ns,
         outlier_runs: far.map(|(run, _)| run.number).collect(),
         method: chosen.method.into(),
         method_words: chosen.words.into(),
@@ -97,5 +105,6 @@ pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warning
         disturbed_median,
         notes: chosen.injector.notes(),
         warnings,
+        ..measured(&found.effect, &found.timing, found.losses)
     }
 }

@@ -1,6 +1,7 @@
 //! The options of `surefoot disturb run`.
 
 use super::spec::SpecChoice;
+use crate::disturb::drift::ReferenceChoice;
 use crate::disturb::log::LogOptions;
 use crate::units::parse_duration;
 use clap::Args;
@@ -45,6 +46,9 @@ pub struct RunOptions {
     /// Short runs of ready-made workloads; a preset ends within 10 minutes
     #[arg(long)]
     pub quick: bool,
+    /// What preset slides compares the wall clock with: `ntp:SERVER[:PORT]`, or rtc [default: rtc where there is one]
+    #[arg(long, value_name = "REFERENCE", requires = "preset")]
+    pub reference: Option<ReferenceChoice>,
     /// Keep each run in this file, and go on from it where an experiment was ended
     #[arg(long, value_name = "FILE", conflicts_with_all = ["disturbance", "workload"])]
     pub resume: Option<PathBuf>,

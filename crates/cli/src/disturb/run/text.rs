@@ -4,6 +4,9 @@ use crate::units::{counted, duration};
 use surefoot_hostfs::cpus;
 use surefoot_model::ExperimentEffect;
 
+/// With less an effect is shown too often where there is none.
+pub const CONFIDENCE_ENOUGH: f64 = 0.95;
+
 pub fn of(effect: &ExperimentEffect) -> String {
     let value = |value: f64| match effect.metric.as_str() {
         "wall" => duration(value as u64),
@@ -49,7 +52,12 @@ pub fn of(effect: &ExperimentEffect) -> String {
         effect.ratio,
         effect.confidence * 100.0
     );
-    text += &if effect.effect_shown {
+    text += &if effect.effect_shown && effect.confidence < CONFIDENCE_ENOUGH {
+        let percent = effect.confidence * 100.0;
+        format!(
+            "The interval does not hold 1; but it is one of {percent:.1} %, and 6 pairs of runs are needed to show an effect.\n"
+        )
+    } else if effect.effect_shown {
         "An effect is shown: the interval does not hold 1.\n".to_owned()
     } else {
         let least = effect.minimum_detectable_ratio;

@@ -1,7 +1,7 @@
 //! What a reader of a result must keep in mind.
 
 use crate::units::counted;
-use surefoot_disturb::disturbance::Chosen;
+use surefoot_disturb::disturbance::{Chosen, Losses};
 use surefoot_disturb::experiment::{Condition, Experiment, Outcome};
 use surefoot_hostfs::{Root, cpus};
 
@@ -35,25 +35,48 @@ pub fn of(experiment: &Experiment, chosen: &Chosen, found: &Outcome, overruled: 
     let without = disturbed().filter(|run| run.stall_count == 0).count() as u64;
     if without > 0 {
         warnings.push(format!(
-            "nothing happened in {} of {}: a longer workload or a shorter period shows more",
-            without,
+            "nothing happened in {without} of {}: a longer workload or a shorter period shows more",
             counted(disturbed().count() as u64, "disturbed run", "disturbed runs")
         ));
     }
-    let losses = found.losses;
-    for (count, words) in [
-        (losses.missed, "were not done: their time had passed before the core could be had"),
-        (losses.dropped, "were done and not recorded"),
-        (losses.cut, "ended before their time"),
-    ] {
-        if count > 0 {
-            warnings.push(format!("{} {words}", counted(count, "stall", "stalls")));
-        }
-    }
+    warnings.extend(losses(found.losses));
     let left: u64 = found.runs.iter().map(|run| run.left_behind).sum();
     if left > 0 {
         let processes = counted(left, "process", "processes");
         warnings.push(format!("the workload left {processes} behind, which were ended after their run"));
     }
     warnings
+}
+
+/// What went otherwise than planned.
+pub fn losses(losses: Losses) -> impl Iterator<Item = String> {
+    let Losses { missed, dropped, cut } = losses;
+    let all = [
+        (missed, "was not done: its time", "were not done: their time", " had passed before the core could be had"),
+        (dropped, "was done", "were done", " and not recorded"),
+        (cut, "ended before its", "ended before their", " time"),
+    ];
+    all.into_iter().filter(|(count, ..)| *count > 0).map(|(count, one, many, rest)| {
+        let verb = if count == 1 { one } else { many };
+        format!("{} {verb}{rest}", counted(count, "stall", "stalls"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_stall_and_several_are_told_in_their_words() {
+        let told = |missed, dropped, cut| losses(Losses { missed, dropped, cut }).collect::<Vec<_>>();
+        assert_eq!(
+            told(1, 2, 0),
+            [
+                "1 stall was not done: its time had passed before the core could be had",
+                "2 stalls were done and not recorded"
+            ]
+        );
+        assert_eq!(told(2, 0, 1)[1], "1 stall ended before its time");
+        assert!(told(0, 0, 0).is_empty());
+    }
 }

@@ -8,7 +8,8 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
     let body = record.body.clone();
     match record.kind.as_str() {
         "experiment_began" => serde_json::from_value(body).ok().map(|began: ExperimentBegan| {
-            one_line(&format!("experiment {}: {}; workload: {}", began.experiment, began.what(), began.workload))
+            let of = if began.series.is_empty() { String::new() } else { format!(" ({})", began.series) };
+            one_line(&format!("experiment {}{of}: {}; workload: {}", began.experiment, began.what(), began.workload))
         }),
         "experiment_ended" => serde_json::from_value(body).ok().map(|ended: ExperimentEnded| {
             let result = match &ended.effect {
@@ -16,7 +17,8 @@ pub fn words_of(record: &KeptRecord) -> Option<String> {
                     let (low, high) = (effect.interval_low, effect.interval_high);
                     format!("ratio {:.4} ({low:.4} to {high:.4})", effect.ratio)
                 }
-                None => ended.why.clone(),
+                None if ended.summary.is_empty() => ended.why.clone(),
+                None => ended.summary.clone(),
             };
             one_line(&format!("experiment {} {}: {result}", ended.experiment, ended.outcome.as_str()))
         }),
@@ -49,6 +51,10 @@ mod tests {
         let ended = json!({"experiment": "a", "at_ns": 1, "at_realtime_ns": 2, "outcome": "refused", "why": "in use"});
         let said = words_of(&record("experiment_ended", ended));
         assert_eq!(said.as_deref(), Some("experiment a refused: in use"));
+        let ended =
+            json!({"experiment": "a", "at_ns": 1, "at_realtime_ns": 2, "outcome": "finished", "summary": "9 runs"});
+        let said = words_of(&record("experiment_ended", ended));
+        assert_eq!(said.as_deref(), Some("experiment a finished: 9 runs"));
         assert_eq!(words_of(&record("experiment_ended", json!({"of": "another release"}))), None);
         assert_eq!(words_of(&record("other", json!({}))), None);
     }

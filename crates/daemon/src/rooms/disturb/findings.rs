@@ -69,10 +69,14 @@ fn quiet(state: &State) -> String {
     let count = state.experiments().count();
     let kept = if count == 1 { "1 is kept".to_owned() } else { format!("{count} are kept") };
     let newest = state.newest(ExperimentOutcome::Finished);
-    let effect = newest.and_then(|one| one.ended.as_ref()?.effect.as_ref());
-    let last = effect.map_or(String::new(), |effect| {
-        let (low, high) = (effect.interval_low, effect.interval_high);
-        format!("; the newest that finished made its number {:.3} times as large ({low:.3} to {high:.3})", effect.ratio)
+    let last = newest.and_then(|one| one.ended.as_ref()).map_or(String::new(), |ended| match &ended.effect {
+        Some(effect) => {
+            let (low, high) = (effect.interval_low, effect.interval_high);
+            let ratio = effect.ratio;
+            format!("; the newest that finished made its number {ratio:.3} times as large ({low:.3} to {high:.3})")
+        }
+        None if ended.summary.is_empty() => String::new(),
+        None => format!("; the newest that finished came to {}", ended.summary),
     });
     format!("No experiment runs; {kept}{last}.")
 }
@@ -111,5 +115,7 @@ mod tests {
         let finding = of(&folded(&told("a", Some(ExperimentOutcome::Finished))), 9_000).remove(0);
         let words = "No experiment runs; 1 is kept; the newest that finished made its number 1.200 times as large (1.100 to 1.300).";
         assert_eq!((finding.sentence.as_str(), finding.severity), (words, Severity::Ok));
+        let finding = of(&folded(&super::super::state::tests::several("a")), 9_000).remove(0);
+        assert!(finding.sentence.ends_with("came to 2 numbers, of which 1 shows an effect."), "{finding:?}");
     }
 }

@@ -10,8 +10,8 @@ mod view;
 
 pub use crate::rooms::growing::GrowingFile as PredictionFile;
 pub use predictions::{FILES_MAX, PredictionView};
-pub use source::source;
-pub use stalls::{CoreStalls, by_core};
+pub use source::{events_of, source};
+pub use stalls::CoreStalls;
 pub use state::{Experiment, State};
 pub use view::{Answer, DetailView, ExperimentView};
 

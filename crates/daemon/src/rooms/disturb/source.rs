@@ -28,7 +28,7 @@ const JOURNALS_MAX: usize = super::state::EXPERIMENTS_MAX;
 const PROBLEMS_MAX: usize = 32;
 /// Letters of a text that is kept.
 const LETTERS_MAX: usize = 4096;
-/// Warnings and outliers of an effect that are kept.
+/// Warnings and outliers that are kept.
 const LIST_MAX: usize = 512;
 /// Why one has ended that did not say so.
 const VANISHED: &str = "its process is gone and had not said how it ended; what it disturbed ended with it";
@@ -36,6 +36,11 @@ const VANISHED: &str = "its process is gone and had not said how it ended; what 
 /// The source of the experiments whose journals lie in these directories.
 pub fn source(directories: Vec<PathBuf>) -> Start {
     Box::new(move || Ok(Box::new(Experiments { directories, journals: BTreeMap::new(), told: None })))
+}
+
+/// What one look at the journals of a directory tells.
+pub fn events_of(directory: &Path) -> Vec<DisturbEvent> {
+    Experiments { directories: vec![directory.to_owned()], journals: BTreeMap::new(), told: None }.look()
 }
 
 struct Experiments {
@@ -174,14 +179,9 @@ impl Journal {
         }
         if (!is_held || is_full) && !self.is_over && self.began.is_some() {
             self.is_over = true;
-            events.push(DisturbEvent::Ended(ExperimentEnded {
-                experiment: name.to_owned(),
-                at_ns: now.0,
-                at_realtime_ns: now.1,
-                outcome: ExperimentOutcome::Vanished,
-                why: VANISHED.to_owned(),
-                effect: None,
-            }));
+            let outcome = ExperimentOutcome::Vanished;
+            let ended = ExperimentEnded::new(name.to_owned(), now, outcome, VANISHED.to_owned());
+            events.push(DisturbEvent::Ended(ended));
         }
     }
 
@@ -229,6 +229,9 @@ impl Journal {
                 ended.at_ns = ended.at_ns.min(now_ns);
                 ended.at_realtime_ns = ended.at_realtime_ns.min(now_realtime_ns);
                 ended.why = clipped(&ended.why);
+                ended.summary = clipped(&ended.summary);
+                ended.warnings.truncate(LIST_MAX);
+                ended.warnings.iter_mut().for_each(|text| *text = clipped(text));
                 if let Some(effect) = &mut ended.effect {
                     effect.warnings.truncate(LIST_MAX);
                     effect.notes.truncate(LIST_MAX);

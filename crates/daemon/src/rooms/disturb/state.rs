@@ -1,5 +1,6 @@
 //! The fold over what journals say of experiments; pure, so that a recording folds to the same.
 
+use super::stalls::{CoreStalls, by_core};
 use crate::http::access::Viewer;
 use std::collections::BTreeMap;
 use surefoot_model::{
@@ -33,6 +34,8 @@ pub struct Experiment {
     pub stalls_left_out: u64,
     /// What the numbers of one with several workloads or disturbances came to.
     pub rows: Vec<ExperimentRow>,
+    /// Rows beyond those that are kept.
+    pub rows_left_out: u64,
     /// How it ended; `None` while it runs.
     pub ended: Option<ExperimentEnded>,
 }
@@ -41,6 +44,17 @@ impl Experiment {
     /// Runs that are complete.
     pub fn runs_done(&self) -> u64 {
         self.runs.len() as u64 + self.runs_left_out
+    }
+
+    /// Whether it has several workloads or disturbances, so that no one number is its own.
+    pub fn is_of_several(&self) -> bool {
+        let ExperimentBegan { series, part, .. } = &self.began;
+        (!series.is_empty() && part.is_empty()) || !self.rows.is_empty()
+    }
+
+    /// Its stalls core by core; none where they were of several lengths.
+    pub fn stalls_by_core(&self) -> Vec<CoreStalls> {
+        if self.began.period_ns == 0 { Vec::new() } else { by_core(&self.stalls, self.began.length_ns) }
     }
 
     /// How it stands, in one word.
@@ -88,8 +102,11 @@ impl State {
                 }
             }
             DisturbEvent::Row { experiment, row } => {
-                let kept = self.experiments.get_mut(experiment).filter(|kept| kept.rows.len() < ROWS_MAX);
-                kept.into_iter().for_each(|kept| kept.rows.push((**row).clone()));
+                let Some(kept) = self.experiments.get_mut(experiment) else { return };
+                match kept.rows.len() < ROWS_MAX {
+                    true => kept.rows.push((**row).clone()),
+                    false => kept.rows_left_out += 1,
+                }
             }
             DisturbEvent::Stalls { experiment, stalls, left_out_count } => {
                 stalls.iter().for_each(|stall| self.count(stall));
@@ -168,6 +185,8 @@ impl State {
             }
             if let Some(ended) = &mut one.ended {
                 ended.why.clear();
+                ended.summary.clear();
+                ended.warnings.clear();
                 if let Some(effect) = &mut ended.effect {
                     effect.workload.clear();
                     effect.metric.clear();
@@ -232,7 +251,10 @@ pub(super) mod tests {
         let effect = (outcome == Some(ExperimentOutcome::Finished)).then(|| effect().into());
         events.extend(outcome.map(|outcome| {
             let why = if effect.is_some() { String::new() } else { "the workload ended with code 1".into() };
-            DisturbEvent::Ended(ExperimentEnded { experiment, at_ns: 9, at_realtime_ns: 9_000, outcome, why, effect })
+            DisturbEvent::Ended(ExperimentEnded {
+                effect,
+                ..ExperimentEnded::new(experiment, (9, 9_000), outcome, why)
+            })
         }));
         events
     }
@@ -275,6 +297,37 @@ pub(super) mod tests {
         }
         assert_eq!((state.experiments.len(), state.dropped), (EXPERIMENTS_MAX, 3));
         assert!(state.experiment("0002").is_none() && state.experiment("0003").is_some());
+    }
+
+    /// One of two workloads that ended so.
+    pub(in crate::rooms::disturb) fn several(name: &str) -> Vec<DisturbEvent> {
+        let mut events = told(name, None);
+        let DisturbEvent::Began(began) = &mut events[0] else { unreachable!() };
+        began.series = "secret.json".into();
+        (began.length_ns, began.period_ns, began.metric) = (0, 0, String::new());
+        let experiment = name.to_owned();
+        let row = |case: &str| ExperimentRow { case: case.into(), effect: Some(1.1), ..ExperimentRow::default() };
+        events.extend(
+            ["one", "two"].map(|case| DisturbEvent::Row { experiment: experiment.clone(), row: row(case).into() }),
+        );
+        let ended = ExperimentEnded::new(experiment, (9, 9_000), ExperimentOutcome::Finished, String::new());
+        let (summary, warnings) = ("2 numbers, of which 1 shows an effect".to_owned(), vec!["a secret".to_owned()]);
+        events.push(DisturbEvent::Ended(ExperimentEnded { summary, warnings, ..ended }));
+        events
+    }
+
+    #[test]
+    fn rows_are_kept_up_to_a_number_and_are_their_users_alone() {
+        let mut state = folded(&several("a"));
+        let row = DisturbEvent::Row { experiment: "a".into(), row: ExperimentRow::default().into() };
+        (0..ROWS_MAX).for_each(|_| state.take(&row));
+        let one = state.experiment("a").unwrap();
+        assert_eq!((one.rows.len(), one.rows_left_out), (ROWS_MAX, 2));
+        let seen = state.seen_by(Viewer { uid: Some(1001), sees_all: false });
+        let one = seen.experiment("a").unwrap();
+        let ended = one.ended.as_ref().unwrap();
+        assert!(one.rows.is_empty() && one.began.series.is_empty(), "{one:?}");
+        assert!(ended.summary.is_empty() && ended.warnings.is_empty(), "{ended:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The answer of `/api/v1/disturb`: the experiments, and one of them with its runs and stalls.
 
 use super::predictions::PredictionView;
-use super::stalls::{CoreStalls, by_core};
+use super::stalls::CoreStalls;
 use super::state::{Experiment, State};
 use crate::http::{ApiError, SCHEMA, parameters};
 use axum::body::Bytes;
@@ -66,11 +66,13 @@ pub struct DetailView {
     pub experiment: String,
     /// What the numbers of one with several workloads or disturbances came to.
     pub rows: Vec<ExperimentRow>,
+    /// Rows beyond those.
+    pub rows_left_out: u64,
     /// In their order.
     pub runs: Vec<ExperimentRun>,
     /// Runs beyond those.
     pub runs_left_out: u64,
-    /// Core by core, of all stalls that are kept.
+    /// Core by core, of all stalls that are kept; none where several disturbances took turns, whose rows tell of them.
     pub cores: Vec<CoreStalls>,
     /// In the order of their runs.
     pub stalls: Vec<InjectedStall>,
@@ -130,6 +132,8 @@ impl Answer {
             if let Some(detail) = &mut self.detail {
                 detail.stalls_left_out += cut(&mut detail.stalls);
                 detail.runs_left_out += cut(&mut detail.runs);
+                detail.rows_left_out += cut(&mut detail.rows);
+                cut(&mut detail.cores);
             }
             self.problems_left_out += cut(&mut self.problems);
             cut(&mut self.predictions);
@@ -166,9 +170,10 @@ impl DetailView {
         DetailView {
             experiment: one.began.experiment.clone(),
             rows: one.rows.clone(),
+            rows_left_out: one.rows_left_out,
             runs: one.runs.clone(),
             runs_left_out: one.runs_left_out,
-            cores: by_core(&one.stalls, one.began.length_ns),
+            cores: one.stalls_by_core(),
             stalls: one.stalls.clone(),
             stalls_left_out: one.stalls_left_out,
         }
@@ -211,5 +216,13 @@ mod tests {
         let kept = read["detail"]["stalls"].as_array().unwrap().len() as u64;
         assert!(body.len() <= ANSWER_BYTES_MAX && kept > 0);
         assert_eq!(read["detail"]["stalls_left_out"], 100_000 - kept + 1);
+        // What a stranger's recording says may be long, too.
+        let words = "x".repeat(ANSWER_BYTES_MAX / 4);
+        let row = ExperimentRow { ours: words, ..ExperimentRow::default() };
+        let mut answer = Answer::of(&state, &question("?experiment=a"), None).unwrap();
+        answer.detail.as_mut().unwrap().rows = vec![row; 10];
+        let body = answer.within_limit(|answer| Bytes::from(serde_json::to_vec(answer).unwrap()));
+        let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert!(read["detail"]["rows_left_out"].as_u64().unwrap() >= 5 && body.len() <= ANSWER_BYTES_MAX);
     }
 }

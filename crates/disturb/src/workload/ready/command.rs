@@ -75,7 +75,7 @@ pub(super) fn compile(setting: &Setting, is_all: bool) -> String {
     script("--mount", &variables, include_str!("../../../workloads/compile.sh"))
 }
 
-pub(super) fn link(setting: &Setting, options: &str) -> String {
+pub(super) fn link(setting: &Setting, options: &str, has_ring: bool) -> String {
     let cores = cores_of(setting, 2);
     let variables = [
         ("sender_core", cores[0].0.to_string()),
@@ -84,6 +84,7 @@ pub(super) fn link(setting: &Setting, options: &str) -> String {
         ("receiver_mask", mask(cores[1])),
         ("seconds", format!("{:.0}", seconds(setting, 3.0, 10.0))),
         ("options", options.to_owned()),
+        ("ring", if has_ring { "yes" } else { "no" }.to_owned()),
     ];
     script("--mount --net", &variables, include_str!("../../../workloads/network.sh"))
 }

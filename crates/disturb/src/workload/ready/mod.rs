@@ -95,6 +95,12 @@ const LINK: [Need; 8] = [
     TASKSET,
     TWO,
 ];
+const RING: [Need; 9] =
+    [Need::Program("ethtool", "ethtool"), LINK[0], LINK[1], LINK[2], LINK[3], LINK[4], LINK[5], LINK[6], LINK[7]];
+const TCP: [(&str, &str, Compared); 2] = [
+    ("received_bit_per_s", "json:end.sum_received.bits_per_second", Ratio),
+    ("retransmits", "json:end.sum_sent.retransmits", Difference),
+];
 const BUILD: [Need; 6] = [
     Need::File("/usr/src/googletest", "googletest"),
     Need::Program("make", "make"),
@@ -104,7 +110,7 @@ const BUILD: [Need; 6] = [
     TASKSET,
 ];
 
-static KINDS: [Kind; 19] = [
+static KINDS: [Kind; 20] = [
     Kind {
         name: "cpu-integer",
         about: "primes on one core (sysbench cpu)",
@@ -173,22 +179,27 @@ static KINDS: [Kind; 19] = [
         name: "tcp",
         about: "TCP over a link of 1 Gbit/s between two namespaces, one core each (iperf3)",
         needs: &LINK,
-        measures: &[
-            ("received_bit_per_s", "json:end.sum_received.bits_per_second", Ratio),
-            ("retransmits", "json:end.sum_sent.retransmits", Difference),
-        ],
-        command: |setting| command::link(setting, ""),
+        measures: &TCP,
+        command: |setting| command::link(setting, "", false),
         lasts_s: (3.3, 10.5),
     },
     Kind {
+        name: "tcp-ring",
+        about: "8 streams of TCP over such a link to a receiver with a ring of 256 packets, as a network card has, that loses what finds it full (iperf3)",
+        needs: &RING,
+        measures: &TCP,
+        command: |setting| command::link(setting, "-P 8", true),
+        lasts_s: (3.5, 10.7),
+    },
+    Kind {
         name: "udp",
-        about: "300 Mbit/s of UDP over a link of 1 Gbit/s between two namespaces, one core each (iperf3)",
-        needs: &LINK,
+        about: "300 Mbit/s of UDP over a link of 1 Gbit/s between two namespaces, one core each, to a receiver with a ring of 256 packets (iperf3)",
+        needs: &RING,
         measures: &[
             ("offered_bit_per_s", "json:end.sum.bits_per_second", Ratio),
             ("lost_percent", "json:end.sum.lost_percent", Difference),
         ],
-        command: |setting| command::link(setting, "-u -b 300M"),
+        command: |setting| command::link(setting, "-u -b 300M", true),
         lasts_s: (3.3, 10.5),
     },
     Kind {

@@ -3,11 +3,12 @@
 import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
 import { count, duration, share } from "../../../format.ts";
 import type { CoreStalls, DetailView, ExperimentEffect, ExperimentRow, ExperimentRun, ExperimentView } from "../../../types.ts";
-import { conditionWords, isOf, lateWords, nameOf, ratioWords, resultWords, runNotes, runSeries, stallSeries, valueWords } from "../experiment.ts";
+import { conditionWords, isOf, isOfSeveral, lateWords, nameOf, ratioSeries, ratioWords, resultWords, rowsOf, runNotes, runSeries, stallSeries, tablesOf, valueWords } from "../experiment.ts";
 import { Plot } from "./plot.tsx";
 
 export function One({ one, detail }: { one: ExperimentView; detail: DetailView | undefined }) {
   const effect = one.ended?.effect ?? null;
+  const warnings = [...(effect?.notes ?? []), ...(effect?.warnings ?? []), ...(one.ended?.warnings ?? [])];
   const isHere = isOf(detail, one.experiment);
   return (
     <>
@@ -21,11 +22,11 @@ export function One({ one, detail }: { one: ExperimentView; detail: DetailView |
           {one.method === "" ? "" : ` (${one.method})`}. {effect ? <Result effect={effect} /> : `Result: ${resultWords(one)}.`}
         </p>
         {effect && <Facts effect={effect} />}
-        {effect && effect.warnings.length + effect.notes.length > 0 && (
+        {warnings.length > 0 && (
           <>
             <h3>To keep in mind</h3>
             <ul class="disturb-lines" data-testid="experiment-warnings">
-              {[...effect.notes, ...effect.warnings].map((warning) => (
+              {warnings.map((warning) => (
                 <li key={warning} class="untrusted">
                   {warning}
                 </li>
@@ -34,12 +35,15 @@ export function One({ one, detail }: { one: ExperimentView; detail: DetailView |
           </>
         )}
       </section>
-      {isHere && detail.rows.length > 0 && <Rows rows={detail.rows} />}
+      {isHere && detail.rows.length > 0 && <Rows detail={detail} />}
       {isHere && detail.runs.length > 0 && <Runs one={one} detail={detail} outliers={effect?.outlier_runs ?? []} />}
       {isHere && detail.cores.length > 0 && <Stalls one={one} detail={detail} />}
     </>
   );
 }
+
+/** With less an effect is shown too often where there is none. */
+const CONFIDENCE_ENOUGH = 0.95;
 
 function Result({ effect }: { effect: ExperimentEffect }) {
   const { ratio, interval_low, interval_high, confidence, effect_shown, minimum_detectable_ratio } = effect;
@@ -50,7 +54,9 @@ function Result({ effect }: { effect: ExperimentEffect }) {
         {ratioWords(ratio)} times as large ({(confidence * 100).toFixed(1)} % interval {ratioWords(interval_low)} to {ratioWords(interval_high)})
       </strong>
       .{" "}
-      {effect_shown
+      {effect_shown && confidence < CONFIDENCE_ENOUGH
+        ? "The interval does not hold 1; but 6 pairs of runs are needed to show an effect."
+        : effect_shown
         ? "An effect is shown: the interval does not hold 1."
         : `No effect is shown; one of ${((minimum_detectable_ratio - 1) * 100).toFixed(1)} % or more would have been, in 4 of 5 such experiments.`}
     </>
@@ -102,11 +108,13 @@ function Runs({ one, detail, outliers }: { one: ExperimentView; detail: DetailVi
   return (
     <section class="card" data-testid="experiment-runs">
       <h2>Runs</h2>
-      <Plot
-        series={runSeries(detail.runs, outliers)}
-        across={{ title: "seconds since the first run", scale: "linear", words: (value) => `${value}` }}
-        up={{ title: metric === "wall" ? "time of a run" : metric || "value", scale: "linear", words: (value) => valueWords(metric, value) }}
-      />
+      {!isOfSeveral(one) && (
+        <Plot
+          series={runSeries(detail.runs, outliers)}
+          across={{ title: "seconds since the first run", scale: "linear", words: (value) => `${value}` }}
+          up={{ title: metric === "wall" ? "time of a run" : metric || "value", scale: "linear", words: (value) => valueWords(metric, value) }}
+        />
+      )}
       <details class="fold">
         <summary>Each of the {count(detail.runs.length)} runs</summary>
         <FoldingTable columns={columns} rows={detail.runs} rowKey={({ run }) => `${run}`} current={null} />
@@ -154,36 +162,66 @@ const ROWS: readonly Folding<ExperimentRow>[] = [
   { title: "number", cell: ({ measure }) => measure },
   { title: "undisturbed", kind: "number", cell: ({ undisturbed_median }) => number(undisturbed_median) },
   { title: "disturbed", kind: "number", cell: ({ disturbed_median }) => number(disturbed_median) },
-  { title: "effect", kind: "number", cell: ({ effect, compared, why }) => (effect === null || effect === undefined ? why || "–" : `${number(effect)}${compared === "ratio" ? " times" : ""}`) },
-  { title: "interval", kind: "number", cell: ({ interval_low, interval_high }) => `${number(interval_low)} – ${number(interval_high)}` },
+  { title: "effect", kind: "number", cell: (row) => effectWords(row) },
+  { title: "interval", kind: "number", cell: ({ interval_low, interval_high }) => (typeof interval_low === "number" ? `${number(interval_low)} – ${number(interval_high)}` : "") },
+  { title: "stood still", kind: "number", cell: ({ effect, injected_share }) => (typeof effect === "number" ? share(injected_share, 1) : "") },
+  { title: "stalls", kind: "number", cell: ({ effect, stall_count }) => (typeof effect === "number" ? count(stall_count ?? 0) : "") },
+  { title: "ended late", kind: "number", cell: ({ end_late_median_ns }) => (typeof end_late_median_ns === "number" ? lateWords(end_late_median_ns) : "") },
 ];
+
+function effectWords({ effect, compared, why }: ExperimentRow): string {
+  if (typeof effect !== "number") return why || "–";
+  return compared === "ratio" ? `${ratioWords(effect)} times` : number(effect);
+}
 
 const PUBLISHED: readonly Folding<ExperimentRow>[] = [
-  { title: "row", cell: ({ case: table, measure }) => `${table}: ${measure}` },
+  { title: "row", cell: ({ measure }) => measure },
   { title: "published", cell: ({ published }) => published ?? "" },
   { title: "here", cell: ({ ours }) => ours ?? "" },
-  { title: "verdict", cell: ({ verdict }) => verdict ?? "" },
-  { title: "expected to differ", cell: ({ expected_to_differ }) => expected_to_differ ?? "" },
+  { title: "verdict", cell: ({ verdict }) => verdict || "nothing to compare with" },
 ];
 
-function Rows({ rows }: { rows: readonly ExperimentRow[] }) {
-  const isPublished = ({ published, verdict }: ExperimentRow) => (published ?? "") !== "" || (verdict ?? "") !== "";
-  const [published, own] = [rows.filter(isPublished), rows.filter((row) => !isPublished(row))];
+/** A table of the source's own, and below it where this emulation is expected to differ. */
+function Published({ name, rows }: { name: string; rows: readonly ExperimentRow[] }) {
+  const differs = [...new Set(rows.map(({ expected_to_differ }) => expected_to_differ ?? ""))].filter((words) => words !== "");
+  return (
+    <>
+      <h3 class="untrusted">{name}</h3>
+      <FoldingTable columns={PUBLISHED} rows={rows} rowKey={({ measure }) => measure} current={null} />
+      {differs.map((words) => (
+        <p key={words} class="muted untrusted">
+          Expected to differ: {words}.
+        </p>
+      ))}
+    </>
+  );
+}
+
+function Rows({ detail }: { detail: DetailView }) {
+  const { published, own } = rowsOf(detail.rows);
   const key = (row: ExperimentRow) => `${row.case}/${row.treatment}/${row.measure}`;
   return (
     <section class="card" data-testid="experiment-rows">
       {published.length > 0 && (
         <>
           <h2>Published, and found here</h2>
-          <FoldingTable columns={PUBLISHED} rows={published} rowKey={key} current={null} />
+          {tablesOf(published).map((table) => (
+            <Published key={table.name} {...table} />
+          ))}
         </>
       )}
       {own.length > 0 && (
         <>
           <h2>Each number</h2>
+          <Plot
+            series={ratioSeries(own)}
+            across={{ title: "the ratios below, by how much they are", scale: "linear", words: (value) => (Number.isInteger(value) ? `${value}` : "") }}
+            up={{ title: "how many times as large disturbed (logarithmic)", scale: "logarithmic", words: (value) => `${value}` }}
+          />
           <FoldingTable columns={ROWS} rows={own} rowKey={key} current={null} />
         </>
       )}
+      {detail.rows_left_out > 0 && <p class="muted">{count(detail.rows_left_out)} more are not kept.</p>}
     </section>
   );
 }
