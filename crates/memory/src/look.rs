@@ -69,7 +69,7 @@ impl Looker {
         let (begun_ns, looked_realtime_ns) = (clock::monotonic_ns(), clock::realtime_ns());
         let reading = self.reader.read();
         refresh(&mut self.modules, reading);
-        let moment = Moment { boot_id: reading.boot_id.as_deref(), clock_s: reading.clock_s };
+        let moment = Moment { boot_id: reading.boot_id.as_deref(), clock_s: reading.clock_s, read_ns: Some(begun_ns) };
         let (names, notices) = self.kept.take(moment, &self.modules, self.limit);
         let mut problems = reading.problems.clone();
         let controllers = reading.controllers.iter().map(controller).collect::<Vec<_>>();
@@ -98,6 +98,11 @@ impl Looker {
             logs_on_console: tune::log_lever(self.reader.root()).map(|lever| lever.is_on),
             recorded_tree: tree(self.reader.root()),
         }
+    }
+
+    /// Whether a controller has counted since the last look: a few files instead of all.
+    pub fn has_counted(&self) -> bool {
+        self.reader.has_counted()
     }
 
     /// The name of the module at a place that a report gives by numbers: the controller's, and those of its layers, of which a negative

@@ -137,7 +137,7 @@ impl Machine {
 
     fn look(&mut self, kept: &mut Kept, has_serials: bool) {
         let boot = format!("boot {}", self.boot);
-        let moment = Moment { boot_id: Some(&boot), clock_s: Some(self.clock_s) };
+        let moment = Moment { boot_id: Some(&boot), clock_s: Some(self.clock_s), read_ns: None };
         let reset_s = (self.clock_s - self.reset_at_s) as u64;
         let modules: Vec<Module> = (0..SLOTS).map(|slot| self.module(slot, reset_s, has_serials)).collect();
         kept.take(moment, &modules, Limit::default());
@@ -248,7 +248,7 @@ fn what_is_kept_has_a_limit() {
         let modules: Vec<Module> = (0..SLOTS)
             .map(|slot| Module { serial: Some(format!("R{round}-{slot}")), ..machine.module(slot, 10, true) })
             .collect();
-        kept.take(Moment { boot_id: Some(&boot), clock_s: Some(30.0) }, &modules, Limit::default());
+        kept.take(Moment { boot_id: Some(&boot), clock_s: Some(30.0), read_ns: None }, &modules, Limit::default());
     }
     assert_eq!((kept.modules.len(), kept.dropped_count), (super::KEPT_MAX, 10 * SLOTS as u64));
     assert!(!kept.modules.contains_key("R0-0") && kept.modules.contains_key("R1033-0"));

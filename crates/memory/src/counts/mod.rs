@@ -67,6 +67,9 @@ struct KeptPlace {
     reset_s: Option<u64>,
     boot_id: Option<String>,
     clock_s: Option<f64>,
+    /// See [`Moment::read_ns`]; of this process alone.
+    #[serde(skip)]
+    read_ns: Option<u64>,
     /// Which module was there.
     module: String,
     seen: u64,
@@ -79,6 +82,9 @@ pub struct Moment<'a> {
     pub boot_id: Option<&'a str>,
     /// Seconds since that boot.
     pub clock_s: Option<f64>,
+    /// Nanoseconds by the clock of whoever reads, which never jumps. Rates go by it where the host's own clock stands still, as that of a
+    /// recorded tree does while somebody writes other counts into it, or where the host has none.
+    pub read_ns: Option<u64>,
 }
 
 /// What a reading changed that somebody should know.
@@ -236,13 +242,16 @@ impl KeptPlace {
         let before = before.map(|value| count(value, self.reset_s, self.boot_id.as_deref(), self.clock_s));
         let now = count(now?, reset_s, moment.boot_id, moment.clock_s);
         let (added, change) = step(before.as_ref(), &now);
-        let within_s = match (change, before) {
+        let nanoseconds = |seconds: f64| (seconds * 1e9) as u64;
+        let within_ns = match (change, before) {
             (Change::Grew | Change::Wrapped, Some(before)) => {
-                now.clock_s.zip(before.clock_s).map(|(now, before)| now - before).filter(|seconds| *seconds > 0.0)
+                let by_host = now.clock_s.zip(before.clock_s).map(|(now, before)| now - before);
+                let by_reader = moment.read_ns.zip(self.read_ns).map(|(now, before)| now.saturating_sub(before));
+                by_host.filter(|seconds| *seconds > 0.0).map(nanoseconds).or(by_reader)
             }
-            _ => reset_s.map(|seconds| seconds as f64),
+            _ => reset_s.map(|seconds| nanoseconds(seconds as f64)),
         };
-        Some(Added { count: added, change, within_ns: within_s.map(|seconds| (seconds * 1e9) as u64) })
+        Some(Added { count: added, change, within_ns })
     }
 
     fn keep(
@@ -260,6 +269,7 @@ impl KeptPlace {
         self.corrected = known(corrected, self.corrected);
         self.uncorrected = known(uncorrected, self.uncorrected);
         (self.reset_s, self.clock_s, self.seen) = (reset_s, moment.clock_s, seen);
+        self.read_ns = moment.read_ns;
         if !is_same_boot {
             self.boot_id = moment.boot_id.map(str::to_owned);
         }

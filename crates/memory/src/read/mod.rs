@@ -174,6 +174,19 @@ impl Reader {
         &self.reading
     }
 
+    /// Whether a controller's totals are others than in the newest reading. What cannot be read is no news.
+    pub fn has_counted(&self) -> bool {
+        let total = |controller: &Controller, name: &str| {
+            let path = self.root.sys("devices/system/edac/mc").join(&controller.id).join(name);
+            self.root.read(path).ok()?.trim().parse::<u64>().ok()
+        };
+        let is_news = |now: Option<u64>, before: Option<u64>| now.is_some() && now != before;
+        self.reading.controllers.iter().any(|controller| {
+            is_news(total(controller, "ce_count"), controller.corrected)
+                || is_news(total(controller, "ue_count"), controller.uncorrected)
+        })
+    }
+
     /// Brings the counts up to date; `None` where anything of it cannot be read, or there is more: all must be read anew then.
     fn read_kept(&mut self, mut kept: KeptOpen) -> Option<KeptOpen> {
         if !kept.plan.is_current() {

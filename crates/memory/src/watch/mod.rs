@@ -36,7 +36,7 @@ use std::time::Duration;
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{ErrorReport, LossKind, MemoryCheck, MemoryEvent, MemoryLook, MemoryProblem, MemorySource};
 
-/// The time between two looks while nothing is reported.
+/// The time between two looks while nothing is reported and no controller counts.
 pub const LOOK_PERIOD: Duration = Duration::from_secs(30);
 /// The time between two looks while errors are reported.
 pub const LOOK_PERIOD_BUSY: Duration = Duration::from_secs(2);
@@ -171,8 +171,13 @@ impl Watch {
         self.follow(&mut events);
         let now_ns = clock::monotonic_ns();
         events.extend(self.checked(now_ns));
+        let passed_ns = u128::from(now_ns.saturating_sub(self.looked_ns));
+        // Where nothing is reported as it comes, the totals of the controllers tell that there is something to see.
+        if self.follower.is_none() && !self.has_news && passed_ns >= LOOK_PERIOD_BUSY.as_nanos() {
+            self.has_news = self.looker.has_counted();
+        }
         let period = if self.has_news { LOOK_PERIOD_BUSY } else { LOOK_PERIOD };
-        let is_due = u128::from(now_ns.saturating_sub(self.looked_ns)) >= period.as_nanos();
+        let is_due = passed_ns >= period.as_nanos();
         let has_answers = self.poller.as_mut().is_some_and(|poller| poller.newest().1);
         if is_due || has_answers {
             events.push(self.looked(false));

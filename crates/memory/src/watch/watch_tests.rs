@@ -194,3 +194,20 @@ fn where_no_counter_knows_a_module_the_history_does() {
     let dimm = of(looks(&events)[0], "A1");
     assert_eq!((dimm.corrected_count, dimm.rate_per_s, dimm.fidelity), (3, 0.0, Fidelity::LowerBound));
 }
+
+#[test]
+fn without_reports_the_totals_of_the_controllers_tell_when_to_look() {
+    let tree = host();
+    let mut watch = Watch::open(&Root::at(tree.path()), Settings::default());
+    assert!(watch.follower.is_none());
+    watch.turn();
+    let busy_ns = LOOK_PERIOD_BUSY.as_nanos() as u64;
+    watch.looked_ns = watch.looked_ns.saturating_sub(busy_ns);
+    assert!(looks(&watch.turn()).is_empty(), "nothing was counted, so there is nothing to see yet");
+    tree.write(format!("{MC}/dimm0/dimm_ce_count"), "40\n");
+    tree.write(format!("{MC}/ce_count"), "40\n");
+    let events = watch.turn();
+    assert_eq!(of(looks(&events)[0], "A1").corrected_count, 40);
+    watch.looked_ns = watch.looked_ns.saturating_sub(busy_ns);
+    assert!(looks(&watch.turn()).is_empty());
+}

@@ -1,6 +1,7 @@
 //! Counts that outlive the process, and the file that keeps them.
 
 use super::tree::{MC, controller, dimm, fixture};
+use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_memory::counts::{Kept, TEXT_BYTES_MAX};
 use surefoot_memory::look::Looker;
@@ -63,6 +64,23 @@ fn the_rate_is_that_of_the_time_between_two_looks() {
     let look = run(&tree);
     let bad = dimm(&look, "mc0/dimm0");
     assert_eq!((bad.rate_per_s, bad.worst_rate_per_s, bad.is_over_rate), (0.0, 20.0, false));
+}
+
+/// A recorded tree in which somebody counts on: its clock stands still, and the errors have a rate all the same.
+#[test]
+fn where_the_clock_of_the_host_stands_still_the_rate_is_by_the_readers() {
+    let tree = controller(clock(HostTree::new(), 5_000, 1_000, "a"), 0, &[0]);
+    let mut looker = Looker::new(Root::at(tree.path()));
+    let begun = Instant::now();
+    looker.look();
+    std::thread::sleep(Duration::from_millis(1_100));
+    let tree = controller(tree, 0, &[3_000]);
+    let look = looker.look();
+    let longest_s = begun.elapsed().as_secs_f64();
+    let module = dimm(&look, "mc0/dimm0");
+    assert!(module.rate_per_s >= 3_000.0 / longest_s && module.rate_per_s <= 3_000.0 / 1.1, "{module:?}");
+    assert_eq!(module.corrected_count, 3_000);
+    drop(tree);
 }
 
 #[test]
