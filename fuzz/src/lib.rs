@@ -13,7 +13,7 @@
 mod scratch;
 mod targets;
 
-use targets::{checkpoint, disturb, http, inloop, memory, names, nic, people, recording, settings};
+use targets::{checkpoint, disturb, http, inloop, memory, names, nic, people, recording, remedy, settings};
 
 /// Something that reads bytes.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +53,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "experiment_journal", run: disturb::experiment_journal, bytes_max: 8 << 10 },
     Target { name: "prediction_shard", run: disturb::prediction_shard, bytes_max: 4 << 10 },
     Target { name: "people", run: people::people, bytes_max: 1 << 10 },
+    Target { name: "alertmanager", run: remedy::webhook, bytes_max: 8 << 10 },
+    Target { name: "host_findings", run: remedy::findings, bytes_max: 8 << 10 },
+    Target { name: "policy", run: remedy::policy, bytes_max: 4 << 10 },
+    Target { name: "adapter", run: remedy::adapter, bytes_max: 2 << 10 },
+    Target { name: "check_output", run: remedy::check, bytes_max: 2 << 10 },
 ];
 
 /// The target of this name.

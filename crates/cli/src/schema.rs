@@ -79,7 +79,10 @@ const COMMANDS: [(&str, &[Of]); 49] = [
     ("disturb drift", &[of::<disturb::drift::lines::ComparedLine>, of::<disturb::drift::lines::DriftLine>]),
     ("disturb predict", &[of::<disturb::predict::lines::DrawLine>, of::<disturb::predict::lines::PredictionLine>]),
     ("remedy cases", CASES),
-    ("remedy show", &[of::<remedy::lines::DetailLine<'_>>, of::<remedy::lines::AuditLine<'_>>]),
+    (
+        "remedy show",
+        &[of::<remedy::lines::DetailLine<'_>>, of::<remedy::lines::PartLine<'_>>, of::<remedy::lines::AuditLine<'_>>],
+    ),
     ("remedy trail", &[of::<remedy::lines::AuditLine<'_>>]),
     ("remedy approve", CASES),
     ("remedy pause", &[of::<remedy::lines::CaseRow<'_>>, of::<remedy::lines::EverythingLine>]),

@@ -87,7 +87,8 @@ pub use memory::{
     Persistence, ReportingCost, Spread,
 };
 pub use remedy::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, Replaced,
+    StepState,
 };
 pub use report::{LARGEST_GAPS, Report};
 pub use source::{SourceReport, SourceState};

@@ -173,6 +173,20 @@ pub struct Lease {
     pub fence: u64,
 }
 
+/// A part that was replaced, as a person told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Replaced {
+    /// When that was told, `CLOCK_REALTIME`.
+    pub at_realtime_ns: u64,
+    /// What took its place, in the words of whoever told it; empty where nobody said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// When it was told that the old part tested good, `CLOCK_REALTIME`; 0 for never.
+    #[serde(default)]
+    pub tested_good_realtime_ns: u64,
+}
+
 /// A fault of one host, from the alert to the host's return.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
@@ -213,6 +227,9 @@ pub struct Case {
     /// Its ticket, once it is a person's; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ticket: String,
+    /// The part that it is about was replaced; `None` where nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     /// When it was opened, `CLOCK_REALTIME`.
     pub since_realtime_ns: u64,
     /// When it came into its state, `CLOCK_REALTIME`.
@@ -261,6 +278,7 @@ impl Case {
             .sum();
         size_of_val(self)
             + steps
+            + self.replaced.as_ref().map_or(0, |replaced| replaced.by.len())
             + texts(&self.evidence)
             + [
                 &self.host,

@@ -69,6 +69,12 @@ pub trait Casebook: Send {
     /// [`Error::Store`].
     fn cases(&mut self, open_only: bool, limit: usize) -> Result<Vec<Case>>;
 
+    /// The cases of one host, the newest first, at most so many.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>>;
+
     /// The audit trail of a case, or of everything for 0; oldest first, the newest of them at most so many.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ pub mod decide;
 pub mod engine;
 mod error;
 pub mod memory_book;
+pub mod parts;
 pub mod policy;
 pub mod simulate;
 pub mod step;

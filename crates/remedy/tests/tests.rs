@@ -9,8 +9,10 @@ mod suite {
     mod faults;
     mod hands;
     mod hooks;
+    mod ipmi;
     mod kubernetes;
     mod order;
+    mod parts;
     mod policy;
     mod redfish;
     mod simulate;

@@ -7,4 +7,5 @@ pub mod names;
 pub mod nic;
 pub mod people;
 pub mod recording;
+pub mod remedy;
 pub mod settings;

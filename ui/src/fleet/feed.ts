@@ -19,6 +19,8 @@ export interface Entry {
 export interface Story {
   case: Case;
   trail: Entry[];
+  /** What is known of the part; an older server says nothing of it. */
+  part?: { says: string[] };
 }
 
 /** Between an answer and the next question. */

@@ -106,6 +106,7 @@ export function OneCase() {
   if (id === null) return null;
   const close = { case: null };
   const one = story.value?.case;
+  const part = story.value?.part?.says ?? [];
   const now = nowNs.value;
   return (
     <section class="card story" id="story" tabIndex={-1} data-testid="story" data-case={id} data-state={one?.state} aria-label={`Case ${id}`}>
@@ -149,6 +150,18 @@ export function OneCase() {
             <p role="status" class={told.value.isDone ? "muted" : "problems"} data-testid="told">
               {told.value.text}
             </p>
+          )}
+          {part.length > 0 && (
+            <>
+              <h3>The part</h3>
+              <ul data-testid="part">
+                {part.map((line, at) => (
+                  <li key={at} class="untrusted">
+                    {line}
+                  </li>
+                ))}
+              </ul>
+            </>
           )}
           <h3>Steps</h3>
           <ol class="steps">

@@ -44,6 +44,23 @@ impl DetailLine<'_> {
     }
 }
 
+/// What all cases of the host tell of the part that a case is about.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename = "part_history")]
+pub struct PartLine<'a> {
+    /// What it is called; empty for the host itself.
+    pub subject: &'a str,
+    /// Cases that repaired it.
+    pub repair_count: usize,
+    /// How often it was replaced.
+    pub replaced_count: usize,
+    /// How many of those that were replaced tested good.
+    pub tested_good_count: usize,
+    /// Repairs and replacements in words, the oldest first.
+    pub says: &'a [String],
+}
+
 /// A line of the audit trail: who did what, when and why.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

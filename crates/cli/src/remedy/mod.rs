@@ -36,6 +36,10 @@ pub enum RemedyCommand {
     Resume(ask::AskAllOptions),
     /// End a case; what it changed is taken back.
     Cancel(ask::AskOptions),
+    /// Tell that the part of a case was replaced, and by what (--reason): repairs are counted anew.
+    Replaced(ask::AskOptions),
+    /// Tell that the part of a case that was replaced tested good.
+    TestedGood(ask::AskOptions),
     /// Periodic checks of this host.
     Check {
         #[command(subcommand)]
@@ -57,6 +61,8 @@ pub fn run(command: &RemedyCommand) -> anyhow::Result<Outcome> {
         RemedyCommand::Pause(options) => ask::all(options, Request::Pause),
         RemedyCommand::Resume(options) => ask::all(options, Request::Resume),
         RemedyCommand::Cancel(options) => ask::one(options, Request::Cancel),
+        RemedyCommand::Replaced(options) => ask::one(options, Request::Replaced),
+        RemedyCommand::TestedGood(options) => ask::one(options, Request::TestedGood),
         RemedyCommand::Check { command } => check::run(command),
         RemedyCommand::Simulate(options) => simulate::run(options),
     }

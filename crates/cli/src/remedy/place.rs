@@ -20,8 +20,6 @@ use surefoot_remedy::decide::Request;
 pub const LISTEN: &str = "127.0.0.1:7078";
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Lines of the trail of one case.
-const TRAIL_MAX: usize = 10_000;
 
 /// Which server.
 #[derive(Args, Clone)]
@@ -106,7 +104,7 @@ impl Place {
     pub fn story(&mut self, id: u64) -> anyhow::Result<CaseStory> {
         match self {
             Place::Server(server) => server.get(&format!("/api/v1/cases/{id}")),
-            Place::Store(book) => Ok(CaseStory { case: book.case(id)?, trail: book.trail(id, TRAIL_MAX)? }),
+            Place::Store(book) => Ok(CaseStory::read(book.as_mut(), id)?),
         }
     }
 
@@ -160,6 +158,8 @@ pub fn word(asked: Request) -> &'static str {
         Request::Pause => "pause",
         Request::Resume => "resume",
         Request::Cancel => "cancel",
+        Request::Replaced => "replaced",
+        Request::TestedGood => "tested-good",
     }
 }
 

@@ -1,6 +1,6 @@
 //! `surefoot remedy show`.
 
-use super::lines::{AuditLine, DetailLine};
+use super::lines::{AuditLine, DetailLine, PartLine};
 use super::place::PlaceOptions;
 use super::{trail, words};
 use crate::exit::Outcome;
@@ -31,6 +31,17 @@ pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
     if options.json {
         output::stream(&mut out, "remedy show")?;
         output::line(&mut out, &DetailLine::of(&story.case))?;
+        let history = &story.part.history;
+        output::line(
+            &mut out,
+            &PartLine {
+                subject: &history.subject,
+                repair_count: history.repairs.len(),
+                replaced_count: history.replacements.len(),
+                tested_good_count: history.tested_good_count(),
+                says: &story.part.says,
+            },
+        )?;
         story.trail.iter().try_for_each(|entry| output::line(&mut out, &AuditLine::of(entry)))?;
     } else {
         out.write_all(text(&story, clock::realtime_ns()).as_bytes())?;
@@ -47,6 +58,9 @@ fn text(story: &CaseStory, now_ns: u64) -> String {
     }
     for line in &case.evidence {
         text += &format!("  {:<12}{}\n", "evidence", one_line(line));
+    }
+    for line in &story.part.says {
+        text += &format!("  {:<12}{}\n", "the part", one_line(line));
     }
     let mut steps = Table::new(&["step", "state", "attempts", "took", "approved by", "outcome"], &[0, 1, 4, 5]);
     case.steps.iter().for_each(|step| steps.row(step_row(step)));

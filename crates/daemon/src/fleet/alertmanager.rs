@@ -55,6 +55,14 @@ pub(super) struct Taken {
     pub(super) truncated: u64,
 }
 
+/// The alerts of a message of Alertmanager's webhook that are taken, as the server takes them; for whoever tries messages.
+///
+/// # Errors
+/// What is wrong with the whole of it.
+pub fn read_alerts(body: &[u8]) -> Result<Vec<Alert>, String> {
+    read(body).map(|taken| taken.alerts)
+}
+
 /// Reads a message. An alert that cannot be one of ours is refused by itself: the others are taken.
 ///
 /// # Errors

@@ -97,6 +97,10 @@ impl Casebook for Book {
         self.with(|store| store.cases(open_only, limit))
     }
 
+    fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
+        self.with(|store| store.cases_of_host(host, limit))
+    }
+
     fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {
         self.with(|store| store.trail(case, limit))
     }

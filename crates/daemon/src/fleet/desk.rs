@@ -22,8 +22,6 @@ const TRIES: usize = 5;
 /// How old counts may be, and the list of hosts with orders.
 const COUNTS_AGE_MAX: Duration = Duration::from_secs(2);
 const ORDERS_AGE_MAX: Duration = Duration::from_secs(1);
-/// Lines of the trail of one case.
-const TRAIL_MAX: usize = 10_000;
 
 /// Answers.
 pub(super) struct Desk {
@@ -80,7 +78,7 @@ impl Desk {
     }
 
     pub(super) async fn story(self: &Arc<Self>, id: u64) -> Told<CaseStory> {
-        self.ask(move |book| Ok(CaseStory { case: book.case(id)?, trail: book.trail(id, TRAIL_MAX)? })).await
+        self.ask(move |book| Ok(CaseStory::read(book, id)?)).await
     }
 
     pub(super) async fn trail(self: &Arc<Self>, limit: usize) -> Told<Vec<AuditEntry>> {

@@ -36,6 +36,14 @@ pub(super) struct Board {
     pub(super) orders_max: usize,
 }
 
+/// The alerts that come of what an agent tells, as the server takes it; for whoever tries messages.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_findings(body: &[u8]) -> Result<Vec<Alert>, String> {
+    read(body).map(|board| board.alerts.unwrap_or_default())
+}
+
 /// Reads what an agent tells.
 ///
 /// # Errors

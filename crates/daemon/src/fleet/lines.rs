@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use surefoot_model::{AuditEntry, Case, CaseState, Severity};
+use surefoot_remedy::Casebook;
+use surefoot_remedy::parts::PartHistory;
 use surefoot_store::cases::Counts;
 
 /// One case in a list.
@@ -88,6 +90,11 @@ impl CaseList {
     }
 }
 
+/// Lines of the trail of one case.
+const TRAIL_MAX: usize = 10_000;
+/// Cases of a host that the history of a part is made of.
+const HOST_CASES_MAX: usize = 10_000;
+
 /// One case with everything that was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseStory {
@@ -95,6 +102,33 @@ pub struct CaseStory {
     pub case: Case,
     /// Its audit trail, oldest first.
     pub trail: Vec<AuditEntry>,
+    /// What all cases of its host tell of the part that it is about.
+    #[serde(default)]
+    pub part: PartStory,
+}
+
+/// What is known of a part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartStory {
+    /// Its repairs and replacements.
+    #[serde(flatten)]
+    pub history: PartHistory,
+    /// The same in words, a line each.
+    pub says: Vec<String>,
+}
+
+impl CaseStory {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn read(book: &mut impl Casebook, id: u64) -> surefoot_remedy::Result<CaseStory> {
+        let case = book.case(id)?;
+        let trail = book.trail(id, TRAIL_MAX)?;
+        let history = PartHistory::of(&book.cases_of_host(&case.host, HOST_CASES_MAX)?, &case.host, &case.subject);
+        let says = history.says();
+        Ok(CaseStory { case, trail, part: PartStory { history, says } })
+    }
 }
 
 /// Lines of the audit trail.

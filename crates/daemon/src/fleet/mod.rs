@@ -24,9 +24,10 @@ mod tls;
 
 pub use access::{Role, secret};
 pub use agent::{Agent, Exchange};
+pub use alertmanager::read_alerts;
 pub use book::Book;
 pub use desk::{Problem, meet, pause};
-pub use findings::HostFindings;
+pub use findings::{HostFindings, read_findings};
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Reason, Trail};
 pub use listen::Listen;
 pub use orders::{AnswerBody, OrderBody};

@@ -39,7 +39,7 @@ type Answer = Result<Response, ApiError>;
 type Context = State<Arc<Served>>;
 
 /// Addresses, and what each is for.
-const ADDRESSES: [(&str, &str); 13] = [
+const ADDRESSES: [(&str, &str); 15] = [
     ("GET /", "The page of cases."),
     ("POST /api/v1/alertmanager", "Alertmanager's webhook, version 4."),
     ("POST /api/v1/findings", "All that is found of a host now, from its agent."),
@@ -50,6 +50,8 @@ const ADDRESSES: [(&str, &str); 13] = [
     ("POST /api/v1/cases/{id}/pause", "Begins nothing more of a case."),
     ("POST /api/v1/cases/{id}/resume", "Goes on with a paused case."),
     ("POST /api/v1/cases/{id}/cancel", "Ends a case; what it changed is taken back."),
+    ("POST /api/v1/cases/{id}/replaced", "Its part was replaced; the reason says by what."),
+    ("POST /api/v1/cases/{id}/tested-good", "Its part that was replaced tested good."),
     ("POST /api/v1/pause, /api/v1/resume", "Begins nothing more at all, and goes on."),
     ("GET /api/v1/trail", "The newest lines of the audit trail."),
     ("GET /metrics", "OpenMetrics, for Prometheus."),
@@ -324,10 +326,12 @@ async fn request(
         "pause" => (decide::Request::Pause, Role::Operate),
         "resume" => (decide::Request::Resume, Role::Operate),
         "cancel" => (decide::Request::Cancel, Role::Operate),
+        "replaced" => (decide::Request::Replaced, Role::Operate),
+        "tested-good" => (decide::Request::TestedGood, Role::Operate),
         _ => {
             return Err(ApiError::new(
                 StatusCode::NOT_FOUND,
-                "a case can be asked to approve, pause, resume and cancel",
+                "a case can be asked to approve, pause, resume and cancel, and told that its part was replaced or tested-good",
             ));
         }
     };

@@ -3,6 +3,7 @@
 use super::debug_mode::{self, Adapter, Reported};
 use super::drain::Drainer;
 use super::hook::{self, HookRule};
+use super::ipmi::Ipmi;
 use super::reboot::{self, Times};
 use super::redfish::Bmc;
 use super::shown::cut;
@@ -31,6 +32,8 @@ pub struct HandsConfig {
     pub tickets: BTreeMap<String, TicketSystem>,
     /// Baseboard controllers by host; that of `*` is of every other host, and `{host}` in its address becomes the host's name.
     pub bmcs: BTreeMap<String, Bmc>,
+    /// Those that speak IPMI alone, which restart their hosts and do nothing else; that of `*` as of `bmcs`.
+    pub ipmis: BTreeMap<String, Ipmi>,
     /// How long restarts take.
     pub reboot: Times,
     /// Where the adapters of the debug mode lie; `None` for `/etc/surefoot/adapters`.
@@ -75,8 +78,19 @@ impl Hands {
         match self.config.bmcs.get("*") {
             Some(bmc) if host.bytes().all(is_plain) => Ok(Bmc { url: bmc.url.replace("{host}", host), ..bmc.clone() }),
             Some(_) => Err(format!("'{}' is no host's name that could be part of an address", cut(host))),
+            None if self.ipmi(order).is_some() => Err(format!(
+                "unsupported: the controller of {} is reached by IPMI, which has no settings of the firmware; its Redfish address is needed",
+                cut(host)
+            )),
             None => Err(format!("unsupported: no baseboard controller is configured for {}", cut(host))),
         }
+    }
+
+    /// The host's controller where it speaks IPMI alone; `None` where it does not.
+    fn ipmi(&self, order: &Order) -> Option<Ipmi> {
+        let own = self.config.ipmis.get(&order.host);
+        let every = self.config.ipmis.get("*").filter(|_| !self.config.bmcs.contains_key(&order.host));
+        own.or(every).map(|ipmi| Ipmi { url: ipmi.url.replace("{host}", &order.host), ..ipmi.clone() })
     }
 
     fn is_here(&self, order: &Order) -> bool {
@@ -161,6 +175,9 @@ impl Hands {
     }
 
     fn reboot(&self, order: &Order, stop: &AtomicBool) -> Outcome {
+        if let Some(ipmi) = self.ipmi(order) {
+            return ipmi.restart(&self.config.reboot, order, stop);
+        }
         match self.bmc(order) {
             Ok(bmc) => reboot::by_bmc(&bmc, &self.config.reboot, order, stop),
             Err(_) if self.is_here(order) => reboot::here(&Root::host(), order, stop),
@@ -210,6 +227,9 @@ impl Act for Hands {
                 Err(why) => why,
             },
             Step::Collect(_) => "read the rows of the errors since from the host's history".to_owned(),
+            Step::Reboot if self.ipmi(order).is_some() => {
+                format!("switch {} off and on by its controller's IPMI", order.host)
+            }
             Step::Reboot => match self.bmc(order) {
                 Ok(bmc) => format!("restart {} by {}", order.host, bmc.url),
                 Err(_) if self.is_here(order) => "systemctl reboot".to_owned(),
@@ -258,6 +278,7 @@ impl Act for Hands {
             Step::Debug(_) | Step::SoftRepair(_) | Step::HardRepair(_) => self.find_switch(order),
             Step::Restore(step) if matches!(**step, Step::Debug(_)) => self.find_switch(order),
             Step::Restore(_) => Found::MayRepeat,
+            Step::Reboot if self.ipmi(order).is_some() => Ipmi::find(),
             Step::Reboot => match self.bmc(order) {
                 Ok(bmc) => reboot::find_by_bmc(&bmc, order),
                 // The boot id tells.

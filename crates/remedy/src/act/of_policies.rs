@@ -1,5 +1,5 @@
 use super::redfish::Bmc;
-use super::{Drainer, HandsConfig, HookRule, Kubernetes, Slurm, TicketSystem, Times};
+use super::{Drainer, HandsConfig, HookRule, Ipmi, Kubernetes, Slurm, TicketSystem, Times};
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -55,6 +55,13 @@ impl HandsConfig {
             config.tickets.insert(ticket.name.clone(), system);
         }
         for bmc in &policies.bmcs {
+            if let (true, Some((user, file))) = (bmc.is_ipmi(), &bmc.user) {
+                // ipmitool reads the file itself; that others may not is asked now.
+                secret(file)?;
+                let failed = |why| Error::PolicyFile { file: "the policies".into(), why };
+                config.ipmis.insert(bmc.host.clone(), Ipmi::new(&bmc.url, user, file.clone()).map_err(failed)?);
+                continue;
+            }
             let identity = match &bmc.user {
                 Some((user, file)) => Identity::User(user.clone(), secret(file)?),
                 None => Identity::None,

@@ -21,12 +21,10 @@
 //! What the file does not name keeps its defaults.
 
 use super::{CLOCK, EVENT_LOG, READ_ONLY};
-use crate::policy::table::{Source, Table};
-use crate::{Error, Result};
-use std::io::Read;
+use crate::Result;
+use crate::policy::table::{Source, Table, text_of};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::de::DeTable;
 
 /// The most checks of a host.
 const CHECKS_MAX: usize = 200;
@@ -87,15 +85,7 @@ impl CheckFile {
     /// # Errors
     /// [`Error::PolicyFile`] where it cannot be read, otherwise as [`CheckFile::parse`].
     pub fn read(path: &Path) -> Result<Self> {
-        let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(failed(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))?;
-        CheckFile::parse(&text, &path.display().to_string())
+        CheckFile::parse(&text_of(path, FILE_BYTES_MAX)?, &path.display().to_string())
     }
 
     /// Reads the text of a file of checks; its name is for messages.
@@ -104,8 +94,7 @@ impl CheckFile {
     /// [`Error::Policy`] with the line and field of the first thing that is wrong.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let source = Source { file, text };
-        let root = DeTable::parse(text)
-            .map_err(|error| source.error(error.span().unwrap_or(0..0), "", error.message().replace('\n', " ")))?;
+        let root = source.root()?;
         let top = Table::top(source, &root);
         let mut checks = CheckFile::default();
         let mut named: Vec<String> = Vec::new();

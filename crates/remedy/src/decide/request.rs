@@ -2,7 +2,7 @@
 
 use super::advance::in_flight;
 use super::{closing, entry};
-use surefoot_model::{AuditEntry, Case, CaseState, StepState};
+use surefoot_model::{AuditEntry, Case, CaseState, Replaced, StepState, one_line};
 
 /// What somebody asks of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,15 +15,24 @@ pub enum Request {
     Resume,
     /// It ends: settings are restored and the host is returned, as far as it changed them.
     Cancel,
+    /// A person replaced the part that it is about; the reason says by what. Of a closed case too.
+    Replaced,
+    /// The part that was replaced tested good. Of a closed case too.
+    TestedGood,
 }
+
+/// The longest text that is kept of what a part was replaced by.
+const BY_CHARS_MAX: usize = 200;
 
 impl Request {
     /// Each with its word, which is also the action in the audit trail.
-    pub const ALL: [(&'static str, Request); 4] = [
+    pub const ALL: [(&'static str, Request); 6] = [
         ("approved", Request::Approve),
         ("paused", Request::Pause),
         ("resumed", Request::Resume),
         ("cancelled", Request::Cancel),
+        ("replaced", Request::Replaced),
+        ("tested_good", Request::TestedGood),
     ];
 }
 
@@ -62,11 +71,28 @@ pub fn request(
     now_realtime_ns: u64,
 ) -> Result<(Case, AuditEntry), Refused> {
     let refused = |why: String| Err(Refused { case: case.id, why });
-    if !case.state.is_open() {
+    let is_of_part = matches!(request, Request::Replaced | Request::TestedGood);
+    if !case.state.is_open() && !is_of_part {
         return refused(format!("is closed: {}", case.state.as_str()));
     }
     let mut next = case.clone();
     let target = match request {
+        Request::Replaced if case.replaced.is_some() => return refused("has a part that was replaced already".into()),
+        Request::Replaced => {
+            let by = one_line(&reason.chars().take(BY_CHARS_MAX).collect::<String>());
+            next.replaced = Some(Replaced { at_realtime_ns: now_realtime_ns, by, tested_good_realtime_ns: 0 });
+            case.subject.clone()
+        }
+        Request::TestedGood => match &mut next.replaced {
+            None => return refused("has no part that was replaced: say first that it was".into()),
+            Some(replaced) if replaced.tested_good_realtime_ns != 0 => {
+                return refused("has a part that tested good already".into());
+            }
+            Some(replaced) => {
+                replaced.tested_good_realtime_ns = now_realtime_ns;
+                case.subject.clone()
+            }
+        },
         Request::Approve => match approve(&mut next, actor, now_realtime_ns) {
             Some(step) => step,
             None => return refused(format!("has nothing to approve: it is {}", case.state.as_str())),
@@ -93,7 +119,7 @@ pub fn request(
         }
     };
     let action = Request::ALL.iter().find(|(_, of)| *of == request).map_or("", |(word, _)| *word);
-    let line = entry(now_realtime_ns, case.id, actor, action, &target, &surefoot_model::one_line(reason));
+    let line = entry(now_realtime_ns, case.id, actor, action, &target, &one_line(reason));
     Ok((next, line))
 }
 

@@ -2,8 +2,10 @@
 //! faults drive this, and the engine's own thread does.
 
 use super::{Attempt, Counts, Ended, Settings};
+use crate::act::Outcome;
 use crate::act::debug_mode::repairs_of;
 use crate::decide::{self, Controller};
+use crate::parts::{self, PartHistory};
 use crate::policy::Policies;
 use crate::{Casebook, Error, Result, Step};
 use std::collections::BTreeMap;
@@ -14,8 +16,8 @@ use surefoot_model::Case;
 
 /// How often the end of one attempt is worked out anew because somebody changed the case meanwhile.
 const CONFLICTS_MAX: usize = 100;
-/// Cases that are looked through for earlier repairs, the newest.
-const CASES_WITH_REPAIRS_MAX: usize = 100_000;
+/// Cases of a host that are looked through for earlier repairs, the newest.
+const CASES_WITH_REPAIRS_MAX: usize = 10_000;
 
 /// The engine without threads. Times are since any fixed moment, by a clock that never jumps.
 pub struct Core {
@@ -60,7 +62,7 @@ impl Core {
             self.is_to_reconsider = false;
         }
         let Some((changed, change_count)) = self.decide(policies) else { return (Vec::new(), false) };
-        let begun = changed.iter().filter_map(|case| self.begin(case, now)).collect();
+        let begun = changed.iter().filter_map(|case| self.begin(case, policies, now)).collect();
         self.counts.running.store(self.running.len() as u64, Ordering::Relaxed);
         (begun, change_count > 0)
     }
@@ -141,17 +143,27 @@ impl Core {
         u64::try_from(self.settings.lease.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn begin(&mut self, case: &Case, now: Duration) -> Option<Begin> {
+    fn begin(&mut self, case: &Case, policies: &Policies, now: Duration) -> Option<Begin> {
         let mut attempt = Attempt::of(case, &self.name)?;
         // A change of a case whose attempt is under way, such as a clock that was mended, begins nothing.
         if self.running.get(&case.id).is_some_and(|running| running.attempt.fence == attempt.fence) {
             return None;
         }
-        if matches!(attempt.order.step, Step::SoftRepair(_) | Step::HardRepair(_)) {
+        let rule = policies.policy(&case.policy).and_then(|policy| policy.replace_after);
+        // What was begun is gone on with: it may have repaired already.
+        let is_fresh = !attempt.is_in_doubt && attempt.order.memo.is_empty();
+        let rule = rule.filter(|_| is_fresh && case.ends_as.is_none() && parts::serves_repair(&attempt.order.step));
+        let mut ended = None;
+        if rule.is_some() || matches!(attempt.order.step, Step::SoftRepair(_) | Step::HardRepair(_)) {
             // Without the books nothing is repaired: the lease runs out, and the step is found not done.
-            let mut cases = self.told(|book| book.cases(false, CASES_WITH_REPAIRS_MAX))?;
-            cases.retain(|other| other.host == case.host && other.id != case.id);
+            let mut cases = self.told(|book| book.cases_of_host(&case.host, CASES_WITH_REPAIRS_MAX))?;
+            cases.retain(|other| other.id != case.id);
             attempt.order.repairs = repairs_of(&cases);
+            let store_now_ns = self.told(|book| book.now_realtime_ns())?;
+            let history = PartHistory::of(&cases, &case.host, &case.subject);
+            let why = rule.and_then(|rule| history.reason_to_replace(rule, store_now_ns));
+            ended =
+                why.map(|detail| Ended::Outcome(Outcome::Failed { detail, memo: String::new(), is_passing: false }));
         }
         self.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
@@ -159,13 +171,14 @@ impl Core {
             attempt: attempt.clone(),
             stop: Arc::clone(&stop),
             held_until: now + self.settings.lease,
-            ended: None,
+            ended: ended.clone(),
         };
         // An earlier attempt is one whose lease ran out while the store was away.
         if let Some(before) = self.running.insert(case.id, running) {
             before.stop.store(true, Ordering::Release);
         }
-        Some(Begin { attempt, stop })
+        // Of a part that is to be replaced nothing more is begun; that is written in the next round.
+        ended.is_none().then_some(Begin { attempt, stop })
     }
 
     /// Holds the leases of what is under way. What cannot be held is told to break off, because another controller may take it over.

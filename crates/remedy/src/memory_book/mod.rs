@@ -234,6 +234,14 @@ impl Casebook for MemoryBook {
         Ok(cases.into_iter().take(limit).cloned().collect())
     }
 
+    fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
+        let inner = self.inner();
+        let mut cases: Vec<&Case> =
+            inner.open.values().chain(inner.closed.values()).filter(|case| case.host == host).collect();
+        cases.sort_by_key(|case| std::cmp::Reverse(case.id));
+        Ok(cases.into_iter().take(limit).cloned().collect())
+    }
+
     fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {
         let inner = self.inner();
         let mut lines: Vec<AuditEntry> =

@@ -55,12 +55,12 @@ pub struct Kubernetes {
     pub ca_file: Option<PathBuf>,
 }
 
-/// How a host's baseboard management controller is reached by Redfish: a table `[[bmc]]`.
+/// How a host's baseboard management controller is reached, by Redfish or by IPMI: a table `[[bmc]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bmc {
     /// The host; `*` for every other one.
     pub host: String,
-    /// The address; of `*`, `{host}` in it becomes the host's name, such as `https://{host}-bmc`.
+    /// The address; of `*`, `{host}` in it becomes the host's name, such as `https://{host}-bmc` or `ipmi://{host}-bmc`.
     pub url: String,
     /// The user, and the file with the password; `None` where the controller asks for none.
     pub user: Option<(String, PathBuf)>,
@@ -68,6 +68,13 @@ pub struct Bmc {
     pub ca_file: Option<PathBuf>,
     /// The path of the machine, where the controller has several.
     pub system: Option<String>,
+}
+
+impl Bmc {
+    /// Whether it speaks IPMI alone.
+    pub fn is_ipmi(&self) -> bool {
+        self.url.starts_with("ipmi://")
+    }
 }
 
 /// A system that takes tickets: a table `[[ticket]]`.

@@ -98,6 +98,8 @@ pub struct Policy {
     pub windows: Vec<String>,
     /// What is done about steps that fail.
     pub retry: Retry,
+    /// From how many repairs on a part is to be replaced; `None` for never.
+    pub replace_after: Option<ReplaceAfter>,
     /// How long an alert must hold before it becomes a case.
     pub hold_off_ns: u64,
     /// How long an alert must be over before its trouble counts as gone.
@@ -119,6 +121,15 @@ pub struct Retry {
     pub attempts: u32,
     /// How long after the first failure; doubled after each further one, up to an hour.
     pub back_off_ns: u64,
+}
+
+/// From how many repairs of a part on it is no more repaired: a person gets it, with a ticket, to replace it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplaceAfter {
+    /// So many cases have repaired it.
+    pub repairs: u64,
+    /// Within this time.
+    pub within_ns: u64,
 }
 
 impl Default for Retry {

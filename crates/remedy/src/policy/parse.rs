@@ -1,14 +1,12 @@
 use super::adapters::{Bmc, Debug, Drain, Hook, Kubernetes, Reboot, Slurm, TicketSystem, TicketWay};
-use super::table::{Source, Table, Value};
+use super::table::{Source, Table, Value, text_of};
 use super::window::{DAYS, Window};
-use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, Retry, Service};
+use super::{ANY_SERVICE, HOUR_NS, Match, Policies, Policy, ReplaceAfter, Retry, Service};
 use crate::{Error, Result, Step};
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 use surefoot_model::{Room, Severity};
-use toml::de::DeTable;
 
 /// The largest policy file. Lists of hosts are what makes one large: 100,000 names take about 2 MB.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -25,15 +23,7 @@ impl Policies {
     /// # Errors
     /// [`Error::PolicyFile`] where it cannot be read, otherwise as [`Policies::parse`].
     pub fn read(path: &Path) -> Result<Policies> {
-        let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(failed(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))?;
-        Policies::parse(&text, &path.display().to_string())
+        Policies::parse(&text_of(path, FILE_BYTES_MAX)?, &path.display().to_string())
     }
 
     /// Reads the text of a policy file; its name is for messages.
@@ -42,8 +32,7 @@ impl Policies {
     /// [`Error::Policy`] with the line and field of the first thing that is wrong.
     pub fn parse(text: &str, file: &str) -> Result<Policies> {
         let source = Source { file, text };
-        let root = DeTable::parse(text)
-            .map_err(|error| source.error(error.span().unwrap_or(0..0), "", error.message().replace('\n', " ")))?;
+        let root = source.root()?;
         let top = Table::top(source, &root);
         let mut policies = Policies {
             windows: each(&top, "window", NAMES_MAX, window)?,
@@ -171,6 +160,7 @@ fn policy(table: &Table<'_>, index: usize, policies: &Policies) -> Result<Policy
         cool_down_ns: time("cool_down", 24 * HOUR_NS)?,
         windows: windows(table, policies)?,
         retry: table.find("retry").map_or(Ok(Retry::default()), |value| retry(value.table()?))?,
+        replace_after: table.find("replace_after").map(|value| replace_after(value.table()?)).transpose()?,
         hold_off_ns: time("hold_off", 0)?,
         clear_after_ns: time("clear_after", 10 * 1_000_000_000)?,
         recheck_within_ns: time("recheck_within", HOUR_NS / 4)?,
@@ -291,6 +281,13 @@ fn retry(table: Table<'_>) -> Result<Retry> {
     let back_off_ns = table.find("back_off").map_or(Ok(usual.back_off_ns), |value| value.time_ns())?;
     table.finish()?;
     Ok(Retry { attempts: u32::try_from(attempts).unwrap_or(usual.attempts), back_off_ns })
+}
+
+fn replace_after(table: Table<'_>) -> Result<ReplaceAfter> {
+    let repairs = table.need("repairs")?.whole(1..=1_000)?;
+    let within_ns = table.need("within")?.time_ns()?;
+    table.finish()?;
+    Ok(ReplaceAfter { repairs, within_ns })
 }
 
 fn windows(table: &Table<'_>, policies: &Policies) -> Result<Vec<String>> {
@@ -431,6 +428,16 @@ fn kubernetes(table: &Table<'_>) -> Result<Kubernetes> {
     })
 }
 
+/// The address of a management controller: of Redfish, or of IPMI.
+fn bmc_address(value: &Value<'_>) -> Result<String> {
+    let text = value.name()?;
+    match text.starts_with("ipmi://") && !text.contains(char::is_whitespace) {
+        true => Ok(text),
+        false if text.starts_with("https://") || text.starts_with("http://") => address(value),
+        false => Err(value.error("it must be an address that begins with https://, http:// or ipmi://")),
+    }
+}
+
 fn bmc(table: &Table<'_>) -> Result<Bmc> {
     let user = match (table.find("user"), table.find("password_file")) {
         (Some(user), Some(file)) => Some((user.name()?, file.path()?)),
@@ -438,9 +445,13 @@ fn bmc(table: &Table<'_>) -> Result<Bmc> {
         (Some(value), None) => return Err(value.error("a user needs a password_file too")),
         (None, Some(value)) => return Err(value.error("a password_file needs a user too")),
     };
+    let url = table.need("url")?;
+    if url.text()?.starts_with("ipmi://") && user.is_none() {
+        return Err(url.error("IPMI needs a user and a password_file"));
+    }
     Ok(Bmc {
         host: table.find("host").map_or(Ok("*".to_owned()), |value| value.name())?,
-        url: address(&table.need("url")?)?,
+        url: bmc_address(&url)?,
         user,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,
         system: table.find("system").map(|value| value.name()).transpose()?,

@@ -2,9 +2,28 @@
 
 use crate::{Error, Result};
 use std::cell::RefCell;
+use std::io::Read;
 use std::ops::{Range, RangeInclusive};
+use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
+
+/// Reads the text of a file that has so many bytes at most.
+///
+/// # Errors
+/// [`Error::PolicyFile`].
+pub(crate) fn text_of(path: &Path, bytes_max: u64) -> Result<String> {
+    let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
+    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > bytes_max {
+        let most =
+            if bytes_max < 1 << 20 { format!("{} KiB", bytes_max >> 10) } else { format!("{} MiB", bytes_max >> 20) };
+        return Err(failed(format!("it is larger than {most}")));
+    }
+    String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))
+}
 
 /// A file's text, by its name.
 #[derive(Clone, Copy)]
@@ -13,7 +32,13 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// The tables of the whole text.
+    pub(crate) fn root(&self) -> Result<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text)
+            .map_err(|error| self.error(error.span().unwrap_or(0..0), "", error.message().replace('\n', " ")))
+    }
+
     pub(crate) fn error(&self, span: Range<usize>, field: &str, why: impl Into<String>) -> Error {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();

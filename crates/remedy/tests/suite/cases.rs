@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_model::{Alert, AuditEntry, Case, CaseState, Severity, StepState};
-use surefoot_remedy::Casebook;
-use surefoot_remedy::act::Outcome;
-use surefoot_remedy::decide::{Request, request, waits_for_approval};
-use surefoot_remedy::engine::{Core, Settings};
+use surefoot_remedy::act::{Found, Outcome};
+use surefoot_remedy::decide::{Controller, Request, conclude, decide, found, request, waits_for_approval};
+use surefoot_remedy::engine::{Core, Ended, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
+use surefoot_remedy::{Casebook, Change, Error, World};
 
 const S: u64 = 1_000_000_000;
 const HOUR: u64 = 3_600 * S;
@@ -435,4 +435,83 @@ fn texts_of_strangers_are_kept_short_and_on_one_line() {
     assert!(case.steps[0].memo.is_empty() && case.steps[0].outcome.contains("1048576 bytes, is too long"));
     assert!(case.sentence.len() < 2_000 && case.evidence.len() <= 100);
     assert!(!case.sentence.chars().any(char::is_control));
+}
+
+/// What an earlier holder of a lease brings counts for nothing, whoever it is: otherwise a step that another has gone on with would be
+/// ended by it.
+#[test]
+fn the_end_of_an_attempt_whose_lease_was_lost_counts_for_nothing() {
+    let mut desk = Desk::new("[[policy]]\nservice = \"web\"\nsteps = [\"reboot\"]");
+    desk.book.take(&[alert("h1")]).unwrap();
+    let begin = |desk: &mut Desk, core: &mut Core| loop {
+        if let Some(begin) = core.round(&desk.policies, desk.passed).0.pop() {
+            return begin;
+        }
+    };
+    let mut first = Core::new(Box::new(desk.book.clone()), "a".into(), Settings::default(), Arc::default());
+    let old = begin(&mut desk, &mut first).attempt.fence;
+    desk.clock.fetch_add(HOUR, Ordering::Relaxed);
+    let mut second = Core::new(Box::new(desk.book.clone()), "b".into(), Settings::default(), Arc::default());
+    let new = begin(&mut desk, &mut second).attempt.fence;
+    assert!(new > old && desk.case(1).steps[0].state == StepState::InDoubt);
+
+    let done = Outcome::Done { detail: "done".into(), memo: String::new() };
+    let effect = Found::Effect { detail: "there".into(), memo: String::new() };
+    let (case, policies) = (desk.case(1), desk.policies.clone());
+    for (fence, owner) in [(old, "a"), (old, "b"), (new, "a")] {
+        assert!(conclude(&case, fence, &done, &policies, owner, NOON).is_none(), "{fence} {owner}");
+        assert!(found(&case, fence, &effect, &policies, owner, NOON).is_none(), "{fence} {owner}");
+    }
+    assert!(found(&case, new, &effect, &policies, "b", NOON).is_some());
+    assert!(matches!(desk.book.hold(1, old, u64::MAX), Err(Error::Conflict { .. })), "nor may it hold the lease");
+    // The same controller, whose own earlier attempt ends late.
+    second.note_end(1, old, Some(Ended::Outcome(done)));
+    second.round(&desk.policies, desk.passed);
+    assert_eq!(desk.case(1).steps[0].state, StepState::InDoubt);
+}
+
+/// An open case whose steps are over, with something left changed.
+fn ending(steps: serde_json::Value, is_drained: bool, ends_as: Option<CaseState>, state: &str) -> Case {
+    serde_json::from_value(serde_json::json!({
+        "id": 1, "host": "h1", "service": "web", "fault": "memory/rate", "alert_key": "k", "severity": "warning", "sentence": "",
+        "policy": "web-1", "state": state, "steps": steps, "is_firing": false, "is_drained": is_drained, "ends_as": ends_as,
+        "since_realtime_ns": NOON - HOUR, "state_since_realtime_ns": NOON - HOUR, "began_realtime_ns": NOON - HOUR,
+        "quiet_since_realtime_ns": NOON - HOUR, "revision": 1,
+    }))
+    .unwrap()
+}
+
+/// Whatever a case was to become: one that leaves a host drained or in debug settings behind is a person's, and stays open.
+#[test]
+fn no_case_is_closed_while_its_host_is_changed() {
+    let policies = Policies::parse("[[policy]]\nservice = \"web\"\nsteps = [\"recheck\"]", "p").unwrap();
+    let controller = Controller { name: "c".into(), free_count: 9, lease_ns: HOUR };
+    let next = |case: &Case| {
+        let world = World { now_realtime_ns: NOON, open: vec![case.clone()], ..World::default() };
+        let changes = decide(&world, &policies, &controller);
+        changes
+            .into_iter()
+            .find_map(|(change, _)| if let Change::Update(case) = change { Some(case.state) } else { None })
+    };
+    let step = |step: &str, state: &str, memo: &str| serde_json::json!({ "step": step, "state": state, "attempt_count": 1, "memo": memo });
+    let drained = serde_json::json!([step("drain", "done", "")]);
+    let in_debug = serde_json::json!([step("debug:maker", "done", "before")]);
+    let half_debug = serde_json::json!([step("debug:maker", "failed", "before")]);
+    let not_restored =
+        serde_json::json!([step("debug:maker", "done", "before"), step("restore:debug:maker", "failed", "before")]);
+    let restored =
+        serde_json::json!([step("debug:maker", "done", "before"), step("restore:debug:maker", "done", "before")]);
+    for ends_as in [None, Some(CaseState::Returned), Some(CaseState::Cancelled), Some(CaseState::Cleared)] {
+        for (steps, is_drained) in [(&drained, true), (&in_debug, false), (&half_debug, false), (&not_restored, false)]
+        {
+            let case = ending(steps.clone(), is_drained, ends_as, "running");
+            assert_eq!(next(&case), Some(CaseState::WithPerson), "{ends_as:?} {steps}");
+            // And there it stays, though the alert is long over.
+            let case = ending(steps.clone(), is_drained, None, "with_person");
+            assert_eq!(next(&case), None, "{steps}");
+        }
+        let case = ending(restored.clone(), false, ends_as, "running");
+        assert_eq!(next(&case), Some(ends_as.unwrap_or(CaseState::Returned)), "{ends_as:?}");
+    }
+    assert_eq!(next(&ending(restored, false, None, "with_person")), Some(CaseState::Returned));
 }

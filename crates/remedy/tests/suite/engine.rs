@@ -7,7 +7,7 @@ use surefoot_model::{Case, CaseState};
 use surefoot_remedy::Casebook;
 use surefoot_remedy::act::Outcome;
 use surefoot_remedy::decide::{Request, request};
-use surefoot_remedy::engine::{Engine, Settings};
+use surefoot_remedy::engine::{Core, Engine, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
 
@@ -123,4 +123,36 @@ fn what_fails_for_now_is_tried_again_and_what_fails_for_good_is_a_persons() {
     let case = fleet.wait(1, |case| case.state == CaseState::Returned);
     assert!(!case.is_drained);
     fleet.engine.stop();
+}
+
+/// A controller that lost its store may go on for the length of a lease after another one took its step over: whoever looks too early
+/// finds nothing, and the step is done twice. The runs with made-up time take the grace from the usual settings; this is the real clock.
+#[test]
+fn a_step_of_a_dead_controller_is_looked_for_only_after_the_grace() {
+    let (mut book, hands) = (MemoryBook::default(), Arc::new(Hands::default()));
+    let settings = Settings {
+        period: Duration::from_millis(10),
+        lease: Duration::from_millis(200),
+        grace: Duration::from_millis(1_200),
+        ..Settings::default()
+    };
+    let policies = Policies::parse("[[policy]]\nservice = \"web\"\nsteps = [\"reboot\"]", "policy.toml").unwrap();
+    book.take(&[alert("h1")]).unwrap();
+    let mut dead = Core::new(Box::new(book.clone()), "dead".into(), settings.clone(), Arc::default());
+    while dead.round(&policies, Duration::ZERO).0.is_empty() {}
+    let begun = Instant::now();
+    let grace = settings.grace;
+    let engine = Engine::start_with(Box::new(book.clone()), hands.clone(), policies, "other", settings);
+    while hands.found.lock().unwrap().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:#?}", book.trail(0, 100));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(hands.found.lock().unwrap()[0] - begun >= grace);
+    engine.stop();
+}
+
+#[test]
+fn the_usual_grace_is_longer_than_a_lease() {
+    let usual = Settings::default();
+    assert!(usual.grace > usual.lease && usual.period < usual.lease);
 }

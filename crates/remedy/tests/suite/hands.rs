@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use surefoot_model::{Alert, AlertOrigin, Room, Severity};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
@@ -10,6 +11,8 @@ use surefoot_remedy::act::{Act, Found, Order, Outcome};
 #[derive(Default)]
 pub struct Hands {
     pub done: Mutex<Vec<String>>,
+    /// When it was looked what became of a step.
+    pub found: Mutex<Vec<Instant>>,
     /// What comes of a step the next times, by its text; then it is done.
     pub script: Mutex<BTreeMap<String, Vec<Outcome>>>,
 }
@@ -39,6 +42,7 @@ impl Act for Hands {
     }
 
     fn find(&self, _: &Order) -> Found {
+        self.found.lock().unwrap().push(Instant::now());
         Found::MayRepeat
     }
 }

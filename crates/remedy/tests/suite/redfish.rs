@@ -87,3 +87,21 @@ fn a_controller_that_does_not_answer_is_asked_again_later() {
     let (why, is_passing) = refusal(&hands(format!("http://{closed}")), "reboot", "n1");
     assert!(why.contains("no answer") && is_passing, "{why}");
 }
+
+/// A management controller that takes a question and never answers: it is waited for no longer than until the lease is lost.
+#[test]
+fn a_controller_that_hangs_holds_nobody_who_is_told_to_stop() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hands = hands(format!("http://{}", listener.local_addr().unwrap()));
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let told = std::sync::Arc::clone(&stop);
+    let teller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        told.store(true, std::sync::atomic::Ordering::Release);
+    });
+    let begun = std::time::Instant::now();
+    let outcome = hands.run(&order("reboot", "n1"), &stop);
+    assert!(matches!(outcome, Outcome::Failed { is_passing: true, .. }), "{outcome:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it would have waited for a minute");
+    teller.join().unwrap();
+}

@@ -60,6 +60,17 @@ impl CaseStore {
         self.connected.ask("reading cases", |sql| Ok(whole(&sql.rows(&words, &[limit.into()])?)))
     }
 
+    /// The cases of one host, the newest first, at most so many.
+    ///
+    /// # Errors
+    /// [`Error::Cases`].
+    pub fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
+        let words = format!("{WHOLE} WHERE c.host = $1 ORDER BY c.id DESC LIMIT $2");
+        let limit = limit.min(CASES_MAX) as u64;
+        self.connected
+            .ask("reading the cases of a host", |sql| Ok(whole(&sql.rows(&words, &[host.into(), limit.into()])?)))
+    }
+
     /// How many of what there are.
     ///
     /// # Errors

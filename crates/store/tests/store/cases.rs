@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use surefoot_model::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Room, Severity, StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Replaced, Room, Severity,
+    StepState,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{ALERTS_PER_DECISION_MAX, CaseStore, HostBoard, Limits, OrderState};
@@ -85,6 +86,7 @@ fn case_of(alert: &Alert) -> Case {
         is_firing: alert.is_firing,
         is_drained: false,
         ticket: String::new(),
+        replaced: None,
         since_realtime_ns: 5,
         state_since_realtime_ns: 5,
         began_realtime_ns: 0,
@@ -256,6 +258,11 @@ fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
         assert_eq!(store.case(first.id).unwrap(), kept);
         assert_eq!(store.cases(true, 1_000).unwrap().len(), 89);
         assert_eq!(store.cases(false, 3).unwrap()[0].host, "h89");
+        assert_eq!(hosts(&store.cases_of_host("h01", 10).unwrap()), ["h01"]);
+        // What becomes of its part is told of a closed case too.
+        let replaced = Some(Replaced { at_realtime_ns: now_ns, by: "S2".into(), tested_good_realtime_ns: 0 });
+        let told = store.update(&Case { replaced, ..kept }, &line("replaced")).unwrap();
+        assert_eq!(store.cases_of_host("h00", 10).unwrap(), [told]);
         let counts = store.counts().unwrap();
         assert_eq!((counts.cases["running"], counts.cases["returned"], counts.alerts_firing), (89, 1, 90));
 }

@@ -3,7 +3,6 @@
 use crate::act::Attributes;
 use crate::{Error, Result};
 use serde::Deserialize;
-use std::io::Read;
 use std::path::Path;
 
 /// The longest adapter's file.
@@ -102,12 +101,7 @@ impl Adapter {
             return Err(failed("an adapter's name has letters, digits, '-' and '_' alone".into()));
         }
         let found = super::super::hook::trusted_file(&path).map_err(&failed)?;
-        let file = std::fs::File::open(found).map_err(|error| failed(error.to_string()))?;
-        let mut text = String::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(failed(format!("it has more than {FILE_BYTES_MAX} bytes")));
-        }
+        let text = crate::policy::table::text_of(&found, FILE_BYTES_MAX)?;
         Adapter::parse(&text).map_err(failed)
     }
 }

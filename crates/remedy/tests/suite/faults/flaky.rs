@@ -1,4 +1,4 @@
-//! A store whose connection fails: it refuses, or does what it is asked and loses the answer.
+//! A store whose connection fails: it refuses, or does what it is asked and loses the answer; at random, or from one call on.
 
 use super::random::Random;
 use std::sync::{Arc, Mutex};
@@ -12,16 +12,29 @@ pub struct Flaky {
     state: Arc<Mutex<State>>,
 }
 
+/// What happens to one call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// It is not done.
+    Refused,
+    /// It is done, and the answer is lost.
+    Lost,
+}
+
 struct State {
     random: Random,
     /// Of a thousand calls so many fail.
     refused_permille: u64,
     lost_permille: u64,
+    call_count: u64,
+    /// From this call on nothing is answered; whether it itself is done.
+    ends_at: Option<(u64, Trouble)>,
 }
 
 impl Flaky {
     pub fn new(book: MemoryBook, seed: u64) -> Self {
-        let state = State { random: Random::new(seed), refused_permille: 0, lost_permille: 0 };
+        let state =
+            State { random: Random::new(seed), refused_permille: 0, lost_permille: 0, call_count: 0, ends_at: None };
         Flaky { book, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -30,11 +43,32 @@ impl Flaky {
         (state.refused_permille, state.lost_permille) = (refused_permille, lost_permille);
     }
 
+    /// A store that answers until this call.
+    pub fn ending_at(book: MemoryBook, call: u64, trouble: Trouble) -> Self {
+        let flaky = Flaky::new(book, 0);
+        flaky.state.lock().unwrap().ends_at = Some((call, trouble));
+        flaky
+    }
+
+    /// It answers again.
+    pub fn answer(&self) {
+        self.state.lock().unwrap().ends_at = None;
+    }
+
+    pub fn call_count(&self) -> u64 {
+        self.state.lock().unwrap().call_count
+    }
+
     fn ask<T>(&mut self, ask: impl FnOnce(&mut MemoryBook) -> Result<T>) -> Result<T> {
         let (is_refused, is_lost) = {
             let mut state = self.state.lock().unwrap();
             let (refused, lost) = (state.refused_permille, state.lost_permille);
-            (state.random.permille(refused), state.random.permille(lost))
+            state.call_count += 1;
+            match state.ends_at.filter(|(call, _)| *call <= state.call_count) {
+                Some((call, Trouble::Lost)) if call == state.call_count => (false, true),
+                Some(_) => (true, false),
+                None => (state.random.permille(refused), state.random.permille(lost)),
+            }
         };
         let failed = |why: &str| Err(Error::Store { store: "flaky".into(), why: why.into() });
         if is_refused {
@@ -73,6 +107,9 @@ impl Casebook for Flaky {
     }
     fn cases(&mut self, open_only: bool, limit: usize) -> Result<Vec<Case>> {
         self.ask(|book| book.cases(open_only, limit))
+    }
+    fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
+        self.ask(|book| book.cases_of_host(host, limit))
     }
     fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {
         self.ask(|book| book.trail(case, limit))

@@ -1,8 +1,9 @@
 //! The made-up fleet: events in the order of their time, controllers, hosts, people.
 
 use super::flaky::Flaky;
+use super::policies;
 use super::random::Random;
-use super::truth::{Held, Truth};
+use super::truth::{HALF_WAY, Held, Truth};
 use crate::suite::hands::alert;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,6 +38,8 @@ enum Event {
     People,
     /// Something breaks or is mended.
     Fault,
+    /// The store answers this controller again.
+    Answer(usize),
     /// A killed controller is started again.
     Start(usize),
 }
@@ -48,6 +51,8 @@ enum Plan {
     Works,
     /// Of a step that remembers first what it needs for its way back.
     Remembers,
+    /// Of a way back that has several parts: it remembers how far it is.
+    ComesHalfWay,
     FailsForNow,
     FailsForGood,
     /// It has its effect, and then fails: settings stay as they are not to stay.
@@ -78,25 +83,20 @@ pub struct Fleet {
     pub truth: Truth,
 }
 
-const STEPS: &[&str] = &[
-    r#"["recheck", "drain", "run:/repair", "return"]"#,
-    r#"["drain", "debug:generic", "reboot", "restore:debug:generic", "recheck", "return"]"#,
-    r#"["recheck", "drain", "firmware:CeThreshold=1", "stress:1m", "run:/repair", "restore:firmware:CeThreshold=1", "return"]"#,
-    r#"["restart:nginx", "recheck"]"#,
-    r#"["recheck", "drain", "ticket:desk"]"#,
-    r#"["drain", "firmware:CeThreshold=1", "reboot", "return"]"#,
-];
-
 impl Fleet {
     pub fn new(seed: u64) -> Fleet {
         let mut random = Random::new(seed);
         let (out_max, per_hour) = (1 + random.below(3), 2 + random.below(5));
         let approve = if random.permille(500) { r#"approve = ["drain"]"# } else { "" };
-        let steps = *random.of(STEPS);
+        let steps = policies::steps(&mut random);
         let approve = if steps.contains("drain") { approve } else { "" };
+        let replace = match random.permille(300) {
+            true => "replace_after = { repairs = 2, within = \"2h\" }",
+            false => "",
+        };
         let text = format!(
             "[[policy]]\nservice = \"web\"\nsteps = {steps}\nhosts_at_once = {out_max}\nper_hour = {per_hour}\ncool_down = \"20m\"\n\
-             retry = {{ attempts = 3, back_off = \"20s\" }}\nrecheck_within = \"5m\"\n{approve}\n\
+             retry = {{ attempts = 3, back_off = \"20s\" }}\nrecheck_within = \"5m\"\n{approve}\n{replace}\n\
              [[ticket]]\nname = \"desk\"\ndirectory = \"/t\"\n"
         );
         let (clock, jump_ns) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicI64::new(0)));
@@ -105,7 +105,10 @@ impl Fleet {
             (BASE_NS + ticks.load(Ordering::Relaxed)).saturating_add_signed(jumps.load(Ordering::Relaxed))
         }));
         let lease = Duration::from_secs(60);
-        let settings = Settings { lease, grace: lease + lease / 3, ..Settings::default() };
+        // As much longer or shorter than a lease as it is in real use.
+        let usual = Settings::default();
+        let grace = lease.mul_f64(usual.grace.as_secs_f64() / usual.lease.as_secs_f64());
+        let settings = Settings { lease, grace, ..usual };
         let held = Held { out_max: out_max as usize, per_hour: per_hour as usize, is_timed: random.permille(500) };
         let mut fleet = Fleet {
             now: Duration::ZERO,
@@ -124,7 +127,11 @@ impl Fleet {
             truth: Truth::default(),
             random,
         };
-        for index in 0..1 + fleet.random.below(3) as usize {
+        let controller_count = 1 + fleet.random.below(3) as usize;
+        if controller_count > 1 {
+            fleet.truth.sums.count("run with several controllers that race");
+        }
+        for index in 0..controller_count {
             let book = Flaky::new(fleet.book.clone(), seed * 7 + index as u64);
             fleet.controllers.push(Controller { core: None, book, generation: 0 });
             fleet.start(index);
@@ -159,12 +166,21 @@ impl Fleet {
                 since_realtime_ns: BASE_NS + at.as_nanos() as u64,
                 ..alert(&host)
             };
+            let mut first_told = [Duration::MAX; 2];
             for told in [of(begins, true), of(begins + lasts, false)] {
                 let at = if told.is_firing { begins } else { begins + lasts };
-                for _ in 0..1 + self.random.below(3) {
+                for count in 0..1 + self.random.below(3) {
+                    if count > 0 {
+                        self.truth.sums.count("alert told again");
+                    }
                     let late = self.seconds(300);
+                    let first = &mut first_told[usize::from(!told.is_firing)];
+                    *first = (at + late).min(*first);
                     self.after(at + late, Event::Alert(Box::new(told.clone())));
                 }
+            }
+            if first_told[1] < first_told[0] {
+                self.truth.sums.count("alert told out of order");
             }
         }
     }
@@ -179,9 +195,9 @@ impl Fleet {
         self.after(Duration::ZERO, Event::Tick(index, generation));
     }
 
-    fn kill(&mut self, index: usize) {
+    fn kill(&mut self, index: usize, when: &'static str) {
         if self.controllers[index].core.take().is_some() {
-            self.truth.sums.kills += 1;
+            self.truth.sums.count(when);
             let wait = self.seconds(600);
             self.after(wait, Event::Start(index));
         }
@@ -221,12 +237,12 @@ impl Fleet {
             }
         }
         let cases = self.cases();
-        self.truth.sums.cases += cases.len() as u64;
         for case in &cases {
+            self.truth.sums.count("case");
             match case.state {
-                CaseState::Returned => self.truth.sums.returned += 1,
-                CaseState::Cleared => self.truth.sums.cleared += 1,
-                CaseState::Cancelled => self.truth.sums.cancelled += 1,
+                CaseState::Returned => self.truth.sums.count("case returned"),
+                CaseState::Cleared => self.truth.sums.count("case cleared"),
+                CaseState::Cancelled => self.truth.sums.count("case cancelled"),
                 _ => {}
             }
         }
@@ -284,6 +300,7 @@ impl Fleet {
             Event::People => self.people(),
             Event::Fault => self.fault(),
             Event::Start(index) => self.start(index),
+            Event::Answer(index) => self.controllers[index].book.set(0, 0),
         }
     }
 
@@ -302,7 +319,7 @@ impl Fleet {
             self.begin(index, generation, begin);
         }
         if dies_after.is_some() {
-            return self.kill(index);
+            return self.kill(index, "controller killed when a step was written as begun");
         }
         self.after(if is_more { Duration::from_millis(1) } else { TICK }, Event::Tick(index, generation));
     }
@@ -315,33 +332,49 @@ impl Fleet {
             return self.after(grace, Event::End(index, generation, Box::new(begin), Plan::Find));
         }
         let is_first = order.step.has_way_back() && order.memo.is_empty();
+        let is_back =
+            matches!(order.step, Step::Restore(_)) && !order.memo.is_empty() && !order.memo.starts_with(HALF_WAY);
         let is_vanished = self.is_vanished[host] && order.step.touches_host();
         let plan = match self.random.below(1_000) {
             _ if is_vanished => Plan::FailsForNow,
             _ if is_first => Plan::Remembers,
+            _ if is_back && self.random.permille(300) => Plan::ComesHalfWay,
             0..50 if self.is_faulty() => Plan::FailsForGood,
             50..120 if self.is_faulty() => Plan::FailsForNow,
             120..250 if self.is_faulty() && order.step.has_way_back() => Plan::FailsHalfway,
             _ => Plan::Works,
         };
         // Mostly short; a management controller that hangs takes longer than a lease.
-        let lasts = if self.random.permille(100) { 900 } else { 30 };
-        let until_effect = self.seconds(lasts);
+        let is_slow = self.random.permille(100);
+        let mut until_effect = self.seconds(if is_slow { 900 } else { 30 });
+        if is_slow && until_effect > self.settings.lease {
+            self.truth.sums.count("attempt longer than a lease (a controller of a host hangs)");
+        }
+        // The worst that a store can do: it is cut off from whoever does a step, whose effect comes when the lease has just run out.
+        if self.is_faulty() && self.random.permille(60) {
+            self.truth.sums.count("store cut off from a step until its lease ran out");
+            self.controllers[index].book.set(1_000, 0);
+            until_effect = self.settings.lease + self.seconds(12);
+            self.after(until_effect + TICK, Event::Answer(index));
+        }
         self.after(until_effect, Event::Effect(index, generation, Box::new(begin), plan));
     }
 
     fn effect(&mut self, index: usize, generation: u64, begin: Box<Begin>, plan: Plan) {
         if self.is_faulty() && self.random.permille(15) {
-            return self.kill(index);
+            return self.kill(index, "controller killed before a step's effect");
         }
         if begin.stop.load(Ordering::Acquire) {
-            self.truth.sums.broken_off += 1;
+            self.truth.sums.count("attempt broken off because its lease was lost");
             return self.after(Duration::ZERO, Event::End(index, generation, begin, Plan::FailsForNow));
         }
         if matches!(plan, Plan::Works | Plan::FailsHalfway) {
-            self.truth.effect(&begin.attempt.order);
+            let is_put_back = self.truth.effect(&begin.attempt.order);
+            if is_put_back && begin.attempt.order.step_index < self.policies.policies[0].steps.len() {
+                self.truth.sums.count("setting put back by a step of the policy");
+            }
             if self.is_faulty() && self.random.permille(30) {
-                return self.kill(index);
+                return self.kill(index, "controller killed after a step's effect, before its end was written");
             }
         }
         let until_end = self.seconds(20);
@@ -360,7 +393,12 @@ impl Fleet {
             Plan::Find => Ended::Found(self.truth.find(order)),
             Plan::Remembers => Ended::Outcome(Outcome::GoesOn {
                 detail: "remembered".into(),
-                memo: "as it was".into(),
+                memo: format!("as {} was before step {} of case {}", order.host, order.step_index, order.case),
+                again_in_ns: self.random.below(30) * 1_000_000_000,
+            }),
+            Plan::ComesHalfWay => Ended::Outcome(Outcome::GoesOn {
+                detail: "half way".into(),
+                memo: format!("{HALF_WAY}{}", order.memo),
                 again_in_ns: self.random.below(30) * 1_000_000_000,
             }),
             Plan::FailsForNow => Ended::Outcome(failed("not now", true)),
@@ -381,7 +419,7 @@ impl Fleet {
     fn people(&mut self) {
         for case in self.cases().into_iter().filter(|case| case.state.is_open()) {
             if case.state == CaseState::WithPerson {
-                self.truth.sums.with_person += 1;
+                self.truth.sums.count("case with a person");
             }
             let chance = self.random.below(1_000);
             let asked = match case.state {
@@ -411,19 +449,19 @@ impl Fleet {
         }
         let index = self.random.below(self.controllers.len() as u64) as usize;
         match self.random.below(5) {
-            0 => self.kill(index),
+            0 => self.kill(index, "controller killed between steps"),
             1 => {
-                self.truth.sums.cuts += 1;
+                self.truth.sums.count("store cut off or losing answers");
                 let (refused, lost) = *self.random.of(&[(0, 0), (0, 0), (1_000, 0), (200, 0), (0, 300), (100, 100)]);
                 self.controllers[index].book.set(refused, lost);
             }
             2 => {
                 let host = self.random.below(HOSTS) as usize;
                 self.is_vanished[host] = !self.is_vanished[host];
-                self.truth.sums.vanished += 1;
+                self.truth.sums.count("host vanished or came back");
             }
             3 if !self.held.is_timed => {
-                self.truth.sums.jumps += 1;
+                self.truth.sums.count("clock jump");
                 let hours = *self.random.of(&[0, 0, 1, -1, 5, -5, 24 * 365, -24 * 365]);
                 self.jump_ns.store(hours * 3_600_000_000_000, Ordering::Relaxed);
             }

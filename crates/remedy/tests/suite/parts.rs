@@ -1,0 +1,124 @@
+//! Parts that are repaired again and again, replaced, and tested good: by the engine, over several cases.
+
+use super::hands::{Hands, alert};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use surefoot_model::{Alert, Case, CaseState, StepState};
+use surefoot_remedy::Casebook;
+use surefoot_remedy::decide::{Request, request};
+use surefoot_remedy::engine::{Core, Settings};
+use surefoot_remedy::memory_book::MemoryBook;
+use surefoot_remedy::parts::PartHistory;
+use surefoot_remedy::policy::Policies;
+
+const HOUR_NS: u64 = 3_600 * 1_000_000_000;
+
+const POLICY: &str = r#"
+[[policy]]
+service = "web"
+steps = ["recheck", "drain", "stress:1m", "run:/usr/lib/surefoot/hooks/repair", "return"]
+cool_down = "1h"
+replace_after = { repairs = 2, within = "90d" }
+
+[[ticket]]
+name = "desk"
+directory = "/tickets"
+"#;
+
+struct Desk {
+    book: MemoryBook,
+    clock: Arc<AtomicU64>,
+    core: Core,
+    policies: Policies,
+    hands: Hands,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        let clock = Arc::new(AtomicU64::new(1_800_000_000 * 1_000_000_000));
+        let ticks = Arc::clone(&clock);
+        let book = MemoryBook::new(Arc::new(move || ticks.load(Ordering::Relaxed)));
+        let core = Core::new(Box::new(book.clone()), "c".into(), Settings::default(), Arc::default());
+        Desk { book, clock, core, policies: Policies::parse(POLICY, "p").unwrap(), hands: Hands::default() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    fn go(&mut self) {
+        loop {
+            let (begun, is_more) = self.core.round(&self.policies, Duration::ZERO);
+            for begin in &begun {
+                let ended = begin.attempt.make(&self.hands, &AtomicBool::new(false));
+                self.core.note_end(begin.attempt.order.case, begin.attempt.fence, Some(ended));
+            }
+            if begun.is_empty() && !is_more && self.core.is_idle() {
+                return;
+            }
+        }
+    }
+
+    /// A day later the module fails once more; the case that comes of it.
+    fn fails_again(&mut self) -> Case {
+        self.clock.fetch_add(24 * HOUR_NS, Ordering::Relaxed);
+        self.book.take(&[Alert { since_realtime_ns: self.now_ns(), ..alert("n1") }]).unwrap();
+        self.go();
+        let newest = self.book.cases(false, 1).unwrap().remove(0);
+        self.clock.fetch_add(HOUR_NS / 2, Ordering::Relaxed);
+        let over = Alert { is_firing: false, since_realtime_ns: self.now_ns(), ..alert("n1") };
+        self.book.take(&[over]).unwrap();
+        self.go();
+        newest
+    }
+
+    fn ask(&mut self, id: u64, asked: Request, reason: &str) -> Result<(), String> {
+        let case = self.book.case(id).unwrap();
+        let (case, entry) =
+            request(&case, asked, "user anna", reason, self.now_ns()).map_err(|refused| refused.to_string())?;
+        self.book.update(&case, &entry).unwrap();
+        self.go();
+        Ok(())
+    }
+
+    fn repair_count(&self) -> usize {
+        self.hands.done().iter().filter(|done| done.ends_with("hooks/repair")).count()
+    }
+}
+
+#[test]
+fn a_module_that_was_repaired_twice_is_replaced_by_ticket_instead_of_repaired_again() {
+    let mut desk = Desk::new();
+    for _ in 0..2 {
+        assert_eq!(desk.fails_again().state, CaseState::Returned);
+    }
+    let third = desk.fails_again();
+    assert_eq!((third.state, desk.repair_count()), (CaseState::WithPerson, 2), "{third:#?}");
+    let refused = third.steps.iter().find(|step| step.state == StepState::Failed).unwrap();
+    assert_eq!(refused.step, "stress:60s", "nothing that serves the repair is begun");
+    assert!(refused.outcome.contains("repaired 2 times within 90 days (case 1, 2)"), "{}", refused.outcome);
+    assert!(third.steps.iter().any(|step| step.step == "ticket:desk" && step.state == StepState::Done), "{third:#?}");
+    assert!(third.is_drained, "the host stays out until its module is replaced");
+
+    // A person replaces it and gives the host back: from then on repairs are counted anew.
+    assert!(desk.ask(3, Request::TestedGood, "").unwrap_err().contains("say first"));
+    desk.ask(3, Request::Replaced, "S4711").unwrap();
+    desk.ask(3, Request::Approve, "").unwrap();
+    assert_eq!(desk.book.case(3).unwrap().state, CaseState::Returned);
+    assert!(desk.ask(3, Request::Replaced, "again").unwrap_err().contains("already"));
+    for _ in 0..2 {
+        assert_eq!(desk.fails_again().state, CaseState::Returned);
+    }
+    // The old one tested good, which is told of the closed case: whoever gets the next ticket is to look elsewhere too.
+    desk.ask(3, Request::TestedGood, "a night of stress elsewhere").unwrap();
+    let sixth = desk.fails_again();
+    assert_eq!((sixth.state, desk.repair_count()), (CaseState::WithPerson, 4));
+    let refused = sixth.steps.iter().find(|step| step.state == StepState::Failed).unwrap();
+    assert!(refused.outcome.contains("tested good, so look at its slot"), "{}", refused.outcome);
+    let history = PartHistory::of(&desk.book.cases_of_host("n1", 100).unwrap(), "n1", "dimm A1");
+    assert_eq!((history.repairs.len(), history.tested_good_count()), (4, 1));
+    assert_eq!(history.replacements[0].by, "S4711");
+    let actions: Vec<String> = desk.book.trail(3, 100).unwrap().into_iter().map(|line| line.action).collect();
+    assert!(actions.contains(&"replaced".to_owned()) && actions.contains(&"tested_good".to_owned()), "{actions:?}");
+}
