@@ -25,7 +25,7 @@ const PORT: u16 = 623;
 /// A controller, and who asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ipmi {
-    /// Its address, such as `ipmi://bmc17.example` or `ipmi://10.0.0.17:623`.
+    /// Its address, such as `ipmi://bmc17.example` or `ipmi://192.0.2.17:623`.
     pub url: String,
     /// The user's name.
     pub user: String,
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn an_address_names_a_host_and_nothing_that_could_be_an_option() {
         assert_eq!(place("ipmi://bmc17.example").unwrap(), ("bmc17.example".to_owned(), 623));
-        assert_eq!(place("ipmi://10.0.0.17:1623").unwrap(), ("10.0.0.17".to_owned(), 1623));
+        assert_eq!(place("ipmi://192.0.2.17:1623").unwrap(), ("192.0.2.17".to_owned(), 1623));
         for wrong in ["https://a", "ipmi://", "ipmi://-v", "ipmi://a:b", "ipmi://a b", "ipmi://a/../b", "ipmi://:623"] {
             assert!(place(wrong).is_err(), "{wrong}");
         }

@@ -419,7 +419,7 @@ impl Fleet {
     fn people(&mut self) {
         for case in self.cases().into_iter().filter(|case| case.state.is_open()) {
             if case.state == CaseState::WithPerson {
-                self.truth.sums.count("case with a person");
+                self.truth.sums.count("look of people at a case that waits for one");
             }
             let chance = self.random.below(1_000);
             let asked = match case.state {

@@ -24,7 +24,7 @@ const NAMES: &[&str] = &[
     "clock jump",
     "setting put back",
     "setting put back by a step of the policy",
-    "case with a person",
+    "look of people at a case that waits for one",
     "case returned",
     "case cleared",
     "case cancelled",
