@@ -315,6 +315,14 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
             "{\"disturbances\":\n[{\"name\":\"a\",\"spec\":\"melt:length=2s,period=1s\"}],\n\"workloads\":[{\"command\":\"true\"}]}",
             "line 2",
         ),
+        (
+            "{\"disturbances\":[{\"name\":\"a\",\"spec\":\"stop:length=1ms,period=1s\"}],\"workloads\":[{\"command\":\" \"}]}",
+            "workloads[0].command: it is empty",
+        ),
+        (
+            "{\"disturbances\":[{\"name\":\"a\",\"spec\":\"stop:length=1ms,period=1s\"}],\"workloads\":[{\"command\":\"true\",\"disturbances\":[\"a\",\"a\"]}]}",
+            "workloads[0].disturbances: 'a' is there twice",
+        ),
     ] {
         std::fs::write(&file, text_of_file).unwrap();
         let output = command(&file, &[]).output().unwrap();

@@ -160,9 +160,15 @@ impl CaseFile {
         let own = self.measures.map(|measures| measures.into_iter().map(MeasureFile::measure).collect::<Vec<_>>());
         let treatments = match &self.disturbances {
             None => treatments.to_vec(),
-            Some(names) => chosen(&field, names, treatments)?,
+            Some(names) => {
+                distinct(&format!("{field}.disturbances"), names.iter().map(String::as_str))?;
+                chosen(&field, names, treatments)?
+            }
         };
+        let measures = own.iter().flatten().map(|measure| measure.name.as_str());
+        distinct(&format!("{field}.measures"), measures)?;
         match (self.command, self.preset) {
+            (Some(command), None) if command.trim().is_empty() => Err(format!("{field}.command: it is empty")),
             (Some(command), None) => Ok(Case {
                 name: self.name.unwrap_or_else(|| short(&command)),
                 workload: Workload::new(command, guard()),

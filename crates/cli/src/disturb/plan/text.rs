@@ -6,6 +6,8 @@ use crate::units::{counted, duration};
 use surefoot_disturb::plan::{Case, CaseOutcome, Compared, Found, Measure, MeasureOutcome};
 use surefoot_disturb::preset::{Row, Verdict};
 
+/// Behind an interval that shows no effect.
+const STAR: &str = " *";
 /// Where text ends.
 const COLUMNS: usize = 120;
 
@@ -44,12 +46,15 @@ fn effects(report: &Report<'_>) -> String {
             }
         }
     }
-    table.text()
+    let text = table.text();
+    let note =
+        if text.contains(STAR) { "* no effect is shown: the interval holds 1, or of a difference 0\n" } else { "" };
+    text + note
 }
 
 /// The effect and its interval; with a star where none is shown.
 fn effect(found: &MeasureOutcome) -> Option<[String; 2]> {
-    let star = |is_shown: bool| if is_shown { "" } else { " *" };
+    let star = |is_shown: bool| if is_shown { "" } else { STAR };
     if let Some(effect) = found.effect {
         let interval = format!("{:.4} to {:.4}{}", effect.low, effect.high, star(effect.is_shown));
         return Some([format!("x {:.4}", effect.ratio), interval]);

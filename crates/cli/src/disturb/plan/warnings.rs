@@ -33,6 +33,16 @@ pub fn of(plan: &Plan, outcome: &Outcome, permit: Option<&Permit>, root: &Root) 
         warnings.push(format!("{} repetitions: 6 are needed for intervals of 95 %", plan.repetitions));
     }
     let treatments = || outcome.cases.iter().flat_map(|case| &case.treatments);
+    let disturbed = || {
+        let runs = outcome.cases.iter().flat_map(|case| &case.runs);
+        runs.filter(|done| done.place.treatment.is_some())
+    };
+    let without = disturbed().filter(|done| done.run.stall_count == 0).count();
+    if without > 0 {
+        let runs = counted(disturbed().count() as u64, "disturbed run", "disturbed runs");
+        warnings
+            .push(format!("nothing happened in {without} of {runs}: a longer workload or a shorter period shows more"));
+    }
     let mut lost = Losses::default();
     treatments().for_each(|treated| lost.add(treated.losses));
     warnings.extend(losses(lost));
