@@ -6,11 +6,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::{Error, Root};
 
 /// The freezer of version 1 takes its time with a process in the kernel.
 const FREEZES_WITHIN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_micros(20);
+/// What stands before the number of the process whose group it is.
+const PREFIX: &str = "surefoot-disturb-";
+/// Groups that are looked at, and how often it is tried to remove one whose processes are ending.
+const GROUPS_MAX: usize = 4096;
+const REMOVALS_MAX: u32 = 100;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
 
 /// Which version, by the files that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,10 +92,14 @@ pub(crate) fn of_process(root: &Root, version: Version, process: &str) -> Option
 /// # Errors
 /// [`Fault::Unsupported`].
 pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
+    // One that is frozen for ever, because whoever would let it go was killed with its guard.
+    for own in Version::BOTH.into_iter().filter_map(|version| of_process(root, version, "self")) {
+        sweep(root, &own);
+    }
     let mut why = "no control group with a freezer is mounted".to_owned();
     for version in Version::BOTH {
         let Some(own) = of_process(root, version, "self") else { continue };
-        let mut cgroup = Cgroup { version, path: own.join(format!("surefoot-disturb-{}", std::process::id())) };
+        let mut cgroup = Cgroup { version, path: own.join(format!("{PREFIX}{}", std::process::id())) };
         let tried = cgroup.create().and_then(|path| {
             let found = write(&path.join(version.switch()), version.word(false));
             let _ = std::fs::remove_dir(&path);
@@ -100,6 +111,36 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
         }
     }
     Err(Fault::Unsupported { why, remedy: "run as root, or take method=stop".into() })
+}
+
+/// Ends what is in groups of processes that are gone, and removes these.
+fn sweep(root: &Root, own: &Path) {
+    let Ok(groups) = std::fs::read_dir(own) else { return };
+    for group in groups.flatten().take(GROUPS_MAX) {
+        let name = group.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        // A number that another process has by now is taken for the owner's.
+        if owner.is_none_or(|pid| root.proc(pid.to_string()).exists()) {
+            continue;
+        }
+        let path = group.path();
+        let listed = root.read(path.join("cgroup.procs")).unwrap_or_default();
+        let pids: Vec<u32> = listed.lines().filter_map(|line| line.parse().ok()).collect();
+        // The kernel tells 0 of processes of other namespaces, where the owner may live as well.
+        if pids.contains(&0) {
+            continue;
+        }
+        for pid in pids {
+            let _ = children::signal_process(pid, Signal::Kill);
+        }
+        thaw(&path);
+        for _ in 0..REMOVALS_MAX {
+            if std::fs::remove_dir(&path).is_ok() {
+                break;
+            }
+            std::thread::sleep(REMOVAL_PAUSE);
+        }
+    }
 }
 
 impl Cgroup {

@@ -133,6 +133,11 @@ static int fired(void *map, u32 *key, struct bpf_timer *timer)
 	number = plan->done + plan->missed;
 	if (number >= plan->count)
 		return 0;
+	/* Whoever is stopped cannot end anything: SIGSTOP, Ctrl-Z. */
+	if (plan->until_ns && bpf_ktime_get_ns() > plan->until_ns) {
+		plan->lapsed++;
+		return 0;
+	}
 	index = *key * FREEZE_RECORDS + (plan->done & (FREEZE_RECORDS - 1));
 	record = bpf_map_lookup_elem(&records, &index);
 	if (!record)

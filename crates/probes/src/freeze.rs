@@ -34,6 +34,8 @@ pub struct FreezePlan {
     pub interrupts_on: u64,
     /// 0, or: each stall but the first begins so long after the end of the one before, and no time is kept otherwise.
     pub rearm_ns: u64,
+    /// 0, or: no stall begins after this time, unless [`Freezer::go_on_until`] moves it on.
+    pub until_ns: u64,
     /// How much earlier the timer is set; the program goes on from here as it sees fit.
     pub lead_ns: u64,
     /// Stalls that were.
@@ -46,6 +48,8 @@ pub struct FreezePlan {
     pub moved: u64,
     /// The error for which a timer could not be set again; 0 for none.
     pub refused: u64,
+    /// Not 0 where [`FreezePlan::until_ns`] was over before the last stall, and no further one followed.
+    pub lapsed: u64,
 }
 
 /// A stall that was.
@@ -69,7 +73,7 @@ struct FreezeCall {
 
 same_layout!(
     FreezePlan,
-    freeze_plan: start_ns, length_ns, period_ns, count, interrupts_on, rearm_ns, lead_ns, done, missed, cut, moved, refused
+    freeze_plan: start_ns, length_ns, period_ns, count, interrupts_on, rearm_ns, until_ns, lead_ns, done, missed, cut, moved, refused, lapsed
 );
 same_layout!(FreezeRecord, freeze_record: target_ns, entered_ns, left_ns, lead_ns);
 same_layout!(FreezeCall, freeze_call: cpu);
@@ -130,9 +134,16 @@ impl Freezer {
             )));
         }
         self.disarm(cpu)?;
-        let fresh = FreezePlan { done: 0, missed: 0, cut: 0, moved: 0, refused: 0, ..*plan };
+        let fresh = FreezePlan { done: 0, missed: 0, cut: 0, moved: 0, refused: 0, lapsed: 0, ..*plan };
         self.plans.store(index, &fresh);
         self.call("freeze_arm", cpu)
+    }
+
+    /// Stalls of a plan with such a time go on until this one; for whoever does so now and then, a dead man's switch.
+    pub fn go_on_until(&self, cpu: CpuId, until_ns: u64) {
+        if let Ok(index) = self.index(cpu) {
+            self.plans.set_word(index, offset_of!(FreezePlan, until_ns), until_ns);
+        }
     }
 
     /// No further stall of this core begins; one that has begun is over when this returns. From any core.

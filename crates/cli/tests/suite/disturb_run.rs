@@ -330,9 +330,55 @@ fn kill_9_in_the_middle_of_a_frozen_group_ends_it_and_removes_it() {
     is_gone_after(test, 9, "cgroup-freeze:length=40ms,period=100ms", "86393.25");
 }
 
+/// Nobody is left then who could let the group go on; the next run does.
+#[test]
+fn a_group_whose_guard_was_killed_as_well_is_ended_by_the_next_run() {
+    const TEST: &str = "a_group_whose_guard_was_killed_as_well_is_ended_by_the_next_run";
+    let _turn = turn();
+    let before = state_of_the_host();
+    let words = ["--disturbance", "cgroup-freeze:length=40ms,period=100ms", "--repetitions", "2", "--json"];
+    // In the run to warm up nothing is frozen; the group is there.
+    let workload = "sh -c 'sleep 86395.25; :'; :";
+    let mut running = command(&words);
+    running.args(["--workload", workload]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Ending(running.spawn().unwrap());
+    let has_begun = || processes_with("sleep\086395.25").len() == 1;
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !has_begun() {
+        if let Some(status) = running.0.try_wait().unwrap() {
+            assert_eq!(status.code(), Some(3));
+            return not_run(TEST, "no control group can be made here");
+        }
+        assert!(Instant::now() < give_up, "the workload runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let both = [children_of(running.0.id()), vec![running.0.id()]].concat();
+    let killed = Command::new("kill").arg("-9").args(both.iter().map(u32::to_string)).status().unwrap();
+    assert!(killed.success() && running.0.wait().unwrap().signal() == Some(9));
+    assert!(has_begun(), "its shell alone was killed with the guard");
+    let next = command(&words).args(["--workload", "true"]).output().unwrap();
+    assert!(next.status.success(), "{next:?}");
+    wait_until("the workload is ended", || !has_begun());
+    wait_until("the host is as it was", || state_of_the_host() == before);
+}
+
 #[test]
 fn kill_9_ends_a_stopped_workload() {
     is_gone_after("kill_9_ends_a_stopped_workload", 9, "stop:length=40ms,period=100ms", "86394.25");
+}
+
+/// The guard is the workload's parent, and of the same user.
+#[test]
+fn a_workload_that_stops_its_guard_ends_all_the_same() {
+    const TEST: &str = "a_workload_that_stops_its_guard_ends_all_the_same";
+    let of = |workload: &str| {
+        let spec = "stop:length=5ms,period=100ms";
+        run(TEST, &["--disturbance", spec, "--workload", workload, "--repetitions", "2", "--time-limit", "20s"])
+    };
+    let Some(output) = of("kill -STOP $PPID; sleep 0.1") else { return };
+    assert!(output.status.success(), "{output:?}");
+    let Some(output) = of("kill -STOP $PPID; exit 3") else { return };
+    assert!(text(&output.stderr).contains("ended with code 3"), "{output:?}");
 }
 
 /// Each way to stop the workload alone makes a program that only computes as much slower as it stood still.

@@ -2,9 +2,34 @@
 
 use super::{Injector, Losses, Schedule, Stall};
 use crate::Fault;
+use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_hostfs::thread;
 use surefoot_model::CpuId;
 use surefoot_probes::{FREEZE_LEAD_NS, FreezePlan, FreezeRecord, Freezer};
+
+/// Who drives the stalls tells so often enough that he still does, also on a busy machine. Who is stopped does not: then they end.
+pub(crate) const ALIVE_NS: u64 = 10_000_000_000;
+
+/// Until when stalls may go on, from now.
+pub(crate) fn alive_until_ns() -> u64 {
+    monotonic_ns() + ALIVE_NS
+}
+
+/// Why they ended, where they ended before they were told to.
+pub(crate) fn ended_early(cpu: CpuId, plan: &FreezePlan) -> Option<Fault> {
+    let why = match plan {
+        FreezePlan { refused: 0, moved: 0, lapsed: 0, .. } => return None,
+        FreezePlan { lapsed: 1.., .. } => {
+            let seconds = ALIVE_NS / 1_000_000_000;
+            format!(
+                "this program stood still for more than {seconds} s (SIGSTOP, Ctrl-Z, or a machine that is too busy)"
+            )
+        }
+        FreezePlan { refused: 0, .. } => "its timer fired on another core, because it went offline".to_owned(),
+        FreezePlan { refused, .. } => std::io::Error::from_raw_os_error(*refused as i32).to_string(),
+    };
+    Some(Fault::Refused(format!("core {} was not stalled any further: {why}", cpu.0)))
+}
 
 pub(super) struct Frozen {
     freezer: Freezer,
@@ -50,6 +75,7 @@ impl Injector for Frozen {
                 count: schedule.count,
                 lead_ns: self.leads_ns.get(&cpu).copied().unwrap_or(FREEZE_LEAD_NS),
                 interrupts_on: u64::from(self.interrupts_on),
+                until_ns: alive_until_ns(),
                 ..FreezePlan::default()
             };
             if let Err(fault) = arm_on(&self.freezer, cpu, &plan) {
@@ -64,7 +90,9 @@ impl Injector for Frozen {
 
     fn collect(&mut self, into: &mut Vec<Stall>) {
         let mut records: Vec<FreezeRecord> = Vec::new();
+        let until_ns = alive_until_ns();
         for (cpu, from) in &mut self.read {
+            self.freezer.go_on_until(*cpu, until_ns);
             records.clear();
             let (next, dropped) = self.freezer.read(*cpu, *from, &mut records);
             *from = next;
@@ -90,12 +118,8 @@ impl Injector for Frozen {
             let Some(plan) = self.freezer.plan(*cpu) else { continue };
             self.leads_ns.insert(*cpu, plan.lead_ns);
             losses.add(Losses { missed: plan.missed, dropped: 0, cut: plan.cut });
-            if plan.refused != 0 || plan.moved != 0 {
-                let why = match plan.refused {
-                    0 => "its timer fired on another core, because it went offline".to_owned(),
-                    error => std::io::Error::from_raw_os_error(error as i32).to_string(),
-                };
-                return Err(Fault::Refused(format!("core {} was not stalled any further: {why}", cpu.0)));
+            if let Some(fault) = ended_early(*cpu, &plan) {
+                return Err(fault);
             }
         }
         Ok(losses)

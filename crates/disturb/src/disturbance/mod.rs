@@ -4,7 +4,7 @@
 //! timers of eBPF with the last descriptor of their map, threads with their process, and what was done to the workload with
 //! the workload, which its guard ends ([`crate::workload`]).
 
-mod bpf;
+pub(crate) mod bpf;
 mod guest;
 mod host;
 mod memory_error;

@@ -11,7 +11,10 @@ pub(super) fn means_of_two(values: &[f64]) -> Vec<f64> {
 
 /// Of values in ascending order; there is one at least.
 pub(super) fn median(sorted: &[f64]) -> f64 {
-    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
+    let [low, high] = [sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]];
+    let sum = low + high;
+    // The sum of two large ones is infinite, and half of a very small one is 0.
+    if sum.is_finite() { sum / 2.0 } else { low / 2.0 + high / 2.0 }
 }
 
 /// How many of the means an interval of this confidence leaves out at each end, and the confidence that it really has: with few

@@ -1,6 +1,7 @@
 //! A driver of stalls as the SMI slides have it: the next comes a chosen time after the end of the one before.
 
 use crate::Fault;
+use crate::disturbance::bpf::{alive_until_ns, ended_early};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use surefoot_hostfs::clock::monotonic_ns;
@@ -75,6 +76,7 @@ impl Driver for Timer {
             rearm_ns: interval_ns,
             count: u64::MAX,
             lead_ns: FREEZE_LEAD_NS,
+            until_ns: alive_until_ns(),
             ..FreezePlan::default()
         };
         let (freezer, cpu) = (&self.freezer, self.cpu);
@@ -87,6 +89,7 @@ impl Driver for Timer {
     }
 
     fn count(&self) -> u64 {
+        self.freezer.go_on_until(self.cpu, alive_until_ns());
         self.freezer.plan(self.cpu).map_or(0, |plan| plan.done)
     }
 
@@ -96,13 +99,8 @@ impl Driver for Timer {
         self.freezer.read(self.cpu, 0, &mut records);
         let stalls = records.iter().map(|record| record.entered_ns..record.left_ns);
         self.stalls.extend(stalls.filter(|stall| stall.end - stall.start > self.length_ns / 2));
-        match self.freezer.plan(self.cpu) {
-            Some(plan) if plan.refused != 0 || plan.moved != 0 => {
-                let why = "its timer could not be set again, or fired elsewhere because the core went offline";
-                Err(Fault::Refused(format!("core {} was not stalled any further: {why}", self.cpu.0)))
-            }
-            _ => Ok(()),
-        }
+        let fault = self.freezer.plan(self.cpu).and_then(|plan| ended_early(self.cpu, &plan));
+        fault.map_or(Ok(()), Err)
     }
 }
 

@@ -195,6 +195,8 @@ impl Running {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
             {
+                // A workload can stop its parent, which would then hear nothing and end nothing.
+                let _ = children::signal_process(self.guard.id(), Signal::Continue);
                 Ok(None)
             }
             Err(error) => Err(refused(error)),

@@ -88,6 +88,34 @@ fn a_core_is_held_at_the_times_of_its_plan_and_not_after() {
     assert_eq!(freezer.plan(cpu).unwrap(), stopped);
 }
 
+#[test]
+fn a_core_is_let_go_when_nobody_tells_that_he_still_drives_it() {
+    let Some(freezer) = load("a_core_is_let_go_when_nobody_tells_that_he_still_drives_it") else { return };
+    let cpu = CpuId(0);
+    pin(cpu.0);
+    let asked = plan(100, 10, 1_000);
+    let until_ns = asked.start_ns + 100_000_000;
+    freezer.arm(cpu, &FreezePlan { until_ns, ..asked }).unwrap();
+    let ended = || {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while freezer.plan(cpu).unwrap().lapsed == 0 {
+            assert!(Instant::now() < give_up, "{:?}", freezer.plan(cpu));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        freezer.plan(cpu).unwrap()
+    };
+    let plan = ended();
+    assert!(plan.done + plan.missed <= 12, "of 1,000, those of 100 ms: {plan:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(freezer.plan(cpu).unwrap(), plan, "none follows");
+    // Who tells so is obeyed, and armed anew it begins anew.
+    let asked = self::plan(100, 10, 20);
+    freezer.arm(cpu, &FreezePlan { until_ns: asked.start_ns, ..asked }).unwrap();
+    freezer.go_on_until(cpu, asked.start_ns + 60_000_000_000);
+    let (done, _) = all(&freezer, cpu, 20);
+    assert_eq!(done.lapsed, 0, "{done:?}");
+}
+
 /// The timer alone, with nothing to wait for.
 #[test]
 fn more_than_is_kept_is_counted_as_dropped() {

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use surefoot_disturb::Fault;
 use surefoot_disturb::drift::{Compared, ntp};
 
 const NTP_PORT: u16 = 123;
@@ -67,8 +68,9 @@ impl ReferenceChoice {
                 })
             }
             ReferenceChoice::Rtc => {
-                let chip = File::open(CHIP).with_context(|| {
-                    format!("unsupported: {CHIP} cannot be opened, this machine shows no clock chip; take ntp:SERVER")
+                let chip = File::open(CHIP).map_err(|error| Fault::Unsupported {
+                    why: format!("this machine shows no clock chip: {CHIP}: {error}"),
+                    remedy: "take ntp:SERVER".into(),
                 })?;
                 Ok(Reference { kind: Kind::Rtc { chip, patience }, words: "the machine's clock chip (RTC)".to_owned() })
             }

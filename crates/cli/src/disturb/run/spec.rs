@@ -12,6 +12,13 @@ const FORM: &str = "write freeze:length=2ms,period=1s, and cores=0-1, phase=rand
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecChoice(pub Spec);
 
+/// All that can be asked for.
+fn kinds() -> String {
+    let rated = What::RATED.iter().map(|what| what.name());
+    let all = ["freeze"].into_iter().chain(rated).chain(GuestStop::ALL.iter().map(|how| how.name()));
+    all.collect::<Vec<_>>().join(", ")
+}
+
 const METHODS: &str = "bpf, spin, cgroup-freeze or stop";
 
 fn method(name: &str) -> Option<Method> {
@@ -65,7 +72,10 @@ fn values(text: &str) -> Result<BTreeMap<&str, String>, String> {
 impl FromStr for SpecChoice {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, rest) = text.split_once(':').ok_or(FORM)?;
+        let (kind, rest) = text.split_once(':').ok_or_else(|| match text {
+            rated if What::RATED.iter().any(|what| what.name() == rated) => format!("write {rated}:rate=1000"),
+            _ => FORM.to_owned(),
+        })?;
         let mut values = values(rest)?;
         let phase = match values.remove("phase").as_deref() {
             None | Some("same") => Phase::Same,
@@ -81,7 +91,7 @@ impl FromStr for SpecChoice {
         let guest_stop = GuestStop::ALL.into_iter().find(|how| how.name() == kind);
         let guest = guest_stop.and_then(|_| guest(&mut values).transpose()).transpose()?;
         if guest_stop.is_some() && (guest.is_none() || method.is_some()) {
-            return Err(format!("write {kind}:length=105ms,period=1s,qmp=SOCKET, or pid=NUMBER for the socket"));
+            return Err(format!("write {kind}:length=105ms,period=1s,qmp=SOCKET, or pid=NUMBER instead of qmp"));
         }
         let time = |values: &mut BTreeMap<&str, String>, key: &str| {
             let value = values.remove(key).ok_or_else(|| format!("'{key}' is missing; {FORM}"))?;
@@ -99,11 +109,17 @@ impl FromStr for SpecChoice {
             ("freeze", None) => What::Freeze(method),
             // The methods by their own names.
             (name, None) if method.is_none() && self::method(name).is_some() => What::Freeze(self::method(name)),
-            (other, None) => return Err(format!("'{other}' is no disturbance; {FORM}")),
+            (name, None) if self::method(name).is_some() => {
+                return Err(format!("'{name}' is a method: write {name}:... or freeze:...,method={name}"));
+            }
+            (other, None) => return Err(format!("'{other}' is no disturbance: {}; {FORM}", kinds())),
         };
         match values.first_key_value() {
             None => Ok(SpecChoice(Spec { what, length_ns, period_ns, cores, phase, guest, even_on_bare_metal: false })),
-            Some((key, _)) => Err(format!("'{key}' is nothing that this disturbance has; {FORM}")),
+            Some((key, _)) if rated.is_some() => Err(format!(
+                "'{key}' is nothing that {kind} has; write {kind}:rate=1000 and, where it has cores, cores=0-1"
+            )),
+            Some((key, _)) => Err(format!("'{key}' is nothing that {kind} has; {FORM}")),
         }
     }
 }
@@ -160,11 +176,12 @@ mod tests {
             ("freeze:length=1ms,period=1s,pid=2", "'pid' is nothing"),
             ("ipi:rate=0", "rate=0: write how many a second"),
             ("timer:rate=10,method=bpf", "'method' is nothing that timer has"),
-            ("softirq:rate=10,length=1ms", "'length' is nothing"),
-            ("stop:length=1ms,period=1s,method=spin", "'stop' is no disturbance"),
+            ("softirq:rate=10,length=1ms", "'length' is nothing that softirq has; write softirq:rate=1000"),
+            ("ipi", "write ipi:rate=1000"),
+            ("stop:length=1ms,period=1s,method=spin", "'stop' is a method"),
             ("freeze:length=1ms,period=1s,cores=x", "is not a list of cores"),
             ("freeze:length=1ms,period=1s,length=2ms", "'length' is there twice"),
-            ("freeze:length=1ms,period=1s,cpu=1", "'cpu' is nothing that this disturbance has"),
+            ("freeze:length=1ms,period=1s,cpu=1", "'cpu' is nothing that freeze has"),
             ("freeze:length=1ms,5,period=1s", "'5' is no key=value"),
         ] {
             let error = text.parse::<SpecChoice>().unwrap_err();
