@@ -12,6 +12,7 @@ pub use options::PredictOptions;
 use crate::exit::Outcome;
 use crate::units::counted;
 use crate::{output, people};
+use anyhow::Context;
 use shard_file::Shard;
 use std::io::{self, Write};
 use surefoot_disturb::predict::Prediction;
@@ -34,7 +35,11 @@ pub fn run(options: &PredictOptions) -> anyhow::Result<Outcome> {
             let found = if draws.is_empty() {
                 Prediction { draws: Vec::new(), ..asked.predict(0..1, 1)? }
             } else {
-                asked.predict(draws, options.threads())?
+                let found = asked.predict(draws, options.threads());
+                match &options.goal {
+                    Some(path) => found.with_context(|| format!("--goal {}", path.display()))?,
+                    None => found?,
+                }
             };
             if let Some(shard) = options.shard {
                 Shard { shard, about, found }.write(&mut out)?;

@@ -132,6 +132,10 @@ fn a_pattern_written_as_goal_is_predicted_as_the_pattern_and_a_stranger_s_file_i
     std::fs::write(&other, whole.replacen("to 1 tag", "to 99 tag", 1)).unwrap();
     refused(&format!("--goal {other} {noise}"), "rank '99': 0 to 14 are possible");
     refused(&format!("--goal /dev/zero {noise}"), "not a regular file");
+    let waits = "l1: recv 8b from PEER tag 0\nl2: send 8b to PEER tag 0\nl2 requires l1\n";
+    let of = |peer: &str| waits.replace("PEER", peer);
+    std::fs::write(&other, format!("num_ranks 2\nrank 0 {{\n{}}}\nrank 1 {{\n{}}}\n", of("1"), of("0"))).unwrap();
+    refused(&format!("--goal {other} {noise}"), &format!("--goal {other}: line 3: rank 0 waits here for ever"));
     refused(&format!("{goal} --pattern ring {noise}"), "cannot be used with");
     let large = format!("--pattern ring --nodes 100000 --iterations 1000 --write-goal {}", path("large"));
     refused(&large, "a GOAL file has at most 16777216");

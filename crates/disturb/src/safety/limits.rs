@@ -27,6 +27,10 @@ pub const TOTAL_DEFAULT: Duration = Duration::from_secs(3_600);
 pub fn check(spec: &Spec, root: &Root) -> Result<(), Fault> {
     let Spec { length_ns, period_ns, .. } = *spec;
     let refused = |why: String| Err(Fault::Refused(why));
+    if spec.what.is_rated() && !(PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
+        let most = 1_000_000_000 / PERIOD_MIN_NS;
+        return refused(format!("that rate: one an hour to {most} a second are possible"));
+    }
     if !(PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
         return refused(format!(
             "a period of {}: {} to one hour are possible",
@@ -52,7 +56,8 @@ pub fn check(spec: &Spec, root: &Root) -> Result<(), Fault> {
         return refused(format!("stalls of {length}: 1 ns to {} are possible", time_words(LENGTH_MAX_NS)));
     }
     if u128::from(length_ns) * 100 > u128::from(period_ns) * u128::from(SHARE_MAX_PERCENT) {
-        let share = length_ns as f64 * 100.0 / period_ns as f64;
+        // Never the limit itself by rounding.
+        let share = (length_ns as f64 * 1_000.0 / period_ns as f64).ceil() / 10.0;
         return refused(format!(
             "stalls of {length} every {period} take {share:.1} % of the time: at most {SHARE_MAX_PERCENT} % are \
              allowed, so that the machine can be used and the disturbance be ended"
@@ -104,6 +109,16 @@ mod tests {
             phase: Phase::Same,
             guest: None,
             even_on_bare_metal: false,
+        }
+    }
+
+    #[test]
+    fn of_a_rate_no_period_is_told() {
+        let root = Root::host();
+        for period_ns in [0, 99_999, u64::MAX] {
+            let spec = Spec { what: What::Ipi, ..spec(0, period_ns, None) };
+            let error = check(&spec, &root).unwrap_err().to_string();
+            assert!(error.contains("one an hour to 10000 a second") && !error.contains("period"), "{error}");
         }
     }
 

@@ -12,6 +12,8 @@ use surefoot_hostfs::{Root, clock};
 
 /// From arming to the earliest stall.
 const ARMING_NS: u64 = 20_000_000;
+/// How often the injector is asked what it did.
+const COLLECT_EVERY: Duration = Duration::from_millis(500);
 /// A comparison of a preset may take so long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -65,9 +67,17 @@ impl Measuring {
                         }
                         Err(_) => unanswered += 1,
                     }
-                    chosen.injector.collect(&mut stalls);
-                    count += stalls.drain(..).count() as u64;
-                    std::thread::sleep(self.every.min(self.duration.saturating_sub(begin.elapsed())));
+                    let next = (begin.elapsed() + self.every).min(self.duration);
+                    loop {
+                        chosen.injector.collect(&mut stalls);
+                        count += stalls.drain(..).count() as u64;
+                        let rest = next.saturating_sub(begin.elapsed());
+                        if rest.is_zero() || stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        // It takes who does not ask it for one who stands still, and ends.
+                        std::thread::sleep(rest.min(COLLECT_EVERY));
+                    }
                 }
                 Ok(())
             })();

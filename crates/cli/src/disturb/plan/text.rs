@@ -39,7 +39,10 @@ fn effects(report: &Report<'_>) -> String {
             let treated = &found.treatments[place];
             for (measure, measured) in case.measures.iter().zip(&treated.measures) {
                 let Some([effect, interval]) = effect(measured) else { continue };
-                let stalled = format!("{:.2} %", treated.injected_share * 100.0);
+                let stalled = match treatment.spec.what.has_lengths() {
+                    true => format!("{:.2} %", treated.injected_share * 100.0),
+                    false => "-".to_owned(),
+                };
                 let [undisturbed, disturbed] = measured.medians.map(|value| number(measure, value));
                 let words = [&case.name, &treatment.name, &measure.name].map(Clone::clone);
                 table.row([&words[..], &[undisturbed, disturbed, effect, interval, stalled]].concat());

@@ -30,7 +30,7 @@ pub struct PredictOptions {
     nodes: Option<u64>,
     /// Instead of a pattern, what a GOAL file says; its ranks fill one node after the other
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pattern", "nodes", "compute", "bytes", "iterations", "write_goal"])]
-    goal: Option<PathBuf>,
+    pub goal: Option<PathBuf>,
     /// Predict nothing, but write the pattern with all its iterations to a new GOAL file, as LogGOPSim reads it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["merge", "shard", "json", "noise"])]
     pub write_goal: Option<PathBuf>,

@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use surefoot_daemon::rooms::disturb::{PredictionView, State};
 use surefoot_model::{
-    DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
+    CpuId, DisturbEvent, Event, ExperimentBegan, ExperimentEffect, ExperimentEnded, ExperimentOutcome, ExperimentRow,
     StreamClock,
 };
 
@@ -58,7 +58,7 @@ impl Reading {
         if reader.fill_buf()?.starts_with(RECORDING) {
             return recording::read(path, |event| self.event(&event));
         }
-        let mut number = 0u64;
+        let (mut number, mut is_torn) = (0u64, false);
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -67,14 +67,21 @@ impl Reading {
             match read {
                 0 => break,
                 LINE_BYTES_MAX => bail!("line {number}: longer than any line of an experiment"),
-                _ => self.line(&line).with_context(|| format!("line {number}"))?,
+                _ => match self.line(&line).with_context(|| format!("line {number}")) {
+                    // What was being written when the machine stopped, or the disk was full.
+                    Err(_) if number > 1 && !line.ends_with(b"\n") => is_torn = true,
+                    read => read?,
+                },
             }
         }
         if self.passed_over > 0 {
             people::tell!("surefoot: {} lines of other kinds are passed over", self.passed_over);
         }
+        if is_torn {
+            people::tell!("surefoot: {}: its last line is cut off, and left out", path.display());
+        }
         if !self.cut_short() {
-            return Ok(Outcome::Done);
+            return Ok(if is_torn { Outcome::Found } else { Outcome::Done });
         }
         people::tell!("surefoot: {}: it ends before the effect; the experiment was cut short", path.display());
         Ok(Outcome::Found)
@@ -176,6 +183,24 @@ impl Reading {
         self.told(began, ended);
     }
 
+    /// What was to be done is in the effect alone; on which cores it was done, the stalls tell.
+    fn began_by_stalls(&self) -> ExperimentBegan {
+        let stalls = self.waiting.iter().flat_map(|event| match event {
+            DisturbEvent::Stalls { stalls, .. } => stalls.as_slice(),
+            _ => &[],
+        });
+        let mut cores: Vec<CpuId> = stalls.filter_map(|stall| stall.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        ExperimentBegan {
+            experiment: self.name(),
+            is_of_cores: !cores.is_empty(),
+            cores,
+            workload: "not known: the lines end before they tell it".into(),
+            ..ExperimentBegan::default()
+        }
+    }
+
     fn vanished(&self) -> ExperimentEnded {
         let why = "its lines end before the effect".to_owned();
         ExperimentEnded::new(self.name(), (0, 0), ExperimentOutcome::Vanished, why)
@@ -203,7 +228,7 @@ impl Reading {
                 run_count: 1 + 2 * effect.repetitions,
                 ..ExperimentBegan::default()
             },
-            None => ExperimentBegan { experiment: experiment.clone(), ..ExperimentBegan::default() },
+            None => self.began_by_stalls(),
         };
         let ended = match effect {
             None => self.vanished(),
@@ -250,6 +275,11 @@ mod tests {
         let one = state.experiments().next().unwrap();
         assert_eq!((one.runs.len(), one.stalls.len(), one.standing()), (1, 1, "vanished"));
         assert!(matches!(outcome, Ok(Outcome::Found)));
+        // By its stalls it was of cores; of what it was to be, nothing is made up.
+        assert!(one.began.is_of_cores && one.began.workload.starts_with("not known"), "{:?}", one.began);
+        let (state, outcome) = read(&format!("{stall}\n{RUN}\n{}", &RUN[..100]));
+        let runs = state.experiments().map(|one| one.runs.len()).sum::<usize>();
+        assert!(runs == 1 && matches!(outcome, Ok(Outcome::Found)), "the line that is cut off is left out");
     }
 
     #[test]

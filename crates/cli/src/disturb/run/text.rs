@@ -10,7 +10,7 @@ pub const CONFIDENCE_ENOUGH: f64 = 0.95;
 pub fn of(effect: &ExperimentEffect) -> String {
     let value = |value: f64| match effect.metric.as_str() {
         "wall" => duration(value as u64),
-        _ => format!("{value}"),
+        _ => number(value),
     };
     let (low, high) = (effect.interval_low, effect.interval_high);
     let mut text = format!(
@@ -22,6 +22,7 @@ pub fn of(effect: &ExperimentEffect) -> String {
     text += &format!("  {}: {}\n", effect.method, effect.method_words);
     let cores = match &effect.cores[..] {
         [] => String::new(),
+        [core] => format!(" on core {}", core.0),
         cores => format!(" on cores {}", cpus::format_list(cores)),
     };
     text += &if effect.length_ns == 0 {
@@ -78,4 +79,34 @@ pub fn of(effect: &ExperimentEffect) -> String {
         text += &format!("Warning: {warning}\n");
     }
     text
+}
+
+/// With six digits that count, and no line full of zeros.
+fn number(value: f64) -> String {
+    if value != 0.0 && !(1e-4..1e15).contains(&value.abs()) {
+        return format!("{value:.5e}");
+    }
+    let decimals = (5.0 - value.abs().max(1e-4).log10().floor()).max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_as_long_as_it_tells_something() {
+        for (value, said) in [
+            (7_714.049_999_999_999, "7714.05"),
+            (5.0, "5"),
+            (0.0, "0"),
+            (123_456_789.0, "123456789"),
+            (0.001_234_567_89, "0.00123457"),
+            (1e308, "1.00000e308"),
+            (1e-320, "9.99989e-321"),
+        ] {
+            assert_eq!(number(value), said);
+        }
+    }
 }
