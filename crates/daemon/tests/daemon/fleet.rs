@@ -24,7 +24,12 @@ fn a_webhook_becomes_a_case_whose_hook_runs_once() {
     // The last step waits for a person.
     let waits = ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
     assert_eq!(waits["case"]["steps"][1]["state"], "pending");
-    let (status, answer) = ask.post("/api/v1/cases/1/approve", &json!({"reason": "looked at it"}).to_string());
+    // What was seen is a step that the case does not wait with (any more).
+    let (status, answer) = ask.post("/api/v1/cases/1/approve", &json!({"step": "reboot"}).to_string());
+    assert!(status == 409 && answer.to_string().contains("and not of reboot"), "{answer}");
+    let seen = waits["case"]["steps"][1]["step"].clone();
+    let (status, answer) =
+        ask.post("/api/v1/cases/1/approve", &json!({"reason": "looked at it", "step": seen}).to_string());
     assert_eq!((status, &answer["type"]), (200, &json!("case")), "{answer}");
     let story = ask.until(1, "returned", |case| case["state"] == "returned");
     let actions: Vec<&str> =
@@ -83,6 +88,9 @@ fn each_role_does_its_own_and_nobody_else_does_anything() {
         })
         .collect();
     let fleet = setup.who(&who.concat()).start();
+    let watched = fleet.files();
+    let has = |name: &str| watched.iter().any(|path| path.ends_with(name));
+    assert!(has("policy.toml") && has("read.token"), "a token that is replaced is to count: {watched:?}");
     let findings = |host: &str| json!({"host": host, "findings": []}).to_string();
     let alerts = webhook("node1", "resolved", 1);
     // Which roles may: 409 and 404 come after the question who asks.

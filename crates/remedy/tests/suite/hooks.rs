@@ -136,3 +136,16 @@ fn after_a_crash_only_a_hook_that_can_bear_it_is_run_again() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The link may lie where others can replace it between the look and the start.
+#[test]
+fn what_a_link_leads_to_is_run_and_not_the_link() {
+    let place = Place::new();
+    let path = place.hook("echo \"$0\"");
+    let link = place.folder.path().join("link");
+    symlink(&path, &link).unwrap();
+    match run(&of(&link)) {
+        Outcome::Done { detail, .. } => assert_eq!(PathBuf::from(detail), path.canonicalize().unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
