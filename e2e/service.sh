@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts contrib/systemd/surefoot.service by a real systemd: one of its own, in namespaces of its own, on a throw-away copy of
-# this root. Says what the service runs with, kills it once, and sees it come back. As root; nothing stays behind.
+# this root. Says what the service runs with, kills it once, and sees it come back. Then the controller of remedies and its agents: the one
+# tells what its checks find, the other restarts a unit by order. As root; nothing stays behind.
 #
 #   e2e/service.sh [SUREFOOT]      (target/release/surefoot unless another is named)
 set -eu
@@ -59,12 +60,39 @@ for folder in run tmp; do mount -t tmpfs none "$root/$folder"; done
 
 units=$root/etc/systemd/system
 rm -rf "$units"
-rm -rf "$root/var/lib/surefoot"
+rm -rf "$root/var/lib/surefoot" "$root/etc/surefoot"
 mkdir -p "$units/surefoot.service.d" "$root/var/lib"
 touch "$root/result"
 mount --bind "$2/result" "$root/result"
 cp "$binary" "$root/usr/bin/surefoot"
-cp "$here/contrib/systemd/surefoot.service" "$units/"
+cp "$here/contrib/systemd/surefoot.service" "$here/contrib/systemd/surefoot-remedy"*.service "$units/"
+mkdir -p "$root/etc/surefoot"
+cat > "$root/etc/surefoot/policy.toml" <<POLICY
+[[policy]]
+service = "web"
+steps = ["restart:victim.service"]
+POLICY
+echo "SUREFOOT_AGENT=--host n2 --service web --period 1s --server http://127.0.0.1:17078" > "$root/etc/surefoot/agent.env"
+cat > "$units/victim.service" <<UNIT
+[Unit]
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sleep 1000
+UNIT
+for unit in remedy remedy-agent remedy-agent-orders; do
+    mkdir "$units/surefoot-$unit.service.d"
+    printf '[Unit]\nDefaultDependencies=no\nAfter=\nWants=\n' > "$units/surefoot-$unit.service.d/test.conf"
+done
+cat >> "$units/surefoot-remedy.service.d/test.conf" <<UNIT
+[Service]
+ExecStart=
+ExecStart=/usr/bin/surefoot remedy serve --policy /etc/surefoot/policy.toml --store sqlite:/var/lib/surefoot-remedy/cases.db --listen 127.0.0.1:17078 --own-host n1
+UNIT
+# The checks within the limits of the unit, as its agent runs them.
+cat >> "$units/surefoot-remedy-agent.service.d/test.conf" <<UNIT
+[Service]
+ExecStartPre=-/bin/sh -c "/usr/bin/surefoot remedy check run > /var/lib/surefoot-agent/checks"
+UNIT
 cat > "$units/surefoot.service.d/test.conf" <<UNIT
 [Unit]
 DefaultDependencies=no
@@ -111,6 +139,30 @@ healthy
 echo "== killed: process $first, came back as $second, restarts: $(systemctl show -P NRestarts surefoot)"
 systemctl stop surefoot
 echo "== stopped: $(systemctl show -P Result surefoot), code $(systemctl show -P ExecMainStatus surefoot)"; ls -A /run/surefoot
+
+fail() { echo "FAILED: $1"; systemctl status --no-pager 'surefoot-remedy*'; curl -s http://127.0.0.1:17078/api/v1/cases/1; exit 1; }
+until_so() {
+    for i in $(seq 300); do eval "$2" && return; sleep 0.1; done
+    fail "$1"
+}
+words() { curl -s http://127.0.0.1:17078/metrics | sed -n 's/^surefoot_remedy_boards_taken_total //p'; }
+held() { sed -n 's/^CapBnd:\t//p' /proc/$(systemctl show -P MainPID "$1")/status; }
+systemctl start surefoot-remedy surefoot-remedy-agent || fail "units of remedies do not start"
+until_so "the agent tells nothing" '[ "$(words)" -gt 0 ] 2>/dev/null'
+echo "== agent: $(words) words, capabilities $(held surefoot-remedy-agent); its checks:"
+cat /var/lib/surefoot-agent/checks
+grep -q '^clock .*\(ok\|warning\|critical\)' /var/lib/surefoot-agent/checks || fail "the check of the clock cannot ask"
+[ "$(held surefoot-remedy-agent)" = 0000000000000000 ] || fail "the agent keeps a capability"
+systemctl start victim surefoot-remedy-agent-orders || fail "the agent with orders does not start"
+[ "$(systemctl is-active surefoot-remedy-agent)" != active ] || fail "there are two agents"
+before=$(systemctl show -P InvocationID victim)
+curl -s --json '{"version": "4", "alerts": [{"status": "firing", "labels": {"host": "n2", "service": "web", "alertname": "x"},
+    "startsAt": "2026-11-25T10:00:00Z", "fingerprint": "00ab"}]}' http://127.0.0.1:17078/api/v1/alertmanager
+until_so "the order is not done" 'curl -s http://127.0.0.1:17078/api/v1/cases/1 | grep -q "\"state\":\"returned\""'
+[ "$(systemctl show -P InvocationID victim)" != "$before" ] || fail "the unit was not restarted"
+echo "== agent with orders: capabilities $(held surefoot-remedy-agent-orders), victim.service restarted by case 1"
+systemctl stop surefoot-remedy surefoot-remedy-agent-orders
+for unit in surefoot-remedy surefoot-remedy-agent-orders; do echo "== $unit stopped: $(systemctl show -P Result $unit)"; done
 echo PASSED
 TEST
 cat > "$base/start.sh" <<START

@@ -33,11 +33,28 @@ fn head(stream: &mut BufReader<TcpStream>) -> (u16, String) {
 
 /// Asks for a path and reads the whole answer.
 pub fn get(address: &str, path: &str) -> Answer {
-    let mut stream = ask(address, path, "");
+    read(ask(address, path, ""))
+}
+
+fn read(mut stream: BufReader<TcpStream>) -> Answer {
     let (status, head) = head(&mut stream);
     let mut body = Vec::new();
     stream.read_to_end(&mut body).unwrap();
     Answer { status, head, body: String::from_utf8_lossy(&body).into_owned() }
+}
+
+/// Posts JSON and reads the whole answer.
+pub fn post(address: &str, path: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length = body.len();
+    let kind = "application/json";
+    write!(
+        stream,
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    read(BufReader::new(stream))
 }
 
 /// Listens to a stream of server-sent events until one of this name comes; returns its data.

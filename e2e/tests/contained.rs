@@ -63,7 +63,7 @@ fn raiser_of_nobody(folder: &Path) -> (Actor, Value) {
 }
 
 /// The set of a line such as `CapEff` of every thread of a process, in hexadecimal.
-fn sets(pid: u32, name: &str) -> Vec<u64> {
+pub(crate) fn sets(pid: u32, name: &str) -> Vec<u64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let word = |text: String| {

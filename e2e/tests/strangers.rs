@@ -273,9 +273,14 @@ pub(crate) fn unit(name: &str) -> std::path::PathBuf {
 fn the_services_are_contained() {
     let Some(_turn) = turn("the_services_are_contained", Need::Nothing) else { return };
     // Tenths of systemd's measure of exposure: 100 is all that root can do, 96 a service without any limit.
-    for (name, exposure_max) in
-        [("surefoot.service", "47"), ("surefoot-drives.service", "21"), ("surefoot-retention@.service", "25")]
-    {
+    for (name, exposure_max) in [
+        ("surefoot.service", "47"),
+        ("surefoot-drives.service", "21"),
+        ("surefoot-retention@.service", "25"),
+        ("surefoot-remedy.service", "27"),
+        ("surefoot-remedy-agent.service", "26"),
+        ("surefoot-remedy-agent-orders.service", "36"),
+    ] {
         let mut check = Command::new("systemd-analyze");
         check.args(["security", "--offline=true", "--no-pager", "--threshold", exposure_max]).arg(unit(name));
         let Ok(output) = check.output() else {

@@ -1,4 +1,4 @@
-//! What a watch may do: much to begin, and then only what it goes on needing.
+//! What a watch and an agent may do: a watch much to begin, and then only what it goes on needing; an agent what its orders ask for.
 //!
 //! The page, the history and the readers of files run for months on a host with strangers; loading programs into the kernel
 //! takes a second. What is only for that second is given up after it, in all threads.
@@ -41,6 +41,17 @@ const FOR_HIDDEN: &[&str] = &["CAP_SYS_PTRACE"];
 const TO_BEGIN: &[&str] =
     &["CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "CAP_IPC_LOCK", "CAP_SYS_RESOURCE", "CAP_SYS_NICE", "CAP_SETPCAP"];
 
+/// What the orders of a controller ask for on their host. Files of the kernel and of Surefoot are root's own, which needs nothing more.
+const FOR_ORDERS: &[&str] = &[
+    // systemd restarts units, and the kernel takes pages offline, for whoever has it.
+    "CAP_SYS_ADMIN",
+    // An interface is taken down and up, and asked by frames whether it answers.
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    // The host is restarted.
+    "CAP_SYS_BOOT",
+];
+
 /// The number of the newest capability of which this rests: kernels before 5.9 ask for CAP_SYS_ADMIN in the place of the last
 /// ones.
 const NEWEST: u32 = 40;
@@ -80,6 +91,18 @@ impl Privileges {
     pub fn go_on(&self, root: &Root) -> anyhow::Result<()> {
         shed::keep_only(root, self.lasting).context("privileges that a watch needs no more")
     }
+}
+
+/// Gives up what an agent does not need: everything, but for what orders ask for where it takes some. `state` is where it writes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn of_agent(root: &Root, takes_orders: bool, state: &Path) -> anyhow::Result<()> {
+    let mut kept = Capabilities::of(if takes_orders { FOR_ORDERS } else { &[] });
+    if is_of_another(state) {
+        kept.0 |= Capabilities::of(&["CAP_DAC_OVERRIDE"]).0;
+    }
+    shed::keep_only(root, kept).context("privileges that an agent does not need")
 }
 
 fn newest(root: &Root) -> Option<u32> {
@@ -126,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_name_of_a_capability_is_one_that_the_kernel_has() {
-        for names in [ALWAYS, FOR_RAISERS, FOR_HIDDEN, TO_BEGIN] {
+        for names in [ALWAYS, FOR_RAISERS, FOR_HIDDEN, TO_BEGIN, FOR_ORDERS] {
             assert_eq!(Capabilities::of(names).names().len(), names.len(), "{names:?}");
         }
     }

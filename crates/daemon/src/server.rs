@@ -1,8 +1,8 @@
 use crate::config::{Config, Mode};
 use crate::error::Error;
 use crate::http::connections::{BoundedListener, Peer, Times};
-use crate::http::router;
 use crate::http::socket::SocketFile;
+use crate::http::{router, serving};
 use crate::keep::drops::Seldom;
 use crate::keep::health::{self, HealthFile, Published};
 use crate::keep::history::History;
@@ -29,12 +29,10 @@ const QUEUE_BYTES_MAX: usize = 8 << 20;
 const LIVE_PATIENCE: Duration = Duration::from_millis(50);
 /// The same for a replay, which has all the time in the world.
 const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
-/// Answers that are read or computed at one time, beside the server's own thread.
+/// Answers that are read or computed at one time, beside the server's own thread: a fault that is replayed does not hold up the history.
 const QUERIES_MAX: usize = 2;
 /// All threads have this long to end.
 const STOP_TIME: Duration = Duration::from_secs(2);
-/// Answers that are under way have this long when the server stops.
-const STOP_ANSWERS_TIME: Duration = Duration::from_millis(500);
 /// How often the findings are folded: for the live clients, the history and `health.json`.
 const FINDINGS_PERIOD: Duration = Duration::from_secs(1);
 /// How long findings wait for events that are being taken in.
@@ -269,14 +267,7 @@ impl Server {
         let name = "surefoot-http";
         let thread_error = |source| Error::Thread { name, source };
         // Made here, so that a failure is the caller's to see.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            // A fault that is replayed does not hold up the history.
-            .max_blocking_threads(QUERIES_MAX)
-            .thread_name("surefoot-query")
-            .build()
-            .map_err(thread_error)?;
+        let runtime = serving::runtime(QUERIES_MAX).map_err(thread_error)?;
         let listener = {
             let _inside = runtime.enter();
             let beside = beside.map(tokio::net::UnixListener::from_std).transpose().map_err(thread_error)?;
@@ -284,29 +275,7 @@ impl Server {
             BoundedListener::new(listener, beside, Times::default())
         };
         let router = router(Arc::clone(&self.shared));
-        let stopped = || {
-            let mut stop = self.stop.subscribe();
-            async move {
-                // An error means that the server is gone, which is as good.
-                let _ = stop.wait_for(|stop| *stop).await;
-            }
-        };
-        let (graceful, forced) = (stopped(), stopped());
-        self.spawn(name, move || {
-            runtime.block_on(async move {
-                let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
-                    .with_graceful_shutdown(graceful);
-                let deadline = async {
-                    forced.await;
-                    tokio::time::sleep(STOP_ANSWERS_TIME).await;
-                };
-                tokio::select! {
-                    _ = serving.into_future() => {}
-                    () = deadline => {}
-                }
-            });
-            runtime.shutdown_background();
-        })
+        self.spawn(name, serving::answering::<_, Peer>(runtime, listener, router, &self.stop))
     }
 
     fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {

@@ -120,3 +120,9 @@ pub(crate) fn shorten(text: &str) -> String {
     }
     short
 }
+
+/// The words of an error of the kernel; its number says nothing to a person.
+pub fn without_number(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_owned()
+}

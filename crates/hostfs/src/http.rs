@@ -2,7 +2,8 @@
 //! standard input, so that it stands in no list of processes.
 
 use crate::program::{self, Broken};
-use std::path::PathBuf;
+use crate::without_number;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -125,17 +126,17 @@ fn configuration(request: &Request, patience: Duration) -> Result<String, String
             lines.push(format!("header = {}", quoted(&format!("Authorization: Bearer {token}"))?))
         }
         Identity::Certificate(certificate, key) => {
-            lines.push(format!("cert = {}", quoted(&certificate.to_string_lossy())?));
-            lines.push(format!("key = {}", quoted(&key.to_string_lossy())?));
+            lines.push(format!("cert = {}", quoted_path(certificate)?));
+            lines.push(format!("key = {}", quoted_path(key)?));
         }
     }
     match &request.trust {
         Trust::System => {}
-        Trust::Signer(file) => lines.push(format!("cacert = {}", quoted(&file.to_string_lossy())?)),
+        Trust::Signer(file) => lines.push(format!("cacert = {}", quoted_path(file)?)),
         Trust::Anything => lines.push("insecure".to_owned()),
     }
     if let Some(socket) = &request.socket {
-        lines.push(format!("unix-socket = {}", quoted(&socket.to_string_lossy())?));
+        lines.push(format!("unix-socket = {}", quoted_path(socket)?));
     }
     Ok(lines.join("\n") + "\n")
 }
@@ -149,6 +150,12 @@ pub fn quoted(word: &str) -> Result<String, String> {
         return Err("an address, a header, a name or a password holds a control character".into());
     }
     quoted_body(word)
+}
+
+/// A path as it is meant where this process is: curl runs elsewhere.
+fn quoted_path(path: &Path) -> Result<String, String> {
+    let path = std::path::absolute(path).map_err(|error| format!("{}: {}", path.display(), without_number(&error)))?;
+    quoted(&path.to_string_lossy())
 }
 
 fn quoted_body(text: &str) -> Result<String, String> {
@@ -236,5 +243,19 @@ mod tests {
         assert!(ask_for(&sly).unwrap_err().contains("control character"));
         let file = Request { url: "file:///etc/passwd".to_owned(), ..request };
         assert!(ask_for(&file).is_err());
+    }
+
+    #[test]
+    fn files_are_those_of_this_process_though_curl_runs_elsewhere() {
+        let identity = Identity::Certificate("a.pem".into(), "/k/a.key".into());
+        let request =
+            Request { identity, trust: Trust::Signer("ca.pem".into()), socket: Some("s".into()), ..Request::default() };
+        let text = configuration(&request, Duration::from_secs(1)).unwrap();
+        let here = std::env::current_dir().unwrap().display().to_string();
+        for line in
+            ["cert = \"HERE/a.pem\"", "key = \"/k/a.key\"", "cacert = \"HERE/ca.pem\"", "unix-socket = \"HERE/s\""]
+        {
+            assert!(text.lines().any(|one| one == line.replace("HERE", &here)), "{line}: {text}");
+        }
     }
 }

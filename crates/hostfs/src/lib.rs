@@ -63,5 +63,5 @@ pub mod terminal;
 pub mod thread;
 pub mod tracefs;
 
-pub use error::{Error, Unsupported};
+pub use error::{Error, Unsupported, without_number};
 pub use root::Root;

@@ -3,6 +3,7 @@
 //! None is waited for longer than it was given, and none may say more than a limit.
 
 use crate::children::{self, Signal};
+use crate::without_number;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     let begun = Instant::now();
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {}", without_number(&error)))?;
     let Some(pipe) = child.stdout.take() else { return Err(format!("{name} has no output")) };
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
@@ -58,7 +59,7 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
     match answer {
         Err(_) if !ended => Err(format!("{name} gave no answer in {patience:?} and cannot be ended: the device hangs")),
         Err(_) => Err(format!("{name} gave no answer in {patience:?}")),
-        Ok(Err(error)) => Err(format!("{name}: {error}")),
+        Ok(Err(error)) => Err(format!("{name}: {}", without_number(&error))),
         Ok(Ok(text)) if text.len() as u64 > ANSWER_BYTES_MAX => {
             Err(format!("{name} said more than {ANSWER_BYTES_MAX} bytes"))
         }
@@ -107,7 +108,9 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &Atomic
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     children::kill_with_starter(&mut command);
-    let mut child = command.spawn().map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {error}")))?;
+    let mut child = command
+        .spawn()
+        .map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {}", without_number(&error))))?;
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
         std::thread::spawn(move || _ = stdin.write_all(&input));

@@ -75,10 +75,13 @@ pub struct HostCheck {
 }
 
 impl HostCheck {
+    /// How the rules of findings of checks begin; the name of the check follows.
+    pub const RULE: &'static str = "check-";
+
     /// What it says of its host.
     pub fn finding(&self) -> Finding {
-        let subject = Subject::host();
-        Finding::new(Room::Remedy, &format!("check-{}", self.name), subject, self.state.severity(), &*self.sentence)
+        let (rule, subject) = (format!("{}{}", HostCheck::RULE, self.name), Subject::host());
+        Finding::new(Room::Remedy, &rule, subject, self.state.severity(), &*self.sentence)
             .with_evidence(self.evidence.clone())
             .since(self.since_realtime_ns)
     }

@@ -18,7 +18,7 @@ fn held(severity: Severity) -> &'static str {
 const ALERTS: [(Severity, u8); 2] = [(Severity::Warning, 2), (Severity::Critical, 3)];
 
 /// The name of the alert, such as `SurefootMemoryCritical`.
-fn name(room: Room, severity: Severity) -> String {
+pub fn alert_name(room: Room, severity: Severity) -> String {
     let capital = |word: &str| {
         let mut letters = word.chars();
         letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
@@ -39,7 +39,7 @@ pub fn prometheus_rules() -> String {
                  labels:\n          severity: {severity}\n          subject: '{{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}'\n        \
                  annotations:\n          summary: '{}: {{{{ $labels.rule }}}} of {{{{ $labels.subject }}}}{{{{ with $labels.name }}}} {{{{ . }}}}{{{{ end }}}}, {severity}; \
                  the page of the host says what was found.'\n",
-                name(room, severity),
+                alert_name(room, severity),
                 held(severity),
                 room.label(),
             );

@@ -2,6 +2,7 @@
 
 use crate::policy::table::nearest;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -34,7 +35,8 @@ const FORMS: [&str; 17] = [
 const WORD_BYTES_MAX: usize = 255;
 
 /// One step of a policy, as its words say: `drain`, `stress:1h`, `run:/usr/lib/surefoot/hooks/repair`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Step {
     /// `recheck`: asks whether the fault still holds; where it does not, the case is cleared before anything is changed.
     #[default]
@@ -138,6 +140,20 @@ impl fmt::Display for Step {
             Step::Ticket(name) => write!(f, "ticket:{name}"),
             Step::Restore(step) => write!(f, "restore:{step}"),
         }
+    }
+}
+
+impl From<Step> for String {
+    fn from(step: Step) -> String {
+        step.to_string()
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Step> {
+        text.parse()
     }
 }
 

@@ -102,7 +102,19 @@ impl ApiServer {
 
     /// One request; `None` where there is no answer.
     pub fn ask(&self, method: &'static str, path: &str, body: &str) -> Option<Answer> {
-        let headers = vec!["Content-Type: application/json".to_owned()];
+        self.send(method, path, "application/json", body)
+    }
+
+    /// Makes the object that a manifest describes.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn make(&self, path: &str, manifest: &str) -> Answer {
+        self.send("POST", path, "application/yaml", manifest).unwrap_or_else(|| panic!("{path} has no answer"))
+    }
+
+    fn send(&self, method: &'static str, path: &str, kind: &str, body: &str) -> Option<Answer> {
+        let headers = vec![format!("Content-Type: {kind}")];
         let (url, body) = (format!("{}{path}", self.url()), body.to_owned());
         let identity = Identity::Token(TOKEN.to_owned());
         let request = Request { method, url, headers, body, identity, trust: Trust::Anything, socket: None };

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alertmanager;
 mod archive;
 pub mod guest;
 mod host_tree;

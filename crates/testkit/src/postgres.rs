@@ -87,6 +87,15 @@ impl Postgres {
         command.current_dir("/").env("HOME", self.home.path());
         command
     }
+
+    /// Cuts every connection, as a network that breaks does; whoever had one may connect again at once.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn cut(&self) -> Result<(), String> {
+        const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        ran(self.program("psql").arg("-h").arg(self.home.path()).args(["-U", "surefoot", "-qtc", CUT, "postgres"]))
+    }
 }
 
 impl Drop for Postgres {

@@ -1,6 +1,8 @@
 //! Remedies by the real command: checks, the page of cases, and the whole road from an error to a repaired host.
 
+mod agent;
 mod checks;
+mod kills;
 mod page;
 mod road;
 mod server;

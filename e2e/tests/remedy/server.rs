@@ -25,8 +25,13 @@ impl Server {
 
     /// As [`Server::start`], with these options.
     pub fn start_with(folder: &Path, policy: &str, options: &[&str]) -> Server {
+        fs::write(folder.join("policy.toml"), policy).unwrap();
+        Server::over(folder, options)
+    }
+
+    /// One by the policy and the store that lie in the folder.
+    pub fn over(folder: &Path, options: &[&str]) -> Server {
         let file = folder.join("policy.toml");
-        fs::write(&file, policy).unwrap();
         let store = format!("sqlite:{}", folder.join("cases.db").display());
         let mut command = surefoot("remedy serve --listen 127.0.0.1:0 --policy").arg(&file).arg("--store").arg(store);
         for option in options {
@@ -63,6 +68,19 @@ impl Server {
         serde_json::from_str(&http::get(&self.address(), &format!("/api/v1/cases/{id}")).body).unwrap()
     }
 
+    /// The story of a case as soon as it is in this state.
+    pub fn until(&self, id: u64, state: &str) -> Value {
+        let begun = Instant::now();
+        loop {
+            let story = self.story(id);
+            if story["case"]["state"] == state {
+                return story;
+            }
+            assert!(begun.elapsed() < PATIENCE, "case {id} is not {state}: {story:#}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Waits for a first case.
     pub fn until_any(&self, patience: Duration) -> Value {
         let begun = Instant::now();
@@ -73,6 +91,15 @@ impl Server {
             assert!(begun.elapsed() < patience, "no case was opened: {}", self.running.stderr());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+/// Waits until it is so.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it never came that {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

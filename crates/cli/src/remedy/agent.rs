@@ -2,24 +2,33 @@
 
 use super::place::{Server, ServerOptions};
 use crate::exit::Outcome;
-use crate::units::parse_duration;
+use crate::privileges;
+use crate::units::{counted, parse_duration};
 use anyhow::Context;
 use clap::Args;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer};
-use surefoot_hostfs::signals;
-use surefoot_model::Health;
+use surefoot_daemon::rooms::remedy::checks;
+use surefoot_hostfs::{Root, signals};
+use surefoot_model::{CheckState, Finding, Health, HostCheck};
 use surefoot_remedy::Act;
 use surefoot_remedy::act::{Hands, HandsConfig};
+use surefoot_remedy::checks::{CheckFile, Runner};
 
 /// Where the agent keeps what is known of orders, unless another folder is named.
 const STATE: &str = "/var/lib/surefoot/agent";
-const PAUSE: Duration = Duration::from_millis(100);
+/// How soon it sees that it is to end, that a check has ended or that an order is done.
+const PAUSE: Duration = Duration::from_millis(200);
 /// The shortest period.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// By how much of its period a word may come early or late: hosts that start together do not speak together for ever.
+const JITTER: f64 = 0.1;
 
 #[derive(Args)]
 pub struct AgentOptions {
@@ -31,17 +40,26 @@ pub struct AgentOptions {
     /// The service that the host works for
     #[arg(long, default_value = "")]
     service: String,
-    /// The health file of the host's watch
+    /// The health file of the host's watch; the agent's own checks are told without one, too
     #[arg(long, value_name = "FILE", default_value = Health::FILE)]
     health: PathBuf,
+    /// The file of periodic checks, TOML; without it the built-in checks
+    #[arg(long, value_name = "FILE")]
+    checks: Option<PathBuf>,
+    /// Run no checks: what the watch finds is told alone
+    #[arg(long, conflicts_with = "checks")]
+    no_checks: bool,
     /// Also do what the controller orders: restart units, reset interfaces, tune reporting, offline pages, stress, restart the host.
-    /// Without it the agent changes nothing
+    /// Without it the agent changes nothing, and gives up every privilege
     #[arg(long)]
     orders: bool,
+    /// What a stress tests at most, MiB [default: what the policies say, else what is free]
+    #[arg(long, value_name = "MIB", requires = "orders")]
+    stress_mebibytes: Option<u64>,
     /// The folder that keeps what is known of orders
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
-    /// How often the controller is told
+    /// How often the controller is told; a tenth earlier or later by chance
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     period: Duration,
     /// Tell once, and end
@@ -64,33 +82,135 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let server = Server::new(&options.server)?;
     let server = if options.orders { server.obeyed() } else { server };
     let host = options.host.clone().unwrap_or_else(super::node_name);
-    let act: Option<Arc<dyn Act>> = options.orders.then(|| {
-        let surefoot = std::env::current_exe().ok();
-        Arc::new(Hands::new(HandsConfig { own_host: host.clone(), surefoot, ..HandsConfig::default() })) as Arc<dyn Act>
-    });
+    let mut checks = Checks::of(options)?;
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;
+    // Before a thread is started and the first word of a stranger is read.
+    privileges::of_agent(&Root::host(), options.orders, &options.state)?;
+    let act: Option<Arc<dyn Act>> = options.orders.then(|| {
+        let (surefoot, stress_mebibytes) = (std::env::current_exe().ok(), options.stress_mebibytes);
+        let config = HandsConfig { own_host: host.clone(), surefoot, stress_mebibytes, ..HandsConfig::default() };
+        Arc::new(Hands::new(config)) as Arc<dyn Act>
+    });
     let mut agent = Agent::new(&host, &options.service, options.health.clone(), act, &options.state)?;
-    let mut was_refused = false;
-    while !stop.load(Ordering::Relaxed) {
-        let begun = Instant::now();
-        let told = agent.round(&server, &[]);
-        let is_refused = told.is_err();
-        match told {
-            Err(why) if options.once => anyhow::bail!("{why}"),
-            // Said once, and tried with each period.
-            Err(why) if !was_refused => crate::people::tell!("surefoot remedy agent: {why}; it is tried again"),
-            Ok(_) if was_refused => crate::people::tell!("surefoot remedy agent: the controller answers again"),
-            _ => {}
-        }
-        was_refused = is_refused;
-        if options.once {
-            break;
-        }
-        let period = options.period.max(PERIOD_MIN);
-        while begun.elapsed() < period && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(PAUSE.min(period));
-        }
+    if options.once {
+        checks.once();
+        agent.round(&server, checks.found().as_deref()).map_err(anyhow::Error::msg)?;
+    } else {
+        let does = if options.orders { "does what it orders" } else { "changes nothing" };
+        let with = counted(checks.names.len() as u64, "check", "checks");
+        crate::people::tell!("surefoot remedy agent: tells of {host}, with {with} of its own, and {does}");
+        go_on(&mut agent, &server, &mut checks, options.period.max(PERIOD_MIN), stop);
     }
     agent.stop();
     Ok(Outcome::Done)
+}
+
+/// Tells the controller, again and again, until it is to end.
+fn go_on(agent: &mut Agent, server: &Server, checks: &mut Checks, period: Duration, stop: &AtomicBool) {
+    let begun = Instant::now();
+    // The first word comes at any time within a period: hosts that start together do not speak together.
+    let mut due = period.mul_f64(chance());
+    let mut is_refused = false;
+    while !stop.load(Ordering::Relaxed) {
+        checks.turn();
+        let is_due = begun.elapsed() >= due && checks.are_known();
+        if is_due || !is_refused && agent.has_answer() {
+            let told = agent.round(server, checks.found().as_deref());
+            match &told {
+                // Said once, and tried with each period.
+                Err(why) if !is_refused => crate::people::tell!("surefoot remedy agent: {why}; it is tried again"),
+                Ok(_) if is_refused => crate::people::tell!("surefoot remedy agent: the controller answers again"),
+                _ => {}
+            }
+            is_refused = told.is_err();
+            due = begun.elapsed() + period.mul_f64(1.0 + JITTER * (2.0 * chance() - 1.0));
+        }
+        std::thread::sleep(PAUSE.min(period));
+    }
+}
+
+/// From 0 to 1, by the keys that the standard library draws for its maps.
+fn chance() -> f64 {
+    let drawn = RandomState::new().hash_one(0);
+    (drawn >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The agent's own checks, and what they found last.
+struct Checks {
+    runner: Option<Runner>,
+    names: BTreeSet<String>,
+    ended: BTreeSet<String>,
+    found: BTreeMap<String, Finding>,
+}
+
+impl Checks {
+    fn of(options: &AgentOptions) -> anyhow::Result<Checks> {
+        let file = match &options.checks {
+            Some(path) => CheckFile::read(path)?,
+            None => CheckFile::default(),
+        };
+        let checks = if options.no_checks { Vec::new() } else { checks(&file, &Root::host()) };
+        let names: BTreeSet<String> = checks.iter().map(|check| check.name.clone()).collect();
+        let runner = (!checks.is_empty()).then(|| Runner::new(checks, RandomState::new().hash_one(1)));
+        Ok(Checks { runner, names, ended: BTreeSet::new(), found: BTreeMap::new() })
+    }
+
+    fn turn(&mut self) {
+        let results = self.runner.as_mut().map(Runner::turn).unwrap_or_default();
+        results.into_iter().for_each(|result| self.take(&result));
+    }
+
+    fn once(&mut self) {
+        let results = self.runner.as_mut().map(Runner::once).unwrap_or_default();
+        results.into_iter().for_each(|result| self.take(&result));
+    }
+
+    fn take(&mut self, result: &HostCheck) {
+        self.ended.insert(result.name.clone());
+        match result.state {
+            CheckState::Ok => _ = self.found.remove(&result.name),
+            // Whoever cannot tell says nothing, and what was found before may still hold.
+            CheckState::Unknown => {}
+            CheckState::Warning | CheckState::Critical => {
+                self.found.insert(result.name.clone(), result.finding());
+            }
+        }
+    }
+
+    /// Whether each has ended once: before, nobody knows that what an earlier agent told is over.
+    fn are_known(&self) -> bool {
+        self.ended.len() >= self.names.len()
+    }
+
+    /// What they find; `None` where none is run.
+    fn found(&self) -> Option<Vec<Finding>> {
+        self.runner.as_ref().map(|_| self.found.values().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_cannot_tell_leaves_what_was_found() {
+        let names = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        let mut checks = Checks { runner: None, names, ended: BTreeSet::new(), found: BTreeMap::new() };
+        let mut said = |name: &str, state| {
+            checks.take(&HostCheck { name: name.into(), state, sentence: "It is so.".into(), ..HostCheck::default() });
+            (checks.are_known(), checks.found.keys().cloned().collect::<Vec<_>>())
+        };
+        assert_eq!(said("a", CheckState::Unknown), (false, vec![]));
+        assert_eq!(said("a", CheckState::Critical), (false, vec!["a".to_owned()]));
+        assert_eq!(said("b", CheckState::Unknown), (true, vec!["a".to_owned()]));
+        assert_eq!(said("a", CheckState::Unknown), (true, vec!["a".to_owned()]));
+        assert_eq!(said("a", CheckState::Ok), (true, vec![]));
+    }
+
+    #[test]
+    fn chance_is_spread() {
+        let drawn: Vec<f64> = (0..100).map(|_| chance()).collect();
+        assert!(drawn.iter().all(|one| (0.0..1.0).contains(one)));
+        assert!(drawn.iter().any(|one| *one < 0.5) && drawn.iter().any(|one| *one > 0.5));
+    }
 }

@@ -163,6 +163,14 @@ pub fn word(asked: Request) -> &'static str {
     }
 }
 
+/// Whether nobody on the way reads what is said: to this machine itself, or by TLS.
+pub fn is_private(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return true };
+    let place = rest.split('/').next().unwrap_or_default();
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    matches!(host, "127.0.0.1" | "localhost" | "[::1]")
+}
+
 /// A server that is asked over HTTP.
 pub struct Server {
     base: String,
@@ -187,9 +195,7 @@ impl Server {
             (None, Some(certificate), Some(key)) => Identity::Certificate(certificate.clone(), key.clone()),
             _ => Identity::None,
         };
-        let host = base.trim_start_matches("http://").rsplit_once(':').map_or("", |(host, _)| host);
-        let is_near = matches!(host, "127.0.0.1" | "localhost" | "[::1]") || socket.is_some();
-        if base.starts_with("http://") && !is_near && identity != Identity::None {
+        if !is_private(&base) && socket.is_none() && identity != Identity::None {
             bail!("--server {address}: a token would go over the network in the clear; write https://");
         }
         let trust = options.authority.clone().map_or(Trust::System, Trust::Signer);

@@ -1,20 +1,26 @@
 //! `surefoot remedy serve`.
 
 use super::node_name;
-use super::place::{LISTEN, StoreOptions};
+use super::place::{self, LISTEN, StoreOptions};
 use crate::exit::Outcome;
-use anyhow::bail;
+use crate::units::parse_duration;
+use anyhow::{anyhow, bail, ensure};
 use clap::Args;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Config, Fleet, Listen, TlsFiles};
+use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
+use surefoot_hostfs::http::{Identity, Trust};
 use surefoot_hostfs::signals;
 
 /// How often the policies are looked at for changes.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often Alertmanager is asked for silences.
+const NOTIFY_PERIOD: Duration = Duration::from_secs(10);
+/// The shortest lease: one that runs out while a store writes to its disk is none.
+const LEASE_MIN: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub struct ServeOptions {
@@ -44,6 +50,40 @@ pub struct ServeOptions {
     /// The host on which this runs, as alerts name it: its steps are done here [default: the node name]
     #[arg(long, value_name = "HOST")]
     own_host: Option<String>,
+    /// How long a step of a controller that does not tell of itself is left to it; then, and a third of it later, another looks what
+    /// became of the step. The same for all controllers of a store
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    lease: Duration,
+    /// The Alertmanager whose silences are heeded, and which is told what agents find
+    #[arg(long, value_name = "URL")]
+    alertmanager: Option<String>,
+    /// The file with the bearer token that is shown to --alertmanager
+    #[arg(long, value_name = "FILE", requires = "alertmanager")]
+    alertmanager_token_file: Option<PathBuf>,
+    /// The authority that signed the certificate of --alertmanager, PEM
+    #[arg(long, value_name = "FILE", requires = "alertmanager")]
+    alertmanager_authority: Option<PathBuf>,
+}
+
+impl ServeOptions {
+    fn notifier(&self) -> anyhow::Result<Option<Notifier>> {
+        let Some(url) = &self.alertmanager else { return Ok(None) };
+        ensure!(
+            url.starts_with("http://") || url.starts_with("https://"),
+            "--alertmanager {url}: write http://127.0.0.1:9093 or https://HOST:PORT"
+        );
+        let identity = match &self.alertmanager_token_file {
+            Some(file) => {
+                Identity::Token(fleet::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?)
+            }
+            None => Identity::None,
+        };
+        if !place::is_private(url) && identity != Identity::None {
+            bail!("--alertmanager {url}: a token would go over the network in the clear; write https://");
+        }
+        let trust = self.alertmanager_authority.clone().map_or(Trust::System, Trust::Signer);
+        Ok(Some(Notifier { url: url.clone(), identity, trust, period: NOTIFY_PERIOD }))
+    }
 }
 
 pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
@@ -65,6 +105,8 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         policy: options.policy.clone(),
         name: if options.name.is_empty() { node.clone() } else { options.name.clone() },
         own_host: options.own_host.clone().unwrap_or(node),
+        lease: options.lease.max(LEASE_MIN),
+        notifier: options.notifier()?,
     })?;
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
@@ -77,6 +119,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let states = || fleet.files().into_iter().map(|path| (state_of(&path), path)).collect::<Vec<_>>();
     let mut seen = states();
     let mut looked = Instant::now();
+    let mut is_unheard = false;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         if !fleet.is_alive() {
@@ -86,6 +129,19 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
             continue;
         }
         looked = Instant::now();
+        match fleet.alertmanager_error() {
+            Some(why) if !is_unheard => {
+                crate::people::tell!(
+                    "surefoot remedy: Alertmanager: {why}; what it said last holds, and it is asked again"
+                );
+                is_unheard = true;
+            }
+            None if is_unheard => {
+                crate::people::tell!("surefoot remedy: Alertmanager answers again");
+                is_unheard = false;
+            }
+            _ => {}
+        }
         let now = states();
         if now != seen {
             let outcome = fleet.reload();

@@ -2,7 +2,7 @@
 
 use super::findings::HostFindings;
 use super::lines::{Accepted, HandedOrder, OrderAnswer};
-use super::orders::{AnswerBody, OrderBody, is_of_host};
+use super::orders::is_of_host;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use surefoot_model::{Finding, Health};
 use surefoot_remedy::act::Found;
-use surefoot_remedy::{Act, Outcome};
+use surefoot_remedy::{Act, Order, Outcome};
 
 /// Orders that are remembered after their answer: the newest.
 const REMEMBERED_MAX: usize = 200;
@@ -42,8 +42,9 @@ pub trait Exchange {
 /// What is known of an order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Known {
-    body: OrderBody,
-    /// JSON of [`AnswerBody`]; empty while it is being done.
+    /// JSON of [`Order`], for whoever looks.
+    body: String,
+    /// JSON of [`Outcome`]; empty while it is being done.
     answer: String,
     /// Whether a controller has the answer.
     is_told: bool,
@@ -144,21 +145,34 @@ impl Agent {
         })
     }
 
-    /// One word to the controller: what is found now and what was done; then the orders that came back are begun.
+    /// One word to the controller: what is found now and what was done; then the orders that came back are begun. `checks` is what the
+    /// agent's own checks find, `None` where it runs none.
     ///
     /// # Errors
     /// Why the controller did not take it; it is told again with the next word.
-    pub fn round(&mut self, exchange: &dyn Exchange, more: &[Finding]) -> Result<Accepted, String> {
+    pub fn round(&mut self, exchange: &dyn Exchange, checks: Option<&[Finding]>) -> Result<Accepted, String> {
         self.running.retain(|(_, thread)| !thread.is_finished());
         self.answer(exchange)?;
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
-        let findings = health(&self.health).map(|found| found.into_iter().chain(more.iter().cloned()).collect());
-        let told = HostFindings { host: self.host.clone(), service: self.service.clone(), findings, orders_max: room };
+        let watched = health(&self.health);
+        let is_watched = watched.is_some();
+        let findings = match (watched, checks) {
+            (None, None) => None,
+            (watched, checks) => Some(joined(watched.unwrap_or_default(), checks.unwrap_or_default())),
+        };
+        let (host, service) = (self.host.clone(), self.service.clone());
+        let told = HostFindings { host, service, findings, is_watched, orders_max: room };
         let accepted = exchange.tell(&told)?;
         for order in &accepted.orders {
             self.begin(order)?;
         }
         Ok(accepted)
+    }
+
+    /// Whether an order was done of which the controller does not know yet.
+    pub fn has_answer(&self) -> bool {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.orders.values().any(|known| !known.answer.is_empty() && !known.is_told)
     }
 
     /// Ends: orders that are being done are told to break off, and are found by the next agent.
@@ -190,13 +204,11 @@ impl Agent {
     /// Begins an order, unless it was done or is being done. One that was begun by an agent that died is looked for first.
     fn begin(&mut self, handed: &HandedOrder) -> Result<(), String> {
         let Some(act) = self.act.clone() else { return Ok(()) };
-        let body: OrderBody =
-            serde_json::from_str(&handed.body).map_err(|error| format!("an order that is none: {error}"))?;
         if self.running.iter().any(|(token, _)| *token == handed.token) {
             return Ok(());
         }
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |answer: &str| matches!(serde_json::from_str(answer), Ok(AnswerBody::GoesOn { .. }));
+        let goes_on = |answer: &str| matches!(serde_json::from_str(answer), Ok(Outcome::GoesOn { .. }));
         let is_in_doubt = match journal.orders.get_mut(&handed.token) {
             // The answer was lost on the way: it is told again, and nothing is done.
             Some(known) if !(known.answer.is_empty() || goes_on(&known.answer) && known.is_told) => {
@@ -207,11 +219,11 @@ impl Agent {
             None => false,
         };
         let number = journal.orders.values().map(|known| known.number).max().unwrap_or(0) + 1;
-        let known = Known { body: body.clone(), answer: String::new(), is_told: false, number };
+        let known = Known { body: handed.body.clone(), answer: String::new(), is_told: false, number };
         journal.orders.insert(handed.token.clone(), known);
         journal.save().map_err(|error| format!("{}: {error}", journal.path.display()))?;
         drop(journal);
-        let (token, host) = (handed.token.clone(), self.host.clone());
+        let (token, body, host) = (handed.token.clone(), handed.body.clone(), self.host.clone());
         let (journal, stop) = (Arc::clone(&self.journal), Arc::clone(&self.stop));
         let doing = move || {
             let answer = done(&*act, &body, &host, is_in_doubt, &stop);
@@ -232,21 +244,30 @@ impl Agent {
     }
 }
 
-fn done(act: &dyn Act, body: &OrderBody, host: &str, is_in_doubt: bool, stop: &AtomicBool) -> AnswerBody {
-    let failed = |detail: String| AnswerBody::Failed { detail, memo: body.memo.clone(), is_passing: false };
-    let order = match body.order(host) {
-        Ok(order) if is_of_host(&order.step) => order,
-        Ok(order) => return failed(format!("an agent does no step '{}'", order.step)),
-        Err(error) => return failed(error.to_string()),
+fn done(act: &dyn Act, body: &str, host: &str, is_in_doubt: bool, stop: &AtomicBool) -> Outcome {
+    let failed = |detail: String, memo: String| Outcome::Failed { detail, memo, is_passing: false };
+    let order = match serde_json::from_str::<Order>(body) {
+        Ok(order) if !is_of_host(&order.step) => {
+            return failed(format!("an agent does no step '{}'", order.step), order.memo);
+        }
+        // Whatever it says: on this host.
+        Ok(order) => Order { host: host.to_owned(), ..order },
+        Err(error) => return failed(format!("this agent cannot read the order: {error}"), String::new()),
     };
     if is_in_doubt {
         match act.find(&order) {
-            Found::Effect { detail, memo } => return Outcome::Done { detail, memo }.into(),
-            Found::Unknown { why } => return failed(format!("the agent was ended while it did it: {why}")),
+            Found::Effect { detail, memo } => return Outcome::Done { detail, memo },
+            Found::Unknown { why } => return failed(format!("the agent was ended while it did it: {why}"), order.memo),
             Found::MayRepeat => {}
         }
     }
-    act.run(&order, stop).into()
+    act.run(&order, stop)
+}
+
+/// What a watch found, and what the agent's own checks did: of a check that both run, the agent's word counts.
+fn joined(watched: Vec<Finding>, checks: &[Finding]) -> Vec<Finding> {
+    let is_ours = |finding: &Finding| checks.iter().any(|own| own.key == finding.key);
+    watched.into_iter().filter(|finding| !is_ours(finding)).chain(checks.iter().cloned()).collect()
 }
 
 /// The findings of the host's watch; `None` where it does not run, so that nothing is known.

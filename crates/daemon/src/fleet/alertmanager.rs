@@ -1,5 +1,6 @@
 //! Alertmanager's webhook, version 4: <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>.
 
+use super::silences::ORIGIN;
 use super::strangers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) alerts: Vec<Alert>,
+    /// Findings of agents that this server told Alertmanager itself, and knows.
+    pub(super) own: u64,
     /// Alerts that are none of ours.
     pub(super) refused: u64,
     /// Why, the first few.
@@ -82,6 +85,10 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
     }
     let mut taken = Taken { truncated: message.truncated_alerts, ..Taken::default() };
     for told in message.alerts {
+        if told.labels.get(ORIGIN.0).is_some_and(|origin| origin == ORIGIN.1) {
+            taken.own += 1;
+            continue;
+        }
         match alert(told) {
             Ok(alert) => taken.alerts.push(alert),
             Err(why) => {
@@ -217,6 +224,13 @@ mod tests {
             (alert.evidence.clone(), alert.since_realtime_ns),
             (vec!["a".into(), "b".into()], 1_795_600_800_500_000_000)
         );
+    }
+
+    #[test]
+    fn what_this_server_told_alertmanager_is_not_taken_for_another_alert() {
+        let own = told("firing", json!({"host": "a", "surefoot_origin": "agent"}));
+        let taken = read(&message(json!([own, told("firing", json!({"host": "a"}))]))).unwrap();
+        assert_eq!((taken.alerts.len(), taken.own, taken.refused), (1, 1, 0));
     }
 
     #[test]

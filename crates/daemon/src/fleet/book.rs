@@ -1,5 +1,6 @@
 //! The casebook of the remedies in the store.
 
+use super::silences::Silences;
 use std::sync::Arc;
 use surefoot_model::{Alert, AuditEntry, Case};
 use surefoot_remedy::{Casebook, Change, Error, Result, World};
@@ -11,12 +12,14 @@ pub struct Book {
     address: Address,
     password: Option<Arc<str>>,
     store: Option<CaseStore>,
+    /// What is silenced is not decided on.
+    silences: Option<Arc<Silences>>,
 }
 
 impl Book {
     /// A book in this store, which is opened when it is first needed.
     pub fn new(address: Address, password: Option<Arc<str>>) -> Book {
-        Book { address, password, store: None }
+        Book { address, password, store: None, silences: None }
     }
 
     /// The same store, opened now.
@@ -32,6 +35,11 @@ impl Book {
     /// One more book of the same store, with a connection of its own.
     pub fn another(&self) -> Book {
         Book::new(self.address.clone(), self.password.clone())
+    }
+
+    /// The same, for an engine that leaves alone what is silenced.
+    pub(super) fn heeding(self, silences: Option<Arc<Silences>>) -> Book {
+        Book { silences, ..self }
     }
 
     /// Does something with the store.
@@ -74,7 +82,22 @@ impl Casebook for Book {
         look_back_ns: u64,
         decision: &mut dyn FnMut(&World) -> Vec<(Change, AuditEntry)>,
     ) -> Result<Vec<Case>> {
-        self.with(|store| store.decide(look_back_ns, decision))
+        let Some(silences) = self.silences.clone() else {
+            return self.with(|store| store.decide(look_back_ns, decision));
+        };
+        let mut lines = Vec::new();
+        let changed = self.with(|store| {
+            store.decide(look_back_ns, &mut |world| match silences.left(&world.alerts, world.now_realtime_ns) {
+                None => decision(world),
+                Some((alerts, newly)) => {
+                    lines = newly;
+                    decision(&World { alerts, ..world.clone() })
+                }
+            })
+        })?;
+        // What cannot be noted now is left out: the silence holds all the same.
+        lines.iter().for_each(|line| _ = self.note(line));
+        Ok(changed)
     }
 
     fn reconsider(&mut self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::strangers;
 use serde::{Deserialize, Serialize};
-use surefoot_model::{Alert, AlertOrigin, Finding, Severity};
+use surefoot_model::{Alert, AlertOrigin, Finding, Room, Severity};
 
 /// The findings of one host that are taken: the worst.
 const FINDINGS_MAX: usize = 200;
@@ -16,12 +16,19 @@ pub struct HostFindings {
     /// The service that it works for; empty where the agent was told none.
     #[serde(default)]
     pub service: String,
-    /// Its findings; none at all where its watch does not run, so that nothing is known.
+    /// Its findings; none at all where nothing is known: neither a watch nor a check runs.
     #[serde(default)]
     pub findings: Option<Vec<Finding>>,
+    /// Whether its watch runs. Without it the findings are those of the agent's own checks, and what the watch found before still holds.
+    #[serde(default = "is_watched")]
+    pub is_watched: bool,
     /// How many orders the agent takes; 0 for an agent that does nothing to its host.
     #[serde(default)]
     pub orders_max: usize,
+}
+
+fn is_watched() -> bool {
+    true
 }
 
 /// A host's board as it is taken in.
@@ -31,6 +38,7 @@ pub(super) struct Board {
     pub(super) service: String,
     /// `None` where nothing is known of it.
     pub(super) alerts: Option<Vec<Alert>>,
+    pub(super) is_watched: bool,
     /// Findings that had no room.
     pub(super) left_out: u64,
     pub(super) orders_max: usize,
@@ -54,11 +62,12 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let host =
         strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
     let service = strangers::name(&told.service);
+    let (is_watched, orders_max) = (told.is_watched, told.orders_max);
     let Some(mut findings) = told.findings else {
-        return Ok(Board { host, service, alerts: None, left_out: 0, orders_max: told.orders_max });
+        return Ok(Board { host, service, alerts: None, is_watched, left_out: 0, orders_max });
     };
-    // What is well is nobody's alert.
-    findings.retain(|finding| finding.severity > Severity::Ok);
+    // What is well is nobody's alert, and a case is what comes of one.
+    findings.retain(|finding| finding.severity > Severity::Ok && !is_of_case(finding));
     let count = findings.len();
     // A key of another kind could be that of an alert of Alertmanager's, of which a host is not to say that it is over.
     findings
@@ -67,13 +76,20 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64;
     findings.truncate(FINDINGS_MAX);
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, left_out, orders_max: told.orders_max })
+    Ok(Board { host, service, alerts, is_watched, left_out, orders_max })
+}
+
+/// Room, rule and subject are joined by [`Finding::key_of`].
+fn rule_of(finding: &Finding) -> &str {
+    finding.key.split('/').nth(1).unwrap_or_default()
+}
+
+fn is_of_case(finding: &Finding) -> bool {
+    finding.room == Room::Remedy && rule_of(finding) == "case"
 }
 
 fn alert(host: &str, service: &str, finding: Finding) -> Alert {
-    // Room, rule and subject, as Finding::key_of joins them.
-    let rule = finding.key.split('/').nth(1).unwrap_or_default();
-    let fault = format!("{}/{rule}", finding.room);
+    let fault = format!("{}/{}", finding.room, rule_of(&finding));
     Alert {
         host: host.to_owned(),
         key: strangers::text(&finding.key),
@@ -96,7 +112,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use surefoot_model::{Room, Subject, SubjectKind};
+    use surefoot_model::{Subject, SubjectKind};
 
     fn finding(name: &str, severity: Severity) -> Finding {
         Finding::new(Room::Memory, "rate", Subject::new(SubjectKind::Dimm, name), severity, "It has errors.")
@@ -107,7 +123,12 @@ mod tests {
         let told = HostFindings {
             host: "Node17".into(),
             service: "web".into(),
-            findings: Some(vec![finding("A1", Severity::Critical), finding("A2", Severity::Ok)]),
+            findings: Some(vec![
+                finding("A1", Severity::Critical),
+                finding("A2", Severity::Ok),
+                Finding::new(Room::Remedy, "case", Subject::host(), Severity::Warning, "Case 7 waits."),
+            ]),
+            is_watched: true,
             orders_max: 0,
         };
         let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();

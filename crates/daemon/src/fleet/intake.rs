@@ -163,7 +163,12 @@ impl Writer {
                 Told::Board(board) => {
                     board_count += 1;
                     match board.alerts {
-                        Some(alerts) => boards.push(HostBoard { host: board.host, service: board.service, alerts }),
+                        Some(alerts) => boards.push(HostBoard {
+                            host: board.host,
+                            service: board.service,
+                            alerts,
+                            is_whole: board.is_watched,
+                        }),
                         None => seen.push((board.host, board.service)),
                     }
                 }

@@ -170,7 +170,7 @@ pub struct Accepted {
 pub struct HandedOrder {
     /// Names the attempt for good; what was done under it is not done again.
     pub token: String,
-    /// What is to be done, JSON of the file `orders.rs`.
+    /// What is to be done, JSON of [`surefoot_remedy::Order`].
     pub body: String,
 }
 
@@ -182,6 +182,6 @@ pub struct OrderAnswer {
     pub host: String,
     /// Of which order.
     pub token: String,
-    /// What came of it, JSON of the file `orders.rs`.
+    /// What came of it, JSON of [`surefoot_remedy::Outcome`].
     pub answer: String,
 }

@@ -48,6 +48,27 @@ pub(super) fn text(served: &Served, counts: Option<&Counts>) -> String {
         .map(|(place, count)| (format!("{{class=\"{}xx\"}}", place + 2), read(count)))
         .collect();
     text.family("answers", "counter", "Answers by class of status.", &classes);
+    if let Some(link) = &served.link {
+        let counts = &link.counts;
+        let is_up = u64::from(counts.is_up.load(Ordering::Relaxed));
+        text.one("alertmanager_up", "gauge", "Whether Alertmanager answered last.", is_up);
+        text.one("silences", "gauge", "Silences that hold.", link.silences.count());
+        text.one(
+            "silences_left_out",
+            "gauge",
+            "Silences that are not understood, or too many.",
+            read(&counts.silences_left_out),
+        );
+        text.one("alerts_silenced", "gauge", "Alerts that are left alone.", read(&link.silences.hidden));
+        text.one(
+            "findings_left_out",
+            "gauge",
+            "Findings that Alertmanager was not told for want of room.",
+            read(&counts.left_out),
+        );
+        text.counter("findings_told", "Findings of agents that Alertmanager was told.", read(&counts.pushed));
+        text.counter("alertmanager_errors", "Turns in which Alertmanager did not answer.", read(&counts.failed));
+    }
     let engine = served.engine.counts();
     text.counter("decisions", "Decisions.", read(&engine.decided));
     text.counter("attempts", "Steps that were begun, gone on with or looked for.", read(&engine.attempts));

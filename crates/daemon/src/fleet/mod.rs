@@ -9,6 +9,7 @@
 mod access;
 mod agent;
 mod alertmanager;
+mod basic;
 mod book;
 mod desk;
 mod findings;
@@ -16,9 +17,11 @@ mod intake;
 mod lines;
 mod listen;
 mod metrics;
+mod notifier;
 mod orders;
 mod rates;
 mod routes;
+mod silences;
 mod strangers;
 mod tls;
 
@@ -30,10 +33,11 @@ pub use desk::{Problem, meet, pause};
 pub use findings::{HostFindings, read_findings};
 pub use lines::{Accepted, CaseLine, CaseList, CaseStory, HandedOrder, OrderAnswer, Reason, Trail};
 pub use listen::Listen;
-pub use orders::{AnswerBody, OrderBody};
+pub use notifier::Notifier;
 pub use tls::TlsFiles;
 
 use crate::error::Error;
+use crate::http::serving;
 use crate::keep::shared::lock;
 use access::Access;
 use axum::http::StatusCode;
@@ -41,17 +45,18 @@ use desk::Desk;
 use intake::Intake;
 use listen::{Door, Peer};
 use metrics::Answers;
+use notifier::Link;
 use orders::Dispatch;
 use rates::Rates;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use surefoot_model::AuditEntry;
-use surefoot_remedy::act::{self, Hands, HandsConfig};
-use surefoot_remedy::engine::Engine;
+use surefoot_remedy::act::{self, HandsConfig};
+use surefoot_remedy::engine::{Engine, Settings};
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
 use tokio::sync::{Semaphore, watch};
@@ -73,8 +78,6 @@ const STRANGERS: (u32, u32) = (50, 10);
 const REFUSALS: (u32, u32) = (10, 1);
 /// Files that are looked at for changes.
 const FILES_MAX: usize = 1_000;
-/// Answers that are under way have this long when the server stops.
-const STOP_ANSWERS_TIME: Duration = Duration::from_millis(500);
 
 /// What a server needs to know.
 #[derive(Debug)]
@@ -93,6 +96,10 @@ pub struct Config {
     pub name: String,
     /// The host on which it runs, as alerts name it: steps are done there without an agent. Empty for none.
     pub own_host: String,
+    /// How long a step of a controller that does not tell of itself is left to it.
+    pub lease: Duration,
+    /// The Alertmanager whose silences are heeded and which is told what agents find; `None` for none.
+    pub notifier: Option<Notifier>,
 }
 
 /// One who is known, and what he may do.
@@ -122,6 +129,7 @@ pub(crate) struct Served {
     desk: Arc<Desk>,
     intake: Intake,
     engine: Arc<Engine>,
+    link: Option<Link>,
     bodies: Arc<Semaphore>,
     rates: Rates,
     hosts: Rates,
@@ -159,6 +167,7 @@ pub struct Fleet {
     secrets: Mutex<BTreeSet<PathBuf>>,
     own_host: String,
     stop: watch::Sender<bool>,
+    is_stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -169,7 +178,7 @@ impl Fleet {
     /// [`Error::Remedy`] about policies and store, [`Error::Fleet`] about a place to listen, a certificate or the file of who may do what,
     /// [`Error::Thread`].
     pub fn start(config: Config) -> Result<Fleet, Error> {
-        let Config { listen, tls, who, mut book, policy, name, own_host } = config;
+        let Config { listen, tls, who, mut book, policy, name, own_host, lease, notifier } = config;
         let policies = read_policies(&policy)?;
         let hands = hands(&policies, &own_host, &book)?;
         let access = who.as_deref().map_or_else(|| Ok(Access::own()), Access::read)?;
@@ -186,7 +195,10 @@ impl Fleet {
         book.now_realtime_ns()?;
         book.note(&loaded(&name, &policy, policies.policies.len()))?;
         let secrets = Mutex::new(act::secret_files(&policies));
-        let engine = Arc::new(Engine::start(Box::new(book.another()), hands, policies, &name));
+        let link = notifier.as_ref().map(|_| Link::new());
+        let deciding = book.another().heeding(link.as_ref().map(|link| Arc::clone(&link.silences)));
+        let engine = Engine::start_with(Box::new(deciding), hands, policies, &name, Settings::with_lease(lease));
+        let engine = Arc::new(engine);
         let waking = Arc::clone(&engine);
         let (intake, writing) = Intake::new(book.another(), move || waking.wake());
         let served = Arc::new(Served {
@@ -194,6 +206,7 @@ impl Fleet {
             desk: Arc::new(Desk::new(&book)),
             intake,
             engine,
+            link,
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / routes::BODY_UNIT_BYTES)),
             rates: Rates::new(REQUESTS.0, REQUESTS.1),
             hosts: Rates::new(OF_HOST.0, OF_HOST.1),
@@ -211,9 +224,14 @@ impl Fleet {
             secrets,
             own_host,
             stop: watch::channel(false).0,
+            is_stopped: Arc::default(),
             threads: Vec::new(),
         };
         fleet.spawn("surefoot-intake", writing)?;
+        if let (Some(notifier), Some(link)) = (notifier, &fleet.served.link) {
+            let work = link.work(notifier, lock(&fleet.note).another(), Arc::clone(&fleet.is_stopped));
+            fleet.spawn("surefoot-notify", work)?;
+        }
         fleet.serve(doors, acceptor)?;
         Ok(fleet)
     }
@@ -235,6 +253,11 @@ impl Fleet {
     /// Whether its engine still works.
     pub fn is_alive(&self) -> bool {
         self.served.engine.is_alive()
+    }
+
+    /// Why Alertmanager does not answer; `None` where it does, and where there is none.
+    pub fn alertmanager_error(&self) -> Option<String> {
+        lock(&self.served.link.as_ref()?.counts.error).clone()
     }
 
     /// Reads the policies, and who may do what, anew.
@@ -287,41 +310,14 @@ impl Fleet {
 
     fn serve(&mut self, doors: Vec<Door>, acceptor: Option<TlsAcceptor>) -> Result<(), Error> {
         let name = "surefoot-fleet";
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(QUERIES_MAX)
-            .thread_name("surefoot-query")
-            .build()
-            .map_err(|source| Error::Thread { name, source })?;
+        let thread_error = |source| Error::Thread { name, source };
+        let runtime = serving::runtime(QUERIES_MAX).map_err(thread_error)?;
         let doors = {
             let _inside = runtime.enter();
-            listen::doors(doors, acceptor).map_err(|source| Error::Thread { name, source })?
+            listen::doors(doors, acceptor).map_err(thread_error)?
         };
         let router = routes::router(Arc::clone(&self.served));
-        let stopped = || {
-            let mut stop = self.stop.subscribe();
-            async move {
-                // An error means that the server is gone, which is as good.
-                let _ = stop.wait_for(|stop| *stop).await;
-            }
-        };
-        let (graceful, forced) = (stopped(), stopped());
-        self.spawn(name, move || {
-            runtime.block_on(async move {
-                let serving = axum::serve(doors, router.into_make_service_with_connect_info::<Peer>())
-                    .with_graceful_shutdown(graceful);
-                let deadline = async {
-                    forced.await;
-                    tokio::time::sleep(STOP_ANSWERS_TIME).await;
-                };
-                tokio::select! {
-                    _ = serving.into_future() => {}
-                    () = deadline => {}
-                }
-            });
-            runtime.shutdown_background();
-        })
+        self.spawn(name, serving::answering::<_, Peer>(runtime, doors, router, &self.stop))
     }
 
     fn spawn(&mut self, name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
@@ -335,6 +331,7 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.stop.send_replace(true);
+        self.is_stopped.store(true, Ordering::Relaxed);
         self.served.intake.close();
         for thread in self.threads.drain(..) {
             // A panic was printed by its own hook; there is nobody left to tell.
@@ -354,8 +351,7 @@ fn hands(policies: &Policies, own_host: &str, book: &Book) -> Result<Arc<dyn Act
     // What is asked of Surefoot itself is asked of the program that runs.
     let surefoot = std::env::current_exe().ok();
     let config = HandsConfig { own_host: own_host.to_owned(), surefoot, ..HandsConfig::of(policies)? };
-    let has_bmc = !config.bmcs.is_empty();
-    Ok(Arc::new(Dispatch::new(Arc::new(Hands::new(config)), book.another(), own_host, has_bmc)))
+    Ok(Arc::new(Dispatch::new(config, book.another())))
 }
 
 fn loaded(actor: &str, policy: &Path, count: usize) -> AuditEntry {

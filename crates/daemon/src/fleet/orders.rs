@@ -3,11 +3,10 @@
 
 use super::book::Book;
 use crate::keep::shared::lock;
-use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_remedy::act::Found;
+use surefoot_remedy::act::{Found, Hands, HandsConfig};
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};
 
@@ -21,139 +20,27 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 /// An order that waits goes on after this.
 const AGAIN_IN_NS: u64 = 1_000_000_000;
 
-/// What an agent is told to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OrderBody {
-    /// The case.
-    pub case: u64,
-    /// Which of its steps, from 0.
-    pub step_index: usize,
-    /// The step in the words of policies.
-    pub step: String,
-    /// The service.
-    pub service: String,
-    /// What is wrong.
-    pub fault: String,
-    /// What it is about.
-    pub subject: String,
-    /// The evidence of the case.
-    pub evidence: Vec<String>,
-    /// Names the attempt.
-    pub token: String,
-    /// What an earlier part of the step left.
-    pub memo: String,
-    /// Since when errors count, `CLOCK_REALTIME`.
-    pub errors_since_realtime_ns: u64,
-}
-
-impl OrderBody {
-    fn of(order: &Order) -> OrderBody {
-        OrderBody {
-            case: order.case,
-            step_index: order.step_index,
-            step: order.step.to_string(),
-            service: order.service.clone(),
-            fault: order.fault.clone(),
-            subject: order.subject.clone(),
-            evidence: order.evidence.clone(),
-            token: order.token.clone(),
-            memo: order.memo.clone(),
-            errors_since_realtime_ns: order.errors_since_realtime_ns,
-        }
-    }
-
-    /// The order as hands take it.
-    ///
-    /// # Errors
-    /// A step that this release does not know.
-    pub fn order(&self, host: &str) -> surefoot_remedy::Result<Order> {
-        Ok(Order {
-            case: self.case,
-            step_index: self.step_index,
-            step: self.step.parse()?,
-            host: host.to_owned(),
-            service: self.service.clone(),
-            fault: self.fault.clone(),
-            subject: self.subject.clone(),
-            evidence: self.evidence.clone(),
-            token: self.token.clone(),
-            memo: self.memo.clone(),
-            errors_since_realtime_ns: self.errors_since_realtime_ns,
-            ..Order::default()
-        })
-    }
-}
-
-/// What an agent answers: an outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum AnswerBody {
-    /// It is done.
-    Done {
-        /// What was done.
-        detail: String,
-        /// What is to be remembered.
-        memo: String,
-    },
-    /// The trouble is gone.
-    Gone {
-        /// What was looked at.
-        detail: String,
-    },
-    /// It goes on later.
-    GoesOn {
-        /// How far it has come.
-        detail: String,
-        /// What is to be remembered.
-        memo: String,
-        /// When it is to be looked at again.
-        again_in_ns: u64,
-    },
-    /// It failed.
-    Failed {
-        /// Why.
-        detail: String,
-        /// What is to be remembered.
-        memo: String,
-        /// Whether the same may work later.
-        is_passing: bool,
-    },
-}
-
-impl From<Outcome> for AnswerBody {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done { detail, memo } => AnswerBody::Done { detail, memo },
-            Outcome::Gone { detail } => AnswerBody::Gone { detail },
-            Outcome::GoesOn { detail, memo, again_in_ns } => AnswerBody::GoesOn { detail, memo, again_in_ns },
-            Outcome::Failed { detail, memo, is_passing } => AnswerBody::Failed { detail, memo, is_passing },
-        }
-    }
-}
-
-impl From<AnswerBody> for Outcome {
-    fn from(answer: AnswerBody) -> Self {
-        match answer {
-            AnswerBody::Done { detail, memo } => Outcome::Done { detail, memo },
-            AnswerBody::Gone { detail } => Outcome::Gone { detail },
-            AnswerBody::GoesOn { detail, memo, again_in_ns } => Outcome::GoesOn { detail, memo, again_in_ns },
-            AnswerBody::Failed { detail, memo, is_passing } => Outcome::Failed { detail, memo, is_passing },
-        }
-    }
-}
-
 /// Hands that have the steps of other hosts done by their agents.
 pub(super) struct Dispatch {
-    hands: Arc<dyn Act>,
+    hands: Hands,
     book: Mutex<Book>,
     own_host: String,
     /// Whether hosts have controllers that restart them.
     has_bmc: bool,
+    /// What the policies say of a stress.
+    stress_mebibytes: Option<u64>,
 }
 
 impl Dispatch {
-    pub(super) fn new(hands: Arc<dyn Act>, book: Book, own_host: &str, has_bmc: bool) -> Dispatch {
-        Dispatch { hands, book: Mutex::new(book), own_host: own_host.to_owned(), has_bmc }
+    /// Hands of this configuration, and agents on the other hosts.
+    pub(super) fn new(config: HandsConfig, book: Book) -> Dispatch {
+        Dispatch {
+            book: Mutex::new(book),
+            own_host: config.own_host.clone(),
+            has_bmc: !config.bmcs.is_empty(),
+            stress_mebibytes: config.stress_mebibytes,
+            hands: Hands::new(config),
+        }
     }
 
     /// Whether the host's agent is to do it.
@@ -188,8 +75,9 @@ impl Dispatch {
             let kept = match adopted(store.order_of(&order.token)?, store.orders_under_way(&order.host)?, order) {
                 Some(kept) => kept,
                 None => {
+                    let told = Order { stress_mebibytes: self.stress_mebibytes, ..order.clone() };
                     // Plain data with text keys always has a JSON form.
-                    let body = serde_json::to_string(&OrderBody::of(order)).unwrap_or_default();
+                    let body = serde_json::to_string(&told).unwrap_or_default();
                     store.order(&order.token, &order.host, &body)?
                 }
             };
@@ -250,8 +138,8 @@ fn stress_ns(step: &Step) -> u64 {
 }
 
 fn answered(kept: &KeptOrder, order: &Order) -> Outcome {
-    match serde_json::from_str::<AnswerBody>(&kept.answer) {
-        Ok(answer) => answer.into(),
+    match serde_json::from_str(&kept.answer) {
+        Ok(outcome) => outcome,
         Err(error) => Outcome::Failed {
             detail: format!("the agent of {} answered what cannot be read: {error}", order.host),
             memo: order.memo.clone(),

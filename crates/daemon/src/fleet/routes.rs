@@ -5,7 +5,7 @@ use super::desk::Told;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Reason, Trail};
 use super::listen::Peer;
-use super::{Caller, Served, alertmanager, findings, metrics, strangers};
+use super::{Caller, Served, alertmanager, basic, findings, metrics, strangers};
 use crate::http::guard::{HEADERS, is_local, is_of_another_site};
 use crate::http::{ApiError, parameters};
 use crate::http::{page, reply};
@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router, middleware};
 use serde_json::json;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -32,6 +33,8 @@ pub(super) const BODY_UNIT_BYTES: usize = 64 << 10;
 /// Cases of one answer.
 const CASES_MAX: usize = 10_000;
 const CASES_DEFAULT: usize = 1_000;
+/// How a browser is told to ask for a token.
+const ASK_USER: &str = "Basic realm=\"surefoot remedy: any name, and your token as the password\"";
 /// Orders that an agent gets at once.
 const ORDERS_MAX: usize = 16;
 
@@ -126,7 +129,7 @@ async fn identify(
     next: middleware::Next,
 ) -> Response {
     let token = token(request.headers());
-    let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token };
+    let shown = Shown { uid: peer.uid, common_name: peer.common_name.as_deref(), token: token.as_deref() };
     let caller = served.access().caller(&shown);
     match caller {
         Ok(caller) if served.rates.may(&caller.name, Instant::now()) => {
@@ -140,7 +143,12 @@ async fn identify(
                 return too_often();
             }
             let mut response = ApiError::new(StatusCode::UNAUTHORIZED, why).into_response();
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let headers = response.headers_mut();
+            headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // A browser asks its user for a token, and shows it with whatever the page asks for.
+            if is_of_page(&request) {
+                headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(ASK_USER));
+            }
             response
         }
     }
@@ -156,10 +164,16 @@ fn later(status: StatusCode, why: &str) -> Response {
     response
 }
 
-fn token(headers: &HeaderMap) -> Option<&[u8]> {
+fn is_of_page(request: &Request) -> bool {
+    let path = request.uri().path();
+    path == "/" || page::CASES.iter().any(|asset| asset.path == path)
+}
+
+fn token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    // Whoever shows something else than a bearer token shows a wrong one.
-    Some(value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")).unwrap_or(b""))
+    let bearer = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
+    // Whoever shows something else than a token shows a wrong one.
+    Some(bearer.map(Cow::Borrowed).unwrap_or_else(|| Cow::Owned(basic::password(value).unwrap_or_default())))
 }
 
 impl Served {
@@ -228,8 +242,8 @@ async fn take_alerts(
     drop(body);
     served.counts.alerts_refused.fetch_add(message.refused, Ordering::Relaxed);
     served.counts.alerts_truncated.fetch_add(message.truncated, Ordering::Relaxed);
-    let accepted = message.alerts.len() as u64;
-    if accepted > 0 {
+    let accepted = message.alerts.len() as u64 + message.own;
+    if !message.alerts.is_empty() {
         taken(served.intake.alerts(message.alerts).await)?;
     }
     let answer = Accepted { accepted, refused: message.refused, reasons: message.reasons, orders: Vec::new() };

@@ -13,6 +13,7 @@ mod past;
 mod question;
 pub(crate) mod reply;
 mod routes;
+pub(crate) mod serving;
 pub(crate) mod shares;
 pub(crate) mod socket;
 pub(crate) mod strangers;

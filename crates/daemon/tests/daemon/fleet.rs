@@ -5,6 +5,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+use surefoot_daemon::fleet::Fleet;
 use surefoot_testkit::not_run::not_run;
 use surefoot_testkit::postgres::Postgres;
 
@@ -220,17 +221,25 @@ fn while_the_store_is_away_nothing_is_taken_and_nothing_is_lost() {
     }
 }
 
-#[test]
-fn two_controllers_on_one_store_do_each_step_once() {
-    let name = "two_controllers_on_one_store_do_each_step_once";
+/// Two controllers on one PostgreSQL, whose policy runs two hooks for each host; `None`, and said, where there is none.
+fn two_controllers(name: &str) -> Option<(Postgres, Setup, [Fleet; 2])> {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return not_run(&format!("fleet::{name}"), &why),
+        Err(why) => {
+            not_run(&format!("fleet::{name}"), &why);
+            return None;
+        }
     };
-    let Some(setup) = Setup::with_hook(name) else { return };
-    let setup = setup.store(&server.url());
+    let setup = Setup::with_hook(name)?.store(&server.url());
     setup.policy(&setup.hook_policy("hosts_at_once = 100\nshare_of_service = 1.0\nper_hour = 1000\n", false));
     let fleets = [setup.start(), setup.start()];
+    Some((server, setup, fleets))
+}
+
+#[test]
+fn two_controllers_on_one_store_do_each_step_once() {
+    let both = two_controllers("two_controllers_on_one_store_do_each_step_once");
+    let Some((_server, setup, fleets)) = both else { return };
     let asks = fleets.each_ref().map(Ask::of);
     // Alertmanager tells both.
     std::thread::scope(|scope| {
@@ -251,6 +260,38 @@ fn two_controllers_on_one_store_do_each_step_once() {
     runs.sort();
     runs.dedup();
     assert_eq!(runs.len(), 12, "two steps of each host");
+}
+
+#[test]
+fn connections_to_the_store_that_are_cut_double_nothing() {
+    let both = two_controllers("connections_to_the_store_that_are_cut_double_nothing");
+    let Some((server, setup, fleets)) = both else { return };
+    let asks = fleets.each_ref().map(Ask::of);
+    // Whoever is told that it was not taken tells it again, to whichever controller.
+    for number in 0..20 {
+        server.cut().unwrap();
+        let body = webhook(&format!("node{number}"), "firing", number);
+        let begun = Instant::now();
+        while !asks.iter().any(|ask| ask.post("/api/v1/alertmanager", &body).0 == 200) {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        std::thread::sleep(Duration::from_millis(37 * (number % 5)));
+    }
+    let begun = Instant::now();
+    let back = |ask: &Ask| {
+        let (_, list) = ask.get("/api/v1/cases?state=all");
+        let cases = list["cases"].as_array().cloned().unwrap_or_default();
+        cases.iter().filter(|case| case["state"] == "returned").count()
+    };
+    while back(&asks[0]) < 20 {
+        assert!(begun.elapsed() < Duration::from_secs(90), "{}", asks[0].get("/api/v1/cases?state=all").1);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut runs = setup.runs();
+    assert_eq!(runs.len(), 40, "two steps of each host: {runs:?}");
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 20);
 }
 
 #[test]

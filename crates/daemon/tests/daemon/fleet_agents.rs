@@ -2,12 +2,13 @@
 
 use crate::remedies::{Ask, Setup, webhook};
 use serde_json::json;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HostFindings, OrderAnswer};
-use surefoot_model::{Headline, Health, Room, RoomHealth, Severity, Subject};
+use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer};
+use surefoot_model::{Finding, Headline, Health, Room, RoomHealth, Severity, Subject};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -88,6 +89,22 @@ impl Lab {
         Agent::new("node1", "web", health.to_owned(), Some(Arc::clone(&self.hands) as Arc<dyn Act>), &folder).unwrap()
     }
 
+    /// The file of a watch that found this just now.
+    fn health(&self, findings: Vec<Finding>) -> PathBuf {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let mut rooms: BTreeMap<Room, Vec<Finding>> = BTreeMap::new();
+        findings.into_iter().for_each(|finding| rooms.entry(finding.room).or_default().push(finding));
+        let health = Health {
+            version: Health::VERSION,
+            updated_realtime_ns: since.as_nanos() as u64,
+            host: "node1".into(),
+            headline: Headline { severity: Severity::Critical, sentence: "It is bad.".into() },
+            data_age_ns: None,
+            rooms: rooms.into_iter().map(|(room, findings)| (room, RoomHealth::of(findings))).collect(),
+        };
+        self.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
+    }
+
     fn wire(&self, fleet: &Fleet) -> Wire {
         Wire { ask: Ask::of(fleet), loses_answers: AtomicBool::new(false) }
     }
@@ -101,7 +118,7 @@ impl Lab {
 fn until(agent: &mut Agent, wire: &Wire, what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        let _ = agent.round(wire, &[]);
+        let _ = agent.round(wire, None);
         assert!(begun.elapsed() < PATIENCE, "never {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -121,7 +138,7 @@ fn an_order_is_done_once_though_words_are_lost_and_parts_follow() {
     wire.loses_answers.store(true, Ordering::Relaxed);
     until(&mut agent, &wire, "run", || !lab.runs().is_empty());
     for _ in 0..5 {
-        let _ = agent.round(&wire, &[]);
+        let _ = agent.round(&wire, None);
         std::thread::sleep(Duration::from_millis(50));
     }
     wire.loses_answers.store(false, Ordering::Relaxed);
@@ -153,7 +170,7 @@ fn an_answer_that_nobody_waits_for_keeps_nothing_else_from_being_told() {
     wire.loses_answers.store(true, Ordering::Relaxed);
     until(&mut agent, &wire, "run", || !lab.runs().is_empty());
     // The controller has the first part's answer, and gives the order of the second, before the agent tells the first again.
-    let _ = agent.round(&wire, &[]);
+    let _ = agent.round(&wire, None);
     std::thread::sleep(Duration::from_secs(2));
     wire.loses_answers.store(false, Ordering::Relaxed);
     until(&mut agent, &wire, "returned", || state(&wire, 1) == "returned");
@@ -199,63 +216,95 @@ fn what_the_watch_of_a_host_finds_is_told_and_its_silence_says_nothing() {
     lab.setup.policy("[[policy]]\nsteps = [\"drain\"]\napprove = [\"drain\"]\n");
     let fleet = lab.setup.start();
     let wire = lab.wire(&fleet);
-    let finding = surefoot_model::Finding::new(Room::Memory, "rate", Subject::host(), Severity::Critical, "It is bad.");
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let mut health = Health {
-        version: Health::VERSION,
-        updated_realtime_ns: since.as_nanos() as u64,
-        host: "node1".into(),
-        headline: Headline { severity: Severity::Critical, sentence: "It is bad.".into() },
-        data_age_ns: None,
-        rooms: [(Room::Memory, RoomHealth::of(vec![finding]))].into(),
-    };
-    let path = lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
+    let finding = Finding::new(Room::Memory, "rate", Subject::host(), Severity::Critical, "It is bad.");
+    let path = lab.health(vec![finding]);
+    let mut health: Health = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let written_ns = health.updated_realtime_ns;
     let mut agent = lab.agent(&path);
-    agent.round(&wire, &[]).unwrap();
+    agent.round(&wire, None).unwrap();
     wire.ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
     // A watch that died says nothing, which is not that all is well.
     health.updated_realtime_ns = 5;
     lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
-    agent.round(&wire, &[]).unwrap();
+    agent.round(&wire, None).unwrap();
     assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
-    health.updated_realtime_ns = since.as_nanos() as u64;
+    health.updated_realtime_ns = written_ns;
     health.rooms.clear();
     lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
-    agent.round(&wire, &[]).unwrap();
+    agent.round(&wire, None).unwrap();
     wire.ask.until(1, "over", |case| case["is_firing"] == false);
 }
 
-/// What a controller tells that is not the real one.
-struct Liar(Mutex<Vec<OrderAnswer>>);
-
-impl Exchange for Liar {
-    fn tell(&self, _: &HostFindings) -> Result<Accepted, String> {
-        let body = |step: &str| {
-            json!({"case": 1, "step_index": 0, "step": step, "service": "", "fault": "", "subject": "", "evidence": [],
-                "token": step, "memo": "", "errors_since_realtime_ns": 0})
-        };
-        let order =
-            |step: &str| surefoot_daemon::fleet::HandedOrder { token: step.into(), body: body(step).to_string() };
-        Ok(Accepted { orders: ["run:/bin/true", "hard-repair:maker"].map(order).into(), ..Accepted::default() })
-    }
-
-    fn answer(&self, answer: &OrderAnswer) -> Result<bool, String> {
-        self.0.lock().unwrap().push(answer.clone());
-        Ok(true)
-    }
+#[test]
+fn checks_of_an_agent_are_told_without_a_watch_and_do_not_end_what_a_watch_found() {
+    let lab = Lab::new();
+    lab.setup.policy("[[policy]]\nsteps = [\"drain\"]\napprove = [\"drain\"]\n");
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let found = |room, rule: &str| Finding::new(room, rule, Subject::host(), Severity::Critical, "It is bad.");
+    let mut agent = lab.agent(&lab.health(vec![found(Room::Memory, "rate"), found(Room::Remedy, "case")]));
+    agent.round(&wire, None).unwrap();
+    wire.ask.until(1, "needs_approval", |case| case["state"] == "needs_approval");
+    // Now the watch is gone, and a check finds something.
+    let mut agent = lab.agent(Path::new("/nowhere"));
+    let fans = [found(Room::Remedy, "check-fans")];
+    agent.round(&wire, Some(&fans)).unwrap();
+    wire.ask.until(2, "there", |case| case["fault"] == "remedy/check-fans");
+    assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
+    agent.round(&wire, Some(&[])).unwrap();
+    wire.ask.until(2, "over", |case| case["is_firing"] == false);
+    assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
+    // A case that a watch tells of is nobody's alert.
+    assert_eq!(wire.ask.get("/api/v1/cases?state=all").1["cases"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn an_agent_does_what_only_its_host_can_do_and_nothing_else() {
     let lab = Lab::new();
-    let (mut agent, liar) = (lab.agent(Path::new("/nowhere")), Liar(Mutex::default()));
+    let mut agent = lab.agent(Path::new("/nowhere"));
+    let strange = Strange::orders(&["run:/bin/true", "hard-repair:maker", "dance"]);
     let begun = Instant::now();
-    while liar.0.lock().unwrap().len() < 2 {
-        agent.round(&liar, &[]).unwrap();
+    while strange.answers.lock().unwrap().len() < 3 {
+        agent.round(&strange, None).unwrap();
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let answers = liar.0.lock().unwrap();
-    assert!(answers.iter().all(|one| one.answer.contains("an agent does no step")), "{answers:?}");
+    let answers = strange.answers.lock().unwrap();
+    let why = |token: &str| answers.iter().find(|one| one.token == token).unwrap().answer.clone();
+    for (step, words) in [
+        ("run:/bin/true", "an agent does no step"),
+        ("hard-repair:maker", "an agent does no step"),
+        ("dance", "cannot read the order"),
+    ] {
+        let answer = why(step);
+        assert!(answer.contains("\"failed\"") && answer.contains(words), "{step}: {answer}");
+    }
     assert!(lab.runs().is_empty(), "{:?}", lab.runs());
+}
+
+/// A controller that is not the real one, or of a later release.
+struct Strange {
+    orders: Vec<HandedOrder>,
+    answers: Mutex<Vec<OrderAnswer>>,
+}
+
+impl Strange {
+    fn orders(steps: &[&str]) -> Strange {
+        let body = |step: &str| {
+            serde_json::to_string(&Order::default()).unwrap().replace("\"recheck\"", &format!("\"{step}\""))
+        };
+        let orders = steps.iter().map(|step| HandedOrder { token: (*step).into(), body: body(step) }).collect();
+        Strange { orders, answers: Mutex::default() }
+    }
+}
+
+impl Exchange for Strange {
+    fn tell(&self, _: &HostFindings) -> Result<Accepted, String> {
+        Ok(Accepted { orders: self.orders.clone(), ..Accepted::default() })
+    }
+
+    fn answer(&self, answer: &OrderAnswer) -> Result<bool, String> {
+        self.answers.lock().unwrap().push(answer.clone());
+        Ok(true)
+    }
 }

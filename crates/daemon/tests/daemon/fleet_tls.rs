@@ -146,6 +146,17 @@ fn over_the_network_certificates_and_tokens_say_who_asks() {
     let (anna, node): (&[&str], &[&str]) =
         (&["--cert", "anna.pem", "--key", "anna.key"], &["--cert", "node1.pem", "--key", "node1.key"]);
     let bearer: &[&str] = &["-H", "Authorization: Bearer alertmanager-0123456789"];
+    // A browser is asked for a token on its way to the page, and shows it so; a wrong one shows nothing.
+    assert_eq!(ask("/", &["-u", "x:alertmanager-0123456789"], None).0, 200);
+    assert_eq!(ask("/", &["-u", "x:wrong-0123456789abcdef"], None).0, 401);
+    assert_eq!(
+        ask("/api/v1/alertmanager", &["-u", ":alertmanager-0123456789"], Some(&webhook("node1", "resolved", 1))).0,
+        200
+    );
+    let head =
+        Command::new("curl").args(["-sI", "--cacert", "ca.pem", &url("/")]).current_dir(folder).output().unwrap();
+    let head = String::from_utf8_lossy(&head.stdout).to_ascii_lowercase();
+    assert!(head.contains("www-authenticate: basic realm") && head.contains("www-authenticate: bearer"), "{head}");
     // Root on this machine is nobody over the network.
     assert_eq!(ask("/api/v1/cases", &[], None).0, 401);
     assert_eq!(ask("/api/v1/cases", anna, None).0, 200);

@@ -11,6 +11,7 @@ mod findings;
 mod fleet;
 mod fleet_agents;
 mod fleet_load;
+mod fleet_silences;
 mod fleet_tls;
 mod full_disk;
 mod headlines;

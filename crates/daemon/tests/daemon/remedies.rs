@@ -13,6 +13,9 @@ use surefoot_testkit::not_run::not_run;
 /// Longer than any of it takes, even where two cores do the work of ten.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// As a server has it without being told.
+pub const LEASE: Duration = Duration::from_secs(15);
+
 /// What a server needs.
 pub struct Setup {
     home: tempfile::TempDir,
@@ -93,6 +96,8 @@ impl Setup {
             policy: self.home.path().join("policy.toml"),
             name: "test".into(),
             own_host: "here".into(),
+            lease: LEASE,
+            notifier: None,
         }
     }
 
@@ -121,6 +126,11 @@ impl Ask {
             Listen::Unix(_) => None,
         });
         Ask { address: address.unwrap(), token: None }
+    }
+
+    /// Of a server of somebody else on this machine.
+    pub fn at(port: u16) -> Ask {
+        Ask { address: SocketAddr::from(([127, 0, 0, 1], port)), token: None }
     }
 
     pub fn with_token(self, token: &str) -> Ask {

@@ -18,7 +18,7 @@ mod own_mount;
 pub use format::{Field, Format};
 
 use crate::root::read_file;
-use crate::{Error, Root, Unsupported};
+use crate::{Error, Root, Unsupported, without_number};
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::fs::File;
@@ -182,12 +182,6 @@ fn no_own_mount(detached: &io::Error, private: &io::Error) -> Unsupported {
         format!("tracefs is not mounted, and cannot be: detached: {detached}; in a private namespace: {private}")
     };
     Unsupported::new(why, format!("run as root, or {MOUNT_IT}"))
-}
-
-/// The words of an error of the kernel; its number says nothing to a person.
-fn without_number(error: &io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn event_folder(group: &str, name: &str) -> Option<PathBuf> {

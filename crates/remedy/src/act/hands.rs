@@ -185,8 +185,8 @@ impl Hands {
         }
     }
 
-    fn stress(&self) -> Stress {
-        Stress { mebibytes: self.config.stress_mebibytes }
+    fn stress(&self, order: &Order) -> Stress {
+        Stress { mebibytes: self.config.stress_mebibytes.or(order.stress_mebibytes) }
     }
 }
 
@@ -204,7 +204,7 @@ impl Act for Hands {
             Step::Recheck => "look whether the alert still holds".to_owned(),
             Step::Drain => self.drainer(order).dry_run(order),
             Step::Return => format!("bring {} back into service", order.host),
-            Step::Stress(time) => self.stress().dry_run(*time),
+            Step::Stress(time) => self.stress(order).dry_run(*time),
             Step::Run(path) => match hook::trusted(std::path::Path::new(path)) {
                 Ok(_) => format!("run {path} for {}", order.host),
                 Err(why) => why,
@@ -250,7 +250,7 @@ impl Act for Hands {
             Step::Recheck => Outcome::Done { detail: "the alert still holds".to_owned(), memo: String::new() },
             Step::Drain => self.drainer(order).drain(order, stop),
             Step::Return => self.drainer(order).restore(order, stop),
-            Step::Stress(time) => self.stress().run(*time, order, stop),
+            Step::Stress(time) => self.stress(order).run(*time, order, stop),
             Step::Run(path) => hook::run(path, &self.hook(path), order, stop),
             Step::Ticket(name) => match self.config.tickets.get(name) {
                 Some(system) => system.file(order, stop),

@@ -32,10 +32,11 @@ pub use redfish::{Attributes, Bmc, Machine, Refused};
 pub use ticket::TicketSystem;
 
 use crate::Step;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 
-/// What is to be done: one attempt at one step of a case.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What is to be done: one attempt at one step of a case. As JSON it is what an agent is told to do on its host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The case.
     pub case: u64,
@@ -59,16 +60,22 @@ pub struct Order {
     /// See [`surefoot_model::CaseStep::memo`]; what an attempt or an earlier part of the step left. Of [`Step::Restore`] it is at first
     /// the memo of the step that is to be taken back.
     pub memo: String,
-    /// What the steps before it remember, in order: the step's words and its memo.
+    /// What the steps before it remember, in order: the step's words and its memo. No step that an agent does asks for it.
+    #[serde(skip)]
     pub earlier: Vec<(String, String)>,
     /// Since when errors count, `CLOCK_REALTIME`: the case's newest debug step, or the case itself.
     pub errors_since_realtime_ns: u64,
     /// Repairs that earlier cases did on this host; filled for steps that repair.
+    #[serde(skip)]
     pub repairs: Vec<debug_mode::Repair>,
+    /// MiB that a stress tests, as the policies say to an agent; `None` for what its host's own settings say.
+    #[serde(default)]
+    pub stress_mebibytes: Option<u64>,
 }
 
-/// What came of an attempt.
-#[derive(Debug, Clone, PartialEq)]
+/// What came of an attempt. As JSON it is what an agent answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// It is done.
     Done {

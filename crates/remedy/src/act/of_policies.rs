@@ -105,7 +105,8 @@ pub(super) fn secret(path: &Path) -> Result<String> {
     let open = std::fs::OpenOptions::new().read(true).custom_flags(NOT_WAITING).open(path);
     let file = open.map_err(|error| failed(error.to_string()))?;
     let mode = file.metadata().map_err(|error| failed(error.to_string()))?.mode();
-    if mode & 0o077 != 0 {
+    // Its group may read it, because a service often gets its secrets so.
+    if mode & 0o037 != 0 {
         return Err(failed(format!("it holds a secret, and its mode {:o} lets others at it; chmod 600", mode & 0o777)));
     }
     let mut text = String::new();

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::http::{self, Identity, Request, Trust};
 use surefoot_hostfs::program;
+use surefoot_hostfs::without_number;
 use surefoot_model::one_line;
 
 /// How long a ticket system may take.
@@ -184,6 +185,6 @@ fn write(folder: &Path, order: &Order) -> Outcome {
     match put() {
         Ok(true) => filed(&token(order), &path.display().to_string()),
         Ok(false) => filed(&token(order), &format!("{} was there already", path.display())),
-        Err(error) => later(format!("{}: {error}", path.display())),
+        Err(error) => later(format!("{}: {}", path.display(), without_number(&error))),
     }
 }

@@ -68,6 +68,7 @@ impl Attempt {
             earlier: case.steps[..index].iter().map(|step| (step.step.clone(), step.memo.clone())).collect(),
             errors_since_realtime_ns: errors_since_ns(case),
             repairs: Vec::new(),
+            stress_mebibytes: None,
         };
         let is_in_doubt = step.state == StepState::InDoubt;
         Some(Attempt { order, fence: case.lease.fence, is_in_doubt, is_dry_run: case.is_dry_run })

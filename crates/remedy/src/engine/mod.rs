@@ -35,7 +35,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let lease = Duration::from_nanos(decide::LEASE_NS);
+        Settings::with_lease(Duration::from_nanos(decide::LEASE_NS))
+    }
+}
+
+impl Settings {
+    /// The usual settings with another lease.
+    pub fn with_lease(lease: Duration) -> Self {
         Settings { steps_at_once: 64, period: Duration::from_secs(1), lease, grace: lease + lease / 3 }
     }
 }

@@ -128,3 +128,83 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The objects of contrib/kubernetes, each as the server is asked to make it, and the account that they make drains a node with its own rights
+/// alone.
+#[test]
+fn a_real_api_server_takes_the_manifests_and_their_account_drains_a_node() {
+    const NAME: &str = "a_real_api_server_takes_the_manifests_and_their_account_drains_a_node";
+    if let Some(why) = ApiServer::unsupported() {
+        return not_run(NAME, &why);
+    }
+    let server = ApiServer::start().unwrap();
+    let contrib = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/kubernetes");
+    let mut made = 0;
+    for name in ["remedy.yaml", "agent.yaml"] {
+        let text = std::fs::read_to_string(contrib.join(name)).unwrap();
+        for object in text.split("\n---\n") {
+            let answer = server.make(&path_of(object), object);
+            assert_eq!(answer.status, 201, "{name}: {object}: {}", answer.body);
+            made += 1;
+        }
+    }
+    assert_eq!(made, 11);
+    let request = json!({ "spec": { "expirationSeconds": 600 } });
+    let path = "/api/v1/namespaces/surefoot/serviceaccounts/remedy/token";
+    let answer = server.ask("POST", path, &request.to_string()).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    let token = serde_json::from_str::<Value>(&answer.body).unwrap()["status"]["token"].as_str().unwrap().to_owned();
+    let hands = hands(&server, &token);
+    post(&server, "/api/v1/nodes", &json!({ "metadata": { "name": "n1" } }));
+    pod(&server, "web", "n1", &json!({}));
+    match run(&hands, &order("drain", "n1")) {
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("1 pods are still there"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(get(&server, "/api/v1/nodes/n1")["spec"]["unschedulable"], true);
+    let events = get(&server, "/api/v1/namespaces/default/events");
+    assert!(events.to_string().contains("surefoot-case-"), "{events}");
+    // The pod is gone as far as its kubelet would see to it.
+    let gone = json!({ "gracePeriodSeconds": 0 }).to_string();
+    server.ask("DELETE", "/api/v1/namespaces/default/pods/web", &gone).unwrap();
+    match run(&hands, &order("drain", "n1")) {
+        Outcome::Done { .. } => {}
+        other => panic!("{other:?}"),
+    }
+    match run(&hands, &order("return", "n1")) {
+        Outcome::Done { detail, .. } => assert!(detail.contains("in service again"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    // It may do nothing else.
+    let may = |verb: &str, resource: &str| {
+        let review = json!({ "spec": { "user": "system:serviceaccount:surefoot:remedy",
+            "resourceAttributes": { "verb": verb, "resource": resource, "namespace": "kube-system" } } });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = server.ask("POST", path, &review.to_string()).unwrap();
+        serde_json::from_str::<Value>(&answer.body).unwrap()["status"]["allowed"] == true
+    };
+    assert!(may("get", "nodes") && may("list", "pods"));
+    for (verb, resource) in [
+        ("get", "secrets"),
+        ("delete", "pods"),
+        ("create", "pods"),
+        ("delete", "nodes"),
+        ("create", "events"),
+        ("list", "nodes"),
+    ] {
+        assert!(!may(verb, resource), "{verb} {resource}");
+    }
+}
+
+/// Where objects of this kind are made; the manifests are written with one field a line.
+fn path_of(object: &str) -> String {
+    let field = |name: &str| {
+        let lines = object.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        lines.map(str::to_owned).next().unwrap_or_default()
+    };
+    let (version, kind, namespace) = (field("apiVersion"), field("kind"), field("  namespace"));
+    let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+    let within = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+    // A field that the server does not know is refused.
+    format!("{root}{within}/{}s?fieldValidation=Strict", kind.to_lowercase())
+}

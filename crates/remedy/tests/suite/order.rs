@@ -16,5 +16,6 @@ pub fn order(step: &str, host: &str) -> Order {
         earlier: Vec::new(),
         errors_since_realtime_ns: 0,
         repairs: Vec::new(),
+        stress_mebibytes: None,
     }
 }

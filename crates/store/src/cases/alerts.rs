@@ -5,7 +5,7 @@ use super::{CaseStore, Connected};
 use crate::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin};
+use surefoot_model::{Alert, AlertOrigin, HostCheck};
 
 /// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
 /// that wait, for the end of a cool-down or of a silence, must not hide the others.
@@ -37,17 +37,22 @@ pub struct HostBoard {
     pub service: String,
     /// What is found.
     pub alerts: Vec<Alert>,
+    /// Whether this is all of it. Otherwise it is what periodic checks found, because the host's watch does not run: what that found
+    /// before holds as it was.
+    pub is_whole: bool,
 }
 
 impl HostBoard {
     /// Tells one board from another; times do not count. FNV-1a, of which the highest bit is left out for the database's sake.
     fn hash(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        if !self.is_whole {
+            add(1);
+        }
         for alert in &self.alerts {
             let alert = Alert { since_realtime_ns: 0, ..alert.clone() };
-            for byte in serde_json::to_vec(&alert).unwrap_or_default() {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
+            serde_json::to_vec(&alert).unwrap_or_default().into_iter().for_each(&mut add);
         }
         hash >> 1
     }
@@ -55,7 +60,8 @@ impl HostBoard {
     /// What it tells after what was told before.
     fn told(&self, before: Option<&HashMap<String, Alert>>, now_ns: u64) -> Vec<Alert> {
         let keys: HashSet<&str> = self.alerts.iter().map(|alert| &*alert.key).collect();
-        let over = before.into_iter().flatten().filter(|(key, _)| !keys.contains(&***key));
+        let is_known = |alert: &Alert| self.is_whole || is_of_check(alert);
+        let over = before.into_iter().flatten().filter(|(key, alert)| !keys.contains(&***key) && is_known(alert));
         let over = over.map(|(_, alert)| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
         let since_ns = |key: &str| before.and_then(|before| before.get(key)).map(|alert| alert.since_realtime_ns);
         let held = self.alerts.iter().map(|alert| Alert {
@@ -66,6 +72,11 @@ impl HostBoard {
         });
         over.chain(held).collect()
     }
+}
+
+/// Whether a periodic check found it.
+fn is_of_check(alert: &Alert) -> bool {
+    alert.fault.strip_prefix("remedy/").is_some_and(|rule| rule.starts_with(HostCheck::RULE))
 }
 
 impl CaseStore {
@@ -263,6 +274,23 @@ pub(super) fn settle(sql: &mut dyn Sql, decided: Vec<Vec<Value>>) -> Answer<()> 
         let words = "UPDATE remedy_alert SET is_settled = 1 WHERE (host, alert_key, change_number) IN (VALUES {rows})";
         sql.run(&words.replace("{rows}", rows), values).map(drop)
     })
+}
+
+impl CaseStore {
+    /// What agents find and holds now, the worst first, at most so many.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cases`].
+    pub fn firing_findings(&mut self, limit: usize) -> Result<Vec<Alert>> {
+        self.connected.transaction("reading findings", false, |sql| {
+            // The keys of what Alertmanager tells begin so, and it is not to be told that again.
+            let words = "SELECT body FROM remedy_alert WHERE is_firing = 1 AND alert_key NOT LIKE 'alertmanager/%'
+                ORDER BY severity DESC, host, alert_key LIMIT $1";
+            let rows = sql.rows(words, &[(limit as u64).into()])?;
+            let alerts = rows.iter().filter_map(|row| serde_json::from_str::<Alert>(row.text(0)).ok());
+            Ok(alerts.filter(|alert| alert.origin == AlertOrigin::Finding).collect())
+        })
+    }
 }
 
 /// Lets alerts be decided on again that still hold, because their case was closed: the case's own, and the others of the host, which may

@@ -110,7 +110,7 @@ fn line(action: &str) -> AuditEntry {
 }
 
 fn board(alerts: Vec<Alert>) -> HostBoard {
-    HostBoard { host: "h1".into(), service: "web".into(), alerts }
+    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true }
 }
 
 /// What a decision is told now; it changes nothing.

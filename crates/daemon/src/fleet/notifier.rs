@@ -1,0 +1,177 @@
+//! The thread that speaks with an Alertmanager, by its API of version 2: it asks for silences, and tells the findings of agents, so that people
+//! see and silence them where they see everything else. Each push tells all that holds, so that one that is lost or comes twice changes
+//! nothing, and what is told no more ends there by itself.
+
+use super::book::Book;
+use super::silences::{self, Silences};
+use crate::keep::shared::lock;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::http::{self, Identity, Request, Trust};
+use surefoot_model::{Alert, Severity};
+use surefoot_remedy::Casebook;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is new, and what is over, is told in each turn; all that holds in every third.
+const TURNS_PER_PUSH: u32 = 3;
+/// What is told holds so many pushes without being told again.
+const PUSHES_LASTING: u32 = 10;
+/// Findings that are told, the worst; and those of one message.
+const FINDINGS_MAX: usize = 5_000;
+const FINDINGS_AT_ONCE: usize = 200;
+
+/// An Alertmanager.
+#[derive(Debug, Clone)]
+pub struct Notifier {
+    /// Its address, such as `http://127.0.0.1:9093`.
+    pub url: String,
+    /// Who asks it.
+    pub identity: Identity,
+    /// Whom it is believed by.
+    pub trust: Trust,
+    /// How often it is asked for silences; findings are told as often.
+    pub period: Duration,
+}
+
+/// How it goes, for metrics and people.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) is_up: AtomicBool,
+    pub(super) pushed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    /// Findings of the last push that had no room, and silences that are not understood or had none.
+    pub(super) left_out: AtomicU64,
+    pub(super) silences_left_out: AtomicU64,
+    /// Why it does not answer.
+    pub(super) error: Mutex<Option<String>>,
+}
+
+/// What its answers and its questions share.
+pub(super) struct Link {
+    pub(super) silences: Arc<Silences>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Link {
+    pub(super) fn new() -> Link {
+        Link { silences: Arc::new(Silences::new()), counts: Arc::default() }
+    }
+
+    /// What the thread runs until `stop` is set.
+    pub(super) fn work(
+        &self,
+        notifier: Notifier,
+        book: Book,
+        stop: Arc<AtomicBool>,
+    ) -> impl FnOnce() + Send + 'static + use<> {
+        let (silences, counts) = (Arc::clone(&self.silences), Arc::clone(&self.counts));
+        let mut work = Work { notifier, book, silences, counts, stop, told: BTreeMap::new() };
+        move || work.run()
+    }
+}
+
+struct Work {
+    notifier: Notifier,
+    book: Book,
+    silences: Arc<Silences>,
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    /// What the last push told, by its labels: what holds no more is told as ended, once.
+    told: BTreeMap<BTreeMap<String, String>, u64>,
+}
+
+impl Work {
+    fn run(&mut self) {
+        let mut turn = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            let mut said = self.ask();
+            if said.is_ok() {
+                said = self.push(turn == 0);
+            }
+            turn = (turn + 1) % TURNS_PER_PUSH;
+            self.note(said);
+            while begun.elapsed() < self.notifier.period && !self.stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(100).min(self.notifier.period));
+            }
+        }
+    }
+
+    fn note(&self, said: Result<(), String>) {
+        self.counts.is_up.store(said.is_ok(), Ordering::Relaxed);
+        self.counts.failed.fetch_add(u64::from(said.is_err()), Ordering::Relaxed);
+        *lock(&self.counts.error) = said.err();
+    }
+
+    fn ask(&mut self) -> Result<(), String> {
+        let text = self.request("GET", "/api/v2/silences", String::new())?;
+        let (silences, left_out) = silences::read(&text)?;
+        self.counts.silences_left_out.store(left_out, Ordering::Relaxed);
+        self.silences.set(silences);
+        Ok(())
+    }
+
+    fn push(&mut self, is_whole: bool) -> Result<(), String> {
+        let mut findings =
+            self.book.with(|store| store.firing_findings(FINDINGS_MAX + 1)).map_err(|error| error.to_string())?;
+        let left_out = findings.len().saturating_sub(FINDINGS_MAX);
+        findings.truncate(FINDINGS_MAX);
+        self.counts.left_out.store(left_out as u64, Ordering::Relaxed);
+        let now_ns = self.book.now_realtime_ns().map_err(|error| error.to_string())?;
+        let lasting = self.notifier.period.saturating_mul(TURNS_PER_PUSH * PUSHES_LASTING).max(Duration::from_secs(60));
+        let until_ns = now_ns.saturating_add(u64::try_from(lasting.as_nanos()).unwrap_or(u64::MAX / 4));
+        // What is only to be known is no alert, as in the rules.
+        let holds = findings.iter().filter(|alert| alert.severity >= Severity::Warning);
+        let holding: Vec<(BTreeMap<String, String>, &Alert)> =
+            holds.map(|alert| (silences::labels_of(alert), alert)).collect();
+        let mut messages: Vec<Value> = Vec::new();
+        for (labels, since_ns) in &self.told {
+            if !holding.iter().any(|(holding, _)| holding == labels) {
+                messages.push(json!({"labels": labels, "startsAt": at(*since_ns), "endsAt": at(now_ns)}));
+            }
+        }
+        let is_told = |labels: &BTreeMap<String, String>| !is_whole && self.told.contains_key(labels);
+        let news = holding.iter().filter(|(labels, _)| !is_told(labels));
+        messages.extend(news.map(|(labels, alert)| message(labels, alert, until_ns)));
+        for piece in messages.chunks(FINDINGS_AT_ONCE) {
+            self.request("POST", "/api/v2/alerts", Value::from(piece.to_vec()).to_string())?;
+            self.counts.pushed.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        }
+        self.told = holding.into_iter().map(|(labels, alert)| (labels, alert.since_realtime_ns)).collect();
+        Ok(())
+    }
+
+    fn request(&self, method: &'static str, path: &str, body: String) -> Result<String, String> {
+        let request = Request {
+            method,
+            url: format!("{}{path}", self.notifier.url.trim_end_matches('/')),
+            headers: vec!["Content-Type: application/json".into()],
+            body,
+            identity: self.notifier.identity.clone(),
+            trust: self.notifier.trust.clone(),
+            socket: None,
+        };
+        let answer = http::ask(&request, PATIENCE, &self.stop)?;
+        match answer.status {
+            200..=299 => Ok(answer.body),
+            status => Err(format!("{method} {path} was answered with status {status}")),
+        }
+    }
+}
+
+fn message(labels: &BTreeMap<String, String>, alert: &Alert, until_ns: u64) -> Value {
+    let annotations = json!({"summary": alert.sentence, "evidence": alert.evidence.join("\n")});
+    json!({"labels": labels, "annotations": annotations, "startsAt": at(alert.since_realtime_ns), "endsAt": at(until_ns)})
+}
+
+fn at(realtime_ns: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(realtime_ns.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    // A time within these years always has its form.
+    time.format(&Rfc3339).unwrap_or_default()
+}

@@ -1,0 +1,328 @@
+//! Silences of Alertmanager: what somebody said is to be left alone for a while opens no case, whoever told of it.
+
+use crate::keep::shared::lock;
+use regex_lite::Regex;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, one_line};
+use surefoot_remedy::alerts::alert_name;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Silences that are kept; the rest is counted.
+const SILENCES_MAX: usize = 10_000;
+/// Alerts that are remembered as noted in the audit trail.
+const NOTED_MAX: usize = 10_000;
+/// Lines of the audit trail that one decision adds.
+const LINES_MAX: usize = 20;
+/// So long after the start alerts wait for Alertmanager's first word; then they are decided on without it.
+const FIRST_WORD_TIME_MAX: Duration = Duration::from_secs(60);
+/// The label by which an alert that came from an agent is known when Alertmanager tells of it in turn.
+pub(super) const ORIGIN: (&str, &str) = ("surefoot_origin", "agent");
+
+/// One silence, as the API tells it: <https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml>.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    id: String,
+    status: Status,
+    #[serde(default)]
+    created_by: String,
+    #[serde(default)]
+    comment: String,
+    ends_at: String,
+    matchers: Vec<ToldMatcher>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    state: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldMatcher {
+    name: String,
+    value: String,
+    is_regex: bool,
+    #[serde(default = "yes")]
+    is_equal: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// One that holds now.
+#[derive(Debug)]
+pub(super) struct Silence {
+    /// Its number, who made it and why.
+    about: String,
+    ends_realtime_ns: u64,
+    matchers: Vec<Matcher>,
+}
+
+#[derive(Debug)]
+struct Matcher {
+    name: String,
+    is: Is,
+    is_equal: bool,
+}
+
+#[derive(Debug)]
+enum Is {
+    Text(String),
+    /// Of the whole value.
+    Expression(Regex),
+}
+
+impl Matcher {
+    fn of(told: ToldMatcher) -> Option<Matcher> {
+        let is = match told.is_regex {
+            true => Is::Expression(Regex::new(&format!("^(?:{})$", told.value)).ok()?),
+            false => Is::Text(told.value),
+        };
+        Some(Matcher { name: told.name, is, is_equal: told.is_equal })
+    }
+
+    /// A label that is not there is empty.
+    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.name).map_or("", String::as_str);
+        let is_so = match &self.is {
+            Is::Text(text) => value == text,
+            Is::Expression(expression) => expression.is_match(value),
+        };
+        is_so == self.is_equal
+    }
+}
+
+/// What an answer of the API comes to: those that hold now, and how many are not understood or have no room.
+///
+/// # Errors
+/// That it is no answer of this API.
+pub(super) fn read(text: &str) -> Result<(Vec<Silence>, u64), String> {
+    let told: Vec<Told> = serde_json::from_str(text).map_err(|error| format!("these are no silences: {error}"))?;
+    let active: Vec<Told> = told.into_iter().filter(|one| one.status.state == "active").collect();
+    let count = active.len();
+    let known: Vec<Silence> = active.into_iter().filter_map(silence).take(SILENCES_MAX).collect();
+    let left_out = (count - known.len()) as u64;
+    Ok((known, left_out))
+}
+
+fn silence(told: Told) -> Option<Silence> {
+    let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok()?;
+    let ends_realtime_ns = u64::try_from(ends.unix_timestamp_nanos()).ok()?;
+    let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect::<Option<_>>()?;
+    let cut = |text: &str| one_line(&text.chars().take(200).collect::<String>());
+    let about = format!("silence {} of {}: {}", cut(&told.id), cut(&told.created_by), cut(&told.comment));
+    (!matchers.is_empty()).then_some(Silence { about, ends_realtime_ns, matchers })
+}
+
+/// The labels of an alert: those that Alertmanager told, or for a finding the words that the rules of contrib/prometheus have for it.
+pub(super) fn labels_of(alert: &Alert) -> BTreeMap<String, String> {
+    if alert.origin == AlertOrigin::Alertmanager {
+        return alert.labels.clone();
+    }
+    let rule = alert.fault.split_once('/').map_or("", |(_, rule)| rule);
+    let name = alert.room.map_or_else(|| alert.fault.clone(), |room| alert_name(room, alert.severity));
+    let labels = [
+        ("alertname", name.as_str()),
+        ("host", &alert.host),
+        ("instance", &alert.host),
+        ("service", &alert.service),
+        ("room", alert.room.map_or("", |room| room.as_str())),
+        ("rule", rule),
+        ("severity", alert.severity.as_str()),
+        ("subject", &alert.subject),
+        ORIGIN,
+    ];
+    let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
+    labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// What is silenced now, as the thread that asks and the engine share it.
+#[derive(Debug)]
+pub struct Silences {
+    state: Mutex<State>,
+    started: Instant,
+    /// Alerts that the last decision left alone.
+    pub(super) hidden: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` before Alertmanager's first word.
+    known: Option<Vec<Silence>>,
+    /// Alerts whose silence stands in the audit trail.
+    noted: HashMap<(String, String), String>,
+}
+
+impl Silences {
+    pub(super) fn new() -> Silences {
+        Silences { state: Mutex::default(), started: Instant::now(), hidden: AtomicU64::new(0) }
+    }
+
+    /// Takes what Alertmanager says now.
+    pub(super) fn set(&self, silences: Vec<Silence>) {
+        lock(&self.state).known = Some(silences);
+    }
+
+    /// How many hold.
+    pub(super) fn count(&self) -> u64 {
+        lock(&self.state).known.as_ref().map_or(0, Vec::len) as u64
+    }
+
+    /// The alerts that are to be decided on now, and lines for the audit trail about those that newly are not. `None` where all are.
+    /// What Alertmanager said last holds until it ends by itself, also while nobody answers there.
+    pub(super) fn left(&self, alerts: &[Alert], now_realtime_ns: u64) -> Option<(Vec<Alert>, Vec<AuditEntry>)> {
+        let mut state = lock(&self.state);
+        let State { known, noted } = &mut *state;
+        let (mut left, mut lines) = (Vec::new(), Vec::new());
+        let mut hidden = 0;
+        for alert in alerts {
+            let silence = match known {
+                _ if !alert.is_firing => None,
+                None if self.started.elapsed() < FIRST_WORD_TIME_MAX => {
+                    hidden += 1;
+                    continue;
+                }
+                None => None,
+                Some(known) if known.is_empty() => None,
+                Some(known) => silence_of(known, alert, now_realtime_ns),
+            };
+            let Some(silence) = silence else {
+                left.push(alert.clone());
+                continue;
+            };
+            hidden += 1;
+            let key = (alert.host.clone(), alert.key.clone());
+            if lines.len() < LINES_MAX && noted.get(&key) != Some(&silence.about) {
+                if noted.len() >= NOTED_MAX {
+                    noted.clear();
+                }
+                noted.insert(key, silence.about.clone());
+                lines.push(line(alert, silence));
+            }
+        }
+        self.hidden.store(hidden, Ordering::Relaxed);
+        (hidden > 0).then_some((left, lines))
+    }
+}
+
+fn silence_of<'a>(known: &'a [Silence], alert: &Alert, now_realtime_ns: u64) -> Option<&'a Silence> {
+    let labels = labels_of(alert);
+    let holds = |silence: &&Silence| {
+        silence.ends_realtime_ns > now_realtime_ns && silence.matchers.iter().all(|matcher| matcher.holds(&labels))
+    };
+    known.iter().find(holds)
+}
+
+fn line(alert: &Alert, silence: &Silence) -> AuditEntry {
+    AuditEntry {
+        at_realtime_ns: 0,
+        case: 0,
+        actor: "alertmanager".into(),
+        action: "silenced".into(),
+        target: one_line(&format!("{} {} {}", alert.host, alert.fault, alert.subject)),
+        reason: silence.about.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::{Value, json};
+    use surefoot_model::{Room, Severity};
+
+    fn told(state: &str, ends: &str, matchers: Value) -> Value {
+        json!({"id": "7f", "status": {"state": state}, "createdBy": "anna", "comment": "new\nfan", "startsAt": "2026-01-01T00:00:00Z",
+            "endsAt": ends, "updatedAt": "2026-01-01T00:00:00Z", "matchers": matchers})
+    }
+
+    fn is(name: &str, value: &str, is_regex: bool, is_equal: bool) -> Value {
+        json!({"name": name, "value": value, "isRegex": is_regex, "isEqual": is_equal})
+    }
+
+    fn alert(host: &str) -> Alert {
+        Alert {
+            host: host.into(),
+            key: "memory/rate/dimm/A1".into(),
+            service: "web".into(),
+            fault: "memory/rate".into(),
+            subject: "dimm A1".into(),
+            room: Some(Room::Memory),
+            severity: Severity::Critical,
+            sentence: "It has errors.".into(),
+            evidence: Vec::new(),
+            labels: BTreeMap::new(),
+            origin: AlertOrigin::Finding,
+            is_firing: true,
+            since_realtime_ns: 1,
+        }
+    }
+
+    const END: &str = "2030-01-01T00:00:00Z";
+
+    fn hides(matchers: Value, alert: &Alert) -> bool {
+        let silences = Silences::new();
+        silences.set(read(&json!([told("active", END, matchers)]).to_string()).unwrap().0);
+        silences.left(std::slice::from_ref(alert), 5).is_some()
+    }
+
+    #[test]
+    fn a_finding_is_silenced_by_the_words_that_the_rules_have_for_it() {
+        let one = alert("n1");
+        for (matchers, is_hidden) in [
+            (json!([is("host", "n1", false, true)]), true),
+            (json!([is("host", "n2", false, true)]), false),
+            (json!([is("alertname", "SurefootMemoryCritical", false, true)]), true),
+            (json!([is("instance", "n[0-9]+", true, true), is("rule", "rate|fault", true, true)]), true),
+            // Of the whole value alone, and a label that is not there is empty.
+            (json!([is("host", "n", true, true)]), false),
+            (json!([is("rack", "", false, true)]), true),
+            (json!([is("service", "db", false, false)]), true),
+            (json!([is("service", "w.*", true, false)]), false),
+            // One that no expression is, and one that would silence all.
+            (json!([is("host", "(", true, true)]), false),
+            (json!([]), false),
+        ] {
+            assert_eq!(hides(matchers.clone(), &one), is_hidden, "{matchers}");
+        }
+        let told = Alert { origin: AlertOrigin::Alertmanager, labels: [("rack".into(), "r1".into())].into(), ..one };
+        assert!(hides(json!([is("rack", "r1", false, true)]), &told));
+        assert!(!hides(json!([is("host", "n1", false, true)]), &told), "its own labels count");
+    }
+
+    #[test]
+    fn only_what_holds_now_silences_and_what_is_over_is_told() {
+        let matchers = || json!([is("host", "n1", false, true)]);
+        let all = json!([
+            told("expired", END, matchers()),
+            told("pending", END, matchers()),
+            told("active", "soon", matchers())
+        ]);
+        let (known, left_out) = read(&all.to_string()).unwrap();
+        assert_eq!((known.len(), left_out), (0, 1));
+        assert!(read("{}").unwrap_err().contains("no silences"));
+        let silences = Silences::new();
+        let alerts = [alert("n1"), alert("n2"), Alert { is_firing: false, ..alert("n1") }];
+        // Before the first word nothing that fires is decided on.
+        let (left, lines) = silences.left(&alerts, 5).unwrap();
+        assert_eq!((left.len(), lines.len()), (1, 0));
+        silences.set(read(&json!([told("active", "1970-01-01T00:00:01Z", matchers())]).to_string()).unwrap().0);
+        let (left, lines) = silences.left(&alerts, 5).unwrap();
+        assert_eq!((left.len(), lines.len(), silences.count()), (2, 1, 1));
+        assert_eq!(
+            (lines[0].target.as_str(), lines[0].reason.as_str()),
+            ("n1 memory/rate dimm A1", "silence 7f of anna: new?fan")
+        );
+        assert_eq!(silences.left(&alerts, 6).unwrap().1.len(), 0, "it is noted once");
+        assert_eq!(silences.left(&alerts, 2_000_000_000), None, "it is over");
+        assert_eq!(silences.hidden.load(Ordering::Relaxed), 0);
+    }
+}
