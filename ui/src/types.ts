@@ -568,6 +568,10 @@ export interface Case {
    */
   quiet_since_realtime_ns: number;
   /**
+   * The part that it is about was replaced; `None` where nobody said so.
+   */
+  replaced?: Replaced | null;
+  /**
    * Goes up with every change; a change of an older one is refused.
    */
   revision: number;
@@ -622,6 +626,23 @@ export interface Lease {
    * `CLOCK_REALTIME`.
    */
   until_realtime_ns: number;
+}
+/**
+ * A part that was replaced, as a person told.
+ */
+export interface Replaced {
+  /**
+   * When that was told, `CLOCK_REALTIME`.
+   */
+  at_realtime_ns: number;
+  /**
+   * What took its place, in the words of whoever told it; empty where nobody said.
+   */
+  by?: string;
+  /**
+   * When it was told that the old part tested good, `CLOCK_REALTIME`; 0 for never.
+   */
+  tested_good_realtime_ns: number;
 }
 /**
  * One step of a case.
