@@ -12,7 +12,10 @@ import multiprocessing
 import statistics
 import time
 
-import zmq
+try:
+    import zmq
+except ModuleNotFoundError:
+    raise SystemExit("zeromq.py: pyzmq is missing; install it first (Debian's package is python3-zmq)") from None
 
 WARM_UP = 8
 WINDOW = 8

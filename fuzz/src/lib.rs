@@ -46,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sel", run: memory::sel, bytes_max: 2 << 10 },
     Target { name: "driver_detail", run: memory::driver_detail, bytes_max: 2 << 10 },
     Target { name: "nic_packets", run: nic::packets, bytes_max: 12 << 10 },
+    Target { name: "nic_firmware", run: nic::firmware, bytes_max: 8 << 10 },
+    Target { name: "nic_campaign", run: nic::campaign, bytes_max: 4 << 10 },
     Target { name: "smbios", run: memory::smbios, bytes_max: 2 << 10 },
     Target { name: "hest", run: memory::hest, bytes_max: 1 << 10 },
     Target { name: "memory_state", run: memory::state, bytes_max: 4 << 10 },

@@ -3565,7 +3565,7 @@ export interface NicCampaign {
  */
 export interface Table {
   /**
-   * Faults that lost, doubled, reordered or corrupted a message.
+   * Faults that lost, duplicated, reordered or corrupted a message.
    */
   broken_count: number;
   /**

@@ -78,10 +78,10 @@ test("a campaign that is not whole says of how many faults it has some", () => {
 test("faults are told by place, by who found them, and why nobody did", () => {
   assert.equal(placeWords({ space: "code", place: "0x2b00", bit: 3, function: "send" }), "send at 0x2b00, bit 3");
   assert.equal(placeWords({ space: "stuck", place: "DMA_HOST", bit: 31, function: null }), "DMA_HOST, bit 31, stuck");
-  assert.equal(detectedWords({ detected_by: "self_test", finding: "missing", pruned: false }), "self test: missing");
+  assert.equal(detectedWords({ detected_by: "self_test", finding: "missing", pruned: false }), "self-test: missing");
   assert.equal(detectedWords({ detected_by: null, finding: null, pruned: true }), "never executed");
   assert.equal(detectedWords({ detected_by: null, finding: null, pruned: false }), "not detected");
-  assert.deepEqual(["latency", "melted_core"].map(outcomeWords), ["late", "melted core"]);
+  assert.deepEqual(["latency", "melted_core"].map(outcomeWords), ["latency", "melted core"]);
 });
 
 function scene(since_ns: number, scene: string, step: string | null = null): MovieScene {

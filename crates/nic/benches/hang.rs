@@ -33,6 +33,7 @@ fn hangs(link: LinkKind) {
         program: Program { path: "/proc/self/exe".into(), arguments: vec!["part".into()] },
         patience: Duration::from_secs(60),
         stop: &AtomicBool::new(false),
+        progress: &|_, _| {},
     };
     match run::run(&config) {
         Ok(result) => {

@@ -180,6 +180,14 @@ fn a_movie_shows_the_flip_the_first_difference_detection_and_recovery() {
         (3, Some(true))
     );
     assert_eq!(short.scenes.len() as u64 + short.missed_count, movie.scenes.len() as u64 + movie.missed_count);
+    let late = movie.scenes.iter().find_map(|scene| match scene.what {
+        What::Delivered { from, .. } => Some((scene.place, from)),
+        _ => None,
+    });
+    assert!(late.is_none_or(|(place, from)| place == Some(1 - from)), "delivered where it arrives");
+    let never = Fault { at_instruction: 99_999_999_999, ..*fault };
+    let error = lab.movie(&never, 3).unwrap_err().to_string();
+    assert!(error.contains("99999999999") && error.contains("in the whole run"), "{error}");
     // And the id alone is enough.
     let id: FaultId = movie.record.id.to_string().parse().unwrap();
     assert_eq!(lab.record(&id.fault).unwrap(), movie.record);

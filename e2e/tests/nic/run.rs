@@ -106,7 +106,7 @@ fn the_same_seed_gives_the_same_bytes_and_loses_nothing() {
 fn options_that_cannot_be_say_why() {
     let Some(_turn) = turn("nic::run::options_that_cannot_be_say_why", Need::Nothing) else { return };
     for (words, says) in [
-        ("--messages 5 --hang-at 5", "the last that may be waited for is 4"),
+        ("--messages 5 --hang-at 5", "past the end: with 5 messages, use 0 to 4"),
         ("--clock virtual --link udp", "--clock virtual has a link within the process"),
         ("--clock wall --link memory", "use --link udp or veth"),
         ("--serve --clock virtual", "--serve: programs run by the clock"),
@@ -115,7 +115,8 @@ fn options_that_cannot_be_say_why() {
         ("--link udp --run /dev/shm", "it is there already"),
         ("--size 10MB", "write bytes without a unit"),
         ("--size 70000", "12 to 65536"),
-        ("--hang-at 3:7", "0 sends, 1 receives"),
+        ("--hang-at 3:7", "use 0, which sends, or 1, which receives"),
+        ("--hang-at 3:0 --hang-at 3:0", "--hang-at 3:0 is there twice"),
         ("--link udp --run /proc/1/nowhere", "/proc/1/nowhere"),
     ] {
         let ended = surefoot(&format!("nic run {words}")).run();
@@ -184,6 +185,43 @@ fn interfaces_are_served_to_other_programs_and_recover_until_the_command_is_told
     assert_eq!(result["failure_count"], 1, "{result}");
     assert!(result["recovery_count"].as_u64() >= Some(1), "{result}");
     assert!(!Path::new(&run).exists(), "the run directory is gone");
+}
+
+/// Stops all parts of a run and lets them go on, as a host that is frozen does. The daemons, which judge the others, stop first and go on
+/// last: on a busy machine there is time between the first signal and the last.
+fn freeze(running: &Running, length: Duration) {
+    let kill = |signal: &str, kinds: &[&str]| {
+        let ids: Vec<String> = kinds.iter().flat_map(|kind| running.parts(kind)).map(|id| id.to_string()).collect();
+        assert!(Command::new("kill").arg(signal).args(&ids).status().unwrap().success(), "{signal} {ids:?}");
+    };
+    kill("-STOP", &["daemon", "interface", "application"]);
+    std::thread::sleep(length);
+    kill("-CONT", &["interface", "application", "daemon"]);
+}
+
+#[test]
+fn a_host_that_is_frozen_is_not_taken_for_an_interface_that_hangs() {
+    let test = "nic::run::a_host_that_is_frozen_is_not_taken_for_an_interface_that_hangs";
+    let Some(_turn) = turn(test, Need::Nothing) else { return };
+    let running = Running::start("--messages 10000000 --link udp");
+    let begun = Instant::now();
+    while running.parts("application").len() < 2 && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..7 {
+        std::thread::sleep(Duration::from_millis(40));
+        freeze(&running, Duration::from_millis(300));
+    }
+    machine::signal(running.child.as_ref().unwrap().id(), "TERM");
+    let (result, _) = running.result();
+    // Seven stops of 300 ms, each longer than a library waits for a message: by a clock that goes on meanwhile, four of them are enough.
+    for by in ["library", "neighbour", "self_test"] {
+        assert_eq!(result["detected_by"][by], Value::Null, "{result}");
+    }
+    // A machine that runs everything else as well may keep an interface from running for longer than it is waited for; not seven times.
+    assert!(result["recovery_count"].as_u64() <= Some(1), "{result}");
+    assert_eq!(result["lost_count"], 0, "{result}");
+    assert!(result["delivered_count"].as_u64() > Some(0), "{result}");
 }
 
 /// Kills, stops and wakes processes of a run at random, from a seed.

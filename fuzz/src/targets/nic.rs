@@ -1,7 +1,12 @@
-//! Packets that strangers put on the link, through the device into the control program.
+//! Of the modelled interface: packets that strangers put on the link, control programs of others, and files of campaigns.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use surefoot_daemon::rooms::nic::campaign::lines::{FaultLine, TableLine};
+use surefoot_nic::campaign::experiment::FAULTS_MAX;
+use surefoot_nic::campaign::fault::FaultId;
+use surefoot_nic::campaign::table::Table;
+use surefoot_nic::campaign::whole::Whole;
 use surefoot_nic::device::{Device, DeviceConfig, Packet, Timing, TrapPolicy};
 use surefoot_nic::firmware::{Build, Firmware};
 use surefoot_nic::host::bus::{Guard, HostBus};
@@ -58,4 +63,33 @@ pub fn packets(bytes: &[u8]) {
         at_ns = run(&mut device, &mut ports);
     }
     assert_eq!(device.halted(), None, "a packet stopped the control program");
+}
+
+/// A file that somebody says is a control program: what can be read as one fits into the interface, and does it no harm to run.
+pub fn firmware(bytes: &[u8]) {
+    let Ok(firmware) = Firmware::read(bytes) else { return };
+    let Ok(memory) = HostMemory::private(0, 1 << 16) else { return };
+    let mut device = Device::new(DeviceConfig { node: 0, trap_policy: TrapPolicy::Halt, timing: Timing::immediate() });
+    device.load(&firmware.image).expect("what does not fit is refused");
+    device.reset(memory.word(control::EPOCH).load(Ordering::Relaxed));
+    device.run_slice(&mut HostBus { memory: &memory, guard: Guard::Iommu }, BETWEEN_NS, INSTRUCTIONS);
+    for function in &firmware.functions {
+        assert!(function.bytes == 0 || firmware.function_at(function.address).is_some(), "{function:?}");
+    }
+}
+
+/// The lines of a campaign's file, with their ids, as a report reads them.
+pub fn campaign(bytes: &[u8]) {
+    let (mut table, mut whole) = (Table::default(), Whole::default());
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(line) = serde_json::from_slice::<FaultLine>(line) else { continue };
+        let Ok((id, row)) = line.row() else { continue };
+        assert_eq!(id.to_string().parse::<FaultId>().ok(), Some(id), "an id reads back");
+        if whole.add(line.place()).is_ok() {
+            table.add(&row);
+        }
+    }
+    let line = TableLine::of("fuzzed", "tolerant", 1, &table, &whole);
+    assert!(line.missing_count.is_none_or(|missing| missing <= FAULTS_MAX));
+    serde_json::to_vec(&line).expect("a table can be written");
 }

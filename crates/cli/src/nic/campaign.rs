@@ -10,16 +10,18 @@ mod text;
 
 use crate::exit::Outcome;
 use crate::output;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use lines::FaultLine;
 use options::{CampaignCommand, CampaignOptions, Choice};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::whole::Place;
 use surefoot_nic::campaign::{Experiment, Preset};
 use surefoot_nic::device::TrapPolicy;
+use surefoot_nic::firmware::Firmware;
 use surefoot_nic::host::bus::Guard;
 
 pub fn run(options: &CampaignOptions) -> anyhow::Result<Outcome> {
@@ -52,13 +54,29 @@ pub fn chosen(choice: &Choice) -> anyhow::Result<Experiment> {
     Ok(experiment)
 }
 
+/// No control program of an interface is longer.
+const PROGRAM_BYTES_MAX: u64 = 4 << 20;
+
+/// Runs an experiment without a fault, with the control program that the options choose.
+pub fn golden(choice: &Choice, experiment: &Experiment, seed: u64) -> anyhow::Result<Golden> {
+    let Some(path) = &choice.program else { return Ok(Golden::run(experiment, seed)?) };
+    let at = || format!("--program: {}", path.display());
+    let file = file::open_to_read(path).with_context(|| format!("--program: cannot read {}", path.display()))?;
+    let mut bytes = Vec::new();
+    file.take(PROGRAM_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(at)?;
+    ensure!(bytes.len() as u64 <= PROGRAM_BYTES_MAX, "{} has more than {PROGRAM_BYTES_MAX} bytes", at());
+    let firmware = Firmware::read(&bytes).with_context(at)?;
+    Golden::run_with(experiment, seed, Arc::new(firmware)).with_context(at)
+}
+
 fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let mut experiment = chosen(&options.choice)?;
     if let Some(repeat) = options.repeat {
         experiment.repeat = repeat;
     }
     let sample = options.sample.or_else(|| Preset::named(&experiment.name).and_then(Preset::sample));
-    let golden = Golden::run(&experiment, options.seed)?;
+    let golden = golden(&options.choice, &experiment, options.seed)?;
+    let digest = golden.digest();
     let all = experiment.faults(golden.firmware(), golden.window(), sample, options.seed)?;
     let range = options.shard.range(all.len() as u64);
     let range = range.start as usize..range.end as usize;
@@ -68,7 +86,8 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let mut file = options.output.as_deref().map(file::ResultFile::open).transpose()?;
     let done = match &mut file {
         Some(file) => {
-            let part = file::Part { experiment: &experiment, seed: options.seed, all: &all, range: range.clone() };
+            let part =
+                file::Part { experiment: &experiment, digest, seed: options.seed, all: &all, range: range.clone() };
             file.resume(&part, &mut report)?
         }
         None => 0,
@@ -80,7 +99,7 @@ fn campaign(options: &CampaignOptions) -> anyhow::Result<Outcome> {
     let mut progress = Progress::new(faults.len());
     for (place, fault) in faults.iter().enumerate().skip(done) {
         let number = (range.start + place + 1) as u64;
-        let place_of = Place { number, of: all.len() as u64, experiment: experiment.digest() };
+        let place_of = Place { number, of: all.len() as u64, experiment: digest };
         let line = FaultLine::of(&lab.record(fault)?, Some(place_of));
         if let Some(file) = &mut file {
             file.append(&line)?;
@@ -122,9 +141,10 @@ impl Progress {
             let _ = write!(crate::people::stderr(), "\r");
         }
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-9);
+        let rate = count as f64 / seconds;
+        let digits = if rate < 10.0 { 1 } else { 0 };
         crate::people::tell!(
-            "{count} faults in {seconds:.2} s, {:.0} per second on one core: {} run ({} of them to the first moment without a difference), {} masked by construction",
-            count as f64 / seconds,
+            "{count} faults in {seconds:.2} s, {rate:.digits$} per second on one core: {} run ({} of them ended early, as the run without the fault would go on), {} masked by construction",
             lab.run_count,
             lab.early_count,
             lab.pruned_count

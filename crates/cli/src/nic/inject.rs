@@ -14,7 +14,6 @@ use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use surefoot_nic::campaign::fault::FaultId;
-use surefoot_nic::campaign::golden::Golden;
 use surefoot_nic::campaign::movie::{SCENES_MAX, What};
 use surefoot_nic::campaign::trial::Lab;
 use surefoot_nic::campaign::{Experiment, Preset};
@@ -28,6 +27,9 @@ pub struct InjectOptions {
     /// The file that describes its experiment, where that is no preset
     #[arg(long, value_name = "FILE")]
     pub experiment: Option<PathBuf>,
+    /// The ELF file of its control program, where that is not the one that comes with Surefoot
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
     /// The most scenes that are shown
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=SCENES_MAX as i64))]
     pub scenes: u16,
@@ -41,6 +43,7 @@ pub struct InjectOptions {
 pub fn run(options: &InjectOptions) -> anyhow::Result<Outcome> {
     let Some(fault) = &options.fault else {
         ensure!(options.experiment.is_none(), "--experiment: it is of a fault, which --fault names");
+        ensure!(options.program.is_none(), "--program: it is of a fault, which --fault names");
         return running::run(&options.running, options.json);
     };
     ensure!(
@@ -48,9 +51,17 @@ pub fn run(options: &InjectOptions) -> anyhow::Result<Outcome> {
         "--node: it is of a run, which --run names; a fault's id says what it strikes"
     );
     let id: FaultId = fault.parse()?;
-    let mut experiment = experiment(options, &id)?;
+    let choice = Choice {
+        preset: None,
+        experiment: options.experiment.clone(),
+        build: None,
+        program: options.program.clone(),
+        iommu: false,
+        trap_interrupt: false,
+    };
+    let mut experiment = experiment(&choice, &id)?;
     id.stack.apply(&mut experiment);
-    let golden = Golden::run(&experiment, id.seed)?;
+    let golden = campaign::golden(&choice, &experiment, id.seed)?;
     experiment.must_have(golden.firmware(), &id.fault)?;
     let mut lab = Lab::new(golden);
     let movie = lab.movie(&id.fault, usize::from(options.scenes))?;
@@ -73,23 +84,16 @@ pub fn run(options: &InjectOptions) -> anyhow::Result<Outcome> {
     Ok(if is_broken { Outcome::Found } else { Outcome::Done })
 }
 
-fn experiment(options: &InjectOptions, id: &FaultId) -> anyhow::Result<Experiment> {
+fn experiment(choice: &Choice, id: &FaultId) -> anyhow::Result<Experiment> {
     if let Some(preset) = Preset::named(&id.experiment) {
         return Ok(Experiment::preset(preset));
     }
     ensure!(
-        options.experiment.is_some(),
+        choice.experiment.is_some(),
         "--fault: '{}' is no preset; name the file that describes the experiment with --experiment FILE",
         id.experiment
     );
-    let choice = Choice {
-        preset: None,
-        experiment: options.experiment.clone(),
-        build: None,
-        iommu: false,
-        trap_interrupt: false,
-    };
-    let found = campaign::chosen(&choice)?;
+    let found = campaign::chosen(choice)?;
     ensure!(
         found.name == id.experiment,
         "--fault: it is of the experiment '{}', and the file describes '{}'",

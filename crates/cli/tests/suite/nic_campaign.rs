@@ -138,6 +138,13 @@ fn what_cannot_be_is_refused_and_says_why() {
         (["campaign", "--experiment", &at("none.json")].map(str::to_owned).into(), "no function 'fly'"),
         (["campaign", "report", &at("empty")].map(str::to_owned).into(), "have no fault in them"),
         (["campaign", "report", &at("other")].map(str::to_owned).into(), "line 1 of"),
+        (with(&["--program", &at("empty")]), "it is no ELF file"),
+        (with(&["--program", "/bin/true"]), "it is not for rv32"),
+        (with(&["--program", "/dev/zero"]), "it is not a regular file"),
+        (
+            ["inject", "--fault", "code:plain:1:code:0x10:3@99999999999"].map(str::to_owned).into(),
+            "in the whole run; name one below",
+        ),
         (["inject", "--fault", "hello"].map(str::to_owned).into(), "is no fault"),
         (["campaign", "--preset", "code", "--sample", "20000001"].map(str::to_owned).into(), "is not in 1..=20000000"),
         (["inject"].map(str::to_owned).into(), "nothing to inject"),
@@ -159,6 +166,35 @@ fn what_cannot_be_is_refused_and_says_why() {
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn a_control_program_of_ones_own_is_hit_like_the_one_that_comes_with_surefoot() {
+    let sample = ["campaign", "--preset", "send-chunk", "--sample", "6", "--json"];
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../firmware/ncp/built/detecting.elf");
+    let run = |more: &[&str]| {
+        let out = nic(&[&sample[..], more].concat());
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    let usual = run(&[]);
+    assert_eq!(run(&["--program", built]), usual, "it is the same one");
+    // With another one, no file goes on with what belongs to this one.
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other.elf");
+    let mut bytes = fs::read(built).unwrap();
+    // The last byte of the first segment: a constant that nobody reads here, or padding.
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let header = word(28);
+    let last = word(header + 4) + word(header + 16) - 1;
+    bytes[last] ^= 1;
+    fs::write(&other, &bytes).unwrap();
+    let digest = |text: &str| {
+        text.lines()
+            .find(|line| line.contains("experiment_crc"))
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["experiment_crc"].as_u64())
+    };
+    assert_ne!(digest(&run(&["--program", other.to_str().unwrap()])), digest(&usual));
 }
 
 #[test]

@@ -58,9 +58,16 @@ fn blocks_of(firmware: &Firmware) -> Vec<(u32, u32)> {
 /// # Errors
 /// When the experiment cannot be run, has no self-test, or the self-test fails without a fault.
 pub fn blocks(experiment: &Experiment, seed: u64) -> Result<Vec<Block>, CampaignError> {
-    let golden = Golden::run(experiment, seed)?;
+    blocks_of_run(&Golden::run(experiment, seed)?)
+}
+
+/// The same of a run that there is, with any control program.
+///
+/// # Errors
+/// As [`blocks`].
+pub fn blocks_of_run(golden: &Golden) -> Result<Vec<Block>, CampaignError> {
     let firmware = golden.firmware().clone();
-    let tested = self_test(experiment, Arc::new(firmware.clone()))?;
+    let tested = self_test(&golden.experiment, Arc::new(firmware.clone()))?;
     let is_in = |bits: &[u64], at: u32| {
         let (word, bit) = (at as usize / 4 / 64, at as usize / 4 % 64);
         bits.get(word).is_some_and(|bits| bits >> bit & 1 == 1)

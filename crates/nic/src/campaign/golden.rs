@@ -1,5 +1,6 @@
 //! The run without a fault: where faulted runs begin, and what they are compared with.
 
+use super::fault::Fault;
 use super::{CampaignError, Experiment};
 use crate::device::Device;
 use crate::firmware::Firmware;
@@ -43,6 +44,8 @@ pub struct Golden {
     /// Self-tests that passed, by host.
     pub passed_counts: [u64; 2],
     window: Range<u64>,
+    /// Of the faulted interface, in the whole run.
+    instruction_count: u64,
     /// What the daemons detected, though there was nothing: false alarms.
     pub false_alarms: Vec<(u64, Step)>,
     world: World,
@@ -97,6 +100,7 @@ impl Golden {
             delivered_ns: [Vec::new(), Vec::new()],
             passed_counts: [0; 2],
             window: 0..0,
+            instruction_count: 0,
             false_alarms: Vec::new(),
             world,
             traffic,
@@ -149,6 +153,7 @@ impl Golden {
     fn end(&mut self, window: Range<u64>) -> Result<(), CampaignError> {
         self.window = window;
         self.end_ns = self.world.now_ns();
+        self.instruction_count = self.world.nodes[self.experiment.place].device.instruction_count();
         self.passed_counts = [passed_count(&self.world, 0), passed_count(&self.world, 1)];
         let verdict = self.traffic.verdict();
         if !verdict.is_perfect() || verdict.delivered_count != self.wanted() as u64 {
@@ -214,6 +219,32 @@ impl Golden {
     /// The instructions of the faulted interface at which faults strike.
     pub fn window(&self) -> Range<u64> {
         self.window.clone()
+    }
+
+    /// Whether a fault strikes before the run is over.
+    ///
+    /// # Errors
+    /// When the interface does not do so many instructions.
+    pub fn must_reach(&self, fault: &Fault) -> Result<(), CampaignError> {
+        let (at, count) = (fault.at_instruction, self.instruction_count);
+        match at < count {
+            true => Ok(()),
+            false => Err(CampaignError::Experiment(format!(
+                "the fault is to strike before instruction {at}, and without it the interface does {count} in the whole run; name one below"
+            ))),
+        }
+    }
+
+    /// That of the experiment, and of the control program where it is not the one that comes with Surefoot: CRC-32.
+    pub fn digest(&self) -> u32 {
+        let digest = self.experiment.digest();
+        if *self.firmware == Firmware::built(self.experiment.build) {
+            return digest;
+        }
+        let mut all = crc32fast::Hasher::new();
+        all.update(&digest.to_le_bytes());
+        all.update(&self.firmware.image);
+        all.finalize()
     }
 
     /// The control program.

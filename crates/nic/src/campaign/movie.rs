@@ -101,7 +101,7 @@ pub struct Scene {
     pub at_ns: u64,
     /// From the fault on.
     pub since_ns: u64,
-    /// The host; `None` for what is of neither.
+    /// The host where it happened, of a delivery the one that receives; `None` for what is of neither.
     pub place: Option<usize>,
     /// What happened.
     pub what: What,
@@ -132,8 +132,9 @@ impl Lab {
     /// The movie of a fault.
     ///
     /// # Errors
-    /// When the interface has no such bit.
+    /// When the interface has no such bit, or does not do so many instructions.
     pub fn movie(&mut self, fault: &Fault, scenes_max: usize) -> Result<Movie, CampaignError> {
+        self.golden().must_reach(fault)?;
         // A fault that was known to be masked is shown all the same.
         let record = self.record(fault)?;
         let usual = self.usual_trace(fault);
@@ -339,12 +340,14 @@ impl Watch {
                 add(at_ns, daemon(step));
             }
             self.steps[place] = steps.len();
-            self.messages(run, place, &mut add);
+            self.messages(run, place, scenes);
         }
     }
 
-    /// Messages that this host sent.
-    fn messages(&mut self, run: &Run<'_>, place: usize, add: &mut impl FnMut(u64, What)) {
+    /// Messages that this host sent: they are delivered at the other one.
+    fn messages(&mut self, run: &Run<'_>, place: usize, scenes: &mut Vec<Scene>) {
+        let mut add =
+            |place: usize, at_ns: u64, what: What| scenes.push(Scene { at_ns, since_ns: 0, place: Some(place), what });
         let history = &run.traffic().histories[place];
         for (at, seen) in history.delivered.iter().enumerate().skip(self.delivered[place]) {
             let is_sent = |sent: &crate::world::traffic::Seen| {
@@ -359,12 +362,12 @@ impl Watch {
                 (true, false, Some(_)) => "late",
                 (true, false, None) => continue,
             };
-            add(seen.at_ns, What::Delivered { message: seen.id, from: place, how, late_ns });
+            add(1 - place, seen.at_ns, What::Delivered { message: seen.id, from: place, how, late_ns });
         }
         self.delivered[place] = history.delivered.len();
         for &(message, outcome) in &history.told[self.told[place]..] {
             if let Err(why) = outcome {
-                add(run.world().now_ns(), What::Refused { message, why });
+                add(place, run.world().now_ns(), What::Refused { message, why });
             }
         }
         self.told[place] = history.told.len();

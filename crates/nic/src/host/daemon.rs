@@ -1,6 +1,7 @@
 //! The fault-tolerance daemon: it hears the watchdog and the self-test, confirms, fences, reloads, and tells the ports.
 //!
-//! It has no clock and no I/O of its own: [`Daemon::step`] is told the time and does one step. What resets and loads the
+//! It has no clock and no I/O of its own: [`Daemon::step`] is told the time and does one step. Beside a real clock it is told
+//! for how long it ran, so that a host that was frozen is not taken for an interface that keeps silent. What resets and loads the
 //! interface is a [`Board`]. A step may be repeated after the daemon died: everything that it needs to go on is in the host's
 //! memory (the epoch, who has which port, who was restored).
 
@@ -30,12 +31,12 @@ pub trait Board {
     /// When that cannot be done now; it is tried again.
     fn reload(&mut self, epoch: u32) -> Result<(), String>;
 
-    /// The control program was just asked whether it runs.
-    fn asked(&mut self) {}
+    /// The control program was just asked whether it runs; the time is the daemon's.
+    fn asked(&mut self, _now_ns: u64) {}
 
     /// Whether the interface did not get to run since it was asked, though nothing is wrong with it, so that its silence
     /// says nothing: it shares its processor with others.
-    fn is_held_up(&mut self) -> bool {
+    fn is_held_up(&mut self, _now_ns: u64) -> bool {
         false
     }
 }
@@ -270,7 +271,7 @@ impl Daemon {
         let step = self.step_in(now_ns, interrupts, board);
         let asks = |state| matches!(state, State::Asking { .. });
         if asks(self.state) && !asks(was) {
-            board.asked();
+            board.asked(now_ns);
         }
         step
     }
@@ -359,7 +360,7 @@ impl Daemon {
     ) -> Option<Step> {
         // Before the answer is looked for: it may come in between.
         let is_over = now_ns >= until_ns;
-        let is_held_up = is_over && board.is_held_up();
+        let is_held_up = is_over && board.is_held_up(now_ns);
         if self.memory.word(control::PONG).load(Ordering::Acquire) == !self.ping {
             self.state = State::Watching;
             self.closing.answered(&self.memory);

@@ -4,6 +4,7 @@
 //! process is stopped, dead, or does not do so in time is killed, and another one is started.
 
 use super::Error;
+use super::own_clock::OwnClock;
 use super::process::{Process, State};
 use crate::host::daemon::Board;
 use crate::host::layout::control;
@@ -16,10 +17,13 @@ use surefoot_hostfs::clock::monotonic_ns;
 
 /// An interface whose clock went on by so much since it was asked has had its chance to answer: L_timer does so every 100 us.
 const ANSWER_US: u32 = 110;
-/// And so has one whose process ran for so long, though its clock stands still.
-const ANSWER_CPU_NS: u64 = 5_000_000;
-/// How long an interface that does not get to run is waited for, at most.
+/// How long an interface that does not get to run is waited for, at most, by the daemon's own clock.
 const HELD_UP_NS_MAX: u64 = 500_000_000;
+/// An interface that is stopped is none that was stopped with its daemon, and goes on a moment later, after the daemon has run again
+/// for so long.
+const RESUME_NS: u64 = 50_000_000;
+/// The longest sleep of a daemon that waits for its interface to begin, and how late it may end.
+const WAIT_STEP_NS: u64 = 1_000_000;
 /// How long one that was started is waited for.
 const START_NS_MAX: u64 = 10_000_000_000;
 
@@ -35,8 +39,11 @@ pub struct LiveBoard {
     start: Option<Start>,
     child: Option<Child>,
     process: Option<Process>,
+    /// By the daemon's own clock.
     asked_ns: u64,
-    asked_cpu_ns: Option<u64>,
+    /// Until when a stopped interface may still go on; given once to a question, for on a busy machine a daemon is stopped again and again.
+    resumes_until_ns: u64,
+    has_resumed: bool,
     /// Processes that were started anew.
     pub started_count: u64,
 }
@@ -44,8 +51,16 @@ pub struct LiveBoard {
 impl LiveBoard {
     /// A board; the interface is not started yet.
     pub fn new(memory: Arc<HostMemory>, start: Option<Start>) -> Self {
-        let started_count = 0;
-        LiveBoard { memory, start, child: None, process: None, asked_ns: 0, asked_cpu_ns: None, started_count }
+        LiveBoard {
+            memory,
+            start,
+            child: None,
+            process: None,
+            asked_ns: 0,
+            resumes_until_ns: 0,
+            has_resumed: false,
+            started_count: 0,
+        }
     }
 
     /// Takes over the interface that a daemon before has started, or starts one.
@@ -95,6 +110,13 @@ impl LiveBoard {
         }
     }
 
+    /// The daemon was stopped until now, perhaps with the whole host: its interface may go on a moment later than it does.
+    pub fn was_stopped(&mut self, now_ns: u64) {
+        if !std::mem::replace(&mut self.has_resumed, true) {
+            self.resumes_until_ns = now_ns + RESUME_NS;
+        }
+    }
+
     /// For how long the control program has run since it was asked.
     fn had_us(&self) -> u32 {
         let word = |word| self.memory.word(word).load(Ordering::Acquire);
@@ -107,14 +129,16 @@ impl LiveBoard {
 
     /// Waits until the interface runs this epoch.
     fn wait(&self, epoch: u32, patience_ns: u64) -> bool {
-        let until_ns = monotonic_ns() + patience_ns;
+        let mut clock = OwnClock::new(monotonic_ns());
+        let until_ns = clock.ns() + patience_ns;
         let sleeps = self.memory.word(control::DAEMON_SLEEPS);
-        while monotonic_ns() < until_ns {
+        while clock.ns() < until_ns {
             sleeps.store(1, Ordering::SeqCst);
             if self.runs(epoch) {
                 break;
             }
-            wake::sleep(sleeps, 1_000_000);
+            wake::sleep(sleeps, WAIT_STEP_NS);
+            clock.go_on(monotonic_ns(), 2 * WAIT_STEP_NS);
             if self.state() != State::Alive {
                 break;
             }
@@ -140,16 +164,57 @@ impl Board for LiveBoard {
         Err(NOT_BEGUN.to_owned())
     }
 
-    fn asked(&mut self) {
-        self.asked_ns = monotonic_ns();
-        self.asked_cpu_ns = self.process.as_ref().and_then(Process::cpu_ns);
+    fn asked(&mut self, now_ns: u64) {
+        self.has_resumed = false;
+        self.asked_ns = now_ns;
     }
 
-    fn is_held_up(&mut self) -> bool {
-        if self.state() != State::Alive || monotonic_ns().saturating_sub(self.asked_ns) > HELD_UP_NS_MAX {
+    fn is_held_up(&mut self, now_ns: u64) -> bool {
+        let may_run = match self.state() {
+            State::Alive => true,
+            State::Stopped => now_ns < self.resumes_until_ns,
+            State::Dead => false,
+        };
+        if !may_run || now_ns.saturating_sub(self.asked_ns) > HELD_UP_NS_MAX {
             return false;
         }
-        let cpu_ns = |process: &Process| Some(process.cpu_ns()?.saturating_sub(self.asked_cpu_ns?));
-        self.had_us() < ANSWER_US && self.process.as_ref().and_then(cpu_ns).unwrap_or(0) < ANSWER_CPU_NS
+        // Not the processor time of its process: to that the kernel adds what firmware or an interrupt took from it.
+        self.had_us() < ANSWER_US
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn an_interface_that_was_stopped_with_its_daemon_may_go_on_after_it_and_one_that_is_stopped_alone_may_not() {
+        let memory = Arc::new(HostMemory::private(0, 0).unwrap());
+        let start: Start = Box::new(|| Command::new("sleep").arg("100").spawn().map_err(Error::system("start")));
+        let mut board = LiveBoard::new(Arc::clone(&memory), Some(start));
+        board.renew().unwrap();
+        memory.word(control::PING).store(7, Ordering::Release);
+        board.asked(1_000);
+        assert!(board.is_held_up(2_000), "it got no processor");
+        memory.word(control::ASKED).store(7, Ordering::Release);
+        memory.word(control::ASKED_US).store(ANSWER_US, Ordering::Release);
+        assert!(!board.is_held_up(2_000), "it ran and did not answer");
+        memory.word(control::ASKED_US).store(0, Ordering::Release);
+        assert!(!board.is_held_up(2_000 + HELD_UP_NS_MAX));
+        board.process.as_ref().unwrap().signal(libc::SIGSTOP).unwrap();
+        while board.state() != State::Stopped {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(!board.is_held_up(2_000));
+        board.was_stopped(3_000);
+        board.was_stopped(4_000);
+        assert!(board.is_held_up(4_000) && !board.is_held_up(3_000 + RESUME_NS), "once to a question");
+        board.asked(4_000 + RESUME_NS);
+        board.was_stopped(4_000 + RESUME_NS);
+        assert!(board.is_held_up(5_000 + RESUME_NS));
+        board.process.as_ref().unwrap().kill().unwrap();
+        assert!(!board.is_held_up(5_000 + RESUME_NS), "dead is dead");
+        board.child.take().unwrap().wait().unwrap();
     }
 }

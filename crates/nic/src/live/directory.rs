@@ -11,9 +11,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Entries that are removed with it: many more than a run makes.
 const ENTRIES_MAX: usize = 10_000;
+/// How the directories that runs make by themselves begin; behind it is the number of a process.
+pub const NAMES: [&str; 2] = ["surefoot-nic-", "surefoot-nic-bench-"];
+/// A directory that is younger may be one that its run has just made and does not hold yet.
+const LEFT_AGE: Duration = Duration::from_secs(60);
 
 /// Where the parts of a run find each other.
 ///
@@ -57,6 +62,8 @@ impl RunDirectory {
         let made = make.and_then(|()| enter(&at, libc::O_NOFOLLOW));
         let held = made.map_err(Error::system(format!("make the run directory {}", path.display())))?;
         let directory = RunDirectory { path: path.to_owned(), held: Arc::new(held) };
+        // As long as anybody of the run lives. Where there are no locks, nobody removes it either.
+        let _ = directory.lock(libc::LOCK_SH);
         // Who owns the parent may have put another one in its place at once.
         let is_new = directory.is_own() && fs::read_dir(directory.file(".")).is_ok_and(|mut all| all.next().is_none());
         match is_new {
@@ -116,6 +123,18 @@ impl RunDirectory {
         let user = unsafe { libc::geteuid() };
         let found = self.held.metadata();
         found.is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+    }
+
+    /// Locks it for all who inherit it.
+    fn lock(&self, how: libc::c_int) -> bool {
+        // SAFETY: takes two numbers.
+        unsafe { libc::flock(self.held.as_raw_fd(), how) == 0 }
+    }
+
+    /// Whether everybody who had it has ended, without removing it.
+    fn is_left(&self) -> bool {
+        let age = self.held.metadata().and_then(|found| found.modified()).map(|made| made.elapsed());
+        matches!(age, Ok(Ok(age)) if age > LEFT_AGE) && self.lock(libc::LOCK_EX | libc::LOCK_NB)
     }
 
     /// Where it was when it was opened.
@@ -259,6 +278,23 @@ fn connected(path: &Path) -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
+/// Removes what this user's runs have left there when all of their processes were killed.
+pub fn remove_left(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let is_ours = |name: &str| {
+        let mut numbers = NAMES.iter().filter_map(|prefix| name.strip_prefix(prefix));
+        numbers.any(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    for entry in entries.take(ENTRIES_MAX).filter_map(Result::ok) {
+        if entry.file_name().to_str().is_some_and(is_ours)
+            && let Ok(directory) = RunDirectory::open(&entry.path())
+            && directory.is_left()
+        {
+            directory.remove();
+        }
+    }
+}
+
 /// Tells everybody who shares this memory to end.
 pub fn end(memory: &HostMemory) {
     memory.word(control::ENDING).store(1, std::sync::atomic::Ordering::SeqCst);
@@ -293,6 +329,28 @@ mod tests {
         assert!(at("victim/run/below").exists());
         assert!(!at("moved/run").exists(), "and what it made is gone");
         assert!(at("moved").exists());
+    }
+
+    #[test]
+    fn what_runs_have_left_is_removed_and_what_one_holds_or_made_just_now_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let old = std::time::SystemTime::now() - 2 * LEFT_AGE;
+        let made = |name: &str| {
+            let run = RunDirectory::create(&at(name)).unwrap();
+            run.create_memory(0, 4096).unwrap();
+            run.held.set_modified(old).unwrap();
+            run
+        };
+        let held = made("surefoot-nic-1");
+        drop(made("surefoot-nic-2"));
+        drop(made("surefoot-nic-bench-3"));
+        drop(made("surefoot-nic-mine"));
+        drop(RunDirectory::create(&at("surefoot-nic-4")).unwrap());
+        remove_left(home.path());
+        let left = ["1", "2", "bench-3", "mine", "4"].map(|name| at(&format!("surefoot-nic-{name}")).exists());
+        assert_eq!(left, [true, false, false, true, true]);
+        held.remove();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Error;
 use super::board::{LiveBoard, Start};
+use super::own_clock::OwnClock;
 use super::{directory, ports, process};
 use crate::campaign::trial::detector_name;
 use crate::host::daemon::{Daemon, DaemonConfig, Step};
@@ -21,6 +22,8 @@ const OWNERS_NS: u64 = 20_000_000;
 const SLEEP_NS_MAX: u64 = 20_000_000;
 /// While it is in the middle of something it sleeps so long at most.
 const BUSY_SLEEP_NS: u64 = 50_000;
+/// Its own clock goes on by this at most beyond what it meant to sleep: what is over it did not run.
+const STEP_NS_MAX: u64 = 100_000;
 /// After a reload that failed it waits so long.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// So many steps are written down; what comes beyond is only counted.
@@ -86,16 +89,21 @@ pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
     ports::note_namespace(&memory);
     let mut board = LiveBoard::new(Arc::clone(&memory), start);
     board.attach()?;
+    let mut clock = OwnClock::new(monotonic_ns());
     let opened = if takes_over {
-        Daemon::take_over(Arc::clone(&memory), own, daemon, monotonic_ns())
+        Daemon::take_over(Arc::clone(&memory), own, daemon, clock.ns())
     } else {
         Daemon::new(Arc::clone(&memory), own, daemon)
     };
     let mut daemon = opened.map_err(|source| Error::Port { node, source })?;
-    let (mut written, mut owners_ns) = (0, 0);
+    let (mut written, mut owners_ns, mut meant_ns) = (0, 0, 0);
     let ending = memory.word(control::ENDING);
     while ending.load(Ordering::Relaxed) == 0 {
-        let now_ns = monotonic_ns();
+        if clock.go_on(monotonic_ns(), meant_ns + STEP_NS_MAX) {
+            board.was_stopped(clock.ns());
+        }
+        let now_ns = clock.ns();
+        meant_ns = 0;
         if now_ns >= owners_ns {
             // Whatever else there is to do: without its owner no interface starts, and failures would go on for ever.
             owners_ns = now_ns + OWNERS_NS;
@@ -115,7 +123,7 @@ pub fn run(config: HostConfig, out: &mut impl Write) -> Result<(), Error> {
             }
             continue;
         }
-        sleep(&memory, &daemon, now_ns, owners_ns);
+        meant_ns = sleep(&memory, &daemon, now_ns, owners_ns);
     }
     Ok(())
 }
@@ -128,16 +136,19 @@ fn note_step(memory: &HostMemory, written: &mut u64, is_written: bool) {
     }
 }
 
-fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) {
+/// Sleeps until there is something to do; how long it meant to.
+fn sleep(memory: &HostMemory, daemon: &Daemon, now_ns: u64, owners_ns: u64) -> u64 {
     let next_ns = daemon.next_ns().min(owners_ns).saturating_sub(now_ns);
     let longest = if daemon.is_busy() { BUSY_SLEEP_NS } else { SLEEP_NS_MAX };
+    let time_ns = next_ns.min(longest);
     let sleeps = memory.word(control::DAEMON_SLEEPS);
     sleeps.store(1, Ordering::SeqCst);
     let is_wanted = memory.word(control::INTERRUPT).load(Ordering::Acquire) != 0 || daemon.is_wanted();
-    if !is_wanted && next_ns > 0 {
-        wake::sleep(sleeps, next_ns.min(longest));
+    if !is_wanted && time_ns > 0 {
+        wake::sleep(sleeps, time_ns);
     }
     sleeps.store(0, Ordering::Relaxed);
+    time_ns
 }
 
 /// Closes the ports of applications that died holding them.

@@ -22,6 +22,9 @@ const SLICE_INSTRUCTIONS: u64 = 4_000;
 /// The interface's clock goes on by this at most from one slice to the next: what is over it did not run. Well below the time
 /// of the watchdog, which is not to call it a failure.
 const CLOCK_STEP_NS: u64 = 400_000;
+/// Of a slice so much counts at most as time in which a question could have been answered, so that seven of them must have run
+/// before a silence counts: after a pause all that has piled up comes first, and L_timer is asked once in a round of everything else.
+const ANSWERING_NS_MAX: u64 = 16_000;
 /// The longest sleep, well below the watchdog's time.
 const SLEEP_NS_MAX: u64 = 500_000;
 /// After so long without anything to do it sleeps so long, and not only to the next tick of its timer.
@@ -57,8 +60,10 @@ pub struct Interface {
     /// The interface's own clock, and when it was read last.
     clock_ns: u64,
     seen_ns: u64,
-    /// What the daemon asked last, and when it was noted, by the own clock.
+    /// What the daemon asked last, and for how long the control program could have answered since.
     asked: (u32, u64),
+    /// When the last slice ran, by the own clock.
+    sliced_ns: u64,
     /// When it last had something to do.
     busy_ns: u64,
     looped: std::collections::VecDeque<Packet>,
@@ -80,6 +85,7 @@ impl Interface {
             clock_ns: 0,
             seen_ns: now_ns,
             asked: (0, 0),
+            sliced_ns: 0,
             busy_ns: now_ns,
             looped: std::collections::VecDeque::new(),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
@@ -156,7 +162,7 @@ impl Interface {
         let memory = &self.config.memory;
         let ping = memory.word(control::PING).load(Ordering::Acquire);
         if ping != self.asked.0 {
-            self.asked = (ping, self.clock_ns);
+            self.asked = (ping, 0);
             memory.word(control::ASKED_US).store(0, Ordering::Relaxed);
             memory.word(control::ASKED).store(ping, Ordering::Release);
         }
@@ -165,8 +171,10 @@ impl Interface {
     fn slice(&mut self) -> Stop {
         let mut bus = LiveBus(HostBus { memory: &self.config.memory, guard: Guard::Iommu });
         let stop = self.device.run_slice(&mut bus, self.clock_ns, SLICE_INSTRUCTIONS);
-        let since_us = (self.clock_ns - self.asked.1) / 1_000;
-        self.config.memory.word(control::ASKED_US).store(since_us.min(u32::MAX.into()) as u32, Ordering::Release);
+        self.asked.1 += (self.clock_ns - self.sliced_ns).min(ANSWERING_NS_MAX);
+        self.sliced_ns = self.clock_ns;
+        let could_us = self.asked.1 / 1_000;
+        self.config.memory.word(control::ASKED_US).store(could_us.min(u32::MAX.into()) as u32, Ordering::Release);
         stop
     }
 

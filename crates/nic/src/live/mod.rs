@@ -13,8 +13,9 @@
 //!
 //! # The interface's clock
 //! A real interface has its processor to itself. This one shares it, so its clock stands still while the process does not
-//! run: else its watchdog would call every preemption a failure. For the same reason the daemon counts the processor time that
-//! a silent interface got, and not the time that went by.
+//! run: else its watchdog would call every preemption a failure. For the same reason the daemon counts for how long
+//! the control program of a silent interface ran, and not the time that went by; and it has a clock of its own, which stands still while the daemon does
+//! not run: after a host was frozen, nobody is late.
 
 pub mod application;
 mod board;
@@ -24,6 +25,7 @@ pub mod host;
 pub mod interface;
 pub mod local;
 pub mod namespace;
+mod own_clock;
 pub mod part;
 pub mod ports;
 pub mod process;

@@ -8,6 +8,7 @@ use super::application::{self, ApplicationConfig};
 use super::directory::RunDirectory;
 use super::host::{self, HostConfig};
 use super::interface::{Interface, InterfaceConfig};
+use super::ports::by_the_clock;
 use super::process::Process;
 use super::wire::Wire;
 use crate::firmware::{Build, Firmware};
@@ -142,12 +143,11 @@ pub fn daemon_config(build: Build) -> DaemonConfig {
 
 /// How an application uses its port, by the interface's control program.
 pub fn port_config(build: Build) -> PortConfig {
-    match build {
+    by_the_clock(match build {
         Build::Plain => PortConfig::plain(0),
         Build::Detecting => PortConfig { waits_for_test: true, ..PortConfig::plain(0) },
-        // A message may have to wait for a processor.
-        Build::Tolerant => PortConfig { resend_ns: 200_000_000, ..PortConfig::tolerant(0) },
-    }
+        Build::Tolerant => PortConfig::tolerant(0),
+    })
 }
 
 fn wire(text: &str) -> Result<Wire, Error> {

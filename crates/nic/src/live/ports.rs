@@ -14,6 +14,15 @@ use std::time::{Duration, Instant};
 /// How long a port is waited for that somebody has just closed, or whose process has just ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
+/// A message may have to wait for a processor, before the library sends it again.
+const RESEND_NS: u64 = 200_000_000;
+/// And so may its application: that it did not look for longer says nothing of the interface.
+const PAUSE_NS_MAX: u64 = 50_000_000;
+
+/// How a port is used beside a real clock.
+pub fn by_the_clock(config: PortConfig) -> PortConfig {
+    PortConfig { resend_ns: config.resend_ns.max(RESEND_NS), pause_ns_max: PAUSE_NS_MAX, ..config }
+}
 
 /// Opens a port for this process. One that was closed a moment ago, and one whose process has ended, is waited for: the daemon
 /// frees it within milliseconds.
@@ -36,6 +45,7 @@ pub fn open(memory: &Arc<HostMemory>, number: usize, config: PortConfig) -> Resu
                    whether it lives; start both in the same one";
         return Err(Error::Failed(format!("node {node}: {why}")));
     }
+    let config = by_the_clock(config);
     let own = std::process::id();
     let begun = Instant::now();
     loop {
@@ -125,6 +135,27 @@ mod tests {
         assert_eq!(refusal(&memory, 1, 1), "");
         memory.word(control::PROCESSES).fetch_xor(1, Ordering::Relaxed);
         assert!(refusal(&memory, 2, 1).contains("another PID namespace"));
+    }
+
+    #[test]
+    fn an_application_that_did_not_look_has_waited_for_nobody() {
+        use crate::host::port::{Message, Service};
+        use crate::host::streams::Peer;
+        let memory = memory();
+        let mut port = open(&memory, 1, PortConfig { waits_for_test: false, ..PortConfig::tolerant(1) }).unwrap();
+        let service = Service::Normal { size_class: 4 };
+        let to = Peer { node: 1, port: 1, priority: 0 };
+        let mut now_ns = 7_000_000_000;
+        port.poll(now_ns);
+        port.send(Message { token: 1, address: 0, length: 16, to, service }).unwrap();
+        let mut suspicions = |pause_ns: u64| {
+            now_ns += pause_ns;
+            assert_eq!(port.poll(now_ns), None);
+            memory.word(port_word(1, words::SUSPICIONS)).load(Ordering::Relaxed)
+        };
+        assert_eq!(suspicions(400_000_000), 0, "the whole host may have been frozen");
+        assert_eq!([0; 14].map(|_| suspicions(10_000_000)), [0; 14]);
+        assert_eq!(suspicions(10_000_000), 1, "it looked, and nobody answered");
     }
 
     #[test]

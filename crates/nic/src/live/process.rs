@@ -63,16 +63,6 @@ impl Process {
         }
     }
 
-    /// The processor time that it has used.
-    pub fn cpu_ns(&self) -> Option<u64> {
-        // CPUCLOCK_SCHED of the process, as clock_getcpuclockid makes it.
-        let clock = (!(self.id.cast_signed()) << 3) | 2;
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call writes to a local only.
-        let failed = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        (failed == 0).then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
-    }
-
     /// Kills it and waits until it is gone: until it can do nothing any more.
     ///
     /// # Errors
@@ -128,7 +118,6 @@ mod tests {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
         let process = Process::open(child.id()).unwrap();
         assert_eq!(process.state(), State::Alive);
-        assert!(process.cpu_ns().is_some());
         assert!(Process::open_same(process.id, process.started).is_some());
         assert!(Process::open_same(process.id, process.started + 1).is_none());
         process.signal(libc::SIGSTOP).unwrap();

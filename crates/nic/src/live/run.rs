@@ -71,6 +71,8 @@ pub struct RunConfig<'a> {
     pub patience: Duration,
     /// And when this is set.
     pub stop: &'a AtomicBool,
+    /// Is told now and then how many messages were delivered, and how many interfaces were hung.
+    pub progress: &'a dyn Fn(u32, u64),
 }
 
 impl RunConfig<'_> {
@@ -282,6 +284,7 @@ impl<'a> Run<'a> {
             if delivered.wrapping_add(confirmed) != progress {
                 (progress, progress_ns) = (delivered.wrapping_add(confirmed), now_ns);
             }
+            (self.config.progress)(delivered, self.failures.len() as u64);
             let count = self.config.message_count;
             if delivered >= count && confirmed >= count {
                 self.settle();

@@ -6,11 +6,11 @@ import type { CampaignFault, MovieScene, NicMovie, OutcomeRow, ShareRow, Table }
 /** In the order of the paper's table, then what nobody could tell. */
 const OUTCOME_WORDS: Record<string, string> = {
   hang: "hang",
-  send_receive: "send or receive",
+  send_receive: "send receive",
   dma: "DMA",
-  corrupted_control: "control corrupted",
-  corrupted_message: "message corrupted",
-  latency: "late",
+  corrupted_control: "corrupted control",
+  corrupted_message: "corrupted message",
+  latency: "latency",
   host_crash: "host crash",
   no_effect: "no effect",
 };
@@ -25,6 +25,11 @@ export function outcomeWords(outcome: string): string {
 /** What there is in words, and a dash where there is nothing. */
 export function orNone<T>(value: T | null, words: (value: T) => string): string {
   return value === null ? "–" : words(value);
+}
+
+/** The name of who detected something, as the command writes it. */
+export function detectorWords(name: string): string {
+  return name.replaceAll("_", "-");
 }
 
 export function spaced(word: string): string {
@@ -67,7 +72,7 @@ export function placeWords({ space, place, bit, function: inside }: Pick<Campaig
 
 export function detectedWords({ detected_by, finding, pruned }: Pick<CampaignFault, "detected_by" | "finding" | "pruned">): string {
   if (detected_by === null) return pruned ? "never executed" : "not detected";
-  return finding === null ? spaced(detected_by) : `${spaced(detected_by)}: ${spaced(finding)}`;
+  return finding === null ? detectorWords(detected_by) : `${detectorWords(detected_by)}: ${spaced(finding)}`;
 }
 
 export interface Phase {

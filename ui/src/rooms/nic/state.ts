@@ -56,8 +56,11 @@ export function chooseFault(id: string | null): void {
 }
 
 export function findProblems(): string[] {
-  const { outcome, faults_from } = given.value;
+  const { outcome, faults_from, campaign: table, interface: name } = given.value;
   const said: string[] = [];
+  const [tables, interfaces] = [campaign.value?.tables, nic.value?.interfaces];
+  if (table !== undefined && tables && !tables.some((one) => keyOf(one) === table)) said.push("campaign names none of the tables here; the first is shown.");
+  if (name !== undefined && interfaces && !interfaces.some((one) => one.name === name)) said.push("interface names none of the interfaces here; another one is shown.");
   if (outcome !== undefined && chosenOutcome.value === "") said.push(`outcome is one of ${OUTCOMES.join(", ")}; it is left out.`);
   if (faults_from !== undefined && `${faultsFrom.value}` !== faults_from) said.push("faults_from is a whole number; it is left out.");
   return said;

@@ -8,6 +8,9 @@ use crate::checkpoint::chart::{Line, Panel, Scale, svg};
 const NAMES: [(&str, usize); 6] =
     [("gm", 1), ("fdgm", 3), ("ftgm", 2), ("ftgm_verified", 5), ("udp_loopback", 7), ("veth_packets", 6)];
 
+/// So many of them are stacks.
+const STACKS: usize = 4;
+
 /// The names of the pictures.
 pub const FILES: [&str; 4] = ["bandwidth.svg", "latency.svg", "self-test.svg", "host-cost.svg"];
 
@@ -20,8 +23,17 @@ type Value = fn(&BenchLine) -> Option<f64>;
 /// All that there are data for: names of files, and pictures.
 pub fn all(lines: &[BenchLine]) -> Vec<(&'static str, String)> {
     let both = |value: Value, what: &str| -> Vec<Panel> {
-        let clocks = [("virtual", "virtual time"), ("wall", "by the clock, medians")];
-        clocks.iter().filter_map(|(clock, said)| over_length(lines, clock, value, format!("{what}, {said}"))).collect()
+        let panels: [(&str, bool, &str); 3] = [
+            ("virtual", true, "virtual time"),
+            ("wall", true, "by the clock, medians"),
+            // On an axis with these, the lines above would lie on zero.
+            ("wall", false, "by the clock, medians: sockets of the kernel, for scale"),
+        ];
+        let of = |&(clock, is_stack, said): &(&str, bool, &str)| {
+            let lines = lines.iter().filter(|line| is_of_stack(line) == is_stack);
+            over_length(&lines.cloned().collect::<Vec<_>>(), clock, value, format!("{what}, {said}"))
+        };
+        panels.iter().filter_map(of).collect()
     };
     let bandwidth: Value = |line| match line {
         BenchLine::Figure { bytes_per_s, .. } => Some(bytes_per_s.median / 1e6),
@@ -71,6 +83,14 @@ pub fn all(lines: &[BenchLine]) -> Vec<(&'static str, String)> {
     ];
     let drawn = figures.into_iter().filter(|(_, _, panels)| !panels.is_empty());
     drawn.map(|(file, label, panels)| (file, svg(label, &panels))).collect()
+}
+
+/// Whether it is of an interface and its library, and not of the kernel's sockets.
+fn is_of_stack(line: &BenchLine) -> bool {
+    match line {
+        BenchLine::Figure { stack, .. } => NAMES.iter().take(STACKS).any(|(name, _)| name == stack),
+        _ => true,
+    }
 }
 
 fn over_length(lines: &[BenchLine], wanted: &str, value: Value, title: String) -> Option<Panel> {
@@ -185,6 +205,7 @@ mod tests {
             assert!(text.contains(">FTGM<"), "{file}: {text}");
         }
         assert!(all[1].1.contains(">UDP, loopback<") && all[1].1.contains(">AF_PACKET, veth<"));
+        assert_eq!(all[1].1.matches("for scale").count(), 1, "they have an axis of their own");
         assert!(super::all(&[]).is_empty(), "nothing is drawn of nothing");
     }
 

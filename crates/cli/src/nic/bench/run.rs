@@ -6,6 +6,7 @@ use crate::people::tell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use surefoot_hostfs::signals;
 use surefoot_nic::live;
+use surefoot_nic::live::directory::{NAMES, remove_left};
 use surefoot_nic::measure::{self, ByClock, Error, LibraryCost, Peers, Stack};
 
 /// The length of messages beside a self-test, as in the paper.
@@ -170,6 +171,7 @@ fn wall(setup: &Setup, stop: &AtomicBool, lines: &mut Vec<BenchLine>) -> anyhow:
 fn by_clock(stack: Stack, bytes: u32, trips: u32, count: u32) -> anyhow::Result<ByClock> {
     let memory = std::path::Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let directory = base.join(format!("surefoot-nic-bench-{}", std::process::id()));
+    let directory = base.join(format!("{}{}", NAMES[1], std::process::id()));
+    remove_left(&base);
     Ok(measure::by_clock(&directory, stack, bytes, trips, count)?)
 }

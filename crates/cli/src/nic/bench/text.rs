@@ -36,9 +36,9 @@ pub fn text(lines: &[BenchLine]) -> String {
 fn figures(lines: &[BenchLine], wanted: &str) -> Option<String> {
     let is_virtual = wanted == "virtual";
     let header: &[&str] = if is_virtual {
-        &["bytes", "by", "half round trip us", "share", "MB/s", "share", "instructions per message"]
+        &["bytes", "stack", "half round trip us", "share", "MB/s", "share", "instructions per message"]
     } else {
-        &["bytes", "by", "half round trip us", "share", "MB/s", "share", "host send ns", "host receive ns"]
+        &["bytes", "stack", "half round trip us", "share", "MB/s", "share", "host send ns", "host receive ns"]
     };
     let mut table = Table::new(header, &[1]);
     let mut count = 0;
@@ -95,7 +95,7 @@ fn share(of: Option<f64>) -> String {
 }
 
 fn self_tests(lines: &[BenchLine]) -> Option<String> {
-    let mut table = Table::new(&["self-test every", "by", "MB/s", "share", "half round trip us", "share"], &[1]);
+    let mut table = Table::new(&["self-test every", "stack", "MB/s", "share", "half round trip us", "share"], &[1]);
     let mut of_run = None;
     for line in lines {
         let BenchLine::SelfTest {

@@ -7,11 +7,11 @@ use crate::output;
 use crate::table::Table;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use surefoot_nic::campaign::blocks::{Block, blocks};
+use surefoot_nic::campaign::blocks::{Block, blocks_of_run};
 
 pub fn run(options: &BlocksOptions) -> anyhow::Result<Outcome> {
     let experiment = super::chosen(&options.choice)?;
-    let found = blocks(&experiment, options.seed)?;
+    let found = blocks_of_run(&super::golden(&options.choice, &experiment, options.seed)?)?;
     let summary = BlocksLine::of(&experiment.name, &found);
     let mut out = io::BufWriter::new(crate::people::stdout());
     if options.json {

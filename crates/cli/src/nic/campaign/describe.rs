@@ -54,8 +54,17 @@ pub fn read(option: &str, path: &Path) -> anyhow::Result<Experiment> {
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(at)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "{} has more than {FILE_BYTES_MAX} bytes", at());
-    let description: Description = serde_json::from_str(&text).with_context(at)?;
-    experiment(description).with_context(at)
+    parse(&text).with_context(at)
+}
+
+fn parse(text: &str) -> anyhow::Result<Experiment> {
+    let value: serde_json::Value = serde_json::from_str(text).context("it is no JSON")?;
+    ensure!(
+        value.is_object(),
+        "it is not a JSON object: write {{\"name\": NAME, \"target\": TARGET}}, and what else is to differ"
+    );
+    // From the text once more, for its lines and columns.
+    experiment(serde_json::from_str(text)?)
 }
 
 fn experiment(of: Description) -> anyhow::Result<Experiment> {
@@ -113,10 +122,6 @@ fn special(name: &str) -> anyhow::Result<u32> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> anyhow::Result<Experiment> {
-        experiment(serde_json::from_str(text)?)
-    }
-
     #[test]
     fn a_description_is_an_experiment() {
         let text = r#"{"name": "receive", "target": {"function": "recv"}, "build": "tolerant", "interface": 1, "iommu": true,
@@ -133,6 +138,8 @@ mod tests {
         for (text, why) in [
             (r#"{"name": "a", "target": "code", "speed": 1}"#, "unknown field `speed`"),
             (r#"{"name": "a"}"#, "missing field `target`"),
+            ("no", "it is no JSON"),
+            ("[]", "it is not a JSON object: write {\"name\": NAME, \"target\": TARGET}"),
             (r#"{"name": "code", "target": "code"}"#, "the name of a preset"),
             (r#"{"name": "a b", "target": "code"}"#, "letters, digits"),
             (r#"{"name": "a", "target": {"special": ["EAR"]}}"#, "'EAR' is no special register"),

@@ -28,6 +28,8 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
 /// The part of a campaign that a file is of.
 pub struct Part<'a> {
     pub experiment: &'a Experiment,
+    /// Of the experiment and its control program.
+    pub digest: u32,
     pub seed: u64,
     /// The faults of the whole campaign.
     pub all: &'a [Fault],
@@ -42,8 +44,7 @@ impl Part<'_> {
         let fault = *self.all.get(place).filter(|_| self.range.contains(&place))?;
         let (experiment, stack) = (self.experiment.name.clone(), Stack::of(self.experiment));
         let id = FaultId { experiment, stack, seed: self.seed, fault };
-        let experiment = self.experiment.digest();
-        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64, experiment }))
+        Some((id.to_string(), Place { number: place as u64 + 1, of: self.all.len() as u64, experiment: self.digest }))
     }
 }
 
@@ -153,7 +154,8 @@ mod tests {
         let resumed = |text: &[u8]| {
             std::fs::write(&path, text).unwrap();
             let mut file = ResultFile::open(&path).unwrap();
-            let part = Part { experiment: &experiment, seed: 1, all: &faults, range: 0..1 };
+            let digest = experiment.digest();
+            let part = Part { experiment: &experiment, digest, seed: 1, all: &faults, range: 0..1 };
             let done = file.resume(&part, &mut Report::default());
             (done.is_ok(), std::fs::read(&path).unwrap())
         };

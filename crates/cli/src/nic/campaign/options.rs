@@ -65,6 +65,9 @@ pub struct Choice {
     /// The control program [default: detecting, as in Table 1]
     #[arg(long, value_enum, value_name = "BUILD")]
     pub build: Option<BuildName>,
+    /// An ELF file for rv32im with a control program of your own, which --build says how to use
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
     /// An IOMMU guards the hosts: wild accesses are refused
     #[arg(long)]
     pub iommu: bool,

@@ -44,7 +44,9 @@ pub fn of(line: &TableLine) -> String {
     text += "\n";
     let ShareRow { count, of, share, .. } = line.coverage;
     text += &format!("Coverage: {count} of {of} failures detected, {} ({})", percent(share), interval(&line.coverage));
-    text += &line.paper_coverage.map_or_else(|| "\n".to_owned(), |paper| format!("; paper {}\n", percent(paper)));
+    // The paper's is that of what detects.
+    let paper_coverage = line.paper_coverage.filter(|_| !line.build.starts_with("plain"));
+    text += &paper_coverage.map_or_else(|| "\n".to_owned(), |paper| format!("; paper {}\n", percent(paper)));
     if !line.detected_by.is_empty() {
         let by: Vec<String> = line.detected_by.iter().map(|row| format!("{} {}", row.detected_by, row.count)).collect();
         text += &format!("Detected by: {}\n", by.join(", ").replace('_', "-"));
@@ -57,7 +59,7 @@ pub fn of(line: &TableLine) -> String {
     }
     if line.build.starts_with("tolerant") {
         text += &format!(
-            "Recovered {} times; {} faults lost, doubled, reordered or corrupted a message\n",
+            "Recovered {} times; {} faults lost, duplicated, reordered or corrupted a message\n",
             line.recovered_count, line.broken_count
         );
     }

@@ -13,7 +13,7 @@ pub struct SceneLine<'a> {
     pub at_ns: u64,
     /// From the fault on.
     pub since_ns: u64,
-    /// The host.
+    /// The host where it happened; of a delivery the one that receives.
     pub host: Option<u8>,
     /// The rest: `scene` says what happened, and the fields are those of it.
     #[serde(flatten)]

@@ -29,8 +29,8 @@ pub struct RunOptions {
     /// Run interfaces and daemons alone, for programs that open ports of their own in the run directory, until Ctrl-C
     #[arg(long, conflicts_with_all = ["messages", "size", "hang_at", "seed", "window"])]
     pub serve: bool,
-    /// Messages from node 0 to node 1
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    /// Messages from node 0 to node 1, 1 to 10000000; each takes some 200 bytes of memory
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub messages: u32,
     /// Bytes of each message, 12 to 65536
     #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = size)]
@@ -90,9 +90,16 @@ impl RunOptions {
         let last = self.hang_at.iter().map(|hang| hang.count).max().unwrap_or(0);
         ensure!(
             last < self.messages,
-            "--hang-at {last}: of {} messages, the last that may be waited for is {}",
+            "--hang-at {last} is past the end: with {} messages, use 0 to {}",
             self.messages,
             self.messages - 1
+        );
+        let twice = self.hangs().windows(2).find(|two| two[0] == two[1]).map(|two| two[0]);
+        ensure!(
+            twice.is_none(),
+            "--hang-at {}:{} is there twice, and an interface that hangs does not hang again; name another number",
+            twice.map_or(0, |hang| hang.count),
+            twice.map_or(0, |hang| hang.node)
         );
         Ok(())
     }
@@ -100,7 +107,7 @@ impl RunOptions {
     /// Failures in the order in which they are made.
     pub fn hangs(&self) -> Vec<HangAt> {
         let mut hangs = self.hang_at.clone();
-        hangs.sort_by_key(|hang| hang.count);
+        hangs.sort_by_key(|hang| (hang.count, hang.node));
         hangs
     }
 }
@@ -119,7 +126,7 @@ fn hang_at(text: &str) -> Result<HangAt, String> {
     match node {
         "0" => Ok(HangAt { count, node: 0 }),
         "1" => Ok(HangAt { count, node: 1 }),
-        _ => Err(format!("'{node}' is no node: 0 sends, 1 receives")),
+        _ => Err(format!("'{node}' is no node: use 0, which sends, or 1, which receives")),
     }
 }
 
@@ -131,7 +138,7 @@ mod tests {
     fn a_failure_names_the_receiver_unless_it_names_the_sender() {
         assert_eq!(hang_at("10"), Ok(HangAt { count: 10, node: 1 }));
         assert_eq!(hang_at("10:0"), Ok(HangAt { count: 10, node: 0 }));
-        assert!(hang_at("10:2").unwrap_err().contains("0 sends"));
+        assert!(hang_at("10:2").unwrap_err().contains("use 0, which sends"));
         assert!(hang_at("-1").is_err());
     }
 }

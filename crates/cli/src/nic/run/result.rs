@@ -34,6 +34,9 @@ pub struct ResultLine {
     pub pending_count: u64,
     /// Sends that ended with an error.
     pub refused_count: u64,
+    /// Failures that were asked for; more than were made where an interface hung already, or the run ended before.
+    #[serde(skip)]
+    pub asked_count: u64,
     /// Failures that were made.
     pub failure_count: u64,
     /// Recoveries that the daemons did.
@@ -88,6 +91,7 @@ impl ResultLine {
             unexpected_count: verdict.unexpected_count + verdict.ambiguous_count,
             pending_count: verdict.pending_count,
             refused_count: verdict.refused_count,
+            asked_count: 0,
             failure_count: 0,
             recovery_count: 0,
             detection_ns: None,
@@ -118,7 +122,13 @@ impl ResultLine {
             }
         };
         let mut text = if self.only_served { self.served_text() } else { self.messages_text() };
-        text += &format!("failures made {}, recoveries {}\n", self.failure_count, self.recovery_count);
+        let of = match self.asked_count {
+            asked if asked > self.failure_count => {
+                format!(" of {asked} asked for (one that hangs does not hang again)")
+            }
+            _ => String::new(),
+        };
+        text += &format!("failures made {}{of}, recoveries {}\n", self.failure_count, self.recovery_count);
         text += &format!("  detection   {}\n  recovery    {}\n", times(self.detection_ns), times(self.recovery_ns));
         for (by, count) in &self.detected_by {
             text += &format!("  by          {}: {count}\n", by.replace('_', "-"));
@@ -174,6 +184,15 @@ impl ResultLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_that_were_asked_for_and_not_made_are_named() {
+        let mut line = ResultLine::of(&Verdict::default());
+        (line.asked_count, line.failure_count) = (2, 2);
+        assert!(line.text().contains("failures made 2, recoveries 0"), "{}", line.text());
+        line.asked_count = 20;
+        assert!(line.text().contains("failures made 2 of 20 asked for"), "{}", line.text());
+    }
 
     #[test]
     fn a_spread_has_the_middle_one() {

@@ -52,8 +52,16 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         }
         while let Some(hang) = hangs.next_if(|hang| hang.count as usize <= delivered) {
             let node = hang.node as usize;
-            world.nodes[node].hang();
-            failures.push((now_ns, node));
+            // One that hangs already, and was not brought back yet, hangs no more than that.
+            let failed_ns = failures.iter().rev().find(|(_, of)| *of == node).map(|(at_ns, _)| *at_ns);
+            let is_back = |failed_ns: u64| {
+                let mut steps = world.nodes[node].steps.iter().rev();
+                steps.any(|(at_ns, step)| matches!(step, Step::Reloaded { .. }) && *at_ns > failed_ns)
+            };
+            if failed_ns.is_none_or(is_back) {
+                world.nodes[node].hang();
+                failures.push((now_ns, node));
+            }
         }
         if traffic.is_done() {
             done_ns.get_or_insert(now_ns);
@@ -91,6 +99,7 @@ pub fn run(options: &RunOptions) -> anyhow::Result<ResultLine> {
         clock: "virtual",
         link: "memory",
         message_bytes: options.size,
+        asked_count: options.hang_at.len() as u64,
         failure_count: failures.len() as u64,
         recovery_count,
         detection_ns: Spread::of(detection_ns),

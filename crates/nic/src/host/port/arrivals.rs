@@ -386,7 +386,7 @@ impl Port {
     /// Tells the interface once more of verified messages that should have arrived long ago: it may have lost them.
     pub(super) fn resend(&mut self) {
         let Some(first) = self.outstanding.iter().find(|one| one.is_posted) else { return };
-        if self.now_ns.saturating_sub(first.posted_ns) < self.config.resend_ns {
+        if self.waited_ns.saturating_sub(first.posted_ns) < self.config.resend_ns {
             return;
         }
         let to = first.message.to;

@@ -88,6 +88,8 @@ pub struct Port {
     pub(super) consumed_told: u32,
     pub(super) epoch: u32,
     pub(super) now_ns: u64,
+    /// For how long the application has waited: the time, without the pauses in which it did not look.
+    waited_ns: u64,
     next_restate_ns: u64,
     pub(super) counts: PortCounts,
 }
@@ -135,6 +137,7 @@ impl Port {
             consumed_told: 0,
             epoch,
             now_ns: 0,
+            waited_ns: 0,
             next_restate_ns: config.resend_ns,
             counts: PortCounts::default(),
         };
@@ -167,6 +170,7 @@ impl Port {
             consumed_told: self.consumed_told,
             epoch: self.epoch,
             now_ns: self.now_ns,
+            waited_ns: self.waited_ns,
             next_restate_ns: self.next_restate_ns,
             counts: self.counts,
         }
@@ -184,6 +188,7 @@ impl Port {
             && self.found == other.found
             && (self.consumed, self.consumed_told) == (other.consumed, other.consumed_told)
             && (self.epoch, self.now_ns, self.next_restate_ns) == (other.epoch, other.now_ns, other.next_restate_ns)
+            && self.waited_ns == other.waited_ns
     }
 
     /// Closes it. Messages that have not arrived may or may not arrive yet; of those that the application was given, the
@@ -248,7 +253,7 @@ impl Port {
         self.check(&message)?;
         let (generation, number) = self.number_for(&message);
         let checksum = self.checksum_of(&message, generation, number);
-        let posted_ns = self.now_ns;
+        let (posted_ns, sent_ns) = (self.waited_ns, self.now_ns);
         self.outstanding.push_back(Outstanding {
             message,
             generation,
@@ -256,7 +261,7 @@ impl Port {
             checksum,
             is_posted: false,
             posted_ns,
-            sent_ns: posted_ns,
+            sent_ns,
             flags,
             copy: self.copy_of(&message),
         });
@@ -363,7 +368,7 @@ impl Port {
                 break;
             }
             one.is_posted = true;
-            one.posted_ns = self.now_ns;
+            one.posted_ns = self.waited_ns;
             let command = command_of(one);
             self.outbox.push_back(command);
         }
@@ -444,6 +449,7 @@ impl Port {
 
     /// Says what time it is, where the last poll was a while ago.
     pub fn time_is(&mut self, now_ns: u64) {
+        self.waited_ns += now_ns.saturating_sub(self.now_ns).min(self.config.pause_ns_max);
         self.now_ns = now_ns;
     }
 
@@ -501,7 +507,7 @@ impl Port {
 
     /// What happened next. [`Event::Unknown`] goes to [`Port::unknown`].
     pub fn receive(&mut self, now_ns: u64) -> Option<Event> {
-        self.now_ns = now_ns;
+        self.time_is(now_ns);
         self.say_due_accepts();
         self.flush();
         if let Some(event) = self.found.pop_front() {

@@ -18,6 +18,9 @@ pub struct PortConfig {
     pub waits_for_test: bool,
     /// A verified message that has not arrived after this long is sent again by the library itself.
     pub resend_ns: u64,
+    /// Of the time between two calls so much counts at most as time in which a message could have arrived. An application that did
+    /// not look for longer, or a host that was frozen, has waited for nobody.
+    pub pause_ns_max: u64,
     /// A copy of each verified message is kept in the library until it has arrived, for a failing interface may write over it in
     /// the port's memory. Without one, its sender is told of that ([`SendFailure::Changed`]).
     pub keeps_copies: bool,
@@ -32,6 +35,7 @@ impl PortConfig {
             verifies: true,
             waits_for_test: true,
             resend_ns: 50_000_000,
+            pause_ns_max: u64::MAX,
             keeps_copies: true,
         }
     }
@@ -44,6 +48,7 @@ impl PortConfig {
             verifies: false,
             waits_for_test: false,
             resend_ns: u64::MAX,
+            pause_ns_max: u64::MAX,
             keeps_copies: false,
         }
     }

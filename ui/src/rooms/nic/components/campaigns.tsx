@@ -3,7 +3,7 @@
 
 import { count, duration } from "../../../format.ts";
 import type { CampaignFile, OutcomeRow, ShareRow, StandardRow, Table, TimesRow } from "../../../types.ts";
-import { axisEnd, faultsWords, intervalWords, keyOf, orNone, outcomeWords, percent, spaced } from "../campaign.ts";
+import { axisEnd, detectorWords, faultsWords, intervalWords, keyOf, orNone, outcomeWords, percent, spaced } from "../campaign.ts";
 import * as state from "../state.ts";
 import { Faults } from "./faults.tsx";
 import { FoldingTable, type Folding } from "../../../components/folding_table.tsx";
@@ -109,8 +109,8 @@ function Outcomes({ table }: { table: Table }) {
         </strong>
         {coverage.of > 0 && ` (95 % interval ${intervalWords(coverage)})`}
         {table.paper_coverage !== null && `; the paper has ${percent(table.paper_coverage)}`}.
-        {tolerant && ` Recovered after ${count(table.recovered_count)}; ${count(table.broken_count)} lost, doubled, reordered or corrupted a message.`}
-        {table.detected_by.length > 0 && ` Detected by ${table.detected_by.map((row) => `${spaced(row.detected_by)} ${count(row.count)}`).join(", ")}.`}
+        {tolerant && ` Recovered after ${count(table.recovered_count)}; ${count(table.broken_count)} lost, duplicated, reordered or corrupted a message.`}
+        {table.detected_by.length > 0 && ` Detected by ${table.detected_by.map((row) => `${detectorWords(row.detected_by)} ${count(row.count)}`).join(", ")}.`}
       </p>
       <span class="bar outcome-bar" aria-hidden="true">
         {table.outcomes

@@ -1,6 +1,6 @@
 // The interfaces as they are now: a table, and the one that needs a look most.
 
-import { SeverityBadge } from "../../../components/severity.tsx";
+import { SeverityIcon } from "../../../components/severity.tsx";
 import { count, duration } from "../../../format.ts";
 import { mode } from "../../../state.ts";
 import type { Interface } from "../../../types.ts";
@@ -23,7 +23,7 @@ const COLUMNS: readonly Folding<Interface>[] = [
     title: "state",
     cell: (one) => (
       <>
-        <SeverityBadge severity={severityOf(one)} size={14} /> {one.state}
+        <SeverityIcon severity={severityOf(one)} size={14} /> {one.state}
       </>
     ),
   },

@@ -20,6 +20,11 @@ export function Movie() {
   useEffect(() => {
     head.current?.focus();
   }, [id]);
+  // What stands above it comes later than it does, where an address leads here.
+  const isHere = movie !== null;
+  useEffect(() => {
+    if (isHere) head.current?.scrollIntoView({ block: "start" });
+  }, [isHere, id]);
   return (
     <section class="card" data-testid="movie">
       <div class="card-head">
@@ -50,8 +55,7 @@ function Shown({ movie }: { movie: NicMovie }) {
   return (
     <>
       <p>
-        <strong>{outcomeWords(fault.outcome)}</strong> ({spaced(fault.standard)})
-        , {fault.detected_by !== null && "detected by "}
+        <strong>{outcomeWords(fault.outcome)}</strong> ({spaced(fault.standard)}), {fault.detected_by !== null && "detected by "}
         {detectedWords(fault)}
         {fault.detection_ns === null ? "" : ` after ${duration(fault.detection_ns)}`}
         {fault.recovery_ns === null ? "" : `, recovered within ${duration(fault.recovery_ns)}`}. Times are virtual.
@@ -97,7 +101,7 @@ function commandOf({ id, experiment }: NicMovie["fault"]): string {
 function Scene(scene: MovieScene, at: number) {
   return (
     <li key={at} class="scene" data-scene={scene.step ?? scene.scene} data-tone={toneOf(scene)}>
-      <span class="scene-time figures">{(scene.since_ns / 1000).toFixed(1)} µs</span>
+      <span class="scene-time figures">{(scene.since_ns / 1000).toFixed(1)} us</span>
       <span class="scene-place">
         <span class="scene-part">
           {scene.part}

@@ -242,7 +242,7 @@ pub struct TableLine {
     pub recovery_ns: Option<TimesRow>,
     /// Faults after which the interface was recovered.
     pub recovered_count: u64,
-    /// Faults that lost, doubled, reordered or corrupted a message.
+    /// Faults that lost, duplicated, reordered or corrupted a message.
     pub broken_count: u64,
 }
 

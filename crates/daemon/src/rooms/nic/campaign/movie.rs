@@ -68,10 +68,6 @@ struct SceneView {
 
 impl SceneView {
     fn of(of: &Scene) -> Self {
-        let host = match &of.what {
-            What::Delivered { from, .. } => Some(1 - *from.min(&1)),
-            _ => of.place,
-        };
         let (usually, instead) = match &of.what {
             What::Struck { was, is, .. } => (was.clone(), is.clone()),
             What::Diverged { done, usually, .. } => (Some(usually.clone()), Some(done.clone())),
@@ -84,7 +80,7 @@ impl SceneView {
         SceneView {
             at_ns: of.at_ns,
             since_ns: of.since_ns,
-            host: host.map(|host| host as u8),
+            host: of.place.map(|host| host as u8),
             part: part(&of.what),
             scene: scene(&of.what),
             step,

@@ -73,12 +73,12 @@ pub fn short_words(what: &What, duration: fn(u64) -> String) -> String {
             format!("first difference after {after_instructions} instructions, at {pc:#06x}{}", of(function))
         }
         What::NotDiverged { watched_instructions } => {
-            format!("no instruction of {watched_instructions} is done otherwise")
+            format!("the next {watched_instructions} instructions are done as without the fault")
         }
         What::Halted { cause, pc, function } => format!("the processor halts at {pc:#06x}{}: {cause}", of(function)),
         What::Crashed => "the interface accesses memory that is not its own, and the host goes down".to_owned(),
         What::Daemon { step, by, finding, epoch } => {
-            let mut text = format!("daemon: {}", step.replace('_', " "));
+            let mut text = format!("daemon: {}", step_words(step));
             for (before, word) in [(" by ", by), (", ", finding)] {
                 text += &word.map_or_else(String::new, |word| format!("{before}{}", word.replace('_', "-")));
             }
@@ -93,6 +93,21 @@ pub fn short_words(what: &What, duration: fn(u64) -> String) -> String {
         }
         What::Ended => "the end of the run".to_owned(),
     }
+}
+
+/// What a daemon did.
+fn step_words(step: &str) -> String {
+    match step {
+        "suspected" => "a failure is suspected",
+        "dismissed" => "the suspicion is dismissed, the control program answers",
+        "detected" => "a failure is detected",
+        "passed" => "the self-test passed",
+        "told" => "the other node's daemon was told",
+        "recovered" => "all ports are back",
+        "given_up" => "the interface is given up",
+        other => return other.replace('_', " "),
+    }
+    .to_owned()
 }
 
 /// The name of a failure in outputs.
