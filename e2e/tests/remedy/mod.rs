@@ -2,6 +2,7 @@
 
 mod agent;
 mod checks;
+mod failing;
 mod kills;
 mod page;
 mod road;

@@ -1,19 +1,20 @@
-//! The whole road on one machine: errors appear in a host's tree, a watch finds the module, a real Prometheus scrapes it and a real
+//! The whole road on one machine: corrected errors appear in a host's tree, a watch finds the module, a real Prometheus scrapes it and a real
 //! rule fires, a real Alertmanager tells `surefoot remedy serve`, and its case drains a node of a real Slurm, switches settings at a real
 //! Redfish service, runs stressapptest, collects the rows that were told meanwhile, repairs them once somebody approves, restores the settings
 //! and resumes the node. The guide shows the timeline that this prints (`SUREFOOT_TIMELINE=FILE`).
 
+use super::failing::Failing;
 use super::server::{Server, folder};
-use crate::memory::recorded::{ROW, host, line};
+use crate::memory::recorded::{ROW, host};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_e2e::command::{Running, surefoot};
+use surefoot_e2e::http;
 use surefoot_e2e::machine::{Need, turn};
 use surefoot_hostfs::{children, clock, program};
 use surefoot_testkit::not_run::not_run;
@@ -66,7 +67,9 @@ fn contrib(name: &str) -> String {
 }
 
 /// The rules and the route of `contrib`, which wait for nothing here.
-fn alerting(folder: &Path, watch_port: &str, serve_port: &str) -> (Program, Program) {
+///
+/// Alertmanager, Prometheus, and the port of the second.
+fn alerting(folder: &Path, watch_port: &str, serve_port: &str) -> (Program, Program, u16) {
     let impatient = |text: String| {
         let lines = text.lines().map(|line| match line.trim_start().split(':').next() {
             Some(word @ ("for" | "group_wait")) => {
@@ -97,10 +100,11 @@ fn alerting(folder: &Path, watch_port: &str, serve_port: &str) -> (Program, Prog
         &["--config.file=alertmanager.yml", "--storage.path=alertmanager", "--cluster.listen-address="],
         alertmanager,
     );
-    let prometheus = words(&["--config.file=prometheus.yml", "--storage.tsdb.path=prometheus"], prometheus);
+    let arguments = words(&["--config.file=prometheus.yml", "--storage.tsdb.path=prometheus"], prometheus);
     (
         Program::start("prometheus-alertmanager", &alertmanager, folder),
-        Program::start("prometheus", &prometheus, folder),
+        Program::start("prometheus", &arguments, folder),
+        prometheus,
     )
 }
 
@@ -114,7 +118,7 @@ fn setting(controller: &Controller, name: &str) -> String {
 
 fn policy(cluster: &Cluster, controller: &Controller, folder: &Path) -> String {
     format!(
-        "[[policy]]\nservice = \"web\"\nmatch = {{ room = \"memory\", fault = \"memory/uncorrected\" }}\n\
+        "[[policy]]\nservice = \"web\"\nmatch = {{ room = \"memory\", fault = \"memory/rate\" }}\n\
          steps = [\"recheck\", \"drain\", \"debug:maker\", \"stress:2s\", \"collect:maker\", \"soft-repair:maker\", \"stress:1s\",\n\
                   \"restore:debug:maker\", \"return\"]\n\
          approve = [\"soft-repair:maker\"]\nhosts_at_once = 1\nshare_of_service = 0.5\nper_hour = 6\ncool_down = \"24h\"\n\n\
@@ -126,19 +130,6 @@ fn policy(cluster: &Cluster, controller: &Controller, folder: &Path) -> String {
         controller.url(),
         folder.display(),
     )
-}
-
-/// Takes the uncorrected errors out of a tree; the files, and what stood in them.
-fn without_errors(tree: &Path) -> Vec<(PathBuf, String)> {
-    let errors: Vec<(PathBuf, String)> = ["ue_count", "dimm2/dimm_ue_count"]
-        .map(|name| tree.join("sys/devices/system/edac/mc/mc2").join(name))
-        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
-        .into();
-    for (path, count) in &errors {
-        assert_ne!(count.trim(), "0", "{}", path.display());
-        fs::write(path, "0\n").unwrap();
-    }
-    errors
 }
 
 /// Which step a case is at, and whether it runs.
@@ -175,34 +166,37 @@ fn from_errors_to_a_repaired_node_that_works_again() {
     fs::write(folder.path().join("maker.toml"), ADAPTER).unwrap();
     let before = (setting(&controller, "ProcTurboMode"), setting(&controller, "NumCores"));
     let tree = host();
-    let pipe = tree.path().join("sys/kernel/tracing/trace_pipe");
-    // No error yet, of which anything is told.
-    let errors = without_errors(tree.path());
-    fs::write(&pipe, "").unwrap();
+    let failing = Failing::quiet(tree.path());
     let (_watch, watch_port) = watch(folder.path(), tree.path());
     let policy = policy(&cluster, &controller, folder.path());
     let server = Server::start_with(folder.path(), &policy, &["--own-host", "n1"]);
-    let _alerting = alerting(folder.path(), &watch_port, &server.port);
+    let (_alertmanager, _prometheus, prometheus_port) = alerting(folder.path(), &watch_port, &server.port);
+    // Where nothing is wrong nothing is told.
+    until("a first scrape", || prometheus(prometheus_port, "query?query=up").contains("\"1\""));
+    assert!(server.cases().is_empty());
 
     let began_ns = clock::realtime_ns();
-    for (path, count) in &errors {
-        fs::write(path, count).unwrap();
-    }
+    let failing = failing.begin();
+    let found_ns = until("the finding of the watch", || is_found(&watch_port));
+    let fired_ns = until("the alert of Prometheus", || {
+        prometheus(prometheus_port, "alerts").contains("\"alertname\":\"SurefootMemoryWarning\"")
+    });
     let case = server.until_any(PATIENCE);
     let id = case["id"].as_u64().unwrap();
     assert_eq!((case["host"].as_str(), case["service"].as_str()), (Some("n1"), Some("web")), "{case}");
 
-    // While the memory is stressed the row tells of itself again.
-    let (mut is_switched, mut is_told, mut was_drained, mut is_approved) = (false, false, false, false);
+    // While the memory is stressed the row goes on to tell of itself, until it is repaired.
+    let (mut is_switched, mut was_drained, mut failing, mut is_approved) = (false, false, Some(failing), false);
     let begun = Instant::now();
     let story = loop {
         let story = server.story(id);
         let (step, state) = at(&story);
         was_drained |= cluster.state("n1") == "drained";
-        if step.starts_with("stress:") && !is_told {
+        if step.starts_with("stress:") && !is_switched {
             is_switched = setting(&controller, "ProcTurboMode") == "FirmwareFirst";
-            append(&pipe, &(0..5).map(|number| line(0x10_0000 + 8 * number)).collect::<String>());
-            is_told = true;
+        }
+        if step == "stress:1s" {
+            drop(failing.take());
         }
         if story["case"]["state"] == "needs_approval" && !is_approved {
             assert_eq!(step, "soft-repair:maker");
@@ -219,16 +213,18 @@ fn from_errors_to_a_repaired_node_that_works_again() {
         assert!(begun.elapsed() < PATIENCE, "it stands at {step} ({state}): {story:#}");
         std::thread::sleep(Duration::from_millis(50));
     };
-    let text = timeline(&story, began_ns);
+    let before_case = [
+        (began_ns, "errors of DIMM_C1 begin, 300 corrected ones a second"),
+        (found_ns, "the watch finds memory/rate of it"),
+        (fired_ns, "Prometheus: SurefootMemoryWarning fires"),
+    ];
+    let text = timeline(&before_case, &story, began_ns);
     eprint!("{text}");
     if let Some(file) = std::env::var_os("SUREFOOT_TIMELINE") {
         fs::write(file, &text).unwrap();
     }
     assert_eq!(story["case"]["state"], "returned", "{text}");
-    assert!(
-        was_drained && is_switched && is_told && is_approved,
-        "{was_drained} {is_switched} {is_told} {is_approved}\n{text}"
-    );
+    assert!(was_drained && is_switched && is_approved, "{was_drained} {is_switched} {is_approved}\n{text}");
     let row = format!("{ROW:#x}");
     assert!(text.contains(&row), "the row {row} was collected:\n{text}");
     assert_eq!((setting(&controller, "ProcTurboMode"), setting(&controller, "NumCores")), before, "{text}");
@@ -239,17 +235,44 @@ fn from_errors_to_a_repaired_node_that_works_again() {
     }
 }
 
-fn append(path: &Path, text: &str) {
-    OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+/// Waits until something is so; when that was, `CLOCK_REALTIME`.
+fn until(what: &str, is_so: impl Fn() -> bool) -> u64 {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    clock::realtime_ns()
 }
 
-/// The audit trail of the case, in seconds since the first error.
-fn timeline(story: &Value, began_ns: u64) -> String {
+/// What Prometheus answers; nothing while it does not yet.
+fn prometheus(port: u16, question: &str) -> String {
+    let address = format!("127.0.0.1:{port}");
+    if std::net::TcpStream::connect(&address).is_err() {
+        return String::new();
+    }
+    http::get(&address, &format!("/api/v1/{question}")).body
+}
+
+/// Whether the watch tells of a rate that is over its bound.
+fn is_found(port: &str) -> bool {
+    let metrics = http::get(&format!("127.0.0.1:{port}"), "/metrics").body;
+    metrics.lines().any(|line| {
+        line.starts_with("surefoot_finding_severity{") && line.contains("rule=\"rate\"") && line.ends_with(" 2")
+    })
+}
+
+/// What happened before the case, and the audit trail of the case, in seconds since the first error.
+fn timeline(before: &[(u64, &str)], story: &Value, began_ns: u64) -> String {
     let mut text = String::new();
+    let after_s = |at_ns: u64| at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    for (at_ns, what) in before {
+        let _ = writeln!(text, "{:7.1} s  {what}", after_s(*at_ns));
+    }
     for entry in story["trail"].as_array().unwrap() {
         let word = |name: &str| entry[name].as_str().unwrap_or_default();
-        let after_s = entry["at_realtime_ns"].as_u64().unwrap_or(0).saturating_sub(began_ns) as f64 / 1e9;
-        let _ = writeln!(text, "{after_s:7.1} s  {:<9} {:<20} {}", word("action"), word("target"), word("reason"));
+        let at_s = after_s(entry["at_realtime_ns"].as_u64().unwrap_or(0));
+        let _ = writeln!(text, "{at_s:7.1} s  {:<9} {:<20} {}", word("action"), word("target"), word("reason"));
     }
     text
 }
