@@ -354,7 +354,9 @@ impl Fleet {
         if self.is_faulty() && self.random.permille(60) {
             self.truth.sums.count("store cut off from a step until its lease ran out");
             self.controllers[index].book.set(1_000, 0);
-            until_effect = self.settings.lease + self.seconds(12);
+            // Or when whoever took it over has looked and found nothing: only what was broken off in time is done once.
+            let looked = if self.random.permille(300) { self.settings.grace } else { Duration::ZERO };
+            until_effect = self.settings.lease + looked + self.seconds(if looked.is_zero() { 12 } else { 90 });
             self.after(until_effect + TICK, Event::Answer(index));
         }
         self.after(until_effect, Event::Effect(index, generation, Box::new(begin), plan));
