@@ -83,7 +83,7 @@ impl CheckFile {
     /// Reads a file of checks.
     ///
     /// # Errors
-    /// [`Error::PolicyFile`] where it cannot be read, otherwise as [`CheckFile::parse`].
+    /// [`Error::PolicyFile`](crate::Error::PolicyFile) where it cannot be read, otherwise as [`CheckFile::parse`].
     pub fn read(path: &Path) -> Result<Self> {
         CheckFile::parse(&text_of(path, FILE_BYTES_MAX)?, &path.display().to_string())
     }
@@ -91,7 +91,7 @@ impl CheckFile {
     /// Reads the text of a file of checks; its name is for messages.
     ///
     /// # Errors
-    /// [`Error::Policy`] with the line and field of the first thing that is wrong.
+    /// [`Error::Policy`](crate::Error::Policy) with the line and field of the first thing that is wrong.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let source = Source { file, text };
         let root = source.root()?;
