@@ -38,7 +38,7 @@ const CHECKS = {
     assert.equal(await part("campaign-table").getAttribute("data-campaign"), TOLERANT);
     const said = await part("campaign-coverage").innerText();
     assert.ok(said.includes(`${table.coverage.count} of ${table.coverage.of} failures detected`) && said.includes("the paper has 99.3"), said);
-    assert.ok(said.includes(`${table.broken_count} lost, doubled, reordered or corrupted a message`), said);
+    assert.ok(said.includes(`${table.broken_count} lost, duplicated, reordered or corrupted a message`), said);
     for (const row of table.outcomes) {
       const cells = await part("campaign-table").locator(`tr[data-row=${row.outcome}] td`).allInnerTexts();
       assert.equal(cells[1], `${row.count}`);
