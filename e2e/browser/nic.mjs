@@ -62,7 +62,7 @@ const CHECKS = {
     assert.deepEqual(steps, movie.scenes.map((/** @type {any} */ scene) => scene.step ?? scene.scene));
     const order = ["struck", "detected", "recovered"].map((step) => steps.indexOf(step));
     assert.ok(order[0] >= 0 && order[0] < order[1] && order[1] < order[2], `${steps}`);
-    assert.match(await part("scenes").locator("[data-scene=struck]").innerText(), /^0\.0 µs\s+interface host 0\s+the fault strikes .*\s+usually\s.*\s+now\s/s);
+    assert.match(await part("scenes").locator("[data-scene=struck]").innerText(), /^0\.0 us\s+interface host 0\s+the fault strikes .*\s+usually\s.*\s+now\s/s);
     assert.match(await part("movie-phases").innerText(), /detected after .*recovered .* later/s);
     assert.equal(await part("movie-command").innerText(), `surefoot nic inject --fault ${fault.id}`);
     // The one who came by key reads on in the movie.
