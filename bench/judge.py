@@ -58,7 +58,7 @@ def settings(folder):
 
 def slowdown(surefoot, folder):
     for name, arguments in PROGRAMS:
-        tiers = "T=$(mktemp -d); "
+        tiers = "T=$(mktemp -d); mkdir $T/memory $T/durable; "
         words = " ".join(MPIRUN + [os.path.join(folder, name)] + arguments + settings("$T")) + " >/dev/null; code=$?; rm -r $T; exit $code"
         for spec in FREEZES:
             effect = disturbed(surefoot, spec, tiers + words, 4)[-1]
@@ -100,6 +100,8 @@ def until_done(surefoot, folder, name, seed):
     kills, verified, text = 0, 0, ""
     with tempfile.TemporaryDirectory(dir=folder) as tiers:
         places = [os.path.join(tiers, tier) for tier in ("memory", "durable")]
+        for place in places:
+            os.mkdir(place)
         while kills < KILLS and digest(text) is None:
             text, was_killed = killed_in_a_save(program + settings(tiers), chance)
             kills += was_killed
