@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What stalls of all cores do to checkpoints and to the network interface: `surefoot disturb` judges the other parts.
 
-    python3 bench/judge.py target/release/surefoot target/library [checkpoint|nic ...]
+    python3 bench/judge.py target/release/surefoot target/library [slowdown|killed|nic|health ...]
 
 As root, with Open MPI; the second word is a folder with libsurefoot.so (`cargo build --profile library -p surefoot-c`). Rows:
 
@@ -170,20 +170,22 @@ def health(surefoot, folder):
             print(f"| nic health, {condition} | {spec} | | {', '.join(sorted(seen))} |", flush=True)
 
 
+PARTS = {"slowdown": slowdown, "killed": killed, "nic": nic, "health": health}
+
+
 def main():
     if sys.argv[1] == "--until-done":
         return until_done(*sys.argv[2:])
     surefoot, library = map(os.path.abspath, sys.argv[1:3])
-    wanted = sys.argv[3:] or ["checkpoint", "nic"]
+    wanted = sys.argv[3:] or list(PARTS)
+    if not set(wanted) <= set(PARTS):
+        raise SystemExit(f"the parts are {', '.join(PARTS)}")
     print(f"load {os.getloadavg()[0]:.1f}\n| what | stalls of all cores | | came of it |\n|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        if "checkpoint" in wanted:
+        if {"slowdown", "killed"} & set(wanted):
             build(library, folder)
-            slowdown(surefoot, folder)
-            killed(surefoot, folder)
-        if "nic" in wanted:
-            nic(surefoot, folder)
-            health(surefoot, folder)
+        for part in wanted:
+            PARTS[part](surefoot, folder)
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
