@@ -108,12 +108,13 @@ pub fn run(bench: &Bench, injected: &Injected, repetitions: u64, seconds: u64) -
 /// By the stalls' own times where they are told one by one; else by how many gaps of each name there are beyond those without.
 fn count(runs: &[(Ran, Vec<Gap>)], injected: &Injected) -> Named {
     let mut named = Named::default();
+    let is_by_time = runs.iter().any(|(ran, _)| !ran.stalls.is_empty());
     for (ran, gaps) in runs {
         let Some(looked) = looked_at(gaps) else { continue };
         let share = looked.shared_ns(&ran.whole) as f64 / ran.whole.length_ns.max(1) as f64;
         let stalls: Vec<&Stretch> =
             ran.stalls.iter().filter(|stall| looked.shared_ns(stall) == stall.length_ns).collect();
-        if !stalls.is_empty() {
+        if is_by_time {
             named.injected += stalls.len() as f64;
             for stall in stalls {
                 let best = gaps.iter().max_by_key(|gap| stretch(gap).shared_ns(stall));
@@ -121,15 +122,12 @@ fn count(runs: &[(Ran, Vec<Gap>)], injected: &Injected) -> Named {
                 named.among += f64::from(u8::from(best.is_some_and(|gap| is_among(gap, injected))));
                 *named.names.entry(best.map_or("no gap".to_owned(), name)).or_default() += 1.0;
             }
-        } else if ran.stalls.is_empty() {
+        } else {
             let sign = if ran.is_disturbed { 1.0 } else { -1.0 };
             named.injected += ran.stall_count as f64 * share;
             gaps.iter().for_each(|gap| *named.names.entry(name(gap)).or_default() += sign);
             named.among += sign * gaps.iter().filter(|gap| is_among(gap, injected)).count() as f64;
         }
-    }
-    if runs.iter().any(|(ran, _)| !ran.stalls.is_empty()) {
-        named.names.retain(|_, count| *count > 0.0);
     }
     named
 }
@@ -166,6 +164,49 @@ fn name(gap: &Gap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn gap(start_us: u64, length_us: u64, causes: Vec<GapCause>) -> Gap {
+        Gap {
+            cpu: surefoot_model::CpuId(1),
+            source: surefoot_model::GapSource::Probe,
+            start_ns: start_us * 1000,
+            duration_ns: length_us * 1000,
+            causes,
+            unexplained_ns: 0,
+            verdict: Verdict::Traced,
+            certainty: surefoot_model::Certainty::Certain,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// What comes without any disturbance has nothing to do with stalls whose times are known.
+    #[test]
+    fn stalls_are_matched_by_time_and_the_rest_is_counted() {
+        let cause = |kind, name: &str| GapCause {
+            cause: surefoot_model::Cause { kind, name: name.into() },
+            duration_ns: 1000,
+        };
+        let timer = || vec![cause(surefoot_model::CauseKind::Timer, "local_timer")];
+        let softirq = || vec![cause(surefoot_model::CauseKind::Softirq, "HRTIMER")];
+        let ran = |is_disturbed, stalls: &[u64]| Ran {
+            is_disturbed,
+            whole: Stretch { start_ns: 0, length_ns: 10_000_000 },
+            stalls: stalls.iter().map(|at| Stretch { start_ns: at * 1000, length_ns: 1_000_000 }).collect(),
+            stall_count: stalls.len() as u64,
+            said: std::path::PathBuf::new(),
+        };
+        let ticks: Vec<Gap> = (0..=10).map(|number| gap(number * 1000, 10, timer())).collect();
+        let mut with = vec![gap(0, 10, timer()), gap(2000, 1010, softirq()), gap(5000, 1010, timer())];
+        with.push(gap(9990, 10, timer()));
+        let runs = [(ran(true, &[2000, 5000, 7000]), with), (ran(false, &[]), ticks.clone())];
+        let found = count(&runs, &ALL[0]);
+        assert_eq!((found.injected, found.among), (3.0, 2.0));
+        assert_eq!(found.told(), "no gap 1, softirq HRTIMER 1, timer local_timer 1");
+        // Of interrupts the times are not told: as many count as there are more than without.
+        let counted = Ran { stall_count: 4, ..ran(true, &[]) };
+        let found = count(&[(counted, [ticks.clone(), ticks.clone()].concat()), (ran(false, &[]), ticks)], &ALL[3]);
+        assert_eq!((found.injected, found.among), (4.0, 11.0));
+    }
 
     #[test]
     fn a_share_is_one_and_of_nothing_there_is_none() {
