@@ -182,10 +182,8 @@ mod tests {
     /// What comes without any disturbance has nothing to do with stalls whose times are known.
     #[test]
     fn stalls_are_matched_by_time_and_the_rest_is_counted() {
-        let cause = |kind, name: &str| GapCause {
-            cause: surefoot_model::Cause { kind, name: name.into() },
-            duration_ns: 1000,
-        };
+        let cause =
+            |kind, name: &str| GapCause { cause: surefoot_model::Cause { kind, name: name.into() }, duration_ns: 1000 };
         let timer = || vec![cause(surefoot_model::CauseKind::Timer, "local_timer")];
         let softirq = || vec![cause(surefoot_model::CauseKind::Softirq, "HRTIMER")];
         let ran = |is_disturbed, stalls: &[u64]| Ran {

@@ -38,9 +38,17 @@ in_peer sh -c "echo $receiver_mask >/sys/class/net/node1/queues/rx-0/rps_cpus"
 if [ "$ring" = yes ]; then
     # With GRO a veth has such a ring, and a thread of the kernel that empties it: on the receiver's core.
     in_peer ethtool -K node1 gro on
+    threads() { grep -l '^napi/node1-' /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3; }
+    before=" $(threads | tr '\n' ' ') "
     in_peer sh -c 'echo 1 >/sys/class/net/node1/threaded'
-    threads=$(grep -l '^napi/node1-' /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3)
-    for thread in ${threads:?no thread empties the ring}; do taskset -pc "$receiver_core" "$thread" >/dev/null; done
+    # Those of the kernel that have come with this device alone: others may have one of the same name, and so may programs.
+    for thread in $(threads); do
+        case "$before" in *" $thread "*) continue ;; esac
+        grep -q '^PPid:[[:space:]]*2$' "/proc/$thread/status" 2>/dev/null || continue
+        taskset -pc "$receiver_core" "$thread" >/dev/null
+        found=yes
+    done
+    : "${found:?no thread empties the ring}"
 fi
 in_peer taskset -c "$receiver_core" nice -n -15 iperf3 -s -1 >/dev/null &
 # Port 5201 is listened to.

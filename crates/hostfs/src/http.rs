@@ -8,6 +8,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// How curl ends where an answer is longer than it may be.
+const FILE_TOO_LONG: i32 = 63;
+
 /// The longest answer that is taken.
 pub const ANSWER_BYTES_MAX: u64 = program::ANSWER_BYTES_MAX / 2;
 
@@ -77,37 +80,64 @@ pub struct Answer {
     pub body: String,
 }
 
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Nobody is known to be there.
+    #[error("{0}")]
+    Away(String),
+    /// There is one, which is not taken.
+    #[error("the answer has more than {0} bytes")]
+    TooLong(u64),
+}
+
 /// Asks. Redirections are not followed.
 ///
 /// # Errors
-/// Why there is no answer, in words: the service may be asked again later.
+/// Why there is no answer, in words: the service may be asked again later. One of more than [`ANSWER_BYTES_MAX`] is none.
 pub fn ask(request: &Request, patience: Duration, stop: &AtomicBool) -> Result<Answer, String> {
-    let path = program::find("curl").ok_or("services are asked through curl, which is not installed: install curl")?;
+    ask_up_to(ANSWER_BYTES_MAX, request, patience, stop).map_err(|why| why.to_string())
+}
+
+/// As [`ask`], with another limit for the answer.
+///
+/// # Errors
+/// [`NoAnswer`]; the service may be asked again later.
+pub fn ask_up_to(bytes_max: u64, request: &Request, patience: Duration, stop: &AtomicBool) -> Result<Answer, NoAnswer> {
+    const MISSING: &str = "services are asked through curl, which is not installed: install curl";
+    let away = |why: String| NoAnswer::Away(why);
+    let path = program::find("curl").ok_or_else(|| away(MISSING.into()))?;
     let mut command = Command::new(path);
     command.args(["-q", "-K", "-"]).env_clear().env("LC_ALL", "C").current_dir("/");
-    let configuration = configuration(request, patience)?;
-    let ended = program::run(command, configuration.as_bytes(), patience + Duration::from_secs(1), stop);
+    let configuration = configuration(request, bytes_max, patience).map_err(away)?;
+    // Behind the body stands a line of curl's.
+    let said_max = bytes_max.saturating_add(program::ANSWER_BYTES_MAX / 2);
+    let ended =
+        program::run_up_to(said_max, command, configuration.as_bytes(), patience + Duration::from_secs(1), stop);
     let ended = ended.map_err(|broken| match broken {
-        Broken::TookTooLong(_) => format!("no answer in {patience:?}"),
-        other => other.to_string(),
+        Broken::TookTooLong(_) => away(format!("no answer in {patience:?}")),
+        other => away(other.to_string()),
     })?;
+    if ended.code == FILE_TOO_LONG || ended.dropped_bytes > 0 {
+        return Err(NoAnswer::TooLong(bytes_max));
+    }
     let text = String::from_utf8_lossy(&ended.output);
-    let (body, said) = text.rsplit_once('\n').ok_or("curl said nothing")?;
+    let (body, said) = text.rsplit_once('\n').ok_or_else(|| away("curl said nothing".into()))?;
     let (status, why) = said.split_once(' ').unwrap_or((said, ""));
     match status.parse() {
         Ok(status) if status != 0 && ended.code == 0 => Ok(Answer { status, body: body.to_owned() }),
-        _ if why.is_empty() => Err(format!("no answer (curl ended with {})", ended.code)),
-        _ => Err(format!("no answer: {}", surefoot_model::one_line(why))),
+        _ if why.is_empty() => Err(away(format!("no answer (curl ended with {})", ended.code))),
+        _ => Err(away(format!("no answer: {}", surefoot_model::one_line(why)))),
     }
 }
 
-fn configuration(request: &Request, patience: Duration) -> Result<String, String> {
+fn configuration(request: &Request, bytes_max: u64, patience: Duration) -> Result<String, String> {
     let mut lines = vec![
         "silent".to_owned(),
         "globoff".to_owned(),
         "proto = \"=http,https\"".to_owned(),
         format!("request = {}", quoted(request.method)?),
-        format!("max-filesize = {ANSWER_BYTES_MAX}"),
+        format!("max-filesize = {bytes_max}"),
         format!("max-time = {}", patience.as_secs().max(1)),
         // After the body, on a line of its own.
         "write-out = \"\\n%{http_code} %{errormsg}\"".to_owned(),
@@ -206,7 +236,7 @@ mod tests {
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
             asked.push_str(&String::from_utf8(body).unwrap());
-            stream.write_all(answer.as_bytes()).unwrap();
+            let _ = stream.write_all(answer.as_bytes());
             asked
         });
         (url, thread)
@@ -235,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_may_be_as_long_as_who_asks_says() {
+        let long = usize::try_from(ANSWER_BYTES_MAX).unwrap() * 3;
+        let answer: &'static str =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {long}\r\n\r\n{}", "y".repeat(long)).leak();
+        let request = |url| Request { method: "GET", url, ..Request::default() };
+        // Who takes no answer so long may hang up while it is written.
+        assert_eq!(ask_for(&request(serve(answer).0)).unwrap_err(), "the answer has more than 524288 bytes");
+        let stop = AtomicBool::new(false);
+        let asked = ask_up_to(4 * ANSWER_BYTES_MAX, &request(serve(answer).0), Duration::from_secs(20), &stop);
+        assert_eq!(asked.unwrap().body.len(), long);
+    }
+
+    #[test]
     fn nobody_there_and_words_that_are_orders_to_curl_are_told() {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let request = Request { method: "GET", url: format!("http://{closed}/"), ..Request::default() };
@@ -250,7 +293,7 @@ mod tests {
         let identity = Identity::Certificate("a.pem".into(), "/k/a.key".into());
         let request =
             Request { identity, trust: Trust::Signer("ca.pem".into()), socket: Some("s".into()), ..Request::default() };
-        let text = configuration(&request, Duration::from_secs(1)).unwrap();
+        let text = configuration(&request, ANSWER_BYTES_MAX, Duration::from_secs(1)).unwrap();
         let here = std::env::current_dir().unwrap().display().to_string();
         for line in
             ["cert = \"HERE/a.pem\"", "key = \"/k/a.key\"", "cacert = \"HERE/ca.pem\"", "unix-socket = \"HERE/s\""]

@@ -72,9 +72,9 @@ pub fn answer(mut command: Command, input: &[u8], patience: Duration) -> Result<
 pub struct Ended {
     /// Its exit code, or 128 and the signal that ended it, as a shell says it.
     pub code: i32,
-    /// What it wrote to standard output: the first [`ANSWER_BYTES_MAX`].
+    /// What it wrote to standard output: the first bytes, up to the limit.
     pub output: Vec<u8>,
-    /// What it wrote to standard error: the first [`ANSWER_BYTES_MAX`].
+    /// What it wrote to standard error: the first bytes, up to the limit.
     pub complaint: Vec<u8>,
     /// Bytes of both that were read and thrown away.
     pub dropped_bytes: u64,
@@ -102,7 +102,21 @@ pub enum Broken {
 ///
 /// # Errors
 /// [`Broken`], where it did not start or was ended.
-pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &AtomicBool) -> Result<Ended, Broken> {
+pub fn run(command: Command, input: &[u8], patience: Duration, stop: &AtomicBool) -> Result<Ended, Broken> {
+    run_up_to(ANSWER_BYTES_MAX, command, input, patience, stop)
+}
+
+/// As [`run`], with another limit for what it says.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_up_to(
+    bytes_max: u64,
+    mut command: Command,
+    input: &[u8],
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Result<Ended, Broken> {
     let name = command.get_program().to_string_lossy().into_owned();
     let begun = Instant::now();
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
@@ -115,8 +129,8 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &Atomic
         let input = input.to_owned();
         std::thread::spawn(move || _ = stdin.write_all(&input));
     }
-    let output = child.stdout.take().map(drain);
-    let complaint = child.stderr.take().map(drain);
+    let output = child.stdout.take().map(|pipe| drain(pipe, bytes_max));
+    let complaint = child.stderr.take().map(|pipe| drain(pipe, bytes_max));
     let (status, processor) = loop {
         let broken = match children::ended(child.id()) {
             Ok(Some(ended)) => break ended,
@@ -139,12 +153,12 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration, stop: &Atomic
 }
 
 /// Reads a pipe to its end in a thread of its own: the first bytes, and how many more there were.
-fn drain(pipe: impl Read + Send + 'static) -> mpsc::Receiver<(Vec<u8>, u64)> {
+fn drain(pipe: impl Read + Send + 'static, bytes_max: u64) -> mpsc::Receiver<(Vec<u8>, u64)> {
     let (send, receive) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let mut pipe = pipe;
         let mut text = Vec::new();
-        let _ = pipe.by_ref().take(ANSWER_BYTES_MAX).read_to_end(&mut text);
+        let _ = pipe.by_ref().take(bytes_max).read_to_end(&mut text);
         let dropped = std::io::copy(&mut pipe, &mut std::io::sink()).unwrap_or(0);
         let _ = send.send((text, dropped));
     });

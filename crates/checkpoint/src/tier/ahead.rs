@@ -98,9 +98,17 @@ impl Making {
         })
     }
 
-    /// Bytes for which there is room when it is made.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// The same slot for a save of so many bytes, which may be others than the thread was told: no save waits for bytes that
+    /// it does not need, and what was taken of the file beyond them is given back.
+    pub(super) fn made_for(self, bytes: usize) -> io::Result<Self> {
+        if bytes == self.bytes || (bytes < self.bytes && self.is_made()) {
+            return Ok(self);
+        }
+        let kept = self.found.max(bytes);
+        if self.taken > kept {
+            self.file.set_len(kept as u64)?;
+        }
+        Making::open(self.slot, &self.path, bytes)
     }
 
     /// Bytes that are still to be taken.
@@ -216,7 +224,8 @@ impl Common {
             let opened = match wish.begun {
                 Some(begun) if begun.bytes == bytes => Ok(begun),
                 _ if !is_empty && !is_long_enough(&wish.path, bytes) => Err(io::ErrorKind::NotFound.into()),
-                _ => Making::open(slot, &wish.path, bytes),
+                Some(begun) => begun.made_for(bytes),
+                None => Making::open(slot, &wish.path, bytes),
             };
             let made = opened.ok().and_then(|making| self.make(making, directory, allowance));
             let mut work = self.work();
@@ -407,6 +416,31 @@ mod tests {
             grown.step().unwrap();
             assert_eq!(grown.finish().unwrap().bytes()[bytes..], [0; PIECE_BYTES]);
         }
+    }
+
+    #[test]
+    fn a_save_of_other_bytes_than_the_thread_was_told_makes_its_own() {
+        let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let length = |path: &Path| std::fs::metadata(path).unwrap().len();
+        // More than any machine has: the thread was stopped before it looked whether there is so much.
+        for pieces in [0, 2] {
+            let path = home.path().join(format!("slot-{pieces}.image"));
+            let mut making = Making::open(SlotId(0), &path, 8 << 40).unwrap();
+            (0..pieces).for_each(|_| making.step().unwrap());
+            let made = making.made_for(5000).unwrap().finish().unwrap();
+            assert_eq!((made.bytes().len(), length(&path)), (5000, 5000), "{pieces}");
+        }
+        // A file that was longer before stays so; what is made is used, and one that was begun shorter is made longer.
+        let path = home.path().join("slot-9.image");
+        std::fs::write(&path, vec![1; 9000]).unwrap();
+        let mut making = Making::open(SlotId(0), &path, 4 * PIECE_BYTES).unwrap();
+        making.step().unwrap();
+        let making = making.made_for(100).unwrap();
+        assert_eq!((making.bytes, length(&path)), (100, 9000));
+        let mut making = making.made_for(12_000).unwrap();
+        making.step().unwrap();
+        assert!(making.is_made() && length(&path) == 12_000);
+        assert_eq!(making.made_for(7000).unwrap().bytes, 12_000);
     }
 
     #[test]

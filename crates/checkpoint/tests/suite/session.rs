@@ -468,7 +468,9 @@ fn a_second_job_of_the_same_name_is_refused() {
 #[test]
 fn a_save_that_fails_on_one_rank_fails_on_all_and_the_job_goes_on() {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Fixed(Fixed::Memory));
+    let mut config = tiers.config(Policy::Fixed(Fixed::Memory));
+    // The place is blocked before a thread makes a slot there.
+    config.set("memory.ahead_bytes", "0").unwrap();
     job(2, &config, |mut rank| {
         rank.save(1);
         let blocked = tiers.home.path().join("memory/job/rank-00001/slot-1.image");

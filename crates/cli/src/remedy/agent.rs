@@ -80,7 +80,7 @@ impl Exchange for Server {
 pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
     let server = Server::new(&options.server)?;
-    let server = if options.orders { server.obeyed() } else { server };
+    let server = if options.orders { server.obeyed()? } else { server };
     let host = options.host.clone().unwrap_or_else(super::node_name);
     let mut checks = Checks::of(options)?;
     std::fs::create_dir_all(&options.state).with_context(|| format!("--state {}", options.state.display()))?;

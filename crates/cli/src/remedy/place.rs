@@ -20,6 +20,8 @@ use surefoot_remedy::decide::Request;
 pub const LISTEN: &str = "127.0.0.1:7078";
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest answer: a case with its whole trail.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Which server.
 #[derive(Args, Clone)]
@@ -165,10 +167,7 @@ pub fn word(asked: Request) -> &'static str {
 
 /// Whether nobody on the way reads what is said: to this machine itself, or by TLS.
 pub fn is_private(url: &str) -> bool {
-    let Some(rest) = url.strip_prefix("http://") else { return true };
-    let place = rest.split('/').next().unwrap_or_default();
-    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
-    matches!(host, "127.0.0.1" | "localhost" | "[::1]")
+    !url.starts_with("http://") || listener::loopback(url).is_some()
 }
 
 /// A server that is asked over HTTP.
@@ -202,9 +201,15 @@ impl Server {
         Ok(Server { base, socket, identity, trust, is_obeyed: false })
     }
 
-    /// One whose answers are obeyed: it must be root's or this user's own, where it is on this machine.
-    pub fn obeyed(self) -> Server {
-        Server { is_obeyed: true, ..self }
+    /// One whose answers are obeyed: it must be root's or this user's own, where it is on this machine, and elsewhere show a
+    /// certificate.
+    pub fn obeyed(self) -> anyhow::Result<Server> {
+        ensure!(
+            self.socket.is_some() || is_private(&self.base),
+            "--server {}: whoever is on the way could give orders in its place; write https://",
+            self.base
+        );
+        Ok(Server { is_obeyed: true, ..self })
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -251,7 +256,7 @@ impl Server {
         if has_secret || self.is_obeyed {
             listener::check(&self.base, self.socket.as_deref())?;
         }
-        let answer = http::ask(&request, PATIENCE, &AtomicBool::new(false)).map_err(|why| {
+        let answer = http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &AtomicBool::new(false)).map_err(|why| {
             anyhow!("{at}: {why}; is `surefoot remedy serve` running there? Name it with --server, or its store with --store")
         })?;
         if self.is_obeyed {

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
-use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_hostfs::http::Trust;
 use surefoot_hostfs::signals;
+use surefoot_remedy::decide::LEASE_NS_MAX;
 
 /// How often the policies are looked at for changes.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
@@ -21,6 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const NOTIFY_PERIOD: Duration = Duration::from_secs(10);
 /// The shortest lease: one that runs out while a store writes to its disk is none.
 const LEASE_MIN: Duration = Duration::from_secs(1);
+const LEASE_MAX: Duration = Duration::from_nanos(LEASE_NS_MAX);
 
 #[derive(Args)]
 pub struct ServeOptions {
@@ -51,7 +53,7 @@ pub struct ServeOptions {
     #[arg(long, value_name = "HOST")]
     own_host: Option<String>,
     /// How long a step of a controller that does not tell of itself is left to it; then, and a third of it later, another looks what
-    /// became of the step. The same for all controllers of a store
+    /// became of the step. From 1s to 10m, and the same for all controllers of a store
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     lease: Duration,
     /// The Alertmanager whose silences are heeded, and which is told what agents find
@@ -72,17 +74,16 @@ impl ServeOptions {
             url.starts_with("http://") || url.starts_with("https://"),
             "--alertmanager {url}: write http://127.0.0.1:9093 or https://HOST:PORT"
         );
-        let identity = match &self.alertmanager_token_file {
-            Some(file) => {
-                Identity::Token(fleet::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?)
-            }
-            None => Identity::None,
-        };
-        if !place::is_private(url) && identity != Identity::None {
-            bail!("--alertmanager {url}: a token would go over the network in the clear; write https://");
+        if let Some(file) = &self.alertmanager_token_file {
+            fleet::secret(file).map_err(|why| anyhow!("--alertmanager-token-file {why}"))?;
+            ensure!(
+                place::is_private(url),
+                "--alertmanager {url}: a token would go over the network in the clear; write https://"
+            );
         }
         let trust = self.alertmanager_authority.clone().map_or(Trust::System, Trust::Signer);
-        Ok(Some(Notifier { url: url.clone(), identity, trust, period: NOTIFY_PERIOD }))
+        let token_file = self.alertmanager_token_file.clone();
+        Ok(Some(Notifier { url: url.clone(), token_file, trust, period: NOTIFY_PERIOD }))
     }
 }
 
@@ -90,6 +91,11 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     let Some(book) = options.store.book()? else {
         bail!("name the store: --store sqlite:PATH for one host, --store postgres://USER@HOST/DATABASE for a fleet")
     };
+    ensure!(
+        (LEASE_MIN..=LEASE_MAX).contains(&options.lease),
+        "--lease {:?}: from {LEASE_MIN:?} to {LEASE_MAX:?} are possible",
+        options.lease
+    );
     let stop = signals::stop_flag()?;
     let node = node_name();
     let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
@@ -105,7 +111,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         policy: options.policy.clone(),
         name: if options.name.is_empty() { node.clone() } else { options.name.clone() },
         own_host: options.own_host.clone().unwrap_or(node),
-        lease: options.lease.max(LEASE_MIN),
+        lease: options.lease,
         notifier: options.notifier()?,
     })?;
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };

@@ -31,9 +31,10 @@ const CONNECTIONS_MAX: usize = 1_024;
 const CONNECTIONS_OF_ADDRESS_MAX: usize = 64;
 /// Connections of this machine, over loopback and sockets: one user, who may be anybody, keeps no other out.
 const NEAR: Limits = Limits { all: 1_024, of_user: 512, kept: 64 };
-/// Connections that shake hands at one time, those of one address, and how long one may take for it.
+/// Connections that shake hands at one time, those of one address or of one user of this machine, and how long one may take for it.
 const HANDSHAKES_MAX: usize = 128;
 const HANDSHAKES_OF_ADDRESS_MAX: usize = 32;
+const NEAR_HANDSHAKES: Limits = Limits { all: HANDSHAKES_MAX, of_user: HANDSHAKES_OF_ADDRESS_MAX, kept: 16 };
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// After a failed accept, for want of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -184,7 +185,9 @@ impl Addresses {
 struct Places {
     near: Shares,
     far: Addresses,
-    handshakes: Addresses,
+    /// Of users of this machine, who all have one address.
+    near_handshakes: Shares,
+    far_handshakes: Addresses,
 }
 
 impl Places {
@@ -192,13 +195,22 @@ impl Places {
         Places {
             near: Shares::new(NEAR),
             far: Addresses::new(CONNECTIONS_MAX, CONNECTIONS_OF_ADDRESS_MAX),
-            handshakes: Addresses::new(HANDSHAKES_MAX, HANDSHAKES_OF_ADDRESS_MAX),
+            near_handshakes: Shares::new(NEAR_HANDSHAKES),
+            far_handshakes: Addresses::new(HANDSHAKES_MAX, HANDSHAKES_OF_ADDRESS_MAX),
         }
     }
 
     /// A place for one more of this user; `None` is somebody on this machine whom the kernel does not know.
     fn near(&self, uid: Option<u32>) -> Option<Place> {
         self.near.place(uid).map(|of_user| Place::Near { _of_user: of_user })
+    }
+
+    /// A place for one more handshake: of this user on this machine, of this address elsewhere.
+    fn handshake(&self, is_near: bool, uid: Option<u32>, address: IpAddr) -> Option<Place> {
+        if is_near {
+            return self.near_handshakes.place(uid).map(|of_user| Place::Near { _of_user: of_user });
+        }
+        self.far_handshakes.place(address).map(|of_address| Place::Far { _of_address: of_address })
     }
 
     /// A place for one more of this address.
@@ -366,7 +378,7 @@ async fn accept_tcp(
                 }
             }
             Some(acceptor) => {
-                let Some(turn) = places.handshakes.place(client.ip()) else { continue };
+                let Some(turn) = places.handshake(is_near, uid, client.ip()) else { continue };
                 let (acceptor, send) = (acceptor.clone(), send.clone());
                 tokio::spawn(async move {
                     // One that does not shake hands in time, or shows a certificate of others, is gone.
@@ -433,9 +445,14 @@ mod tests {
         assert!(places.near(Some(1000)).is_some() && places.far(six(1)).is_some());
         assert!(lock(&places.far.taken).is_empty());
         // Nor does one that shakes no hands.
-        let shaking: Vec<OfAddress> = std::iter::from_fn(|| places.handshakes.place(six(1))).collect();
+        let shaking: Vec<Place> = std::iter::from_fn(|| places.handshake(false, None, six(1))).collect();
         assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
-        assert!(places.handshakes.place(six(1 << 64)).is_some());
+        assert!(places.handshake(false, None, six(1 << 64)).is_some());
+        // On this machine all have one address, and one user holds up nobody else.
+        let own = |uid| places.handshake(true, Some(uid), IpAddr::from([127, 0, 0, 1]));
+        let shaking: Vec<Place> = std::iter::from_fn(|| own(1000)).collect();
+        assert_eq!(shaking.len(), HANDSHAKES_OF_ADDRESS_MAX);
+        assert!(own(0).is_some() && own(1001).is_some());
     }
 
     #[test]

@@ -2,15 +2,17 @@
 //! see and silence them where they see everything else. Each push tells all that holds, so that one that is lost or comes twice changes
 //! nothing, and what is told no more ends there by itself.
 
+use super::access;
 use super::book::Book;
 use super::silences::{self, Silences};
 use crate::keep::shared::lock;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::http::{self, Identity, Request, Trust};
+use surefoot_hostfs::http::{self, Identity, NoAnswer, Request, Trust};
 use surefoot_model::{Alert, Severity};
 use surefoot_remedy::Casebook;
 use time::OffsetDateTime;
@@ -22,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TURNS_PER_PUSH: u32 = 3;
 /// What is told holds so many pushes without being told again.
 const PUSHES_LASTING: u32 = 10;
+/// The longest answer: silences that are over are told for days, too, each with some 500 bytes.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Findings that are told, the worst; and those of one message.
 const FINDINGS_MAX: usize = 5_000;
 const FINDINGS_AT_ONCE: usize = 200;
@@ -31,8 +35,8 @@ const FINDINGS_AT_ONCE: usize = 200;
 pub struct Notifier {
     /// Its address, such as `http://127.0.0.1:9093`.
     pub url: String,
-    /// Who asks it.
-    pub identity: Identity,
+    /// The file with the bearer token that is shown to it, read anew for each request: somebody may replace it.
+    pub token_file: Option<PathBuf>,
     /// Whom it is believed by.
     pub trust: Trust,
     /// How often it is asked for silences; findings are told as often.
@@ -110,8 +114,15 @@ impl Work {
     }
 
     fn ask(&mut self) -> Result<(), String> {
-        let text = self.request("GET", "/api/v2/silences", String::new())?;
-        let (silences, left_out) = silences::read(&text)?;
+        let told = match self.request("GET", "/api/v2/silences", String::new()) {
+            Ok(text) => silences::read(&text),
+            Err(NoAnswer::Away(why)) => return Err(why),
+            Err(too_long) => Err(too_long.to_string()),
+        };
+        let (silences, left_out) = told.map_err(|why| {
+            self.silences.set_unread();
+            format!("its silences cannot be read: {why}")
+        })?;
         self.counts.silences_left_out.store(left_out, Ordering::Relaxed);
         self.silences.set(silences);
         Ok(())
@@ -140,27 +151,32 @@ impl Work {
         let news = holding.iter().filter(|(labels, _)| !is_told(labels));
         messages.extend(news.map(|(labels, alert)| message(labels, alert, until_ns)));
         for piece in messages.chunks(FINDINGS_AT_ONCE) {
-            self.request("POST", "/api/v2/alerts", Value::from(piece.to_vec()).to_string())?;
+            let body = Value::from(piece.to_vec()).to_string();
+            self.request("POST", "/api/v2/alerts", body).map_err(|why| why.to_string())?;
             self.counts.pushed.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         self.told = holding.into_iter().map(|(labels, alert)| (labels, alert.since_realtime_ns)).collect();
         Ok(())
     }
 
-    fn request(&self, method: &'static str, path: &str, body: String) -> Result<String, String> {
+    fn request(&self, method: &'static str, path: &str, body: String) -> Result<String, NoAnswer> {
+        let identity = match &self.notifier.token_file {
+            Some(file) => Identity::Token(access::secret(file).map_err(NoAnswer::Away)?),
+            None => Identity::None,
+        };
         let request = Request {
             method,
             url: format!("{}{path}", self.notifier.url.trim_end_matches('/')),
             headers: vec!["Content-Type: application/json".into()],
             body,
-            identity: self.notifier.identity.clone(),
+            identity,
             trust: self.notifier.trust.clone(),
             socket: None,
         };
-        let answer = http::ask(&request, PATIENCE, &self.stop)?;
+        let answer = http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &self.stop)?;
         match answer.status {
             200..=299 => Ok(answer.body),
-            status => Err(format!("{method} {path} was answered with status {status}")),
+            status => Err(NoAnswer::Away(format!("{method} {path} was answered with status {status}"))),
         }
     }
 }

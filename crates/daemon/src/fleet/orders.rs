@@ -25,8 +25,6 @@ pub(super) struct Dispatch {
     hands: Hands,
     book: Mutex<Book>,
     own_host: String,
-    /// Whether hosts have controllers that restart them.
-    has_bmc: bool,
     /// What the policies say of a stress.
     stress_mebibytes: Option<u64>,
 }
@@ -37,7 +35,6 @@ impl Dispatch {
         Dispatch {
             book: Mutex::new(book),
             own_host: config.own_host.clone(),
-            has_bmc: !config.bmcs.is_empty(),
             stress_mebibytes: config.stress_mebibytes,
             hands: Hands::new(config),
         }
@@ -45,11 +42,8 @@ impl Dispatch {
 
     /// Whether the host's agent is to do it.
     fn is_afar(&self, order: &Order) -> bool {
-        order.host != self.own_host && self.is_of_host(&order.step)
-    }
-
-    fn is_of_host(&self, step: &Step) -> bool {
-        is_of_host(step) && (*step != Step::Reboot || !self.has_bmc)
+        let restarts_from_outside = order.step == Step::Reboot && self.hands.has_controller(&order.host);
+        order.host != self.own_host && is_of_host(&order.step) && !restarts_from_outside
     }
 
     /// Waits for the answer, for the length of one call.
@@ -183,5 +177,30 @@ impl Act for Dispatch {
                 },
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surefoot_remedy::act::Ipmi;
+    use surefoot_store::cases::Address;
+
+    #[test]
+    fn a_host_with_a_controller_is_restarted_from_outside_and_another_by_its_agent() {
+        let ipmi = |host: &str| Ipmi::new(&format!("ipmi://{host}-bmc"), "root", "/etc/surefoot/bmc".into()).unwrap();
+        let dispatch = |names: &[&str]| {
+            let ipmis = names.iter().map(|name| ((*name).to_owned(), ipmi("n1"))).collect();
+            let config = HandsConfig { own_host: "head".into(), ipmis, ..HandsConfig::default() };
+            Dispatch::new(config, Book::new(Address::Sqlite("/nonexistent/cases".into()), None))
+        };
+        let order = |host: &str, step: Step| Order { host: host.into(), step, ..Order::default() };
+        let reboot = |host: &str| order(host, Step::Reboot);
+        assert!(!dispatch(&["*"]).is_afar(&reboot("n1")), "a host that hangs has no agent that answers");
+        let of_one = dispatch(&["n1"]);
+        assert!(!of_one.is_afar(&reboot("n1")) && of_one.is_afar(&reboot("n2")) && !of_one.is_afar(&reboot("head")));
+        assert!(of_one.is_afar(&order("n1", Step::OfflinePage)), "the rest is the host's own");
+        assert!(dispatch(&[]).is_afar(&reboot("n1")));
+        assert!(!of_one.dry_run(&reboot("n1")).contains("agent"), "{}", of_one.dry_run(&reboot("n1")));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_model::{Alert, AlertOrigin, AuditEntry, one_line};
+use surefoot_model::{Alert, AlertOrigin, AuditEntry, Severity, one_line};
 use surefoot_remedy::alerts::alert_name;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -16,6 +16,8 @@ use time::format_description::well_known::Rfc3339;
 const SILENCES_MAX: usize = 10_000;
 /// Alerts that are remembered as noted in the audit trail.
 const NOTED_MAX: usize = 10_000;
+/// Alerts of which it is remembered what silences them.
+const FOUND_MAX: usize = 200_000;
 /// Lines of the audit trail that one decision adds.
 const LINES_MAX: usize = 20;
 /// So long after the start alerts wait for Alertmanager's first word; then they are decided on without it.
@@ -57,7 +59,7 @@ fn yes() -> bool {
 }
 
 /// One that holds now.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Silence {
     /// Its number, who made it and why.
     about: String,
@@ -65,7 +67,7 @@ pub(super) struct Silence {
     matchers: Vec<Matcher>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Matcher {
     name: String,
     is: Is,
@@ -77,15 +79,28 @@ enum Is {
     Text(String),
     /// Of the whole value.
     Expression(Regex),
+    /// One that Alertmanager understands and this does not. It holds: what somebody may have silenced is left alone.
+    Unknown,
+}
+
+impl PartialEq for Is {
+    fn eq(&self, other: &Is) -> bool {
+        match (self, other) {
+            (Is::Text(one), Is::Text(other)) => one == other,
+            (Is::Expression(one), Is::Expression(other)) => one.as_str() == other.as_str(),
+            (Is::Unknown, Is::Unknown) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Matcher {
-    fn of(told: ToldMatcher) -> Option<Matcher> {
+    fn of(told: ToldMatcher) -> Matcher {
         let is = match told.is_regex {
-            true => Is::Expression(Regex::new(&format!("^(?:{})$", told.value)).ok()?),
+            true => Regex::new(&format!("^(?:{})$", told.value)).map_or(Is::Unknown, Is::Expression),
             false => Is::Text(told.value),
         };
-        Some(Matcher { name: told.name, is, is_equal: told.is_equal })
+        Matcher { name: told.name, is, is_equal: told.is_equal }
     }
 
     /// A label that is not there is empty.
@@ -94,6 +109,7 @@ impl Matcher {
         let is_so = match &self.is {
             Is::Text(text) => value == text,
             Is::Expression(expression) => expression.is_match(value),
+            Is::Unknown => return true,
         };
         is_so == self.is_equal
     }
@@ -115,9 +131,13 @@ pub(super) fn read(text: &str) -> Result<(Vec<Silence>, u64), String> {
 fn silence(told: Told) -> Option<Silence> {
     let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok()?;
     let ends_realtime_ns = u64::try_from(ends.unix_timestamp_nanos()).ok()?;
-    let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect::<Option<_>>()?;
+    let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect();
     let cut = |text: &str| one_line(&text.chars().take(200).collect::<String>());
-    let about = format!("silence {} of {}: {}", cut(&told.id), cut(&told.created_by), cut(&told.comment));
+    let unknown = matchers.iter().find(|matcher| matches!(matcher.is, Is::Unknown));
+    let taken = unknown.map_or(String::new(), |matcher| {
+        format!(" (its expression for {} is not understood, and taken to hold)", cut(&matcher.name))
+    });
+    let about = format!("silence {} of {}: {}{taken}", cut(&told.id), cut(&told.created_by), cut(&told.comment));
     (!matchers.is_empty()).then_some(Silence { about, ends_realtime_ns, matchers })
 }
 
@@ -152,12 +172,19 @@ pub struct Silences {
     pub(super) hidden: AtomicU64,
 }
 
+/// By host, key and service, and by severity.
+type Found = HashMap<([String; 3], Severity), Option<usize>>;
+
 #[derive(Debug, Default)]
 struct State {
     /// `None` before Alertmanager's first word.
     known: Option<Vec<Silence>>,
+    /// It said something that cannot be read, since when it is waited for however long that takes.
+    is_unread: bool,
     /// Alerts whose silence stands in the audit trail.
     noted: HashMap<(String, String), String>,
+    /// Which of `known` silences an alert, so that each decision looks at what is new alone: a decision locks all others.
+    found: Found,
 }
 
 impl Silences {
@@ -167,7 +194,17 @@ impl Silences {
 
     /// Takes what Alertmanager says now.
     pub(super) fn set(&self, silences: Vec<Silence>) {
-        lock(&self.state).known = Some(silences);
+        let mut state = lock(&self.state);
+        state.is_unread = false;
+        if state.known.as_ref() != Some(&silences) {
+            state.known = Some(silences);
+            state.found.clear();
+        }
+    }
+
+    /// Alertmanager is there, and what it says cannot be read.
+    pub(super) fn set_unread(&self) {
+        lock(&self.state).is_unread = true;
     }
 
     /// How many hold.
@@ -179,19 +216,19 @@ impl Silences {
     /// What Alertmanager said last holds until it ends by itself, also while nobody answers there.
     pub(super) fn left(&self, alerts: &[Alert], now_realtime_ns: u64) -> Option<(Vec<Alert>, Vec<AuditEntry>)> {
         let mut state = lock(&self.state);
-        let State { known, noted } = &mut *state;
+        let State { known, is_unread, noted, found } = &mut *state;
         let (mut left, mut lines) = (Vec::new(), Vec::new());
         let mut hidden = 0;
         for alert in alerts {
             let silence = match known {
                 _ if !alert.is_firing => None,
-                None if self.started.elapsed() < FIRST_WORD_TIME_MAX => {
+                None if *is_unread || self.started.elapsed() < FIRST_WORD_TIME_MAX => {
                     hidden += 1;
                     continue;
                 }
                 None => None,
                 Some(known) if known.is_empty() => None,
-                Some(known) => silence_of(known, alert, now_realtime_ns),
+                Some(known) => silence_of(known, found, alert, now_realtime_ns),
             };
             let Some(silence) = silence else {
                 left.push(alert.clone());
@@ -212,12 +249,26 @@ impl Silences {
     }
 }
 
-fn silence_of<'a>(known: &'a [Silence], alert: &Alert, now_realtime_ns: u64) -> Option<&'a Silence> {
-    let labels = labels_of(alert);
-    let holds = |silence: &&Silence| {
-        silence.ends_realtime_ns > now_realtime_ns && silence.matchers.iter().all(|matcher| matcher.holds(&labels))
+fn silence_of<'a>(known: &'a [Silence], found: &mut Found, alert: &Alert, now_realtime_ns: u64) -> Option<&'a Silence> {
+    let holds_now = |at: &usize| known.get(*at).is_some_and(|silence| silence.ends_realtime_ns > now_realtime_ns);
+    // The labels of an alert are its key's; those of a finding have its service and its severity, too.
+    let key = [&alert.host, &alert.key, &alert.service].map(String::clone);
+    let key = (key, alert.severity);
+    let at = match found.get(&key) {
+        Some(None) => None,
+        Some(Some(at)) if holds_now(at) => Some(*at),
+        _ => {
+            let labels = labels_of(alert);
+            let holds = |at: &usize| holds_now(at) && known[*at].matchers.iter().all(|one| one.holds(&labels));
+            let at = (0..known.len()).find(holds);
+            if found.len() >= FOUND_MAX {
+                found.clear();
+            }
+            found.insert(key, at);
+            at
+        }
     };
-    known.iter().find(holds)
+    at.map(|at| &known[at])
 }
 
 fn line(alert: &Alert, silence: &Silence) -> AuditEntry {
@@ -237,7 +288,7 @@ mod tests {
 
     use super::*;
     use serde_json::{Value, json};
-    use surefoot_model::{Room, Severity};
+    use surefoot_model::Room;
 
     fn told(state: &str, ends: &str, matchers: Value) -> Value {
         json!({"id": "7f", "status": {"state": state}, "createdBy": "anna", "comment": "new\nfan", "startsAt": "2026-01-01T00:00:00Z",
@@ -287,8 +338,11 @@ mod tests {
             (json!([is("rack", "", false, true)]), true),
             (json!([is("service", "db", false, false)]), true),
             (json!([is("service", "w.*", true, false)]), false),
-            // One that no expression is, and one that would silence all.
-            (json!([is("host", "(", true, true)]), false),
+            // What is not understood holds where the rest does, whichever way round.
+            (json!([is("host", "\\p{L}1", true, true)]), true),
+            (json!([is("host", "\\p{L}1", true, false), is("rule", "rate", false, true)]), true),
+            (json!([is("host", "\\p{L}1", true, true), is("rule", "fault", false, true)]), false),
+            // One that would silence all.
             (json!([]), false),
         ] {
             assert_eq!(hides(matchers.clone(), &one), is_hidden, "{matchers}");
@@ -311,9 +365,14 @@ mod tests {
         assert!(read("{}").unwrap_err().contains("no silences"));
         let silences = Silences::new();
         let alerts = [alert("n1"), alert("n2"), Alert { is_firing: false, ..alert("n1") }];
-        // Before the first word nothing that fires is decided on.
+        // Before the first word nothing that fires is decided on, and for how long where it cannot be read.
         let (left, lines) = silences.left(&alerts, 5).unwrap();
         assert_eq!((left.len(), lines.len()), (1, 0));
+        silences.set_unread();
+        let long_ago = Silences { started: Instant::now() - 2 * FIRST_WORD_TIME_MAX, ..Silences::new() };
+        assert_eq!(long_ago.left(&alerts, 5), None, "nobody is there");
+        long_ago.set_unread();
+        assert_eq!(long_ago.left(&alerts, 5).unwrap().0.len(), 1);
         silences.set(read(&json!([told("active", "1970-01-01T00:00:01Z", matchers())]).to_string()).unwrap().0);
         let (left, lines) = silences.left(&alerts, 5).unwrap();
         assert_eq!((left.len(), lines.len(), silences.count()), (2, 1, 1));
@@ -322,6 +381,14 @@ mod tests {
             ("n1 memory/rate dimm A1", "silence 7f of anna: new?fan")
         );
         assert_eq!(silences.left(&alerts, 6).unwrap().1.len(), 0, "it is noted once");
+        // What is known of an alert goes with the silences that it is known of.
+        let of = |name: &str| json!([told("active", END, json!([is("host", name, false, true)]))]).to_string();
+        silences.set(read(&of("n2")).unwrap().0);
+        assert_eq!(silences.left(&alerts, 7).unwrap().0.iter().filter(|alert| alert.host == "n1").count(), 2);
+        silences.set(read(&of("n1")).unwrap().0);
+        assert_eq!(silences.left(&alerts, 8).unwrap().0.len(), 2);
+        silences.set(read(&json!([told("active", "1970-01-01T00:00:01Z", matchers())]).to_string()).unwrap().0);
+        assert!(silences.left(&alerts, 9).is_some());
         assert_eq!(silences.left(&alerts, 2_000_000_000), None, "it is over");
         assert_eq!(silences.hidden.load(Ordering::Relaxed), 0);
     }

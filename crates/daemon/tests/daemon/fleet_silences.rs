@@ -4,7 +4,7 @@ use crate::remedies::{Ask, Setup};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Config, Fleet, Notifier};
-use surefoot_hostfs::http::{Identity, Trust};
+use surefoot_hostfs::http::Trust;
 use surefoot_testkit::alertmanager::Alertmanager;
 use surefoot_testkit::not_run::not_run;
 
@@ -64,7 +64,7 @@ fn what_is_silenced_opens_no_case_until_the_silence_ends() {
     assert_eq!(status, 200, "{made}");
     let notifier = Notifier {
         url: alertmanager.url(),
-        identity: Identity::None,
+        token_file: None,
         trust: Trust::System,
         period: Duration::from_millis(200),
     };

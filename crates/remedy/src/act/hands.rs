@@ -68,6 +68,12 @@ impl Hands {
         self.config.hooks.get(path).cloned().unwrap_or_default()
     }
 
+    /// Whether a controller is configured that restarts this host, whichever language it speaks.
+    pub fn has_controller(&self, host: &str) -> bool {
+        let (bmcs, ipmis) = (&self.config.bmcs, &self.config.ipmis);
+        [host, "*"].iter().any(|name| bmcs.contains_key(*name) || ipmis.contains_key(*name))
+    }
+
     /// The host's baseboard controller.
     fn bmc(&self, order: &Order) -> Result<Bmc, String> {
         if let Some(bmc) = self.config.bmcs.get(&order.host) {

@@ -65,7 +65,14 @@ pub fn run(path: &str, rule: &HookRule, order: &Order, stop: &AtomicBool) -> Out
     };
     let ended = match program::run(command(path, &found, "run", order), b"", rule.time_limit, stop) {
         Ok(ended) => ended,
-        Err(broken @ Broken::Stopped) => return failed(format!("{path}: {broken}"), true),
+        // Killed half way: the same as after a crash, so that a controller that is stopped in order does nothing twice either.
+        Err(broken @ Broken::Stopped) => {
+            return match find(path, rule, order) {
+                Found::Effect { detail, memo } => Outcome::Done { detail, memo },
+                Found::MayRepeat => failed(format!("{path}: {broken}"), true),
+                Found::Unknown { why } => failed(format!("{path}: {broken}: {why}"), false),
+            };
+        }
         Err(broken) => return failed(format!("{path}: {broken}"), false),
     };
     let (words, memo) = (words_of(&ended), memo_of(&ended, order));

@@ -78,6 +78,16 @@ impl Ipmi {
 
     /// Asks for something, in ipmitool's words.
     fn ask(&self, words: &[&str], stop: &AtomicBool) -> Result<String, Refused> {
+        let why = match self.told(words, stop)? {
+            Ok(said) => return Ok(said),
+            // A wrong password and a controller that is restarting look alike.
+            Err(why) => why,
+        };
+        Err(Refused { why: format!("{}: {why}", cut(&self.url)), is_passing: true })
+    }
+
+    /// Tells the controller something: what it says, or why it does not do that.
+    fn told(&self, words: &[&str], stop: &AtomicBool) -> Result<Result<String, String>, Refused> {
         let refused = |why: String, is_passing| Refused { why: format!("{}: {why}", cut(&self.url)), is_passing };
         let (host, port) = place(&self.url).map_err(|why| Refused { why, is_passing: false })?;
         let path = program::find("ipmitool").ok_or_else(|| {
@@ -88,9 +98,8 @@ impl Ipmi {
         command.args(["-I", "lanplus", "-C", "3", "-R", "2", "-N", "2", "-H", &host, "-p", &port.to_string()]);
         command.args(["-U", &self.user]).arg("-f").arg(&self.password_file).args(words);
         match program::run(command, b"", self.patience, stop) {
-            Ok(ended) if ended.code == 0 => Ok(String::from_utf8_lossy(&ended.output).into_owned()),
-            // A wrong password and a controller that is restarting look alike.
-            Ok(ended) => Err(refused(format!("ipmitool {}: {}", words.join(" "), last_words(&ended.complaint)), true)),
+            Ok(ended) if ended.code == 0 => Ok(Ok(String::from_utf8_lossy(&ended.output).into_owned())),
+            Ok(ended) => Ok(Err(format!("ipmitool {}: {}", words.join(" "), last_words(&ended.complaint)))),
             Err(broken) => Err(refused(format!("ipmitool {}: {broken}", words.join(" ")), true)),
         }
     }
@@ -125,8 +134,15 @@ impl Ipmi {
         match (memo.part, is_on) {
             (Part::Off, false) => Ok(Memo { part: Part::On, asked_s: 0 }.goes_on("it is off", 0)),
             (Part::Off, true) if memo.asked_s == 0 => {
-                self.ask(&["chassis", "power", "soft"], stop)?;
-                Ok(Memo { asked_s: now_s(), ..memo }.goes_on("its system is told to shut down", again_in_ns))
+                let Err(why) = self.told(&["chassis", "power", "soft"], stop)? else {
+                    return Ok(
+                        Memo { asked_s: now_s(), ..memo }.goes_on("its system is told to shut down", again_in_ns)
+                    );
+                };
+                // The controller has just said that the machine has power: a system that hangs, or knows no such word, is not
+                // waited for.
+                let asked_s = now_s().saturating_sub(times.settle.as_secs());
+                Ok(Memo { asked_s, ..memo }.goes_on(&format!("its system cannot be told to shut down: {why}"), 0))
             }
             (Part::Off, true) if waited < times.settle => Ok(memo.goes_on("it shuts down", again_in_ns)),
             (Part::Off, true) if waited < times.limit => {

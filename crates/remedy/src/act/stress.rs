@@ -10,6 +10,9 @@ use surefoot_hostfs::program::{self, Broken};
 /// It takes a while to get its memory and to end beyond the time that it was given.
 const BEYOND: Duration = Duration::from_secs(120);
 
+/// How it says that the memory is bad.
+const FOUND: &[u8] = b"discovered HW problems";
+
 /// How the memory is loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stress {
@@ -43,16 +46,58 @@ impl Stress {
         }
         command.env_clear().env("LC_ALL", "C").current_dir("/");
         match program::run(command, b"", time + BEYOND, stop) {
-            Ok(ended) if ended.code == 0 => Outcome::Done {
-                detail: format!("no error in {} s: {}", time.as_secs(), last_words(&ended.output)),
-                memo: order.memo.clone(),
+            Ok(ended) => match judged(ended.code, &ended.output) {
+                Ok(said) => Outcome::Done {
+                    detail: format!("no error in {} s: {said}", time.as_secs()),
+                    memo: order.memo.clone(),
+                },
+                Err((why, is_passing)) => failed(why, is_passing),
             },
-            Ok(ended) => failed(
-                format!("stressapptest found errors (exit code {}): {}", ended.code, last_words(&ended.output)),
-                false,
-            ),
             Err(broken @ Broken::Stopped) => failed(format!("stressapptest: {broken}"), true),
             Err(broken) => failed(format!("stressapptest: {broken}"), false),
         }
+    }
+}
+
+/// What its end says of the memory: its last words, or why there is no such, and whether it may be tried again. That it was killed, or had
+/// no memory to test, is no word on a module.
+fn judged(code: i32, output: &[u8]) -> Result<String, (String, bool)> {
+    let said = last_words(output);
+    let found_errors = output.windows(FOUND.len()).any(|words| words == FOUND);
+    match code {
+        0 => Ok(said),
+        _ if found_errors => Err((format!("stressapptest found errors (exit code {code}): {said}"), false)),
+        137 => Err((
+            "stressapptest was killed: was there so much memory? mebibytes in [stress] of the policies bounds it"
+                .into(),
+            true,
+        )),
+        129.. => Err((format!("stressapptest was ended by signal {}: {said}", code - 128), true)),
+        _ => Err((format!("stressapptest did not test (exit code {code}): {said}"), true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_that_it_found_are_errors() {
+        let is_passing = |code, output: &str| judged(code, output.as_bytes()).unwrap_err().1;
+        assert_eq!(judged(0, b"Log: x\nStatus: PASS - please verify no corrected errors\n").unwrap().len(), 48);
+        let bad = "Report Error: miscompare : DIMM Unknown : 1 : 4s\nStatus: FAIL - test discovered HW problems\n";
+        assert!(!is_passing(1, bad));
+        // The errors count, however it ended afterwards.
+        assert!(!is_passing(137, bad));
+        for (code, output) in [
+            (1, "Status: FAIL - test encountered procedural errors\n"),
+            (137, "Log: Allocated\n"),
+            (139, ""),
+            (143, ""),
+            (127, ""),
+        ] {
+            assert!(is_passing(code, output), "{code}");
+        }
+        assert!(judged(137, b"").unwrap_err().0.contains("mebibytes"));
     }
 }

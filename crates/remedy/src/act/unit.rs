@@ -5,7 +5,7 @@
 use super::shown::{cut, last_words};
 use super::{Found, Order, Outcome};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::program;
 
@@ -26,6 +26,12 @@ pub fn restart(unit: &str, order: &Order, stop: &AtomicBool) -> Outcome {
     }
     match systemctl(&["restart", "--", unit], stop) {
         Ok(_) => Outcome::Done { detail: format!("{} was restarted", cut(unit)), memo: order.memo.clone() },
+        // Whoever stops the controller meanwhile says nothing of the unit: what became of it tells its invocation.
+        Err(why) if stop.load(Ordering::Relaxed) => match find(unit, order) {
+            Found::Effect { detail, memo } => Outcome::Done { detail, memo },
+            Found::MayRepeat => failed(why, true),
+            Found::Unknown { why } => failed(why, false),
+        },
         Err(why) => failed(why, false),
     }
 }

@@ -1,7 +1,7 @@
 //! The next change of one open case.
 
 use super::limits::{Limits, is_changed, is_for};
-use super::{Controller, actor, closing, conclude, entry};
+use super::{Controller, NO_LINE, actor, closing, conclude, entry};
 use crate::policy::{Policies, Policy, utc_text};
 use crate::{Step, World};
 use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
@@ -66,7 +66,8 @@ impl Next<'_, '_> {
         let (mut next, was) = (case.clone(), case.lease.owner.as_str());
         self.lease(&mut next);
         if was.is_empty() && step.state == StepState::Running {
-            return Some(self.with_line(next, "goes_on", &step.step, ""));
+            // What comes of it has a line where it is another than before.
+            return Some(self.with_line(next, NO_LINE, &step.step, ""));
         }
         next.steps[index].state = StepState::InDoubt;
         let why = match was {
@@ -230,7 +231,8 @@ pub(super) fn mend_clock(case: &Case, world: &World, controller: &Controller) ->
     let now_ns = world.now_realtime_ns;
     // Holding a lease may be a moment ahead of the decision, and a wait was meant to lie ahead.
     let ahead_max_ns = now_ns.saturating_add(10 * super::LEASE_NS);
-    let lease_max_ns = now_ns.saturating_add(controller.lease_ns.saturating_mul(10)).max(ahead_max_ns);
+    // In simulations one holds for a year.
+    let lease_max_ns = now_ns.saturating_add(controller.lease_ns.saturating_mul(10).max(2 * super::LEASE_NS_MAX));
     let wait_max_ns = now_ns.saturating_add(2 * crate::policy::HOUR_NS);
     let closed = if case.state.is_open() { 0 } else { case.state_since_realtime_ns };
     let is_ahead = case.lease.until_realtime_ns > lease_max_ns

@@ -1,6 +1,6 @@
 //! What a case becomes when a step has ended, or when it was looked what became of one.
 
-use super::{actor, closing, entry};
+use super::{NO_LINE, actor, closing, entry};
 use crate::Step;
 use crate::act::{Found, Outcome};
 use crate::policy::{HOUR_NS, Policies, Retry};
@@ -9,6 +9,9 @@ use surefoot_model::{AuditEntry, Case, CaseState, CaseStep, Lease, StepState};
 /// Steps that the engine added to end a case, and tickets, are tried for about so long before a person is told that they fail: a
 /// ticket system may be down for days, and settings are not to stay changed because a management controller hung for a night.
 const CLOSING_ATTEMPTS_MAX: u32 = 24 * 14;
+/// The longer a step waits, the less often it is looked at: so often in the time that it has lasted, and at least so often in all.
+const LOOKS_PER_WAIT: u64 = 20;
+const LOOK_PERIOD_NS_MAX: u64 = 60_000_000_000;
 /// The longest text that is kept of an outcome, and the longest memo.
 const OUTCOME_BYTES_MAX: usize = 4 * 1024;
 /// The longest memo that is kept; of a longer one the memo before it stays.
@@ -108,10 +111,14 @@ impl End<'_> {
                 ("broken_off", kept(detail))
             }
             Outcome::GoesOn { detail, memo, again_in_ns } => {
+                let said = self.step(case).outcome.clone();
                 self.write(case, StepState::Running, detail, memo.clone());
-                let step = &mut case.steps[self.index];
-                step.not_before_realtime_ns = self.now_ns.saturating_add((*again_in_ns).min(HOUR_NS));
-                ("goes_on_later", kept(detail))
+                let lasted_ns = self.now_ns.saturating_sub(self.step(case).begun_realtime_ns);
+                let again_in_ns = (*again_in_ns).max((lasted_ns / LOOKS_PER_WAIT).min(LOOK_PERIOD_NS_MAX)).min(HOUR_NS);
+                let step = self.step(case);
+                step.not_before_realtime_ns = self.now_ns.saturating_add(again_in_ns);
+                // A drain that waits for a job of weeks says the same at each look: the trail has it once.
+                (if step.outcome == said { NO_LINE } else { "goes_on_later" }, kept(detail))
             }
             Outcome::Failed { detail, memo, is_passing } => {
                 let is_final = self.failed(case, detail, memo.clone(), *is_passing);

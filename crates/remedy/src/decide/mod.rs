@@ -33,6 +33,10 @@ use surefoot_model::{AuditEntry, Case};
 /// How long a controller may do a step without saying that it still lives.
 pub const LEASE_NS: u64 = 15 * 1_000_000_000;
 
+/// The longest lease. One that ends twice as far ahead was given by a clock that went back, whoever gave it: controllers of one store may
+/// have different leases, as while one after the other is started with another.
+pub const LEASE_NS_MAX: u64 = 600 * 1_000_000_000;
+
 /// At most so many changes in one decision, so that a transaction stays short; the rest follows in the next.
 pub const CHANGES_MAX: usize = 1_000;
 
@@ -43,7 +47,7 @@ pub struct Controller {
     pub name: String,
     /// How many steps it can begin now.
     pub free_count: usize,
-    /// See [`LEASE_NS`]. That of another controller which is ten times as long is taken for a clock that went back.
+    /// See [`LEASE_NS`]; at most [`LEASE_NS_MAX`].
     pub lease_ns: u64,
 }
 
@@ -71,6 +75,9 @@ pub fn decide(world: &World, policies: &Policies, controller: &Controller) -> Ve
     open::open(world, policies, controller, &limits, &mut changes);
     changes
 }
+
+/// The action of a change that says nothing new: it has no line in the audit trail.
+const NO_LINE: &str = "";
 
 /// A line of the audit trail of a case.
 fn entry(at_realtime_ns: u64, case: u64, actor: &str, action: &str, target: &str, reason: &str) -> AuditEntry {

@@ -69,6 +69,9 @@ impl Inner {
     }
 
     fn write(&mut self, entry: AuditEntry) {
+        if entry.action.is_empty() {
+            return;
+        }
         if self.trail.len() >= TRAIL_MAX {
             self.trail.remove(0);
             self.dropped_lines_count += 1;

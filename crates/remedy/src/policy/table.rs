@@ -14,6 +14,11 @@ use toml::de::{DeString, DeTable, DeValue};
 /// [`Error::PolicyFile`].
 pub(crate) fn text_of(path: &Path, bytes_max: u64) -> Result<String> {
     let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
+    // Nobody may ever write to the other end of a pipe.
+    let about = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if !about.is_file() {
+        return Err(failed("it is not a regular file".into()));
+    }
     let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;

@@ -4,9 +4,11 @@ use super::hands::{Hands, alert};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use surefoot_model::{Alert, AuditEntry, Case, CaseState, Severity, StepState};
+use surefoot_model::{Alert, AuditEntry, Case, CaseState, Lease, Severity, StepState};
 use surefoot_remedy::act::{Found, Outcome};
-use surefoot_remedy::decide::{Controller, Request, conclude, decide, found, request, waits_for_approval};
+use surefoot_remedy::decide::{
+    Controller, LEASE_NS_MAX, Request, conclude, decide, found, request, waits_for_approval,
+};
 use surefoot_remedy::engine::{Core, Ended, Settings};
 use surefoot_remedy::memory_book::MemoryBook;
 use surefoot_remedy::policy::Policies;
@@ -175,6 +177,26 @@ fn a_case_that_is_cancelled_waits_for_no_jobs() {
     assert_eq!((case.state, case.is_drained), (CaseState::Cancelled, false), "{case:?}");
     assert_eq!(case.steps[0].state, StepState::Skipped);
     assert_eq!(desk.hands.done(), ["h1 drain", "h1 drain", "h1 return"]);
+}
+
+/// And say the same at each look, of which the trail has no need.
+#[test]
+fn a_step_that_waits_long_is_told_once_and_looked_at_less_often() {
+    let mut desk = Desk::new(SIMPLE);
+    let looks: Vec<Outcome> = (0..3_000).map(|_| goes_on("", 5 * S)).collect();
+    desk.hands.will("drain", &looks);
+    desk.tell(alert("h1"));
+    for _ in 0..24 * 120 {
+        desk.pass(30 * S);
+    }
+    let looked = desk.hands.done().len();
+    assert!((1_400..1_600).contains(&looked), "{looked} looks in a day, one a minute in the end");
+    assert_eq!(desk.actions(1).matches("goes_on").count(), 1, "{}", desk.actions(1));
+    desk.hands.will("drain", &[Outcome::Done { detail: String::new(), memo: String::new() }]);
+    desk.pass(2 * 60 * S);
+    desk.pass(2 * 60 * S);
+    assert_eq!(desk.hands.done().last().unwrap(), "h1 return");
+    assert!(desk.actions(1).ends_with("returned"), "{}", desk.actions(1));
 }
 
 #[test]
@@ -408,6 +430,25 @@ fn a_host_that_stays_out_by_its_policy_is_a_persons() {
     desk.over(alert("h1"));
     desk.pass(11 * S);
     assert_eq!(desk.case(1).state, CaseState::Returned);
+}
+
+/// While one controller after the other is started with another lease, each leaves the others' steps to them.
+#[test]
+fn a_long_lease_of_another_controller_is_no_clock_that_went_back() {
+    let mut desk = Desk::new(SIMPLE);
+    desk.hands.will("drain", &[goes_on("", 5 * S)]);
+    desk.tell(alert("h1"));
+    let mut case = desk.case(1);
+    let until_realtime_ns = NOON + LEASE_NS_MAX;
+    case.lease = Lease { owner: "other".into(), until_realtime_ns, fence: case.lease.fence + 1 };
+    let at = desk.clock.load(Ordering::Relaxed);
+    let (_, line) = request(&case, Request::Pause, "user anna", "", at).unwrap();
+    desk.book.update(&case, &AuditEntry { action: String::new(), ..line }).unwrap();
+    desk.pass(LEASE_NS_MAX - 30 * S);
+    let actions = desk.actions(1);
+    assert!(!actions.contains("clock_went_back") && !actions.contains("taken_over"), "{actions}");
+    desk.pass(60 * S);
+    assert!(desk.actions(1).contains("taken_over"), "{}", desk.actions(1));
 }
 
 #[test]

@@ -94,6 +94,26 @@ fn a_hook_that_never_ends_or_never_stops_talking_is_ended() {
     }
 }
 
+/// A controller that is stopped in order has killed the hook half way, as one that crashes has.
+#[test]
+fn a_hook_that_was_stopped_half_way_is_done_again_only_where_its_rule_allows_that() {
+    let place = Place::new();
+    let path = place.hook("case $1 in run) sleep 600;; find) echo row 26 is spare; exit 0;; esac");
+    let stopped = |rule: HookRule| {
+        let order = of(&path);
+        let config = HandsConfig { hooks: [(path.display().to_string(), rule)].into(), ..HandsConfig::default() };
+        Hands::new(config).run(&order, &AtomicBool::new(true))
+    };
+    match stopped(HookRule::default()) {
+        Outcome::Failed { detail, is_passing: false, .. } => assert!(detail.contains("nobody saw its end"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    let repeatable = HookRule { is_repeatable: true, ..HookRule::default() };
+    assert!(matches!(stopped(repeatable), Outcome::Failed { is_passing: true, .. }));
+    let finding = HookRule { can_find: true, ..HookRule::default() };
+    assert!(matches!(stopped(finding), Outcome::Done { detail, .. } if detail.contains("row 26")));
+}
+
 #[test]
 fn a_hook_that_others_could_change_is_not_run() {
     let place = Place::new();

@@ -46,7 +46,7 @@ impl Simulated {
         let control = format!(
             "#!/bin/sh\ncd '{}'\necho \"$*\" >> asked\ncase \"$1 $2\" in\n\
              'get power') echo \"power:$(cat power)\";;\n'set power') echo \"$3\" > power;;\n\
-             'set shutdown') if test -e deaf; then :; else echo 0 > power; fi;;\nesac\n",
+             'set shutdown') test -e refuses && exit 1; if test -e deaf; then :; else echo 0 > power; fi;;\nesac\n",
             folder.path().display()
         );
         fs::write(at("lan.conf"), lan).unwrap();
@@ -156,6 +156,12 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     fs::write(simulated.at("deaf"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("switched off")), "{said:?}");
+    assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
+
+    // And one whose controller refuses to tell it so at once.
+    fs::write(simulated.at("refuses"), "").unwrap();
+    let said = finish(&hands, self::order("reboot", "n1"));
+    assert!(said.iter().any(|words| words.contains("cannot be told to shut down")), "{said:?}");
     assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
 }
 

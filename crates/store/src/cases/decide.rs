@@ -167,8 +167,6 @@ fn write(
     let numbers = open_all(sql, &opened)?;
     lines.extend(opened.into_iter().zip(&numbers).map(|((_, entry), &case)| AuditEntry { case, ..entry }));
     update_all(sql, updated.iter().map(|case| &**case).collect())?;
-    // What has nothing to say is not said: settling an alert needs no line each.
-    lines.retain(|line| !line.action.is_empty());
     add(sql, lines, now_ns)?;
     let mut ids = numbers;
     ids.extend(updated.iter().map(|case| case.id));

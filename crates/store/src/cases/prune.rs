@@ -8,7 +8,7 @@ use crate::Result;
 pub struct Limits {
     /// Alerts that are over, seconds.
     pub alerts_kept_s: u64,
-    /// Closed cases: the newest ones.
+    /// Closed cases: the newest ones of those that did something, and as many that did not.
     pub closed_max: u64,
     /// Hosts that tell nothing any more, seconds.
     pub hosts_kept_s: u64,
@@ -59,11 +59,15 @@ impl CaseStore {
                 "DELETE FROM remedy_alert WHERE is_firing = 0 AND is_settled = 1 AND since_ns < $1",
                 &[before(limits.alerts_kept_s).into()],
             )?;
-            let cases = sql.run(
-                "DELETE FROM remedy_case WHERE is_open = 0 AND id <= (SELECT coalesce(min(id), 0) - 1 FROM
-                   (SELECT id FROM remedy_case WHERE is_open = 0 ORDER BY id DESC LIMIT $1) AS newest)",
-                &[limits.closed_max.into()],
-            )?;
+            // Alerts that come and go leave cases that did nothing, and push out none that counts for a cool-down or a repair.
+            let mut cases = 0;
+            for of in ["is_open = 0 AND state = 'cleared'", "is_open = 0 AND state <> 'cleared'"] {
+                let words = format!(
+                    "DELETE FROM remedy_case WHERE {of} AND id <= (SELECT coalesce(min(id), 0) - 1 FROM
+                       (SELECT id FROM remedy_case WHERE {of} ORDER BY id DESC LIMIT $1) AS newest)"
+                );
+                cases += sql.run(&words, &[limits.closed_max.into()])?;
+            }
             let hosts = sql.run("DELETE FROM remedy_host WHERE seen_ns < $1", &[before(limits.hosts_kept_s).into()])?;
             let kept_from_ns = before(limits.audit_kept_s);
             sql.run("UPDATE remedy_meta SET number = $1 WHERE name = 'audit_kept_from_ns'", &[kept_from_ns.into()])?;

@@ -58,7 +58,9 @@ pub(super) fn add(sql: &mut dyn Sql, lines: Vec<AuditEntry>, now_ns: u64) -> Ans
         let texts = [&*line.actor, &*line.action, &*target, &*reason];
         [line.case.into(), at_ns.into()].into_iter().chain(texts.map(Into::into)).collect()
     };
-    in_pieces("$, $, $, $, $, $", lines.iter().map(row).collect(), |rows, values| {
+    // What has nothing to say is not said: neither settling an alert nor looking at a step that waits needs a line each.
+    let lines = lines.iter().filter(|line| !line.action.is_empty());
+    in_pieces("$, $, $, $, $, $", lines.map(row).collect(), |rows, values| {
         let words = "INSERT INTO remedy_audit (case_id, at_ns, actor, action, target, reason) VALUES {rows}";
         sql.run(&words.replace("{rows}", rows), values).map(drop)
     })

@@ -96,8 +96,7 @@ impl Memory {
         }
         self.slots[slot.0].mapping = None;
         if begun.is_some() || (1..bytes as u64).contains(&found_bytes) {
-            let making = begun.filter(|begun| begun.bytes() >= bytes);
-            let making = making.map_or_else(|| Making::open(slot, &path, bytes), Ok);
+            let making = begun.map_or_else(|| Making::open(slot, &path, bytes), |begun| begun.made_for(bytes));
             let lost_bytes = making.as_ref().map_or(None, |making| making.lost_bytes);
             self.take_made(slot, making.and_then(Making::finish), lost_bytes);
             if self.slots[slot.0].mapping.is_some() {

@@ -28,7 +28,7 @@ pub struct DriftOptions {
     /// From one comparison to the next
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub every: Duration,
-    /// A comparison may take so long
+    /// A comparison may take so long, 5s at most
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
     pub patience: Duration,
     /// Chooses the moments of the stalls
@@ -42,6 +42,8 @@ pub struct DriftOptions {
     pub json: bool,
 }
 
+/// A comparison that takes longer would look to the stalls' dead man's switch as if this program stood still.
+const PATIENCE_MOST: Duration = Duration::from_secs(5);
 /// An hour of comparisons, and no more than can be kept.
 const DURATION_MOST: Duration = Duration::from_secs(3_600);
 
@@ -53,6 +55,9 @@ impl DriftOptions {
                 "--every {:?} for --duration {:?}: {EVERY_LEAST:?} or more, for one hour or less",
                 self.every, self.duration
             ));
+        }
+        if self.patience > PATIENCE_MOST || self.patience.is_zero() {
+            return refused(format!("--patience {:?}: up to {PATIENCE_MOST:?} are possible", self.patience));
         }
         if self.every * 4 > self.duration {
             return refused(format!(

@@ -13,6 +13,8 @@ use surefoot_hostfs::program;
 
 /// How long reading the history may take.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest answer: 10,000 errors, which are all that the history tells at once, have some 4 MiB.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Rows that are remembered, those with the most errors.
 const ROWS_MAX: usize = 32;
 
@@ -43,15 +45,18 @@ pub struct Reported {
     pub without_row: u64,
     /// Physical addresses, each once.
     pub addresses: Vec<u64>,
+    /// Errors that the history had no room to tell: it tells the oldest first.
+    pub left_out: u64,
 }
 
 impl Reported {
     /// What lines of `surefoot history --room memory --json` say.
     pub fn of(lines: &str) -> Reported {
         let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
-        let (mut without_row, mut addresses) = (0, BTreeSet::new());
+        let (mut without_row, mut addresses, mut left_out) = (0, BTreeSet::new(), 0);
         for line in lines.lines() {
             let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
+            left_out = left_out.max(record["records_left_out"].as_u64().unwrap_or(0));
             let report = &record["body"];
             let place = &report["location"];
             if record["type"] != "record" || record["room"] != "memory" || !place.is_object() {
@@ -71,7 +76,7 @@ impl Reported {
         }
         let mut rows: Vec<(Row, u64)> = rows.into_iter().collect();
         rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Reported { rows, without_row, addresses: addresses.into_iter().collect() }
+        Reported { rows, without_row, addresses: addresses.into_iter().collect(), left_out }
     }
 
     /// Asks the history of the host that this runs on for the errors of a case.
@@ -89,7 +94,10 @@ impl Reported {
             command.arg("--file").arg(file);
         }
         command.env_clear().env("LC_ALL", "C").current_dir("/");
-        match program::run(command, b"", PATIENCE, stop) {
+        match program::run_up_to(ANSWER_BYTES_MAX, command, b"", PATIENCE, stop) {
+            Ok(ended) if ended.dropped_bytes > 0 => {
+                Err(failed(format!("surefoot history: more than {ANSWER_BYTES_MAX} bytes of errors")))
+            }
             Ok(ended) if ended.code == 0 => Ok(Reported::of(&String::from_utf8_lossy(&ended.output))),
             Ok(ended) => Err(failed(format!("surefoot history: {}", last_words(&ended.complaint)))),
             Err(broken) => Err(failed(format!("surefoot history: {broken}"))),
@@ -99,7 +107,7 @@ impl Reported {
 
 /// `collect`: what was told since, and its rows in the memo.
 pub fn run(reported: Reported) -> Outcome {
-    let Reported { mut rows, without_row, .. } = reported;
+    let Reported { mut rows, without_row, left_out, .. } = reported;
     let more = rows.len().saturating_sub(ROWS_MAX);
     rows.truncate(ROWS_MAX);
     let detail = match rows.first() {
@@ -114,6 +122,10 @@ pub fn run(reported: Reported) -> Outcome {
                 row.dimm
             )
         }
+    };
+    let detail = match left_out {
+        0 => detail,
+        count => format!("{detail}; {count} later ones were left out"),
     };
     let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     Outcome::Done { detail, memo: serde_json::to_string(&rows).unwrap_or_default() }
@@ -142,6 +154,11 @@ mod tests {
         let seen: Vec<(u32, u64)> = reported.rows.iter().map(|(row, count)| (row.row, *count)).collect();
         assert_eq!((seen, reported.without_row), (vec![(26, 7), (27, 5)], 2));
         assert_eq!(reported.rows[0].0.bank_group, Some(2));
-        assert_eq!(reported.addresses, [4096]);
+        assert_eq!((reported.addresses.as_slice(), reported.left_out), (&[4096][..], 0));
+        let more = format!("{}\n{}", r#"{"type":"history","records_left_out":17}"#, lines[0]);
+        match run(Reported::of(&more)) {
+            Outcome::Done { detail, .. } => assert!(detail.ends_with("17 later ones were left out"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
     }
 }

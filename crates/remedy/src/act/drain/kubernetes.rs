@@ -22,7 +22,9 @@ const OWNER: &str = "surefoot.io/case";
 const TAINT: &str = "surefoot.io/faulty";
 /// The type of the condition.
 const CONDITION: &str = "SurefootHardwareFault";
-/// Pods of one answer: of real ones each takes about 10 KiB, and an answer may have 512 KiB.
+/// The longest answer.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// Pods of one answer: of real ones each takes 10 to 40 KiB.
 const PODS_AT_ONCE: usize = 20;
 /// Answers about one node; the kubelet's own limit is 110 pods unless it is told another.
 const ANSWERS_MAX: usize = 50;
@@ -246,7 +248,8 @@ impl Kubernetes {
             trust: self.trust.clone(),
             socket: None,
         };
-        http::ask(&request, PATIENCE, stop).map_err(|why| failed(format!("{}: {why}", self.server), true))
+        http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, stop)
+            .map_err(|why| failed(format!("{}: {why}", self.server), true))
     }
 }
 
