@@ -225,7 +225,7 @@ impl Reading {
                 period_ns: effect.period_ns,
                 workload: effect.workload.clone(),
                 metric: effect.metric.clone(),
-                run_count: 1 + 2 * effect.repetitions,
+                run_count: effect.repetitions.saturating_mul(2).saturating_add(1),
                 ..ExperimentBegan::default()
             },
             None => self.began_by_stalls(),

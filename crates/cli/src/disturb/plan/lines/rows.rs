@@ -100,7 +100,7 @@ impl SummaryLine {
     pub fn words(&self) -> String {
         let (yes, no, cannot) = (self.reproduced_count, self.not_reproduced_count, self.cannot_be_tested_count);
         let mut words = format!("{} in {}", counted(self.run_count, "run", "runs"), duration(self.took_ns));
-        if yes + no + cannot > 0 {
+        if [yes, no, cannot].iter().any(|count| *count > 0) {
             words += &format!(": {} reproduced, {no} not, {cannot} cannot be tested here", counted(yes, "row", "rows"));
         }
         if self.given_up_count > 0 {
