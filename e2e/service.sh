@@ -24,7 +24,7 @@ if [ "${SUREFOOT_INSIDE:-}" != yes ]; then
     SUREFOOT_INSIDE=yes sh -c 'echo $$ > "$0/cgroup.procs"; exec unshare --cgroup --pid --mount --uts --ipc --fork --kill-child "$@"' \
         "$group" "$0" "$binary" "$work" &
     inside=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 1200); do
         grep -q '^PASSED\|^FAILED' "$result" && break
         kill -0 $inside 2>/dev/null || break
         sleep 0.1
@@ -72,7 +72,12 @@ cat > "$root/etc/surefoot/policy.toml" <<POLICY
 service = "web"
 steps = ["restart:victim.service"]
 POLICY
-echo "SUREFOOT_AGENT=--host n2 --service web --period 1s --server http://127.0.0.1:17078" > "$root/etc/surefoot/agent.env"
+# The first word of an agent comes after the first run of each of its checks, which comes at any time within half a minute, or its period.
+for check in read-only clock bmc-log; do
+    printf '[[check]]\nname = "%s"\nperiod = "2s"\n' $check
+done > "$root/etc/surefoot/checks.toml"
+echo "SUREFOOT_AGENT=--host n2 --service web --period 1s --checks /etc/surefoot/checks.toml --server http://127.0.0.1:17078" \
+    > "$root/etc/surefoot/agent.env"
 cat > "$units/victim.service" <<UNIT
 [Unit]
 DefaultDependencies=no
