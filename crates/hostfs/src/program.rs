@@ -2,8 +2,11 @@
 //!
 //! None is waited for longer than it was given, and none may say more than a limit.
 
+mod pipes;
+
 use crate::children::{self, Signal};
 use crate::without_number;
+use pipes::Pipes;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -98,7 +101,7 @@ pub enum Broken {
 
 /// Runs a program that does something, in a group of processes of its own, and says how it ended. The group is killed when it takes longer
 /// than `patience` or `stop` is set; it is also killed with whoever started it. What it says beyond the limit is read on and dropped, so that it
-/// is not held up.
+/// is not held up. Whoever it leaves behind with its pipes in hand keeps nothing of them open here.
 ///
 /// # Errors
 /// [`Broken`], where it did not start or was ended.
@@ -125,19 +128,14 @@ pub fn run_up_to(
     let mut child = command
         .spawn()
         .map_err(|error| Broken::NotStarted(format!("{name} cannot be run: {}", without_number(&error))))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        let input = input.to_owned();
-        std::thread::spawn(move || _ = stdin.write_all(&input));
-    }
-    let output = child.stdout.take().map(|pipe| drain(pipe, bytes_max));
-    let complaint = child.stderr.take().map(|pipe| drain(pipe, bytes_max));
+    let mut pipes = Pipes::of(&mut child, input, bytes_max);
     let (status, processor) = loop {
         let broken = match children::ended(child.id()) {
             Ok(Some(ended)) => break ended,
             _ if stop.load(Ordering::Relaxed) => Broken::Stopped,
             _ if begun.elapsed() >= patience => Broken::TookTooLong(patience),
             _ => {
-                std::thread::sleep(LOOK_PERIOD);
+                pipes.turn(LOOK_PERIOD);
                 continue;
             }
         };
@@ -145,24 +143,8 @@ pub fn run_up_to(
         end(&mut child, Duration::ZERO, false);
         return Err(broken);
     };
-    let heard = |pipe: Option<mpsc::Receiver<(Vec<u8>, u64)>>| {
-        pipe.and_then(|pipe| pipe.recv_timeout(PIPE_PATIENCE).ok()).unwrap_or_default()
-    };
-    let ((output, more), (complaint, still_more)) = (heard(output), heard(complaint));
-    Ok(Ended { code: code_of(status), output, complaint, dropped_bytes: more + still_more, processor })
-}
-
-/// Reads a pipe to its end in a thread of its own: the first bytes, and how many more there were.
-fn drain(pipe: impl Read + Send + 'static, bytes_max: u64) -> mpsc::Receiver<(Vec<u8>, u64)> {
-    let (send, receive) = mpsc::sync_channel(1);
-    std::thread::spawn(move || {
-        let mut pipe = pipe;
-        let mut text = Vec::new();
-        let _ = pipe.by_ref().take(bytes_max).read_to_end(&mut text);
-        let dropped = std::io::copy(&mut pipe, &mut std::io::sink()).unwrap_or(0);
-        let _ = send.send((text, dropped));
-    });
-    receive
+    let (output, complaint, dropped_bytes) = pipes.rest(PIPE_PATIENCE);
+    Ok(Ended { code: code_of(status), output, complaint, dropped_bytes, processor })
 }
 
 fn code_of(status: ExitStatus) -> i32 {
@@ -223,6 +205,45 @@ mod tests {
         assert!(run_shell(works, 20_000, &never).unwrap().processor > Duration::from_millis(5));
         let talks = run_shell("head -c 3000000 /dev/zero", 20_000, &never).unwrap();
         assert_eq!((talks.output.len() as u64, talks.dropped_bytes), (ANSWER_BYTES_MAX, 3_000_000 - ANSWER_BYTES_MAX));
+    }
+
+    /// A service that a program starts goes on, in a session of its own, with the program's pipes in hand.
+    #[test]
+    fn what_a_program_leaves_behind_hides_nothing_that_it_said_and_keeps_nothing_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let never = AtomicBool::new(false);
+        let script = format!(
+            "setsid sh -c 'echo $$ > {0}; exec sleep 600' & while [ ! -s {0} ]; do sleep 0.01; done; echo said",
+            pid.display()
+        );
+        let mine = || {
+            let links = std::fs::read_dir("/proc/self/fd")
+                .unwrap()
+                .flatten()
+                .flat_map(|entry| std::fs::read_link(entry.path()));
+            links.map(|link| link.display().to_string()).filter(|link| link.starts_with("pipe:")).collect::<Vec<_>>()
+        };
+        let ended = run_shell(&script, 20_000, &never).unwrap();
+        let left_behind = std::fs::read_to_string(&pid).unwrap();
+        let left_behind: u32 = left_behind.trim().parse().unwrap();
+        let its = std::fs::read_link(format!("/proc/{left_behind}/fd/1")).unwrap().display().to_string();
+        let ours = mine();
+        children::signal_process(left_behind, Signal::Kill).unwrap();
+        assert_eq!(&*ended.output, b"said\n");
+        assert!(its.starts_with("pipe:") && !ours.contains(&its), "{its}: {ours:?}");
+    }
+
+    #[test]
+    fn a_run_is_told_what_is_longer_than_a_pipe_and_one_that_reads_nothing_is_not_waited_for() {
+        let never = AtomicBool::new(false);
+        let mut counts = Command::new("/bin/sh");
+        counts.args(["-c", "wc -c"]);
+        let long = vec![b'x'; 3_000_000];
+        assert_eq!(run(counts, &long, Duration::from_secs(20), &never).unwrap().output, b"3000000\n");
+        let mut deaf = Command::new("/bin/sh");
+        deaf.args(["-c", "echo done"]);
+        assert_eq!(run(deaf, &long, Duration::from_secs(20), &never).unwrap().output, b"done\n");
     }
 
     #[test]
