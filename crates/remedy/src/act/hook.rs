@@ -14,7 +14,7 @@
 //! shown; a line that begins with `memo: ` is handed to the next attempt. Exit codes of `find`: 0 the effect is there, 3 it may be done again,
 //! any other nobody can tell.
 
-use super::shown::{cut, last_words};
+use super::shown::{beginning, cut, last_words};
 use super::{Found, Order, Outcome};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -183,10 +183,4 @@ fn memo_of(ended: &Ended, order: &Order) -> String {
     let said = String::from_utf8_lossy(&ended.output);
     let memo = said.lines().rev().find_map(|line| line.strip_prefix("memo: ")).unwrap_or(&order.memo);
     beginning(memo, MEMO_BYTES_MAX).to_owned()
-}
-
-/// At most so many bytes of a text, and no half letter.
-fn beginning(text: &str, bytes_max: usize) -> &str {
-    let end = (0..=text.len().min(bytes_max)).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
 }

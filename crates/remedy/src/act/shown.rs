@@ -20,3 +20,9 @@ pub fn cut(text: &str) -> String {
     }
     shown
 }
+
+/// At most so many bytes of a text, and no half letter.
+pub fn beginning(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=text.len().min(bytes_max)).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}

@@ -3,7 +3,7 @@
 //! A ticket carries the case's token. Filing it twice, after a crash, makes no second one: a file has the token's name, a web service
 //! is told the token as `Idempotency-Key`, and a mail has it as its `Message-ID`.
 
-use super::shown::{cut, last_words};
+use super::shown::{beginning, cut, last_words};
 use super::{Found, Order, Outcome};
 use serde_json::json;
 use std::fs::{self, OpenOptions};
@@ -20,6 +20,8 @@ use surefoot_model::one_line;
 
 /// How long a ticket system may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest line of a mail: beyond 998 bytes (RFC 5322, 2.1.1) some servers send it back, and nobody would know.
+const LINE_BYTES_MAX: usize = 900;
 
 /// A way to tell people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,26 +141,37 @@ fn mail(to: &str, order: &Order, stop: &AtomicBool) -> Outcome {
     let mut command = Command::new(path);
     // The recipient is in the header alone: no address is an option.
     command.args(["-t", "-i"]).env_clear().env("LC_ALL", "C").current_dir("/");
-    let mut text = format!(
-        "To: {}\nSubject: {}\nMessage-ID: <{}@surefoot.invalid>\nContent-Type: text/plain; charset=utf-8\n\n",
-        one_line(to),
-        summary(order),
-        token(order)
-    );
-    let lines =
-        [("Host", &order.host), ("Service", &order.service), ("Fault", &order.fault), ("About", &order.subject)];
-    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
-        text.push_str(&format!("{name}: {}\n", cut(value)));
-    }
-    text.push('\n');
-    for line in &order.evidence {
-        text.push_str(&format!("{}\n", one_line(line)));
-    }
-    match program::run(command, text.as_bytes(), PATIENCE, stop) {
+    match program::run(command, letter(to, order).as_bytes(), PATIENCE, stop) {
         Ok(ended) if ended.code == 0 => filed(&token(order), &format!("mailed to {to}")),
         Ok(ended) => later(format!("sendmail ended with {}: {}", ended.code, last_words(&ended.complaint))),
         Err(broken) => later(format!("sendmail: {broken}")),
     }
+}
+
+/// The mail with its header.
+fn letter(to: &str, order: &Order) -> String {
+    let mut text = format!(
+        "To: {}\nSubject: {}\nMessage-ID: <{}@surefoot.invalid>\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\
+         Content-Transfer-Encoding: 8bit\n\n",
+        one_line(to),
+        beginning(&summary(order), LINE_BYTES_MAX),
+        token(order)
+    );
+    let about =
+        [("Host", &order.host), ("Service", &order.service), ("Fault", &order.fault), ("About", &order.subject)];
+    let about =
+        about.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}: {}", cut(value)));
+    for line in about.chain([String::new()]).chain(order.evidence.iter().map(|line| one_line(line))) {
+        // What does not fit on a line goes on in the next.
+        let mut rest = line.as_str();
+        while rest.len() > LINE_BYTES_MAX {
+            let (piece, more) = rest.split_at(beginning(rest, LINE_BYTES_MAX).len());
+            text.push_str(&format!("{piece}\n"));
+            rest = more;
+        }
+        text.push_str(&format!("{rest}\n"));
+    }
+    text
 }
 
 fn file_of(folder: &Path, order: &Order) -> PathBuf {
@@ -186,5 +199,30 @@ fn write(folder: &Path, order: &Order) -> Outcome {
         Ok(true) => filed(&token(order), &path.display().to_string()),
         Ok(false) => filed(&token(order), &format!("{} was there already", path.display())),
         Err(error) => later(format!("{}: {}", path.display(), without_number(&error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Alerts and agents bring names and evidence: none of it is a header, and none of it is lost.
+    #[test]
+    fn a_mail_is_one_that_every_server_takes_whatever_strangers_wrote() {
+        let order = Order {
+            case: 7,
+            host: "n1\r\nBcc: x@example.org\r\n\r\nhello".to_owned(),
+            fault: "f".repeat(2_000),
+            subject: "\u{10348}".repeat(2_000),
+            evidence: vec!["\u{10348}".repeat(1_000), ".".to_owned(), "\nFrom: a".to_owned()],
+            ..Order::default()
+        };
+        let text = letter("desk@example.org\nBcc: y@example.org", &order);
+        let (header, body) = text.split_once("\n\n").unwrap();
+        let names: Vec<&str> = header.lines().map(|line| line.split(':').next().unwrap()).collect();
+        let known = ["To", "Subject", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"];
+        assert_eq!(names, known);
+        assert!(text.lines().all(|line| line.len() <= 998 && !line.contains('\r')));
+        assert!(body.contains("\n.\n?From: a\n") && body.matches('\u{10348}').count() == 1_400, "{body}");
     }
 }
