@@ -119,6 +119,17 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
     let events = get(&server, "/api/v1/namespaces/default/events").to_string();
     assert!(events.contains("TakenOut") && events.contains("BroughtBack"), "{events}");
 
+    // More pods than one answer has: the server says how to go on, in its own words.
+    for number in 0..45 {
+        pod(&server, &format!("many-{number}"), "n2", &json!({}));
+    }
+    match run(&hands, &order("drain", "n2")) {
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("45 pods are still there"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(run(&hands, &order("drain", "n2")), Outcome::Done { .. }), "they were given no time");
+    assert_eq!(pods(), ["of-daemon-set"]);
+
     for host in ["n9", "n1/status", "N1"] {
         assert!(matches!(run(&hands, &order("drain", host)), Outcome::Failed { is_passing: false, .. }), "{host}");
     }

@@ -105,3 +105,50 @@ fn a_controller_that_hangs_holds_nobody_who_is_told_to_stop() {
     assert!(begun.elapsed() < Duration::from_secs(30), "it would have waited for a minute");
     teller.join().unwrap();
 }
+
+/// Whatever a controller answers, the step fails in words and the engine goes on: redirections are not followed, and nothing is believed that is
+/// not signed.
+#[test]
+fn a_hostile_controller_is_refused_in_words() {
+    let ok = |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes();
+    let redirect = b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/redfish/v1\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let endless = [&b"HTTP/1.1 200 OK\r\n\r\n"[..], &vec![b' '; 3_000_000]].concat();
+    let elsewhere = r#"{"Members": [{"@odata.id": "@127.0.0.1:1/redfish/../x"}]}"#;
+    let answers: [(Vec<u8>, &str, bool); 8] = [
+        (ok("{\"Members\": ["), "no JSON", true),
+        (ok(&"[".repeat(200_000)), "no JSON", true),
+        (ok("{\"Members\": 7}"), "has no machine", false),
+        (ok(elsewhere), "names its machine by no path", false),
+        (ok("\u{1b}[2J\0"), "no JSON", true),
+        (redirect, "HTTP 307", false),
+        (endless, "longer than 524288 bytes", true),
+        (b"\x16\x03\x01 what is this".to_vec(), "no answer", true),
+    ];
+    for (answer, words, passes) in answers {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 8_192]);
+            let _ = stream.write_all(&answer);
+        });
+        let (why, is_passing) = refusal(&hands(format!("http://{address}")), "reboot", "n1");
+        serving.join().unwrap();
+        assert!(why.contains(words) && !why.chars().any(char::is_control), "{words}: {why}");
+        assert_eq!(is_passing, passes, "{why}");
+    }
+    // Plain text in the place of TLS, which is not believed either.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (why, is_passing) = {
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            use std::io::Write;
+            let _ = listener.accept().unwrap().0.write_all(b"HTTP/1.1 200 OK\r\n\r\n{}");
+        });
+        let refused = refusal(&hands(url), "reboot", "n1");
+        serving.join().unwrap();
+        refused
+    };
+    assert!(why.contains("no answer") && is_passing, "{why}");
+}
