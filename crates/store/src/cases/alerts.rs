@@ -25,6 +25,14 @@ WHERE excluded.since_ns > old.since_ns
   OR (excluded.since_ns = old.since_ns AND excluded.is_firing = old.is_firing
     AND (excluded.severity > old.severity OR (excluded.severity = old.severity AND excluded.body <> old.body)))";
 
+/// Alerts without an open case, the oldest first, from a place on. NOT IN is one table of what is open, as long as that has room in memory (see
+/// `postgres.rs`); for NOT EXISTS, PostgreSQL may read all cases for each alert where both have just become many.
+const UNSETTLED: &str =
+    "SELECT a.body, a.change_number, a.since_ns, a.host, a.alert_key FROM remedy_alert a WHERE a.is_settled = 0
+    AND (a.host, a.alert_key) NOT IN (SELECT c.host, c.alert_key FROM remedy_case c WHERE c.is_open = 1)
+    AND a.since_ns >= $2 AND (a.since_ns > $2 OR a.host > $3 OR (a.host = $3 AND a.alert_key > $4))
+    ORDER BY a.since_ns, a.host, a.alert_key LIMIT $1";
+
 /// A host that tells nothing new is noted to live this often.
 const SEEN_AGAIN_NS: u64 = 300_000_000_000;
 
@@ -253,15 +261,9 @@ pub(super) type Place = (u64, String, String);
 
 /// The alerts without an open case that are to be decided on, the oldest first, from a place on.
 pub(super) fn unsettled(sql: &mut dyn Sql, after: &mut Option<Place>) -> Answer<Vec<Unsettled>> {
-    // NOT IN is one table of what is open; for NOT EXISTS, PostgreSQL may read all cases for each alert where both have just become many.
-    let words =
-        "SELECT a.body, a.change_number, a.since_ns, a.host, a.alert_key FROM remedy_alert a WHERE a.is_settled = 0
-        AND (a.host, a.alert_key) NOT IN (SELECT c.host, c.alert_key FROM remedy_case c WHERE c.is_open = 1)
-        AND a.since_ns >= $2 AND (a.since_ns > $2 OR a.host > $3 OR (a.host = $3 AND a.alert_key > $4))
-        ORDER BY a.since_ns, a.host, a.alert_key LIMIT $1";
     let (since_ns, host, key) = after.take().unwrap_or_default();
-    let rows =
-        sql.rows(words, &[(ALERTS_PER_DECISION_MAX as u64).into(), since_ns.into(), (*host).into(), (*key).into()])?;
+    let rows = sql
+        .rows(UNSETTLED, &[(ALERTS_PER_DECISION_MAX as u64).into(), since_ns.into(), (*host).into(), (*key).into()])?;
     if rows.len() == ALERTS_PER_DECISION_MAX {
         *after = rows.last().map(|row| (row.number(2), row.text(3).to_owned(), row.text(4).to_owned()));
     }
@@ -312,5 +314,48 @@ impl Connected {
                 sql.rows("SELECT count(*), CAST(coalesce(sum(is_firing), 0) AS BIGINT) FROM remedy_alert", &[])?;
             Ok(rows.first().map_or((0, 0), |row| (row.number(0), row.number(1))))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::cases::postgres::Postgres;
+    use surefoot_testkit::{not_run::not_run, postgres};
+
+    /// Without room for it, PostgreSQL compares each alert with each open case: with 200,000 of both no decision was ever made.
+    #[test]
+    fn what_is_open_is_one_table_in_memory_however_little_the_server_gives_by_itself() {
+        const TEST: &str =
+            "cases::alerts::what_is_open_is_one_table_in_memory_however_little_the_server_gives_by_itself";
+        let server = match postgres::Postgres::start() {
+            Ok(server) => server,
+            Err(why) => return not_run(TEST, &why),
+        };
+        let address = server.database("little").unwrap();
+        let open = || CaseStore::open(&address.parse().unwrap(), None).unwrap();
+        let mut store = open();
+        let sql = &mut store.connected.sql;
+        sql.batch("ALTER DATABASE little SET work_mem = '64kB'").unwrap();
+        sql.batch(
+            "INSERT INTO remedy_case (host, service, alert_key, state, is_open, state_since_ns, revision, lease_fence, lease_until_ns, body)
+             SELECT 'n' || g, '', 'memory/rate/dimm/A1', 'with_person', 1, 1, 1, 0, 0, '' FROM generate_series(1, 5000) g;
+             INSERT INTO remedy_alert SELECT host, alert_key, 1, 2, 1, 0, 1, '' FROM remedy_case; ANALYZE;",
+        )
+        .unwrap();
+        let words = UNSETTLED.replace("$1", "20000").replace("$2", "0").replace("$3", "''").replace("$4", "''");
+        let plan = |sql: &mut dyn Sql| {
+            let rows = sql.rows_once(&format!("EXPLAIN {words}")).unwrap();
+            rows.iter().map(|row| row.text(0).to_owned() + "\n").collect::<String>()
+        };
+        let own = plan(&mut *open().connected.sql);
+        assert!(own.contains("hashed SubPlan"), "{own}");
+        // As it would be without that memory.
+        let mut without = Postgres::new(&address, None).unwrap();
+        without.batch("RESET work_mem; SET work_mem = '64kB'").unwrap();
+        let without = plan(&mut without);
+        assert!(!without.contains("hashed SubPlan"), "{without}");
     }
 }
