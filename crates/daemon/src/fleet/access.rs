@@ -91,6 +91,7 @@ struct Who {
 }
 
 /// By what somebody is known.
+#[derive(PartialEq, Eq)]
 enum Proof {
     Token(Vec<u8>),
     CommonName(String),
@@ -153,6 +154,10 @@ impl Access {
                 (None, None, Some(uid)) => Proof::Uid(uid),
                 _ => return Err(about("it needs one of token_file, certificate and uid, and no two of them")),
             };
+            if let Some(before) = known.iter().find(|one: &&Known| one.proof == proof) {
+                let name = surefoot_model::one_line(&before.name);
+                return Err(about(&format!("'{name}' before it is known by the same; name all roles there")));
+            }
             known.push(Known { name: who.name, roles: who.roles, hosts: who.hosts, proof });
         }
         // Whoever is named counts before whoever has just any certificate.
@@ -338,6 +343,8 @@ mod tests {
             (one(""), "needs one of token_file, certificate and uid"),
             (one("uid = 1\ncertificate = \"x\""), "no two of them"),
             (one("uid = 1\nadmin = true"), "unknown field `admin`"),
+            (one("uid = 1\n") + &one("uid = 1"), "'x' before it is known by the same"),
+            (one("token_file = \"HOME/token\"\n") + &one("token_file = \"HOME/token\""), "known by the same"),
             (one("token_file = \"HOME/open\""), "change its mode to 600"),
             (one("token_file = \"HOME/short\""), "16 characters or more"),
             (one("token_file = \"HOME\""), "not a regular file"),

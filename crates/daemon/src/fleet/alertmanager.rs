@@ -1,5 +1,6 @@
 //! Alertmanager's webhook, version 4: <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>.
 
+use super::findings::CASE_RULE;
 use super::silences::ORIGIN;
 use super::strangers;
 use serde::Deserialize;
@@ -48,7 +49,7 @@ struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) alerts: Vec<Alert>,
-    /// Findings of agents that this server told Alertmanager itself, and knows.
+    /// Alerts of what this server knows itself: findings of agents, and cases.
     pub(super) own: u64,
     /// Alerts that are none of ours.
     pub(super) refused: u64,
@@ -85,7 +86,7 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
     }
     let mut taken = Taken { truncated: message.truncated_alerts, ..Taken::default() };
     for told in message.alerts {
-        if told.labels.get(ORIGIN.0).is_some_and(|origin| origin == ORIGIN.1) {
+        if is_own(&told.labels) {
             taken.own += 1;
             continue;
         }
@@ -100,6 +101,13 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
         }
     }
     Ok(taken)
+}
+
+/// What this server knows already: what agents told it, and its own cases, which people may want to be told of. A case that waits for a
+/// person must open no other case, about which Prometheus would tell in turn.
+fn is_own(labels: &BTreeMap<String, String>) -> bool {
+    let is = |name: &str, value: &str| labels.get(name).is_some_and(|label| label == value);
+    is(ORIGIN.0, ORIGIN.1) || is("room", Room::Remedy.as_str()) && is("rule", CASE_RULE)
 }
 
 fn alert(told: Told) -> Result<Alert, String> {
@@ -168,12 +176,8 @@ fn key(told: &Told) -> String {
     if is_fingerprint {
         return format!("alertmanager/{}", told.fingerprint.to_ascii_lowercase());
     }
-    // FNV-1a with 64 bits: the same in every release.
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let words = told.labels.iter().flat_map(|(name, value)| [name, value]);
-    for byte in words.flat_map(|word| word.bytes().chain([0xff])) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+    let hash = strangers::hash(words.flat_map(|word| word.bytes().chain([0xff])));
     format!("alertmanager/labels-{hash:016x}")
 }
 
@@ -231,6 +235,19 @@ mod tests {
         let own = told("firing", json!({"host": "a", "surefoot_origin": "agent"}));
         let taken = read(&message(json!([own, told("firing", json!({"host": "a"}))]))).unwrap();
         assert_eq!((taken.alerts.len(), taken.own, taken.refused), (1, 1, 0));
+    }
+
+    /// As the rules of contrib/prometheus tell of the findings of a watch.
+    #[test]
+    fn a_case_that_prometheus_tells_of_opens_no_other_case() {
+        let labels = |rule: &str| {
+            json!({"alertname": "SurefootRemedyWarning", "instance": "n1", "room": "remedy", "rule": rule, "name": "7",
+            "severity": "warning", "subject": "case 7"})
+        };
+        let told = json!([told("firing", labels("case")), told("firing", labels("check-clock"))]);
+        let taken = read(&message(told)).unwrap();
+        assert_eq!((taken.alerts.len(), taken.own, taken.refused), (1, 1, 0));
+        assert_eq!(taken.alerts[0].fault, "remedy/check-clock");
     }
 
     #[test]

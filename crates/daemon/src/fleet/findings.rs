@@ -7,6 +7,8 @@ use surefoot_model::{Alert, AlertOrigin, Finding, Room, Severity};
 /// The findings of one host that are taken: the worst.
 const FINDINGS_MAX: usize = 200;
 const EVIDENCE_LINES_MAX: usize = 20;
+/// The rule of findings about cases, which are of [`Room::Remedy`].
+pub(super) const CASE_RULE: &str = "case";
 
 /// All that is found of a host now; what was told before and is not here any more is over. POST `/api/v1/findings`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -85,14 +87,14 @@ fn rule_of(finding: &Finding) -> &str {
 }
 
 fn is_of_case(finding: &Finding) -> bool {
-    finding.room == Room::Remedy && rule_of(finding) == "case"
+    finding.room == Room::Remedy && rule_of(finding) == CASE_RULE
 }
 
 fn alert(host: &str, service: &str, finding: Finding) -> Alert {
     let fault = format!("{}/{}", finding.room, rule_of(&finding));
     Alert {
         host: host.to_owned(),
-        key: strangers::text(&finding.key),
+        key: strangers::key(&finding.key),
         service: service.to_owned(),
         fault: strangers::name(&fault),
         subject: strangers::name(&finding.subject.to_string()),

@@ -10,6 +10,7 @@ mod access;
 mod agent;
 mod alertmanager;
 mod basic;
+mod bodies;
 mod book;
 mod desk;
 mod findings;
@@ -41,6 +42,7 @@ use crate::http::serving;
 use crate::keep::shared::lock;
 use access::Access;
 use axum::http::StatusCode;
+use bodies::Bodies;
 use desk::Desk;
 use intake::Intake;
 use listen::{Door, Peer};
@@ -59,18 +61,16 @@ use surefoot_remedy::act::{self, HandsConfig};
 use surefoot_remedy::engine::{Engine, Settings};
 use surefoot_remedy::policy::Policies;
 use surefoot_remedy::{Act, Casebook};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// An answer that takes longer than this is none.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
-/// Memory for bodies of messages that are being read.
-const BODIES_BYTES_MAX: usize = 64 << 20;
 /// Questions to the store at one time, beside the server's own thread.
 const QUERIES_MAX: usize = 4;
 /// What one may ask: so much at once, and so much per second.
 const REQUESTS: (u32, u32) = (20_000, 5_000);
-/// How often it may be told what is found of one host, whose agent does so every half minute and after each order.
+/// How often it may be told what is found of one host, whose agent does so every half minute and after each order; answers to orders as often.
 const OF_HOST: (u32, u32) = (200, 2);
 /// What an address may ask that nobody is known to be at.
 const STRANGERS: (u32, u32) = (50, 10);
@@ -130,7 +130,7 @@ pub(crate) struct Served {
     intake: Intake,
     engine: Arc<Engine>,
     link: Option<Link>,
-    bodies: Arc<Semaphore>,
+    bodies: Bodies,
     rates: Rates,
     hosts: Rates,
     strangers: Rates,
@@ -207,7 +207,7 @@ impl Fleet {
             intake,
             engine,
             link,
-            bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / routes::BODY_UNIT_BYTES)),
+            bodies: Bodies::default(),
             rates: Rates::new(REQUESTS.0, REQUESTS.1),
             hosts: Rates::new(OF_HOST.0, OF_HOST.1),
             strangers: Rates::new(STRANGERS.0, STRANGERS.1),

@@ -1,6 +1,7 @@
 //! Every address of the server, who may ask there, and what is answered.
 
 use super::access::{Role, Shown};
+use super::bodies::Room;
 use super::desk::Told;
 use super::intake::NotTaken;
 use super::lines::{Accepted, CaseList, HandedOrder, OrderAnswer, Reason, Trail};
@@ -22,14 +23,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use surefoot_model::AuditEntry;
 use surefoot_remedy::decide;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest message of Alertmanager: 10,000 alerts of 1.6 kB.
 const ALERTS_BYTES_MAX: usize = 16 << 20;
 /// The longest word of an agent or a person.
 const WORDS_BYTES_MAX: usize = 1 << 20;
-/// What a body takes of [`Served::bodies`]: a permit for each so many bytes.
-pub(super) const BODY_UNIT_BYTES: usize = 64 << 10;
 /// Cases of one answer.
 const CASES_MAX: usize = 10_000;
 const CASES_DEFAULT: usize = 1_000;
@@ -200,7 +198,7 @@ impl Served {
     }
 
     /// The body, and the room in memory that it takes.
-    async fn body(&self, headers: &HeaderMap, body: Body, bytes_max: usize) -> Told<(Vec<u8>, OwnedSemaphorePermit)> {
+    async fn body(&self, caller: &Caller, headers: &HeaderMap, body: Body, bytes_max: usize) -> Told<(Vec<u8>, Room)> {
         let too_long = || {
             let text = format!("the body is longer than {bytes_max} bytes; send less at once");
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
@@ -211,12 +209,10 @@ impl Served {
             Some(bytes) => bytes as usize,
             None => bytes_max,
         };
-        let units = bytes.div_ceil(BODY_UNIT_BYTES).max(1) as u32;
-        let permit = Arc::clone(&self.bodies).try_acquire_many_owned(units);
-        let busy = |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many long messages at once; try again soon");
-        let permit = permit.map_err(busy)?;
+        let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many long messages at once; try again soon");
+        let room = self.bodies.room(&caller.name, bytes).ok_or_else(busy)?;
         let body = to_bytes(body, bytes_max).await.map_err(|_| too_long())?;
-        Ok((body.to_vec(), permit))
+        Ok((body.to_vec(), room))
     }
 }
 
@@ -237,7 +233,7 @@ async fn take_alerts(
     body: Body,
 ) -> Answer {
     served.needs(&caller, &[Role::Report], "telling of alerts").await?;
-    let (body, _room) = served.body(&headers, body, ALERTS_BYTES_MAX).await?;
+    let (body, _room) = served.body(&caller, &headers, body, ALERTS_BYTES_MAX).await?;
     let message = alertmanager::read(&body).map_err(ApiError::bad_request)?;
     drop(body);
     served.counts.alerts_refused.fetch_add(message.refused, Ordering::Relaxed);
@@ -257,7 +253,7 @@ async fn take_findings(
     body: Body,
 ) -> Answer {
     served.needs(&caller, &[Role::Agent], "telling of findings").await?;
-    let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
+    let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
     let board = findings::read(&body).map_err(ApiError::bad_request)?;
     own_host(&caller, &board.host)?;
     if !served.hosts.may(&board.host, Instant::now()) {
@@ -287,11 +283,15 @@ async fn take_answer(
     body: Body,
 ) -> Answer {
     served.needs(&caller, &[Role::Agent], "answering an order").await?;
-    let (body, _room) = served.body(&headers, body, WORDS_BYTES_MAX).await?;
+    let (body, _room) = served.body(&caller, &headers, body, WORDS_BYTES_MAX).await?;
     let OrderAnswer { host, token, answer } =
         serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("this is no answer: {error}")))?;
     let host = strangers::host(&host).ok_or_else(|| ApiError::bad_request("the host has no name of one".into()))?;
     own_host(&caller, &host)?;
+    // No name of a host has a space.
+    if !served.hosts.may(&format!("answers {host}"), Instant::now()) {
+        return Ok(too_often());
+    }
     let is_taken = served.desk.answer(token, host, answer).await?;
     if !is_taken {
         return Err(ApiError::new(StatusCode::CONFLICT, "there is no such order, or it has another answer"));
@@ -351,14 +351,14 @@ async fn request(
     };
     let id = number(&id)?;
     served.needs(&caller, &[role], &format!("{} of case {id}", role.as_str())).await?;
-    let said = reason(&served, &headers, body).await?;
+    let said = reason(&served, &caller, &headers, body).await?;
     let case = served.desk.request(id, asked, caller.name, said).await?;
     served.wake();
     Ok(reply::answer(StatusCode::OK, &super::lines::CaseLine::of(&case)))
 }
 
-async fn reason(served: &Served, headers: &HeaderMap, body: Body) -> Told<Reason> {
-    let (body, _room) = served.body(headers, body, WORDS_BYTES_MAX).await?;
+async fn reason(served: &Served, caller: &Caller, headers: &HeaderMap, body: Body) -> Told<Reason> {
+    let (body, _room) = served.body(caller, headers, body, WORDS_BYTES_MAX).await?;
     if body.is_empty() {
         return Ok(Reason::default());
     }
@@ -383,7 +383,7 @@ async fn pause_all(
     is_paused: bool,
 ) -> Answer {
     served.needs(&caller, &[Role::Operate], "pausing everything").await?;
-    let said = reason(&served, &headers, body).await?;
+    let said = reason(&served, &caller, &headers, body).await?;
     served.desk.pause(is_paused, caller.name, said.reason).await?;
     served.wake();
     Ok(reply::answer(StatusCode::OK, &json!({ "is_paused": is_paused })))

@@ -7,6 +7,8 @@ const HOST_BYTES_MAX: usize = 253;
 /// The longest other name, and the longest text.
 const NAME_CHARACTERS_MAX: usize = 200;
 const TEXT_CHARACTERS_MAX: usize = 1_000;
+/// The longest key. An index of PostgreSQL takes 2,704 bytes, host and key together; one message that it refuses would take others with it.
+const KEY_BYTES_MAX: usize = 1_000;
 
 /// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them. Nothing else
 /// is one, so that no name can be an option, a path, or words of a shell.
@@ -30,6 +32,23 @@ pub(super) fn text(text: &str) -> String {
     one_line(text).chars().take(TEXT_CHARACTERS_MAX).collect()
 }
 
+/// A key: on one line; one that is too long keeps its beginning, and has a number of the whole as its end.
+pub(super) fn key(text: &str) -> String {
+    let mut key = one_line(text);
+    if key.len() > KEY_BYTES_MAX {
+        let number = hash(key.bytes());
+        let end = (0..=KEY_BYTES_MAX - 17).rev().find(|end| key.is_char_boundary(*end));
+        key.truncate(end.unwrap_or(0));
+        key += &format!("#{number:016x}");
+    }
+    key
+}
+
+/// FNV-1a with 64 bits: the same in every release.
+pub(super) fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -50,5 +69,12 @@ mod tests {
         for wrong in ["", "-f", "../etc", "a/b", "a b", "a;b", "$(id)", "a\nb", ".x", "a:b", "näme", ":9100", &long] {
             assert_eq!(host(wrong), None, "{wrong:?}");
         }
+    }
+    #[test]
+    fn long_keys_are_short_and_still_two() {
+        assert_eq!(key("memory/rate/dimm/A1\n"), "memory/rate/dimm/A1?");
+        let long = |last: &str| key(&("m/".to_owned() + &"\u{10348}".repeat(1_000) + last));
+        assert!(long("a").len() <= 1_000 && long("a").starts_with("m/\u{10348}"), "{}", long("a"));
+        assert!(long("a") != long("b") && long("a") == long("a"));
     }
 }
