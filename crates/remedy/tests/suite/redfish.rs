@@ -121,7 +121,7 @@ fn a_hostile_controller_is_refused_in_words() {
         (ok(elsewhere), "names its machine by no path", false),
         (ok("\u{1b}[2J\0"), "no JSON", true),
         (redirect, "HTTP 307", false),
-        (endless, "longer than 524288 bytes", true),
+        (endless, "more than 524288 bytes", true),
         (b"\x16\x03\x01 what is this".to_vec(), "no answer", true),
     ];
     for (answer, words, passes) in answers {
