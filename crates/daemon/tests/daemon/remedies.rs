@@ -63,6 +63,21 @@ impl Setup {
         )
     }
 
+    /// Has both hooks tell whether they have run for a host; the tables that say so in a policy file.
+    pub fn hooks_that_find(&self) -> String {
+        let runs = self.home.path().join("runs");
+        // The first hook of a host has run where there is a line, the second where there are two.
+        let tables = [("hook", 1), ("hook2", 2)].map(|(name, count)| {
+            let script = format!(
+                "#!/bin/sh\nif [ \"$1\" = find ]; then [ \"$(grep -c \"^$SUREFOOT_HOST \" {0})\" -ge {count} ] && exit 0; exit 3; fi\n\
+                 echo \"$SUREFOOT_HOST $SUREFOOT_FAULT $SUREFOOT_SUBJECT\" >> {0}\n",
+                runs.display()
+            );
+            format!("[[hook]]\npath = \"{}\"\ncan_find = true\n", self.file(name, &script, 0o755).display())
+        });
+        tables.concat()
+    }
+
     pub fn store(self, store: &str) -> Setup {
         Setup { store: store.to_owned(), ..self }
     }
