@@ -123,8 +123,33 @@ const CHECKS = {
     assert.match(approved.actor, /^user /);
     assert.match(await part("story").innerText(), /row 0x1234 repaired/);
     assert.match(await part("trail").innerText(), /spare rows are left/);
-    // What closed cases may be asked is nothing.
+    // What closed cases may be asked is nothing; what became of the part is told of them too.
     assert.equal(await part("approve").count(), 0);
+    assert.equal(await part("cancel").count(), 0);
+  },
+  async "of the closed case it is told that its module was replaced, and that the old one tested good"({ page, part, api }) {
+    const id = Number(await part("story").getAttribute("data-case"));
+    assert.equal(await part("tested-good").count(), 0, "nothing is replaced yet");
+    await part("reason").fill(`S4711 ${HOSTILE}`);
+    await part("replaced").focus();
+    await page.keyboard.press("Enter");
+    await part("tested-good").waitFor();
+    assert.equal(await part("replaced").count(), 0, "it is replaced once");
+    assert.match(await part("told").innerText(), /The server took it: the part was replaced\./);
+    assert.equal((await api(`api/v1/cases/${id}`)).case.replaced.by, `S4711 ${HOSTILE}`);
+    await until(async () => /replaced .* by S4711/.test(await part("part").innerText()), "the part's history");
+    await part("reason").fill("a night of stress elsewhere");
+    await page.screenshot({ path: join(folder, `${mode}-part.png`), fullPage: true });
+    // Two clicks at once are one word.
+    await part("tested-good").dblclick();
+    await until(async () => (await part("tested-good").count()) === 0, "the end of the button");
+    const { case: one, trail } = await api(`api/v1/cases/${id}`);
+    assert.ok(one.replaced.tested_good_realtime_ns > one.replaced.at_realtime_ns);
+    const of = (/** @type {string} */ action) => trail.filter((/** @type {any} */ entry) => entry.action === action);
+    assert.deepEqual([of("replaced").length, of("tested_good").length], [1, 1]);
+    assert.match(of("tested_good")[0].actor, /^user /);
+    assert.equal(of("tested_good")[0].reason, "a night of stress elsewhere");
+    assert.equal(await page.locator("img").count(), 0);
   },
   async "then the next has its turn, and a cancelled case is taken back"({ page, part, api }) {
     const next = page.locator("[data-testid=case][data-state=needs_approval]");

@@ -9,6 +9,10 @@ export type CapabilityState = "works" | "reduced" | "unsupported";
  */
 export type CaseState = "waiting" | "needs_approval" | "running" | "paused" | "with_person" | "returned" | "cleared" | "cancelled";
 /**
+ * What kind of thing a finding is about.
+ */
+export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interface" | "experiment" | "case" | "source";
+/**
  * How bad a finding is. The order is from well to bad.
  */
 export type Severity = "ok" | "notice" | "warning" | "critical";
@@ -152,10 +156,6 @@ export type JournalEntry1 =
  * The part of Surefoot that a finding comes from: one per capability, and the watch itself.
  */
 export type Room = "stall" | "memory" | "checkpoint" | "nic" | "disturb" | "remedy" | "watch";
-/**
- * What kind of thing a finding is about.
- */
-export type SubjectKind = "host" | "core" | "dimm" | "drive" | "job" | "interface" | "experiment" | "case" | "source";
 /**
  * How whole a checkpoint is.
  */
@@ -560,6 +560,10 @@ export interface Case {
     [k: string]: unknown;
   };
   /**
+   * The part that it is about, as it was when the case was opened; `None` where its serial number was not known.
+   */
+  part?: Part2 | null;
+  /**
    * The policy that it follows, by its name; the steps are those that the policy had when the case was opened.
    */
   policy: string;
@@ -628,7 +632,27 @@ export interface Lease {
   until_realtime_ns: number;
 }
 /**
- * A part that was replaced, as a person told.
+ * A part of a host that is known by its serial number: a memory module or a drive.
+ *
+ * Whoever knows a part only by its place tells no part: what has no serial number cannot be told apart from what takes its place.
+ */
+export interface Part2 {
+  kind: SubjectKind;
+  /**
+   * What findings call it, see [`Subject::name`].
+   */
+  name: string;
+  /**
+   * Where it is: the label of a module's slot, or the kernel's name of a drive.
+   */
+  place: string;
+  /**
+   * Its serial number.
+   */
+  serial: string;
+}
+/**
+ * A part that was replaced, as a person told or the host's own reports did.
  */
 export interface Replaced {
   /**
@@ -636,7 +660,7 @@ export interface Replaced {
    */
   at_realtime_ns: number;
   /**
-   * What took its place, in the words of whoever told it; empty where nobody said.
+   * What took its place, in the words of whoever told it, or by its serial number; empty where nobody said.
    */
   by?: string;
   /**
@@ -2284,6 +2308,10 @@ export interface Health {
    * The node name; empty until it is known.
    */
   host: string;
+  /**
+   * Its parts that are known by their serial numbers; none where that is not known.
+   */
+  parts?: Part2[];
   /**
    * What each room that watches this host has found. A room that is not here says nothing of the host.
    */

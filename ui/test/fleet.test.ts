@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { actionWords, actorWords, headline, isOpen, joined, STATES, STATE_WORDS, tally, toDo, type CaseLine } from "../src/fleet/words.ts";
+import { actionWords, actorWords, headline, isOpen, joined, partAsked, STATES, STATE_WORDS, tally, toDo, type CaseLine } from "../src/fleet/words.ts";
 
 function one(id: number, host: string, state: CaseLine["state"], more: Partial<CaseLine> = {}): CaseLine {
   const rest = { service: "web", fault: "memory/rate", subject: "", severity: "critical" as const, step: "", since_ns: 1, state_since_ns: 1, waits_for: "", policy: "web-1", ticket: "" };
@@ -48,4 +48,11 @@ test("actors and actions are read without what is for programs", () => {
   assert.equal(actorWords("controller vm/30306/18eb5edec9c86870"), "controller vm/30306");
   assert.equal(actorWords("user a/b/c"), "user a/b/c");
   assert.equal(actionWords("goes_on_later"), "goes on later");
+});
+
+test("of a part it is told that it was replaced, and then that it tested good", () => {
+  assert.equal(partAsked({ subject: "" }), null, "a host is no part");
+  assert.equal(partAsked({ subject: "dimm A1" }), "replaced");
+  assert.equal(partAsked({ subject: "dimm A1", replaced: { tested_good_realtime_ns: 0 } }), "tested-good");
+  assert.equal(partAsked({ subject: "dimm A1", replaced: { tested_good_realtime_ns: 5 } }), null);
 });

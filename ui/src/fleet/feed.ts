@@ -120,10 +120,20 @@ export function startAsking(): void {
   void turn();
 }
 
-const DONE: Record<string, string> = { approve: "approved", pause: "paused", resume: "it goes on", cancel: "it is being ended" };
+/** What a person may ask of a case or tell of its part. */
+export type Asked = "approve" | "pause" | "resume" | "cancel" | "replaced" | "tested-good";
+
+const DONE: Record<Asked, string> = {
+  approve: "approved",
+  pause: "paused",
+  resume: "it goes on",
+  cancel: "it is being ended",
+  replaced: "the part was replaced",
+  "tested-good": "the replaced part tested good",
+};
 
 /** Tells the server what a person wants of a case, or of everything for null; an approval names the step that was seen, and is of no other. */
-export async function ask(id: number | null, what: "approve" | "pause" | "resume" | "cancel", reason: string, step?: string): Promise<void> {
+export async function ask(id: number | null, what: Asked, reason: string, step?: string): Promise<void> {
   isAsking.value = true;
   try {
     const response = await fetch(id === null ? `api/v1/${what}` : `api/v1/cases/${id}/${what}`, {

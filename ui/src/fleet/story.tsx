@@ -6,16 +6,18 @@ import { followLink, hrefWith } from "../address.ts";
 import { SeverityBadge } from "../components/severity.tsx";
 import { age, moment } from "../format.ts";
 import type { Case, CaseStep } from "../types.ts";
-import { ask, isAsking, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Entry } from "./feed.ts";
-import { actionWords, actorWords, drainedWords, endWords, isOpen, stateWords, toDo } from "./words.ts";
+import { ask, isAsking, nowNs, openCase, REASON_CHARS_MAX, story, storyProblem, told, type Asked, type Entry } from "./feed.ts";
+import { actionWords, actorWords, drainedWords, endWords, isOpen, partAsked, stateWords, toDo } from "./words.ts";
 
 const STEP_WORDS: Record<string, string> = { pending: "to come", running: "running", in_doubt: "in doubt", done: "done", failed: "failed", skipped: "left out" };
 
 function Asking({ one }: { one: Case }) {
   const reason = useSignal("");
   const isSure = useSignal(false);
-  if (!isOpen(one)) return null;
-  const button = (what: "approve" | "pause" | "resume", words: string, step?: string) => (
+  // What became of its part is told of a closed case too.
+  const ofPart = partAsked(one);
+  if (!isOpen(one) && ofPart === null) return null;
+  const button = (what: Asked, words: string, step?: string) => (
     <button type="button" class="button" data-testid={what} disabled={isAsking.value} onClick={() => void ask(one.id, what, reason.value, step)}>
       {words}
     </button>
@@ -24,7 +26,7 @@ function Asking({ one }: { one: Case }) {
   return (
     <div class="asking">
       <label>
-        Reason
+        {ofPart === "replaced" ? "Reason; of a replacement, what took its place" : "Reason"}
         <input
           type="text"
           value={reason.value}
@@ -36,19 +38,23 @@ function Asking({ one }: { one: Case }) {
       {one.state === "needs_approval" && button("approve", `Approve ${step?.step ?? "the next step"}`, step?.step)}
       {one.state === "with_person" && button("approve", `${one.host} is repaired: bring it back`, "return")}
       {one.state === "paused" && button("resume", "Go on")}
-      {one.state !== "paused" && one.state !== "with_person" && button("pause", "Pause")}
-      <button
-        type="button"
-        class="button quiet"
-        data-testid="cancel"
-        disabled={isAsking.value}
-        onClick={() => {
-          if (isSure.value) void ask(one.id, "cancel", reason.value);
-          isSure.value = !isSure.value;
-        }}
-      >
-        {isSure.value ? "Really end the case, and take back what it changed" : "Cancel the case"}
-      </button>
+      {isOpen(one) && one.state !== "paused" && one.state !== "with_person" && button("pause", "Pause")}
+      {ofPart === "replaced" && button("replaced", `${one.subject} was replaced`)}
+      {ofPart === "tested-good" && button("tested-good", `The replaced ${one.subject} tested good`)}
+      {isOpen(one) && (
+        <button
+          type="button"
+          class="button quiet"
+          data-testid="cancel"
+          disabled={isAsking.value}
+          onClick={() => {
+            if (isSure.value) void ask(one.id, "cancel", reason.value);
+            isSure.value = !isSure.value;
+          }}
+        >
+          {isSure.value ? "Really end the case, and take back what it changed" : "Cancel the case"}
+        </button>
+      )}
     </div>
   );
 }
@@ -145,7 +151,7 @@ export function OneCase() {
               To do: {toDo(one)}
             </p>
           )}
-          <Asking key={`${id} ${one.state}`} one={one} />
+          <Asking key={`${id} ${one.state} ${partAsked(one)}`} one={one} />
           {told.value?.id === id && (
             <p role="status" class={told.value.isDone ? "muted" : "problems"} data-testid="told">
               {told.value.text}

@@ -76,6 +76,13 @@ export function joined(first: readonly CaseLine[], second: readonly CaseLine[]):
   return [...all.values()].sort((a, b) => b.id - a.id);
 }
 
+/** What can be told of a case's part now: that it was replaced, then that the replaced one tested good; null for a case of a whole host. */
+export function partAsked(one: { subject?: string; replaced?: { tested_good_realtime_ns: number } | null }): "replaced" | "tested-good" | null {
+  if (one.subject === undefined || one.subject === "") return null;
+  if (one.replaced === undefined || one.replaced === null) return "replaced";
+  return one.replaced.tested_good_realtime_ns === 0 ? "tested-good" : null;
+}
+
 export function isOpen(one: { state: string }): boolean {
   return !["returned", "cleared", "cancelled"].includes(one.state);
 }
