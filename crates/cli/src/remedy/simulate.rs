@@ -75,6 +75,14 @@ pub struct ResultLine {
     repair_count: u64,
     /// Those of them without a fault.
     false_repair_count: u64,
+    /// Parts that people replaced.
+    replaced_count: u64,
+    /// Those of them that tested good.
+    tested_good_count: u64,
+    /// Parts that steps repaired in two cases or more before they were replaced.
+    repeat_offender_count: u64,
+    /// How often another part was put into a place.
+    swap_count: u64,
     /// Work of people.
     person_hours: f64,
     /// Cases that went to a person.
@@ -160,6 +168,10 @@ fn lines(out: &mut impl Write, result: &Simulated, options: &SimulateOptions) ->
         availability: result.availability,
         repair_count: result.repair_count,
         false_repair_count: result.false_repair_count,
+        replaced_count: result.replaced_count,
+        tested_good_count: result.tested_good_count,
+        repeat_offender_count: result.repeat_offender_count,
+        swap_count: result.swap_count,
         person_hours: result.person_hours,
         with_person_count: result.with_person_count,
         cleared_count: result.cleared_count,
@@ -195,6 +207,10 @@ fn text(result: &Simulated, options: &SimulateOptions) -> String {
         ("    without a fault", result.false_repair_count.to_string()),
         ("  given to a person", result.with_person_count.to_string()),
         ("  open at the end", result.open_count.to_string()),
+        ("parts replaced", result.replaced_count.to_string()),
+        ("  that tested good", result.tested_good_count.to_string()),
+        ("parts repaired more than once", result.repeat_offender_count.to_string()),
+        ("parts put into a place of another", result.swap_count.to_string()),
         ("alerts without a policy", result.unmatched_count.to_string()),
         ("hosts out at once, at most", result.hosts_out_at_once_max.to_string()),
         ("limits exceeded", result.limit_violation_count.to_string()),

@@ -32,6 +32,12 @@ pub struct Assumed {
     pub fails_for_now: f64,
     /// The probability that a step fails for good.
     pub fails_for_good: f64,
+    /// The probability that the fault of a part that a step repaired comes back.
+    pub comes_back: f64,
+    /// After how long it does, days.
+    pub comes_back_days: f64,
+    /// The probability that a part that is replaced is not what is wrong: it tests good, and the fault comes back.
+    pub not_the_part: f64,
     /// How long until a person approves, hours.
     pub approve_hours: f64,
     /// A person's work for an approval, hours.
@@ -65,6 +71,9 @@ impl Default for Assumed {
             recheck_sees: 0.7,
             fails_for_now: 0.02,
             fails_for_good: 0.01,
+            comes_back: 0.3,
+            comes_back_days: 30.0,
+            not_the_part: 0.2,
             approve_hours: 1.0,
             approve_work_hours: 0.1,
             repair_hours: 24.0,

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use super::assumed::Assumed;
+use super::parts::{Parts, is_of_part};
 use super::random::Random;
 use super::shelf::Shelf;
 use super::tally::{Simulated, Tally};
@@ -30,6 +31,8 @@ enum Event {
     Recorded(usize),
     /// The alert of a fault ends.
     Over(u64),
+    /// The fault of a part comes back.
+    Back(u64),
     /// An attempt at a step ends.
     Ended(u64, u64),
     /// A person turns to a case.
@@ -72,6 +75,9 @@ pub(super) struct Fleet<'a> {
     of_alert: HashMap<(String, String), u64>,
     seen: HashMap<u64, Seen>,
     attempts: HashMap<u64, Attempt>,
+    parts: Parts,
+    /// Alerts of faults that will come back.
+    coming_back: HashMap<u64, Alert>,
     is_look_planned: bool,
     tally: Tally,
 }
@@ -93,6 +99,8 @@ impl<'a> Fleet<'a> {
             of_alert: HashMap::new(),
             seen: HashMap::new(),
             attempts: HashMap::new(),
+            parts: Parts::default(),
+            coming_back: HashMap::new(),
             is_look_planned: false,
             tally: Tally::default(),
         };
@@ -144,6 +152,7 @@ impl<'a> Fleet<'a> {
                 self.plan_recorded(index + 1);
             }
             Event::Over(trouble) => self.end_trouble(trouble),
+            Event::Back(trouble) => self.come_back(trouble),
             Event::Ended(case, fence) => self.end_attempt(case, fence),
             Event::Person(case) => self.turn_to(case),
             Event::Look => self.is_look_planned = false,
@@ -206,8 +215,36 @@ impl<'a> Fleet<'a> {
 
     fn end_trouble(&mut self, id: u64) {
         let Some(trouble) = self.troubles.remove(&id) else { return };
+        if trouble.is_repaired && is_of_part(&trouble.alert.fault) && self.random.chance(self.plan.assumed.comes_back) {
+            self.plan_return(&trouble.alert);
+        }
         self.of_alert.remove(&(trouble.alert.host.clone(), trouble.alert.key.clone()));
         self.shelf.take(Alert { is_firing: false, since_realtime_ns: self.now_ns, ..trouble.alert });
+    }
+
+    /// The fault of a part comes back after a while; a record has all its faults in it.
+    fn plan_return(&mut self, alert: &Alert) {
+        if !self.plan.recorded.is_empty() {
+            return;
+        }
+        let wait_ns = self.random.wait_ns(self.plan.assumed.comes_back_days * DAY_NS as f64);
+        // A number of its own: a made-up fault takes the newest.
+        self.count += 1;
+        let id = self.count;
+        self.after(wait_ns, Event::Back(id));
+        self.coming_back.insert(id, Alert { key: format!("{}/{id}", alert.fault), ..alert.clone() });
+    }
+
+    fn come_back(&mut self, id: u64) {
+        let Some(alert) = self.coming_back.remove(&id) else { return };
+        self.begin_trouble(id, Alert { since_realtime_ns: self.now_ns, ..alert }, false);
+    }
+
+    /// Whether the engine would leave this step out, because the part is to be replaced instead of repaired once more.
+    fn is_to_replace(&self, case: &Case, step: &Step) -> bool {
+        let rule = self.policies.policy(&case.policy).and_then(|policy| policy.replace_after);
+        let rule = rule.filter(|_| case.ends_as.is_none() && crate::parts::serves_repair(step));
+        rule.is_some_and(|rule| self.parts.is_to_replace(case, rule, self.now_ns))
     }
 
     fn plan_recorded(&mut self, index: usize) {
@@ -283,7 +320,10 @@ impl<'a> Fleet<'a> {
         if !case.state.is_open() {
             self.close(case, has_begun);
         } else if let Some(attempt) = Attempt::of(case, NAME) {
-            let wait_ns = self.random.wait_ns(Assumed::step_s(&attempt.order.step) * 1e9);
+            let wait_ns = match self.is_to_replace(case, &attempt.order.step) {
+                true => 0,
+                false => self.random.wait_ns(Assumed::step_s(&attempt.order.step) * 1e9),
+            };
             let fence = attempt.fence;
             self.attempts.insert(case.id, attempt);
             self.after(wait_ns, Event::Ended(case.id, fence));
@@ -323,6 +363,9 @@ impl<'a> Fleet<'a> {
     fn outcome(&mut self, case: &Case, step: &Step) -> Outcome {
         let (detail, memo) = (String::new(), String::new());
         let assumed = &self.plan.assumed;
+        if self.is_to_replace(case, step) {
+            return Outcome::Failed { detail, memo, is_passing: false };
+        }
         if self.random.chance(assumed.fails_for_now) {
             return Outcome::Failed { detail, memo, is_passing: true };
         }
@@ -346,6 +389,9 @@ impl<'a> Fleet<'a> {
             }
             (id, trouble.is_false, trouble.is_repaired)
         });
+        if crate::parts::repairs(step) && is_of_part(&case.fault) {
+            self.parts.repaired(case, self.now_ns, &mut self.tally.result);
+        }
         if repairs > 0.0 {
             let is_false = trouble.is_none_or(|(_, is_false, _)| is_false);
             if let Some(seen) = self.seen.get_mut(&case.id) {
@@ -371,8 +417,16 @@ impl<'a> Fleet<'a> {
         match case.state {
             CaseState::WithPerson => {
                 self.tally.result.person_hours += assumed.repair_work_hours;
-                if let Some((trouble, _)) = self.trouble_of(&case) {
-                    self.end_trouble(trouble);
+                if let Some((id, trouble)) = self.trouble_of(&case) {
+                    // What comes back after a replacement is decided below, and not by what a step repaired before.
+                    let is_replaced = !trouble.is_false && is_of_part(&case.fault);
+                    trouble.is_repaired &= !is_replaced;
+                    let alert = trouble.alert.clone();
+                    self.end_trouble(id);
+                    let result = &mut self.tally.result;
+                    if is_replaced && self.parts.replaced(&case, &self.plan.assumed, &mut self.random, result) {
+                        self.plan_return(&alert);
+                    }
                 }
             }
             CaseState::NeedsApproval => self.tally.result.person_hours += assumed.approve_work_hours,

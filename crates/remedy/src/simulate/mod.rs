@@ -15,6 +15,7 @@
 
 mod assumed;
 mod fleet;
+mod parts;
 mod random;
 mod shelf;
 mod tally;

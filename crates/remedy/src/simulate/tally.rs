@@ -32,6 +32,14 @@ pub struct Simulated {
     pub repair_count: u64,
     /// Those of them whose alert was a false one.
     pub false_repair_count: u64,
+    /// Parts that people replaced.
+    pub replaced_count: u64,
+    /// Those of them that tested good: something else was wrong.
+    pub tested_good_count: u64,
+    /// Parts that were repaired by steps in two cases or more before they were replaced.
+    pub repeat_offender_count: u64,
+    /// How often another part was put into a place: those that were replaced, and those that tested good and were put back.
+    pub swap_count: u64,
     /// Work of people: approvals, and repairs of what no step repaired.
     pub person_hours: f64,
     /// Cases that went to a person.

@@ -46,6 +46,29 @@ fn rechecks_spare_false_repairs_and_approvals_cost_people() {
     assert!(careful.person_hours > rash.person_hours, "{careful:?}\n{rash:?}");
 }
 
+/// What the result says of parts, for a policy that replaces a part after its first repair and for one that never does.
+#[test]
+fn policies_that_replace_can_be_compared_with_those_that_repair() {
+    let plan = Plan { hosts: 20_000, days: 365, seed: 5, ..Plan::default() };
+    let replacing = POLICY
+        .replace("cool_down", "replace_after = { repairs = 1, within = \"365d\" }\ncool_down")
+        .replace("24h", "1h");
+    let repairing = simulate(&policies(&POLICY.replace("24h", "1h")), &plan);
+    let replacing = simulate(&policies(&replacing), &plan);
+    for result in [&repairing, &replacing] {
+        assert!(0 < result.tested_good_count && result.tested_good_count < result.replaced_count, "{result:?}");
+        let put_back = result.swap_count - result.replaced_count;
+        assert!(put_back <= result.tested_good_count, "{result:?}");
+        assert!(result.replaced_count <= result.with_person_count, "{result:?}");
+        // An alert whose fault nobody knows any more would be rechecked and cleared every hour.
+        assert!(result.cleared_count < result.case_count / 5, "{result:?}");
+    }
+    assert!(repairing.repeat_offender_count > 50, "{repairing:?}");
+    assert_eq!(replacing.repeat_offender_count, 0, "{replacing:?}");
+    assert!(replacing.replaced_count > repairing.replaced_count, "{replacing:?}\n{repairing:?}");
+    assert!(replacing.person_hours > repairing.person_hours, "{replacing:?}\n{repairing:?}");
+}
+
 #[test]
 fn a_tight_limit_makes_cases_wait() {
     let plan = Plan { hosts: 50_000, days: 20, seed: 5, ..Plan::default() };
