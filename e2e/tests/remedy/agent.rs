@@ -20,12 +20,12 @@ const POLICY: &str = "[[policy]]\nservice = \"web\"\nmatch = { fault = \"remedy/
 const FOR_ORDERS: [&str; 4] = ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN", "CAP_SYS_BOOT"];
 
 /// A server that listens at a socket of the folder, too.
-fn serve(folder: &Path) -> Server {
+pub fn serve(folder: &Path) -> Server {
     let socket = format!("unix:{}", folder.join("s").display());
     Server::over(folder, &["--listen", &socket, "--own-host", "controller", "--lease", "1s"])
 }
 
-fn agent(folder: &Path, words: &str) -> Running {
+pub fn agent(folder: &Path, words: &str) -> Running {
     let mut command = surefoot("remedy agent --host n1 --service web --health /nowhere").words(words);
     for (option, file) in [("--server", "s"), ("--state", "state")] {
         let path = folder.join(file).display().to_string();
@@ -35,7 +35,7 @@ fn agent(folder: &Path, words: &str) -> Running {
 }
 
 /// The one check, whose state a file holds.
-fn checks(folder: &Path) -> String {
+pub fn checks(folder: &Path) -> String {
     let state = folder.join("fans.state");
     fs::write(&state, "critical").unwrap();
     let script =

@@ -7,3 +7,4 @@ mod kills;
 mod page;
 mod road;
 mod server;
+mod vanishing;

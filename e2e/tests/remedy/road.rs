@@ -25,7 +25,7 @@ use surefoot_testkit::slurm::Cluster;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An adapter for the settings that the emulator's machine has.
-const ADAPTER: &str = "[debug]\nProcTurboMode = \"FirmwareFirst\"\nNumCores = \"1\"\n\n[soft_repair]\nNicBoot1 = \"Soft\"\n\n\
+pub const ADAPTER: &str = "[debug]\nProcTurboMode = \"FirmwareFirst\"\nNumCores = \"1\"\n\n[soft_repair]\nNicBoot1 = \"Soft\"\n\n\
                        [hard_repair]\nNicBoot1 = \"Hard\"\n\n[spares]\nper = \"bank_group\"\nrows = 1\n";
 
 /// A program of somebody else that ends with the test.
@@ -108,7 +108,7 @@ fn alerting(folder: &Path, watch_port: &str, serve_port: &str) -> (Program, Prog
     )
 }
 
-fn setting(controller: &Controller, name: &str) -> String {
+pub fn setting(controller: &Controller, name: &str) -> String {
     let systems = controller.get("/redfish/v1/Systems");
     let path = systems.split('"').find(|word| word.starts_with("/redfish/v1/Systems/")).unwrap().to_owned();
     let bios = controller.get(&format!("{path}/BIOS"));

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_remedy::act::{Found, Hands, HandsConfig};
+use surefoot_remedy::decide::WAITS_FOR;
 use surefoot_remedy::{Act, Order, Outcome, Step};
 use surefoot_store::cases::{KeptOrder, OrderState};
 
@@ -17,6 +18,8 @@ const ANSWER_TIME_MAX_NS: u64 = 2 * 3_600_000_000_000;
 /// How often the store is looked at, and how long one call of the engine waits.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+/// The first call of an order: soon enough, the case says that it waits for the host's agent.
+const FIRST_CALL_TIME_MAX: Duration = Duration::from_secs(5);
 /// An order that waits goes on after this.
 const AGAIN_IN_NS: u64 = 1_000_000_000;
 
@@ -49,12 +52,14 @@ impl Dispatch {
     /// Waits for the answer, for the length of one call.
     fn wait(&self, order: &Order, stop: &AtomicBool) -> Outcome {
         let begun = Instant::now();
+        let is_known = lock(&self.book).with(|store| store.order_of(&order.token)).is_ok_and(|kept| kept.is_some());
+        let time_max = if is_known { CALL_TIME_MAX } else { FIRST_CALL_TIME_MAX };
         loop {
             match self.look(order) {
                 Ok(Some(outcome)) => return outcome,
                 // The store is away: the order stays, and its answer is there when it comes back.
-                Ok(None) | Err(_) if stop.load(Ordering::Relaxed) || begun.elapsed() >= CALL_TIME_MAX => {
-                    let detail = format!("waits for the agent of {}", order.host);
+                Ok(None) | Err(_) if stop.load(Ordering::Relaxed) || begun.elapsed() >= time_max => {
+                    let detail = format!("{WAITS_FOR}the agent of {}", order.host);
                     return Outcome::GoesOn { detail, memo: order.memo.clone(), again_in_ns: AGAIN_IN_NS };
                 }
                 Ok(None) | Err(_) => std::thread::sleep(LOOK_PERIOD),

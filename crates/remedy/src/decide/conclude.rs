@@ -12,6 +12,8 @@ const CLOSING_ATTEMPTS_MAX: u32 = 24 * 14;
 /// The longer a step waits, the less often it is looked at: so often in the time that it has lasted, and at least so often in all.
 const LOOKS_PER_WAIT: u64 = 20;
 const LOOK_PERIOD_NS_MAX: u64 = 60_000_000_000;
+/// How the outcome of a step begins that goes on only when something else happens, such as a word of the host's agent.
+pub const WAITS_FOR: &str = "waits for ";
 /// The longest text that is kept of an outcome, and the longest memo.
 const OUTCOME_BYTES_MAX: usize = 4 * 1024;
 /// The longest memo that is kept; of a longer one the memo before it stays.
@@ -113,6 +115,9 @@ impl End<'_> {
             Outcome::GoesOn { detail, memo, again_in_ns } => {
                 let said = self.step(case).outcome.clone();
                 self.write(case, StepState::Running, detail, memo.clone());
+                if case.state == CaseState::Running {
+                    case.waits_for = kept(detail.strip_prefix(WAITS_FOR).unwrap_or_default());
+                }
                 let lasted_ns = self.now_ns.saturating_sub(self.step(case).begun_realtime_ns);
                 let again_in_ns = (*again_in_ns).max((lasted_ns / LOOKS_PER_WAIT).min(LOOK_PERIOD_NS_MAX)).min(HOUR_NS);
                 let step = self.step(case);
