@@ -1,4 +1,4 @@
-use crate::{Finding, Headline, Room, Severity};
+use crate::{Finding, Headline, Part, Room, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ pub struct Health {
     pub data_age_ns: Option<u64>,
     /// What each room that watches this host has found. A room that is not here says nothing of the host.
     pub rooms: BTreeMap<Room, RoomHealth>,
+    /// Its parts that are known by their serial numbers; none where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
 }
 
 /// What one room has found.
@@ -110,6 +113,7 @@ mod tests {
             headline,
             data_age_ns: None,
             rooms,
+            parts: Vec::new(),
         };
         assert!(health.is_current(1_000 + Health::STALE_NS) && !health.is_current(1_001 + Health::STALE_NS));
         assert!(health.worst(Room::Memory, Severity::Critical).is_some());

@@ -46,6 +46,7 @@ mod interrupt;
 mod journal;
 mod ledger;
 mod memory;
+mod part;
 mod remedy;
 mod report;
 mod source;
@@ -86,6 +87,7 @@ pub use memory::{
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     Persistence, ReportingCost, Spread,
 };
+pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, Replaced,
     StepState,

@@ -1,5 +1,5 @@
 use crate::weight::texts;
-use crate::{Happened, HappenedBody, Room, Severity, Subject, SubjectKind};
+use crate::{Happened, HappenedBody, Part, Room, Severity, Subject, SubjectKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -173,13 +173,13 @@ pub struct Lease {
     pub fence: u64,
 }
 
-/// A part that was replaced, as a person told.
+/// A part that was replaced, as a person told or the host's own reports did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Replaced {
     /// When that was told, `CLOCK_REALTIME`.
     pub at_realtime_ns: u64,
-    /// What took its place, in the words of whoever told it; empty where nobody said.
+    /// What took its place, in the words of whoever told it, or by its serial number; empty where nobody said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// When it was told that the old part tested good, `CLOCK_REALTIME`; 0 for never.
@@ -227,6 +227,9 @@ pub struct Case {
     /// Its ticket, once it is a person's; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ticket: String,
+    /// The part that it is about, as it was when the case was opened; `None` where its serial number was not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// The part that it is about was replaced; `None` where nobody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Replaced>,
@@ -278,6 +281,7 @@ impl Case {
             .sum();
         size_of_val(self)
             + steps
+            + self.part.as_ref().map_or(0, |part| part.name.len() + part.place.len() + part.serial.len())
             + self.replaced.as_ref().map_or(0, |replaced| replaced.by.len())
             + texts(&self.evidence)
             + [

@@ -2,7 +2,7 @@
 //! memory.
 
 use crate::{Change, Error, Result, World};
-use surefoot_model::{Alert, AuditEntry, Case};
+use surefoot_model::{Alert, AuditEntry, Case, PartBook};
 
 /// Where alerts, cases and the audit trail are kept.
 ///
@@ -74,6 +74,15 @@ pub trait Casebook: Send {
     /// # Errors
     /// [`Error::Store`].
     fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>>;
+
+    /// What is kept of the part that a case is about: the cases of its host, at most so many, and where its serial number is known, those
+    /// of other hosts about it, and where it was.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
+        Ok(PartBook { cases: self.cases_of_host(&case.host, limit)?, stays: Vec::new() })
+    }
 
     /// The audit trail of a case, or of everything for 0; oldest first, the newest of them at most so many.
     ///

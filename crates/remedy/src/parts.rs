@@ -1,20 +1,15 @@
 //! The books on parts: what was repaired how often, what was replaced, and what of that tested good.
 //!
-//! They are made of the cases of a host, which the store keeps; nothing else is written. A part is what the alerts of its host call it: a
-//! module by its serial number where it has one, otherwise by its slot. After it was replaced the count begins anew.
-//!
-//! ```
-//! use surefoot_remedy::parts::PartHistory;
-//! let history = PartHistory::of(&[], "n1", "dimm A1");
-//! assert!(history.repairs.is_empty() && history.replacements.is_empty());
-//! ```
+//! They are made of cases and of what hosts tell of their parts, which the store keeps; nothing else is written. A part whose serial number
+//! is known is counted by it, in whatever slot and host it is: it stays a repeat offender where it turns up again. Any other is what
+//! the alerts of its host call it, such as its slot, and after it was replaced its count begins anew.
 
 use crate::Step;
 use crate::act::debug_mode::repairs_of;
 use crate::policy::{ReplaceAfter, utc_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use surefoot_model::{Case, StepState};
+use surefoot_model::{Case, PartBook, PartStay, StepState};
 
 /// Repairs and replacements that are kept, the newest; a part with more is long known.
 const KEPT_MAX: usize = 200;
@@ -24,6 +19,8 @@ const KEPT_MAX: usize = 200;
 pub struct PartRepair {
     /// The case.
     pub case: u64,
+    /// The host that the part was in.
+    pub host: String,
     /// When its first repair ended, `CLOCK_REALTIME`.
     pub at_realtime_ns: u64,
     /// The steps that repaired, in the words of the policy.
@@ -33,11 +30,14 @@ pub struct PartRepair {
     pub rows_by_bank_group: BTreeMap<String, u64>,
 }
 
-/// One case after which a person replaced the part.
+/// One case after which the part was replaced, or one that had its place before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartReplacement {
     /// The case.
     pub case: u64,
+    /// The serial number of what was replaced, where that was another part: one that had this one's place before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub predecessor: String,
     /// When it was told, `CLOCK_REALTIME`.
     pub at_realtime_ns: u64,
     /// What took its place, in the words of whoever told it; empty where nobody said.
@@ -48,11 +48,17 @@ pub struct PartReplacement {
     pub tested_good_realtime_ns: u64,
 }
 
-/// What the cases of a host tell of one part; the oldest first.
+/// What is known of one part; the oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartHistory {
     /// What it is called; empty for the host itself.
     pub subject: String,
+    /// Its serial number; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial: String,
+    /// Where it was; empty where its serial number is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<PartStay>,
     /// Its repairs.
     pub repairs: Vec<PartRepair>,
     /// Its replacements.
@@ -60,14 +66,26 @@ pub struct PartHistory {
 }
 
 impl PartHistory {
-    /// The history of the part that alerts of this host call so.
-    pub fn of(cases: &[Case], host: &str, subject: &str) -> PartHistory {
-        let mut history = PartHistory { subject: subject.to_owned(), ..PartHistory::default() };
-        let is_its = |case: &&Case| case.host == host && case.subject == subject && !case.is_dry_run;
-        for case in cases.iter().filter(is_its) {
-            history.repairs.extend(repair_of(case));
+    /// The history of the part that a case is about.
+    pub fn of(book: &PartBook, about: &Case) -> PartHistory {
+        let serial = about.part.as_ref().map(|part| part.serial.clone()).unwrap_or_default();
+        let mut history =
+            PartHistory { subject: about.subject.clone(), serial, stays: book.stays.clone(), ..PartHistory::default() };
+        // Of what was known by its place alone, only what came after the last replacement is this part.
+        let by_place = book.cases.iter().filter(|case| is_its(case, about) == Some(Its::Perhaps));
+        let replaced_ns = by_place.filter_map(|case| Some(case.replaced.as_ref()?.at_realtime_ns)).max().unwrap_or(0);
+        for case in book.cases.iter().filter(|case| !case.is_dry_run) {
+            let Some(its) = is_its(case, about) else { continue };
+            let is_counted = |repair: &PartRepair| its == Its::Surely || repair.at_realtime_ns >= replaced_ns;
+            if its != Its::Predecessors {
+                history
+                    .repairs
+                    .extend(repair_of(case).filter(|repair| history.serial.is_empty() || is_counted(repair)));
+            }
+            let of_predecessor = case.part.as_ref().filter(|_| its == Its::Predecessors);
             history.replacements.extend(case.replaced.as_ref().map(|replaced| PartReplacement {
                 case: case.id,
+                predecessor: of_predecessor.map(|part| part.serial.clone()).unwrap_or_default(),
                 at_realtime_ns: replaced.at_realtime_ns,
                 by: replaced.by.clone(),
                 tested_good_realtime_ns: replaced.tested_good_realtime_ns,
@@ -82,14 +100,20 @@ impl PartHistory {
 
     /// Why the part is to be replaced instead of repaired once more; `None` where it is not.
     pub fn reason_to_replace(&self, rule: ReplaceAfter, now_realtime_ns: u64) -> Option<String> {
-        let replaced_ns = self.replacements.last().map_or(0, |replaced| replaced.at_realtime_ns);
-        let from_ns = now_realtime_ns.saturating_sub(rule.within_ns).max(replaced_ns);
+        let from_ns = now_realtime_ns.saturating_sub(rule.within_ns).max(self.counts_from_ns());
         let counted: Vec<&PartRepair> =
             self.repairs.iter().filter(|repair| repair.at_realtime_ns >= from_ns.max(1)).collect();
         if (counted.len() as u64) < rule.repairs {
             return None;
         }
-        let cases: Vec<String> = counted.iter().map(|repair| repair.case.to_string()).collect();
+        let here = counted.last().map(|repair| repair.host.clone()).unwrap_or_default();
+        let cases: Vec<String> = counted
+            .iter()
+            .map(|repair| match repair.host == here {
+                true => repair.case.to_string(),
+                false => format!("{} of {}", repair.case, repair.host),
+            })
+            .collect();
         let mut why = format!(
             "{} was repaired {} within {} (case {}), and is to be replaced",
             self.name(),
@@ -103,6 +127,12 @@ impl PartHistory {
         Some(why)
     }
 
+    /// What was repaired earlier was repaired of another part: before the newest replacement, where only its place is known.
+    fn counts_from_ns(&self) -> u64 {
+        let last = self.replacements.last().filter(|_| self.serial.is_empty());
+        last.map_or(0, |replaced| replaced.at_realtime_ns)
+    }
+
     /// How many of those that were replaced tested good: their replacement was in vain.
     pub fn tested_good_count(&self) -> usize {
         self.replacements.iter().filter(|replaced| replaced.tested_good_realtime_ns != 0).count()
@@ -110,9 +140,9 @@ impl PartHistory {
 
     /// Rows that were repaired, by their bank group; since the newest replacement.
     pub fn rows_by_bank_group(&self) -> BTreeMap<String, u64> {
-        let replaced_ns = self.replacements.last().map_or(0, |replaced| replaced.at_realtime_ns);
+        let from_ns = self.counts_from_ns();
         let mut rows: BTreeMap<String, u64> = BTreeMap::new();
-        for repair in self.repairs.iter().filter(|repair| repair.at_realtime_ns >= replaced_ns) {
+        for repair in self.repairs.iter().filter(|repair| repair.at_realtime_ns >= from_ns) {
             for (place, count) in &repair.rows_by_bank_group {
                 *rows.entry(place.clone()).or_default() += count;
             }
@@ -123,11 +153,22 @@ impl PartHistory {
     /// The history in sentences; none where nothing ever happened.
     pub fn says(&self) -> Vec<String> {
         let mut lines: Vec<(u64, String)> = Vec::new();
+        for stay in &self.stays {
+            let at = format!("in {} of {}", stay.place, stay.host);
+            let since = utc_text(stay.since_realtime_ns);
+            let line = match (stay.until_realtime_ns, stay.replaced_by.as_str()) {
+                (0, _) => format!("{at} since {since}"),
+                (until_ns, "") => format!("{at} from {since} until {}", utc_text(until_ns)),
+                (until_ns, by) => format!("{at} from {since} until {}, when {by} took its place", utc_text(until_ns)),
+            };
+            lines.push((stay.since_realtime_ns, line));
+        }
         for repair in &self.repairs {
             let steps = repair.steps.join(", ");
+            let host = if self.serial.is_empty() { String::new() } else { format!(" in {}", repair.host) };
             lines.push((
                 repair.at_realtime_ns,
-                format!("repaired {} by {steps}, case {}", utc_text(repair.at_realtime_ns), repair.case),
+                format!("repaired {}{host} by {steps}, case {}", utc_text(repair.at_realtime_ns), repair.case),
             ));
         }
         for replaced in &self.replacements {
@@ -136,9 +177,13 @@ impl PartHistory {
                 0 => String::new(),
                 at_ns => format!("; the old one tested good {}", utc_text(at_ns)),
             };
+            let who = match replaced.predecessor.as_str() {
+                "" => String::new(),
+                serial => format!("{serial}, which had its place before, was "),
+            };
             lines.push((
                 replaced.at_realtime_ns,
-                format!("replaced {}{by}, case {}{good}", utc_text(replaced.at_realtime_ns), replaced.case),
+                format!("{who}replaced {}{by}, case {}{good}", utc_text(replaced.at_realtime_ns), replaced.case),
             ));
         }
         lines.sort();
@@ -154,6 +199,33 @@ impl PartHistory {
     fn name(&self) -> &str {
         if self.subject.is_empty() { "the host" } else { &self.subject }
     }
+}
+
+/// What a case has to do with the part that another is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Its {
+    /// It is about the same part, by its serial number.
+    Surely,
+    /// It is about what has the same name on the same host, and its serial number is not known.
+    Perhaps,
+    /// It is about another part in the same place.
+    Predecessors,
+}
+
+fn is_its(case: &Case, about: &Case) -> Option<Its> {
+    match (&case.part, &about.part) {
+        (Some(one), Some(other)) if one.is_same(other) => Some(Its::Surely),
+        (Some(one), Some(other)) => {
+            let is_same_place = case.host == about.host && (one.kind, &one.place) == (other.kind, &other.place);
+            is_same_place.then_some(Its::Predecessors)
+        }
+        _ => (case.host == about.host && case.subject == about.subject).then_some(Its::Perhaps),
+    }
+}
+
+/// Whether a case may be about the part that another is about, or about the same host where no part is known.
+pub fn may_be_of(case: &Case, about: &Case) -> bool {
+    !matches!((&case.part, &about.part), (Some(one), Some(other)) if !one.is_same(other))
 }
 
 /// Whether a step repairs the part itself: what a policy's limit of repairs counts.
@@ -185,6 +257,7 @@ fn repair_of(case: &Case) -> Option<PartRepair> {
     }
     Some(PartRepair {
         case: case.id,
+        host: case.host.clone(),
         at_realtime_ns: first.ended_realtime_ns,
         steps: done.iter().map(|step| step.step.clone()).collect(),
         rows_by_bank_group,
@@ -206,6 +279,7 @@ mod tests {
 
     use super::*;
     use serde_json::json;
+    use surefoot_model::{Part, SubjectKind};
 
     const DAY_NS: u64 = 24 * crate::policy::HOUR_NS;
     const RULE: ReplaceAfter = ReplaceAfter { repairs: 2, within_ns: 30 * DAY_NS };
@@ -230,8 +304,18 @@ mod tests {
         Case { replaced: Some(serde_json::from_value(replaced).unwrap()), ..case }
     }
 
+    fn history(cases: &[Case]) -> PartHistory {
+        PartHistory::of(&PartBook { cases: cases.to_vec(), stays: Vec::new() }, &case(99, "run:/repair", "", 999))
+    }
+
     fn why(cases: &[Case], day: u64) -> Option<String> {
-        PartHistory::of(cases, "n1", "dimm A1").reason_to_replace(RULE, day * DAY_NS)
+        history(cases).reason_to_replace(RULE, day * DAY_NS)
+    }
+
+    /// The case about a module of this serial number, in a slot of a host.
+    fn of_part(case: Case, host: &str, place: &str, serial: &str) -> Case {
+        let part = Part { kind: SubjectKind::Dimm, name: serial.into(), place: place.into(), serial: serial.into() };
+        Case { host: host.into(), subject: part.subject().to_string(), part: Some(part), ..case }
     }
 
     #[test]
@@ -257,7 +341,7 @@ mod tests {
         more.extend([case(12, "run:/repair", "", 114), case(13, "run:/repair", "", 116)]);
         let why = why(&more, 117).unwrap();
         assert!(why.contains("(case 12, 13)") && why.contains("tested good, so look at its slot"), "{why}");
-        let says = PartHistory::of(&more, "n1", "dimm A1").says().join("\n");
+        let says = history(&more).says().join("\n");
         assert!(says.contains("replaced") && says.contains("by S2, case 9; the old one tested good"), "{says}");
     }
 
@@ -269,12 +353,47 @@ mod tests {
             case(4, "soft-repair:maker", &memo(json!([row(1, 26), row(2, 27)])), 100),
             case(9, "hard-repair:maker", &memo(json!([row(1, 26)])), 101),
         ];
-        let history = PartHistory::of(&cases, "n1", "dimm A1");
+        let history = history(&cases);
         let rows = history.rows_by_bank_group();
         assert_eq!(
             rows.into_iter().collect::<Vec<_>>(),
             [("rank 0 bank group 1".to_owned(), 2), ("rank 0 bank group 2".to_owned(), 1)]
         );
         assert!(history.says().last().unwrap().contains("rank 0 bank group 1: 2"), "{:?}", history.says());
+    }
+
+    #[test]
+    fn the_count_follows_the_part_and_not_its_place() {
+        let about = of_part(case(9, "run:/repair", "", 130), "n2", "B1", "S100");
+        let stay = |host: &str, place: &str, days: [u64; 2], by: &str| PartStay {
+            since_realtime_ns: days[0] * DAY_NS,
+            until_realtime_ns: days[1] * DAY_NS,
+            host: host.into(),
+            place: place.into(),
+            replaced_by: by.into(),
+        };
+        let book = PartBook {
+            cases: vec![
+                // Of the part itself, in another host, where it was replaced.
+                replaced(of_part(case(4, "run:/repair", "", 100), "n1", "A1", "S100"), 103, 0),
+                of_part(case(5, "run:/repair", "", 110), "n2", "B1", "S100"),
+                // Of another that had its place before, and of others that have nothing to do with it.
+                replaced(of_part(case(6, "run:/repair", "", 101), "n2", "B1", "S200"), 104, 107),
+                of_part(case(7, "run:/repair", "", 111), "n2", "A1", "S300"),
+            ],
+            stays: vec![stay("n1", "A1", [90, 103], "S101"), stay("n2", "B1", [104, 0], "")],
+        };
+        let history = PartHistory::of(&book, &about);
+        let cases: Vec<u64> = history.repairs.iter().map(|repair| repair.case).collect();
+        assert_eq!((cases, history.tested_good_count()), (vec![4, 5], 1));
+        let why = history.reason_to_replace(RULE, 120 * DAY_NS).unwrap();
+        assert!(why.starts_with("dimm S100 was repaired 2 times within 30 days (case 4 of n1, 5)"), "{why}");
+        assert!(why.contains("look at its slot"), "{why}");
+        let says = history.says().join("\n");
+        assert!(says.contains("in A1 of n1 from") && says.contains("when S101 took its place"), "{says}");
+        assert!(says.contains("S200, which had its place before, was replaced"), "{says}");
+        // What took its place in the first host begins without its repairs.
+        let next = of_part(case(10, "run:/repair", "", 131), "n1", "A1", "S101");
+        assert_eq!(PartHistory::of(&book, &next).repairs, []);
     }
 }

@@ -514,6 +514,7 @@ fn suspect_memory_is_not_used() {
         headline: Headline::of(std::slice::from_ref(&finding)),
         data_age_ns: None,
         rooms: BTreeMap::from([(Room::Memory, RoomHealth::of(vec![finding]))]),
+        parts: Vec::new(),
     };
     let health = serde_json::to_vec(&health).unwrap();
     fs::write(&config.health_file, health).unwrap();

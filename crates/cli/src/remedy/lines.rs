@@ -44,20 +44,22 @@ impl DetailLine<'_> {
     }
 }
 
-/// What all cases of the host tell of the part that a case is about.
+/// What all cases tell of the part that a case is about.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "part_history")]
 pub struct PartLine<'a> {
     /// What it is called; empty for the host itself.
     pub subject: &'a str,
+    /// Its serial number; empty where that is not known.
+    pub serial: &'a str,
     /// Cases that repaired it.
     pub repair_count: usize,
     /// How often it was replaced.
     pub replaced_count: usize,
     /// How many of those that were replaced tested good.
     pub tested_good_count: usize,
-    /// Repairs and replacements in words, the oldest first.
+    /// Places, repairs and replacements in words, the oldest first.
     pub says: &'a [String],
 }
 

@@ -36,6 +36,7 @@ pub fn run(options: &ShowOptions) -> anyhow::Result<Outcome> {
             &mut out,
             &PartLine {
                 subject: &history.subject,
+                serial: &history.serial,
                 repair_count: history.repairs.len(),
                 replaced_count: history.replacements.len(),
                 tested_good_count: history.tested_good_count(),

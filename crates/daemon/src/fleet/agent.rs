@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_model::{Finding, Health};
+use surefoot_model::{Finding, Health, Room, RoomHealth};
 use surefoot_remedy::act::Found;
 use surefoot_remedy::{Act, Order, Outcome};
 
@@ -156,12 +156,13 @@ impl Agent {
         let room = if self.act.is_some() { AT_ONCE.saturating_sub(self.running.len()) } else { 0 };
         let watched = health(&self.health);
         let is_watched = watched.is_some();
+        let (watched, parts) = watched.map(|health| (of_rooms(health.rooms), health.parts)).unzip();
         let findings = match (watched, checks) {
             (None, None) => None,
             (watched, checks) => Some(joined(watched.unwrap_or_default(), checks.unwrap_or_default())),
         };
         let (host, service) = (self.host.clone(), self.service.clone());
-        let told = HostFindings { host, service, findings, is_watched, orders_max: room };
+        let told = HostFindings { host, service, findings, is_watched, parts, orders_max: room };
         let accepted = exchange.tell(&told)?;
         for order in &accepted.orders {
             self.begin(order)?;
@@ -270,15 +271,16 @@ fn joined(watched: Vec<Finding>, checks: &[Finding]) -> Vec<Finding> {
     watched.into_iter().filter(|finding| !is_ours(finding)).chain(checks.iter().cloned()).collect()
 }
 
-/// The findings of the host's watch; `None` where it does not run, so that nothing is known.
-fn health(path: &Path) -> Option<Vec<Finding>> {
+/// What the host's watch says; `None` where it does not run, so that nothing is known.
+fn health(path: &Path) -> Option<Health> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
     let mut text = String::new();
     file.take(Health::FILE_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
     let health: Health = serde_json::from_str(&text).ok()?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if !health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)) {
-        return None;
-    }
-    Some(health.rooms.into_values().flat_map(|room| room.findings).collect())
+    health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).then_some(health)
+}
+
+fn of_rooms(rooms: BTreeMap<Room, RoomHealth>) -> Vec<Finding> {
+    rooms.into_values().flat_map(|room| room.findings).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::silences::Silences;
 use std::sync::Arc;
-use surefoot_model::{Alert, AuditEntry, Case};
+use surefoot_model::{Alert, AuditEntry, Case, PartBook};
 use surefoot_remedy::{Casebook, Change, Error, Result, World};
 use surefoot_store::cases::{Address, CaseStore};
 
@@ -122,6 +122,10 @@ impl Casebook for Book {
 
     fn cases_of_host(&mut self, host: &str, limit: usize) -> Result<Vec<Case>> {
         self.with(|store| store.cases_of_host(host, limit))
+    }
+
+    fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
+        self.with(|store| store.part_book(case, limit))
     }
 
     fn trail(&mut self, case: u64, limit: usize) -> Result<Vec<AuditEntry>> {

@@ -2,13 +2,15 @@
 
 use super::strangers;
 use serde::{Deserialize, Serialize};
-use surefoot_model::{Alert, AlertOrigin, Finding, Room, Severity};
+use surefoot_model::{Alert, AlertOrigin, Finding, Part, Room, Severity, SubjectKind};
 
 /// The findings of one host that are taken: the worst.
 const FINDINGS_MAX: usize = 200;
 const EVIDENCE_LINES_MAX: usize = 20;
 /// The rule of findings about cases, which are of [`Room::Remedy`].
 pub(super) const CASE_RULE: &str = "case";
+/// The parts of one host that are looked at.
+const PARTS_READ_MAX: usize = 512;
 
 /// All that is found of a host now; what was told before and is not here any more is over. POST `/api/v1/findings`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub struct HostFindings {
     /// Whether its watch runs. Without it the findings are those of the agent's own checks, and what the watch found before still holds.
     #[serde(default = "is_watched")]
     pub is_watched: bool,
+    /// Its parts that are known by their serial numbers: all of each kind that is told of. `None` where nothing is known of them.
+    #[serde(default)]
+    pub parts: Option<Vec<Part>>,
     /// How many orders the agent takes; 0 for an agent that does nothing to its host.
     #[serde(default)]
     pub orders_max: usize,
@@ -41,7 +46,8 @@ pub(super) struct Board {
     /// `None` where nothing is known of it.
     pub(super) alerts: Option<Vec<Alert>>,
     pub(super) is_watched: bool,
-    /// Findings that had no room.
+    pub(super) parts: Vec<Part>,
+    /// Findings and parts that had no room.
     pub(super) left_out: u64,
     pub(super) orders_max: usize,
 }
@@ -65,8 +71,9 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
         strangers::host(&told.host).ok_or_else(|| format!("'{}' is no name of a host", strangers::name(&told.host)))?;
     let service = strangers::name(&told.service);
     let (is_watched, orders_max) = (told.is_watched, told.orders_max);
+    let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
-        return Ok(Board { host, service, alerts: None, is_watched, left_out: 0, orders_max });
+        return Ok(Board { host, service, alerts: None, is_watched, parts, left_out: parts_left_out, orders_max });
     };
     // What is well is nobody's alert, and a case is what comes of one.
     findings.retain(|finding| finding.severity > Severity::Ok && !is_of_case(finding));
@@ -75,10 +82,19 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     findings
         .retain(|finding| finding.key.strip_prefix(finding.room.as_str()).is_some_and(|rest| rest.starts_with('/')));
     findings.sort_by(surefoot_model::by_urgency);
-    let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64;
+    let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64 + parts_left_out;
     findings.truncate(FINDINGS_MAX);
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, is_watched, left_out, orders_max })
+    Ok(Board { host, service, alerts, is_watched, parts, left_out, orders_max })
+}
+
+/// The parts that are told apart, and how many are not.
+fn parts_of(told: Vec<Part>) -> (Vec<Part>, u64) {
+    let is_part = |part: &Part| matches!(part.kind, SubjectKind::Dimm | SubjectKind::Drive);
+    let (parts, others): (Vec<Part>, Vec<Part>) = told.into_iter().partition(is_part);
+    let clean = |part: Part| Part { name: strangers::name(&part.name), place: strangers::name(&part.place), ..part };
+    let (parts, left_out) = Part::told_apart(parts.into_iter().take(PARTS_READ_MAX).map(clean).collect());
+    (parts, left_out + others.len() as u64)
 }
 
 /// Room, rule and subject are joined by [`Finding::key_of`].
@@ -131,6 +147,7 @@ mod tests {
                 Finding::new(Room::Remedy, "case", Subject::host(), Severity::Warning, "Case 7 waits."),
             ]),
             is_watched: true,
+            parts: None,
             orders_max: 0,
         };
         let board = read(&serde_json::to_vec(&told).unwrap()).unwrap();
@@ -164,5 +181,29 @@ mod tests {
         assert_eq!(read(b"{\"host\":\"a\"}").unwrap().alerts, None);
         assert!(read(b"{\"host\":\"../x\"}").unwrap_err().contains("no name of a host"));
         assert!(read(b"{\"findings\":3}").unwrap_err().contains("no findings of a host"));
+    }
+
+    #[test]
+    fn parts_of_strangers_are_those_that_are_told_apart() {
+        let part = |kind: &str, place: &str, serial: &str| serde_json::json!({ "kind": kind, "name": serial, "place": place, "serial": serial });
+        let parts = [
+            part("dimm", "A1", "S100"),
+            part("dimm", "B1\n\u{1b}[2J", "S200"),
+            // Fillers, a number with commands for a terminal, a number twice, and what has no serial numbers.
+            part("dimm", "C1", "00000000"),
+            part("dimm", "C2", "Unknown"),
+            part("dimm", "C3", "S3\u{1b}[2J"),
+            part("dimm", "D1", "S400"),
+            part("dimm", "D2", "S400"),
+            part("job", "x", "S500"),
+        ];
+        let told = serde_json::json!({ "host": "n1", "findings": [], "parts": parts });
+        let board = read(told.to_string().as_bytes()).unwrap();
+        let places: Vec<(&str, &str)> = board.parts.iter().map(|part| (&*part.place, &*part.serial)).collect();
+        assert_eq!((places, board.left_out), (vec![("A1", "S100"), ("B1??[2J", "S200")], 6));
+        assert!(
+            read(b"{\"host\":\"n1\",\"parts\":[{\"kind\":\"dimm\"}]}").unwrap_err().contains("no findings of a host")
+        );
+        assert_eq!(read(b"{\"host\":\"n1\"}").unwrap().parts, []);
     }
 }

@@ -125,7 +125,7 @@ impl CaseStory {
     pub fn read(book: &mut impl Casebook, id: u64) -> surefoot_remedy::Result<CaseStory> {
         let case = book.case(id)?;
         let trail = book.trail(id, TRAIL_MAX)?;
-        let history = PartHistory::of(&book.cases_of_host(&case.host, HOST_CASES_MAX)?, &case.host, &case.subject);
+        let history = PartHistory::of(&book.part_book(&case, HOST_CASES_MAX)?, &case);
         let says = history.says();
         Ok(CaseStory { case, trail, part: PartStory { history, says } })
     }

@@ -6,7 +6,7 @@ use crate::rooms::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use surefoot_model::{Finding, Headline, Health, RoomHealth};
+use surefoot_model::{Finding, Headline, Health, Part, RoomHealth};
 
 /// The host's health as the findings of a moment say it. Other programs act on it, so that it takes the word of the host
 /// and of users whose word is `trusted`, and nobody else's.
@@ -33,6 +33,7 @@ pub(crate) fn of(
         headline: Headline::of(&told),
         data_age_ns: moment.age_ns,
         rooms: watching.map(|room| of_room(room.room())).collect::<BTreeMap<_, _>>(),
+        parts: Part::told_apart(rooms.iter().flat_map(|room| room.parts()).collect()).0,
     }
 }
 
@@ -88,7 +89,7 @@ fn is_said_by(written: &Health, now: &Health) -> bool {
     is_young && written.data_age_ns.is_some() == now.data_age_ns.is_some() && same == *now
 }
 
-/// The file's text; evidence goes, and then findings, until it is as short as readers take it.
+/// The file's text; evidence goes, and then findings, then parts, until it is as short as readers take it.
 fn text(health: &Health) -> io::Result<Vec<u8>> {
     let mut health = health.clone();
     loop {
@@ -102,6 +103,8 @@ fn text(health: &Health) -> io::Result<Vec<u8>> {
             room.findings.iter_mut().for_each(|finding| finding.evidence.clear());
         } else if room.findings.pop().is_some() {
             room.findings_left_out += 1;
+        } else if !health.parts.is_empty() {
+            health.parts.clear();
         } else {
             return Err(too_long());
         }
@@ -133,7 +136,15 @@ mod tests {
     fn health(updated_s: u64, sentence: &str, data_age_ns: Option<u64>) -> Health {
         let headline = Headline { severity: Severity::Notice, sentence: sentence.into() };
         let (version, updated_realtime_ns) = (Health::VERSION, updated_s * 1_000_000_000);
-        Health { version, updated_realtime_ns, host: String::new(), headline, data_age_ns, rooms: BTreeMap::new() }
+        Health {
+            version,
+            updated_realtime_ns,
+            host: String::new(),
+            headline,
+            data_age_ns,
+            rooms: BTreeMap::new(),
+            parts: Vec::new(),
+        }
     }
 
     #[test]
@@ -186,7 +197,8 @@ mod tests {
         let rooms = BTreeMap::from([(surefoot_model::Room::Checkpoint, RoomHealth::of(findings))]);
         let headline = Headline { severity: Severity::Warning, sentence: String::new() };
         let (version, host) = (Health::VERSION, String::new());
-        let health = Health { version, updated_realtime_ns: 1, host, headline, data_age_ns: None, rooms };
+        let health =
+            Health { version, updated_realtime_ns: 1, host, headline, data_age_ns: None, rooms, parts: Vec::new() };
         let text = text(&health).unwrap();
         assert!(text.len() as u64 <= Health::FILE_BYTES_MAX);
         let read: Health = serde_json::from_slice(&text).unwrap();

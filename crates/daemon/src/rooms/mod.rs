@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use surefoot_model::{Event, Finding};
+use surefoot_model::{Event, Finding, Part};
 
 /// What the rooms are told at the start, each a field of its own where it needs one.
 #[derive(Debug, Clone, Default)]
@@ -80,6 +80,11 @@ pub(crate) trait Room: Send + Sync {
 
     /// What it finds at this moment.
     fn findings(&self, moment: &Moment) -> Vec<Finding>;
+
+    /// The host's parts that it knows by their serial numbers.
+    fn parts(&self) -> Vec<Part> {
+        Vec::new()
+    }
 
     /// Writes its metric families, whose names begin with the room's, without what the viewer may not see.
     ///

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Accepted, Agent, Exchange, Fleet, HandedOrder, HostFindings, OrderAnswer};
-use surefoot_model::{Finding, Headline, Health, Room, RoomHealth, Severity, Subject};
+use surefoot_model::{Finding, Headline, Health, Part, Room, RoomHealth, Severity, Subject, SubjectKind};
 use surefoot_remedy::act::{Act, Found, Order, Outcome};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -101,6 +101,7 @@ impl Lab {
             headline: Headline { severity: Severity::Critical, sentence: "It is bad.".into() },
             data_age_ns: None,
             rooms: rooms.into_iter().map(|(room, findings)| (room, RoomHealth::of(findings))).collect(),
+            parts: Vec::new(),
         };
         self.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
     }
@@ -233,6 +234,41 @@ fn what_the_watch_of_a_host_finds_is_told_and_its_silence_says_nothing() {
     lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap());
     agent.round(&wire, None).unwrap();
     wire.ask.until(1, "over", |case| case["is_firing"] == false);
+}
+
+/// From the file of the watch to the case: the module that was replaced, and who noticed it.
+#[test]
+fn a_module_that_was_swapped_is_noted_in_its_case() {
+    let lab = Lab::new();
+    let fleet = lab.setup.start();
+    let wire = lab.wire(&fleet);
+    let subject = Subject::new(SubjectKind::Dimm, "S100");
+    let finding = Finding::new(Room::Memory, "rate", subject, Severity::Critical, "Module S100 has errors.");
+    let with = |findings: Vec<Finding>, serial: &str| {
+        let path = lab.health(findings);
+        let mut health: Health = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let place = "DIMM_A1".to_owned();
+        health.parts = vec![Part { kind: SubjectKind::Dimm, name: serial.into(), place, serial: serial.into() }];
+        lab.setup.secret("health.json", &serde_json::to_string(&health).unwrap())
+    };
+    let path = with(vec![finding], "S100");
+    let mut agent = lab.agent(&path);
+    until(&mut agent, &wire, "returned", || state(&wire, 1) == "returned");
+    // The number is not told, then the same again, then another.
+    for serial in ["Unknown", "S100"] {
+        with(Vec::new(), serial);
+        agent.round(&wire, None).unwrap();
+        assert!(wire.ask.get("/api/v1/cases/1").1["case"]["replaced"].is_null());
+    }
+    with(Vec::new(), "S101");
+    until(&mut agent, &wire, "replaced", || wire.ask.get("/api/v1/cases/1").1["case"]["replaced"]["by"] == "S101");
+    let story = wire.ask.get("/api/v1/cases/1").1;
+    let line = story["trail"].as_array().unwrap().last().unwrap();
+    assert_eq!((&line["actor"], &line["action"]), (&"agent node1".into(), &"swapped".into()), "{story:#}");
+    let says = story["part"]["says"].to_string();
+    assert!(says.contains("in DIMM_A1 of node1 from") && says.contains("when S101 took its place"), "{says}");
+    // What a person finds of the old one is told without saying first that it was replaced.
+    assert_eq!(wire.ask.post("/api/v1/cases/1/tested-good", "{}").0, 200);
 }
 
 #[test]

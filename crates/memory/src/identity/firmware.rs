@@ -7,7 +7,7 @@ use crate::read::Problems;
 use std::io::Read;
 use std::path::Path;
 use surefoot_hostfs::{Error, Root};
-use surefoot_model::{MemorySource, one_line};
+use surefoot_model::{MemorySource, is_filler, one_line};
 
 /// The tables of the largest machines have some hundred KiB.
 const TABLE_BYTES_MAX: usize = 4 << 20;
@@ -180,28 +180,6 @@ fn string(strings: &[u8], number: u8) -> String {
     let Some(place) = usize::from(number).checked_sub(1) else { return String::new() };
     let bytes = strings.split(|byte| *byte == 0).nth(place).unwrap_or_default();
     one_line(String::from_utf8_lossy(bytes).trim()).chars().take(STRING_MAX).collect()
-}
-
-/// What firmware writes where it knows nothing.
-fn is_filler(text: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "unknown",
-        "not specified",
-        "no dimm",
-        "none",
-        "n/a",
-        "na",
-        "empty",
-        "to be filled by o.e.m.",
-        "undefined",
-        "null",
-        "serial",
-        "sernum",
-    ];
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text.strip_prefix("0x").unwrap_or(&text);
-    let is_one_letter = |letter: char| digits.chars().all(|other| other == letter);
-    text.is_empty() || is_one_letter('0') || is_one_letter('f') || is_one_letter('-') || WORDS.contains(&text.as_str())
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ fn case_of(alert: &Alert, policy: &Policy, service: &str, now_ns: u64) -> Case {
         is_firing: true,
         is_drained: false,
         ticket: String::new(),
+        part: None,
         replaced: None,
         since_realtime_ns: now_ns,
         state_since_realtime_ns: now_ns,

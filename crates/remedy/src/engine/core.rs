@@ -156,11 +156,13 @@ impl Core {
         let mut ended = None;
         if rule.is_some() || matches!(attempt.order.step, Step::SoftRepair(_) | Step::HardRepair(_)) {
             // Without the books nothing is repaired: the lease runs out, and the step is found not done.
-            let mut cases = self.told(|book| book.cases_of_host(&case.host, CASES_WITH_REPAIRS_MAX))?;
-            cases.retain(|other| other.id != case.id);
-            attempt.order.repairs = repairs_of(&cases);
+            let mut books = self.told(|book| book.part_book(case, CASES_WITH_REPAIRS_MAX))?;
+            books.cases.retain(|other| other.id != case.id);
+            let of_part: Vec<Case> =
+                books.cases.iter().filter(|other| parts::may_be_of(other, case)).cloned().collect();
+            attempt.order.repairs = repairs_of(&of_part);
             let store_now_ns = self.told(|book| book.now_realtime_ns())?;
-            let history = PartHistory::of(&cases, &case.host, &case.subject);
+            let history = PartHistory::of(&books, case);
             let why = rule.and_then(|rule| history.reason_to_replace(rule, store_now_ns));
             ended =
                 why.map(|detail| Ended::Outcome(Outcome::Failed { detail, memo: String::new(), is_passing: false }));

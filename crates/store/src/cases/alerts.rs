@@ -1,11 +1,11 @@
 //! Alerts as they come in, and those that are to be decided on.
 
 use super::sql::{Answer, Row, Sql, Value, in_pieces};
-use super::{CaseStore, Connected};
+use super::{CaseStore, Connected, parts};
 use crate::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin, HostCheck};
+use surefoot_model::{Alert, AlertOrigin, HostCheck, Part};
 
 /// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
 /// that wait, for the end of a cool-down or of a silence, must not hide the others.
@@ -48,6 +48,8 @@ pub struct HostBoard {
     /// Whether this is all of it. Otherwise it is what periodic checks found, because the host's watch does not run: what that found
     /// before holds as it was.
     pub is_whole: bool,
+    /// The host's parts that are known by their serial numbers; of a kind that is not among them nothing is known.
+    pub parts: Vec<Part>,
 }
 
 impl HostBoard {
@@ -61,6 +63,9 @@ impl HostBoard {
         for alert in &self.alerts {
             let alert = Alert { since_realtime_ns: 0, ..alert.clone() };
             serde_json::to_vec(&alert).unwrap_or_default().into_iter().for_each(&mut add);
+        }
+        if !self.parts.is_empty() {
+            serde_json::to_vec(&self.parts).unwrap_or_default().into_iter().for_each(&mut add);
         }
         hash >> 1
     }
@@ -137,6 +142,7 @@ impl CaseStore {
                 sql.run(&words.replace("{rows}", rows), values).map(drop)
             })?;
             let before = found_before(sql, changed.iter().map(|board| vec![(*board.host).into()]).collect())?;
+            parts::take(sql, &changed, now_ns)?;
             let told: Vec<Alert> = changed.iter().flat_map(|board| board.told(before.get(&board.host), now_ns)).collect();
             put(sql, &told, now_ns)
         })
@@ -276,8 +282,14 @@ pub(super) fn unsettled(sql: &mut dyn Sql, after: &mut Option<Place>) -> Answer<
 /// Notes that these alerts were decided on, as they were then.
 pub(super) fn settle(sql: &mut dyn Sql, decided: Vec<Vec<Value>>) -> Answer<()> {
     in_pieces("$, $, CAST($ AS BIGINT)", decided, |rows, values| {
-        let words = "UPDATE remedy_alert SET is_settled = 1 WHERE (host, alert_key, change_number) IN (VALUES {rows})";
-        sql.run(&words.replace("{rows}", rows), values).map(drop)
+        // The hosts as a list, too, which PostgreSQL finds by the index; by the table of VALUES alone it went on to read all alerts for each
+        // piece where it had planned that while there were few.
+        let hosts: Vec<String> = (0..values.len() / 3).map(|row| format!("${}", 3 * row + 1)).collect();
+        let words = format!(
+            "UPDATE remedy_alert SET is_settled = 1 WHERE host IN ({}) AND (host, alert_key, change_number) IN (VALUES {rows})",
+            hosts.join(", ")
+        );
+        sql.run(&words, values).map(drop)
     })
 }
 

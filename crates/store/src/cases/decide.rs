@@ -4,7 +4,7 @@ use super::alerts::{Unsettled, settle, unsettle, unsettled};
 use super::read::{self, COLUMNS};
 use super::sql::{Answer, Sql, Trouble, Value, in_pieces};
 use super::trail::add;
-use super::{CaseStore, SERVICES_AGE_MAX, is_paused};
+use super::{CaseStore, SERVICES_AGE_MAX, is_paused, parts};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -164,6 +164,7 @@ fn write(
         }
     }
     settle(sql, settled)?;
+    parts::name(sql, &mut opened)?;
     let numbers = open_all(sql, &opened)?;
     lines.extend(opened.into_iter().zip(&numbers).map(|((_, entry), &case)| AuditEntry { case, ..entry }));
     update_all(sql, updated.iter().map(|case| &**case).collect())?;
@@ -223,7 +224,7 @@ fn update_all(sql: &mut dyn Sql, cases: Vec<&Case>) -> Answer<()> {
 }
 
 /// Changes one case.
-fn update_one(sql: &mut dyn Sql, case: &Case) -> Answer<()> {
+pub(super) fn update_one(sql: &mut dyn Sql, case: &Case) -> Answer<()> {
     let words = "UPDATE remedy_case SET state = $1, is_open = $2, state_since_ns = $3, revision = $4, lease_fence = $5,
         lease_until_ns = $6, body = $7 WHERE id = $8 AND revision = $9";
     let was_open = read::one(sql, case.id)?.is_some_and(|found| found.state.is_open());

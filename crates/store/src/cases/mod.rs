@@ -9,6 +9,7 @@
 //! | `remedy_case` | each case as JSON, and beside it what is asked for | open ones for ever, of the others the newest [`Limits::closed_max`] |
 //! | `remedy_host` | the hosts that tell of themselves, and their service | [`Limits::hosts_kept_s`] after the last word |
 //! | `remedy_audit` | who did what, when and why; lines are only added | [`Limits::audit_kept_s`], the database itself keeps them from being changed |
+//! | `remedy_part` | which part, by its serial number, was where from when until when | [`Limits::audit_kept_s`] after it went |
 //! | `remedy_order` | what the agent of a host is to do, and what it answered | [`Limits::orders_kept_s`] |
 //!
 //! # Several writers
@@ -32,6 +33,7 @@ mod address;
 mod alerts;
 mod decide;
 mod orders;
+mod parts;
 mod postgres;
 mod prune;
 mod read;

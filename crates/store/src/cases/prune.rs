@@ -72,6 +72,11 @@ impl CaseStore {
             let kept_from_ns = before(limits.audit_kept_s);
             sql.run("UPDATE remedy_meta SET number = $1 WHERE name = 'audit_kept_from_ns'", &[kept_from_ns.into()])?;
             let audit = sql.run("DELETE FROM remedy_audit WHERE at_ns < $1", &[kept_from_ns.into()])?;
+            // Hosts that tell nothing any more have no parts now.
+            let gone = "UPDATE remedy_part SET until_ns = $1, is_there = 0 WHERE until_ns = 0
+                AND host NOT IN (SELECT host FROM remedy_host)";
+            sql.run(gone, &[now_ns.into()])?;
+            sql.run("DELETE FROM remedy_part WHERE until_ns > 0 AND until_ns < $1", &[kept_from_ns.into()])?;
             let orders =
                 sql.run("DELETE FROM remedy_order WHERE changed_ns < $1", &[before(limits.orders_kept_s).into()])?;
             Ok(Pruned { alerts, cases, hosts, audit, orders })

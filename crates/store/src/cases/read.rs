@@ -21,7 +21,7 @@ const MARKS: &str =
     "SELECT c.id, c.revision, c.lease_until_ns, c.is_open, coalesce(a.is_firing, 2), coalesce(a.severity, 0)
     FROM remedy_case c LEFT JOIN remedy_alert a ON a.host = c.host AND a.alert_key = c.alert_key";
 /// The same, and its text.
-const WHOLE: &str =
+pub(super) const WHOLE: &str =
     "SELECT c.id, c.revision, c.lease_until_ns, c.is_open, coalesce(a.is_firing, 2), coalesce(a.severity, 0), c.body
     FROM remedy_case c LEFT JOIN remedy_alert a ON a.host = c.host AND a.alert_key = c.alert_key";
 
@@ -108,7 +108,7 @@ fn list(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn whole(rows: &[Row]) -> Vec<Case> {
+pub(super) fn whole(rows: &[Row]) -> Vec<Case> {
     rows.iter().filter_map(|row| Some(marked(body(row)?, row))).collect()
 }
 

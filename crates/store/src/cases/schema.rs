@@ -1,6 +1,7 @@
 //! The tables, the same in both databases.
 
 use super::Connected;
+use super::sql::{Answer, Sql};
 use crate::{Error, Result};
 
 /// The version of the tables that this release makes and knows.
@@ -37,15 +38,21 @@ CREATE INDEX remedy_order_host ON remedy_order (host, state);
 INSERT INTO remedy_meta (name, number) VALUES ('version', {version}), ('is_paused', 0), ('audit_kept_from_ns', 0);
 ";
 
+/// Came later, and changes nothing of the others: a store without it gets it, and a release that does not know it leaves it alone.
+const PARTS: &str = "
+CREATE TABLE remedy_part (
+  host TEXT NOT NULL, kind TEXT NOT NULL, place TEXT NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL,
+  is_there BIGINT NOT NULL, serial TEXT NOT NULL, name TEXT NOT NULL, replaced_by TEXT NOT NULL,
+  PRIMARY KEY (host, kind, place, since_ns));
+CREATE INDEX remedy_part_now ON remedy_part (host) WHERE until_ns = 0;
+CREATE INDEX remedy_part_serial ON remedy_part (serial);
+";
+
 /// Makes the tables where there are none, and refuses those of another release.
 pub(super) fn lay(connected: &mut Connected) -> Result<()> {
     // Two controllers that start at one time both look; one of them makes the tables.
     connected.transaction("laying its tables", true, |sql| {
-        let made = match sql.own_number().starts_with("INTEGER") {
-            true => "SELECT count(*) FROM sqlite_schema WHERE name = 'remedy_meta'",
-            false => "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'remedy_meta'",
-        };
-        if sql.rows(made, &[])?.first().is_some_and(|row| row.number(0) > 0) {
+        if is_there(sql, "remedy_meta")? {
             return Ok(());
         }
         let tables = TABLES.replace("{own_number}", sql.own_number()).replace("{version}", &VERSION.to_string());
@@ -56,11 +63,25 @@ pub(super) fn lay(connected: &mut Connected) -> Result<()> {
         let rows = sql.rows("SELECT number FROM remedy_meta WHERE name = 'version'", &[])?;
         Ok(rows.first().map_or(0, |row| row.number(0)))
     })?;
-    if found == VERSION {
+    if found != VERSION {
+        let why = format!(
+            "its tables have version {found}, this program knows version {VERSION}; use the release that made them"
+        );
+        return Err(Error::NotCases { store: connected.name.clone(), why });
+    }
+    if connected.ask("looking for its tables", |sql| is_there(sql, "remedy_part"))? {
         return Ok(());
     }
-    let why = format!(
-        "its tables have version {found}, this program knows version {VERSION}; use the release that made them"
-    );
-    Err(Error::NotCases { store: connected.name.clone(), why })
+    connected.transaction("laying its table of parts", true, |sql| match is_there(sql, "remedy_part")? {
+        true => Ok(()),
+        false => sql.batch(PARTS),
+    })
+}
+
+fn is_there(sql: &mut dyn Sql, table: &str) -> Answer<bool> {
+    let words = match sql.own_number().starts_with("INTEGER") {
+        true => "SELECT count(*) FROM sqlite_schema WHERE name = $1",
+        false => "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1",
+    };
+    Ok(sql.rows(words, &[table.into()])?.first().is_some_and(|row| row.number(0) > 0))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use surefoot_model::{
-    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Replaced, Room, Severity,
-    StepState,
+    Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, Part, Replaced, Room,
+    Severity, StepState, SubjectKind,
 };
 use surefoot_store::Error;
 use surefoot_store::cases::{ALERTS_PER_DECISION_MAX, CaseStore, HostBoard, Limits, OrderState};
@@ -86,6 +86,7 @@ fn case_of(alert: &Alert) -> Case {
         is_firing: alert.is_firing,
         is_drained: false,
         ticket: String::new(),
+        part: None,
         replaced: None,
         since_realtime_ns: 5,
         state_since_realtime_ns: 5,
@@ -110,7 +111,22 @@ fn line(action: &str) -> AuditEntry {
 }
 
 fn board(alerts: Vec<Alert>) -> HostBoard {
-    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true }
+    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true, parts: Vec::new() }
+}
+
+/// Modules by slot and serial number.
+fn modules(told: &[(&str, &str)]) -> Vec<Part> {
+    let module = |(place, serial): &(&str, &str)| Part {
+        kind: SubjectKind::Dimm,
+        name: (*serial).into(),
+        place: (*place).into(),
+        serial: (*serial).into(),
+    };
+    told.iter().map(module).collect()
+}
+
+fn of_module(serial: &str) -> Alert {
+    Alert { subject: format!("dimm {serial}"), ..alert("h1", &format!("memory/rate/dimm/{serial}"), 0, true) }
 }
 
 /// What a decision is told now; it changes nothing.
@@ -265,6 +281,74 @@ fn a_case_is_opened_changed_and_closed_with_its_trail(open) {
         assert_eq!(store.cases_of_host("h00", 10).unwrap(), [told]);
         let counts = store.counts().unwrap();
         assert_eq!((counts.cases["running"], counts.cases["returned"], counts.alerts_firing), (89, 1, 90));
+}
+
+fn a_swap_is_noted_by_itself(open) {
+    let mut store = open();
+    let told = |store: &mut CaseStore, host: &str, parts: &[(&str, &str)], alerts: Vec<Alert>| {
+        store.take_boards(&[HostBoard { host: host.into(), parts: modules(parts), ..board(alerts) }]).unwrap();
+    };
+    told(&mut store, "h1", &[("A1", "S100"), ("B1", "S200")], vec![of_module("S100")]);
+    let case = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().remove(0);
+    assert_eq!(case.part.as_ref().map(|part| (&*part.place, &*part.serial)), Some(("A1", "S100")));
+    // A slot that tells nothing, and modules that changed places: nothing was replaced.
+    told(&mut store, "h1", &[("B1", "S200")], vec![]);
+    told(&mut store, "h1", &[("A1", "S200"), ("B1", "S100")], vec![]);
+    told(&mut store, "h1", &[("A1", "S100"), ("B1", "S200")], vec![]);
+    assert_eq!(store.case(case.id).unwrap().replaced, None);
+    let moved = store.trail(0, 100).unwrap().into_iter().filter(|line| line.action == "moved").count();
+    assert_eq!(moved, 4);
+    told(&mut store, "h1", &[("A1", "S101"), ("B1", "S200")], vec![]);
+    let after = store.case(case.id).unwrap();
+    let replaced = after.replaced.clone().unwrap();
+    assert_eq!((&*replaced.by, replaced.tested_good_realtime_ns, after.revision), ("S101", 0, case.revision + 1));
+    let line = store.trail(case.id, 10).unwrap().pop().unwrap();
+    assert_eq!((&*line.actor, &*line.action, &*line.target), ("agent h1", "swapped", "dimm in A1 of h1"));
+    assert_eq!(line.reason, "S100 is out, and S101 is in its place");
+    // Told again: once is enough.
+    told(&mut store, "h1", &[("A1", "S101"), ("B1", "S200")], vec![]);
+    assert_eq!(store.trail(case.id, 10).unwrap().len(), 2);
+
+    // The same module turns up in another host: with its cases, and since when it was where.
+    told(&mut store, "h2", &[("C1", "S900")], vec![]);
+    told(&mut store, "h2", &[("C1", "S100")], vec![]);
+    let trail = store.trail(0, 100).unwrap();
+    let again = trail.iter().find(|line| line.action == "turned_up").unwrap();
+    assert_eq!((&*again.actor, &*again.reason), ("agent h2", &*format!("S100 was in h1 before (case {})", case.id)));
+    let next = Case { host: "h2".into(), part: modules(&[("C1", "S100")]).pop(), ..case.clone() };
+    let book = store.part_book(&next, 100).unwrap();
+    let stays: Vec<(&str, &str, &str)> =
+        book.stays.iter().map(|stay| (&*stay.host, &*stay.place, &*stay.replaced_by)).collect();
+    let swapped = ("h1", "A1", "S101");
+    assert_eq!(stays, [("h1", "A1", ""), ("h1", "B1", ""), swapped, ("h2", "C1", "")]);
+    assert_eq!((book.cases.len(), book.cases[0].id), (1, case.id));
+    // A place that never tells the same twice is told of by two hosts of one name.
+    for round in 0..10 {
+        told(&mut store, "h3", &[("A1", &format!("S70{round}"))], vec![]);
+    }
+    let swaps = store.trail(0, 100).unwrap().into_iter().filter(|line| line.target == "dimm in A1 of h3").count();
+    assert_eq!(swaps, 4);
+}
+
+fn a_number_that_two_hosts_have_at_one_time_tells_no_part(open) {
+    let mut store = open();
+    let board = |host: &str, note: &str| HostBoard {
+        host: host.into(),
+        service: note.into(),
+        parts: modules(&[("A1", "S100")]),
+        ..board(vec![of_module("S100")])
+    };
+    store.take_boards(&[board("h1", "")]).unwrap();
+    store.take_boards(&[board("h2", "")]).unwrap();
+    let cases = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap();
+    let of = |host: &str| cases.iter().find(|case| case.host == host).unwrap().clone();
+    assert_eq!(store.trail(0, 100).unwrap().iter().filter(|line| line.action == "turned_up").count(), 0);
+    // The first was not heard of since: it may have been moved.
+    assert_eq!(store.part_book(&of("h2"), 100).unwrap().cases.len(), 2);
+    store.take_boards(&[board("h1", "again"), board("h2", "again")]).unwrap();
+    let book = store.part_book(&of("h2"), 100).unwrap();
+    assert_eq!((book.cases.len(), book.stays.len()), (1, 1));
+    assert_eq!(store.part_book(&of("h1"), 100).unwrap().cases, [of("h1")]);
 }
 
 fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {

@@ -4,8 +4,8 @@ use super::state::{Job, State};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use surefoot_model::{
-    CheckpointLook, CheckpointProblem, CheckpointTier, DriveWear, Finding, Generation, GenerationState, Room, Severity,
-    Subject, SubjectKind,
+    CheckpointLook, CheckpointProblem, CheckpointTier, DriveWear, Finding, Generation, GenerationState, Part, Room,
+    Severity, Subject, SubjectKind,
 };
 
 /// A finding names no longer name than this.
@@ -194,6 +194,13 @@ fn damaged(job: &Job) -> Option<Finding> {
 }
 
 /// What a drive's own counters say of its end.
+/// The drive as a part; none without a serial number.
+pub(super) fn part_of(drive: &DriveWear) -> Option<Part> {
+    let name = clipped(&drive.name);
+    let serial = drive.serial.clone()?.trim().to_owned();
+    Some(Part { kind: SubjectKind::Drive, place: name.clone(), name, serial })
+}
+
 fn of_drive(drive: &DriveWear) -> Vec<Finding> {
     let name = clipped(&drive.name);
     let subject = Subject::new(SubjectKind::Drive, name.clone());

@@ -19,7 +19,7 @@ use crate::rooms::{Chart, Room, Route, Taken};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use surefoot_model::{Event, Finding};
+use surefoot_model::{Event, Finding, Part};
 
 /// Jobs that are told of.
 const JOBS_MAX: usize = 64;
@@ -70,6 +70,12 @@ impl Room for Checkpoint {
 
     fn findings(&self, moment: &Moment) -> Vec<Finding> {
         findings::of(&lock(&self.state), moment.now_realtime_ns)
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let state = lock(&self.state);
+        let drives = state.look().and_then(|look| look.drives.as_ref());
+        drives.into_iter().flat_map(|drives| &drives.drives).filter_map(findings::part_of).collect()
     }
 
     fn series(

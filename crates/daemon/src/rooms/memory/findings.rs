@@ -4,7 +4,7 @@ use super::state::State;
 use surefoot_memory::fault::FIND_MODULE;
 use surefoot_model::{
     Certainty, Dimm, DimmFault, FaultMode, Fidelity, Finding, LossKind, MemoryAction, MemoryController, MemoryLook,
-    Persistence, Room, Severity, Subject, SubjectKind,
+    Part, Persistence, Room, Severity, Subject, SubjectKind,
 };
 
 /// Problems that one finding names.
@@ -251,6 +251,13 @@ fn well(look: &MemoryLook) -> String {
             format!("{modules}, {at_least}{errors} in all, and no fault that asks for anything.")
         }
     }
+}
+
+/// The module as a part; none where it is not certain that its serial number is that of its slot.
+pub(super) fn part_of(dimm: &Dimm) -> Option<Part> {
+    let is_certain = dimm.serial_certainty == Some(Certainty::Certain) && dimm.only_place.is_none();
+    let serial = dimm.serial.clone().filter(|_| is_certain)?;
+    Some(Part { kind: SubjectKind::Dimm, name: dimm.id.clone(), place: dimm.label.clone(), serial })
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {

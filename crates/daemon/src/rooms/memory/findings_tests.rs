@@ -243,3 +243,17 @@ fn a_module_over_the_bound_is_never_said_to_correct_nothing() {
     assert!(sentence(0.02).contains("corrects 2.0e-2 errors per second, over the bound;"), "{}", sentence(0.02));
     assert!(sentence(20.0).contains("corrects 20.0 errors per second, over the bound;"), "{}", sentence(20.0));
 }
+
+#[test]
+fn a_module_is_a_part_only_where_its_serial_number_is_certain() {
+    let of = |certainty| Dimm { serial: Some("03A10001".into()), serial_certainty: certainty, ..dimm("03A10001") };
+    let part = part_of(&of(Some(Certainty::Certain))).unwrap();
+    assert_eq!(
+        (&*part.place, &*part.serial, part.subject()),
+        ("A1", "03A10001", Subject::new(SubjectKind::Dimm, "03A10001"))
+    );
+    for unsure in [None, Some(Certainty::Probable), Some(Certainty::CannotTellApartHere)] {
+        assert_eq!(part_of(&of(unsure)), None);
+    }
+    assert_eq!(part_of(&dimm("mc0/dimm0")), None);
+}

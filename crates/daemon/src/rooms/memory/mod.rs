@@ -28,7 +28,7 @@ use surefoot_hostfs::Root;
 use surefoot_memory::bmc::Sources;
 use surefoot_memory::presence;
 use surefoot_memory::tune::Cores;
-use surefoot_model::{Event, Finding};
+use surefoot_model::{Event, Finding, Part};
 
 /// Why a recording shows none.
 const NOT_RECORDED: &str = "this recording holds no memory errors; the host that it is of had no source of them, or the \
@@ -138,6 +138,11 @@ impl Room for Memory {
 
     fn findings(&self, _: &Moment) -> Vec<Finding> {
         findings::of(&lock(&self.state))
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let state = lock(&self.state);
+        state.look_if_supported().into_iter().flat_map(|look| &look.dimms).filter_map(findings::part_of).collect()
     }
 
     fn series(&self, moment: &Moment, _: Viewer, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
