@@ -93,7 +93,7 @@ impl CaseList {
 /// Lines of the trail of one case.
 const TRAIL_MAX: usize = 10_000;
 /// Cases of a host that the history of a part is made of.
-const HOST_CASES_MAX: usize = 10_000;
+const HOST_CASES_MAX: usize = 1_000;
 
 /// One case with everything that was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use surefoot_model::Case;
 /// How often the end of one attempt is worked out anew because somebody changed the case meanwhile.
 const CONFLICTS_MAX: usize = 100;
 /// Cases of a host that are looked through for earlier repairs, the newest.
-const CASES_WITH_REPAIRS_MAX: usize = 10_000;
+const CASES_WITH_REPAIRS_MAX: usize = 1_000;
 
 /// The engine without threads. Times are since any fixed moment, by a clock that never jumps.
 pub struct Core {

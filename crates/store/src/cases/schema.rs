@@ -44,6 +44,7 @@ CREATE TABLE remedy_part (
   host TEXT NOT NULL, kind TEXT NOT NULL, place TEXT NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL,
   is_there BIGINT NOT NULL, serial TEXT NOT NULL, name TEXT NOT NULL, replaced_by TEXT NOT NULL,
   PRIMARY KEY (host, kind, place, since_ns));
+CREATE INDEX remedy_case_host ON remedy_case (host, id);
 CREATE INDEX remedy_part_now ON remedy_part (host) WHERE until_ns = 0;
 CREATE INDEX remedy_part_serial ON remedy_part (serial);
 ";

@@ -146,6 +146,11 @@ fn open_all(world: &CaseWorld) -> Vec<(CaseChange, AuditEntry)> {
     world.alerts.iter().map(open).collect()
 }
 
+fn settle_all(world: &CaseWorld) -> Vec<(CaseChange, AuditEntry)> {
+    let settle = |alert: &Alert| CaseChange::Settle { host: alert.host.clone(), key: alert.key.clone() };
+    world.alerts.iter().map(|alert| (settle(alert), line("over"))).collect()
+}
+
 for_both! {
 fn an_alert_is_one_however_often_and_in_which_order_it_is_told(open) {
         let mut store = open();
@@ -348,7 +353,35 @@ fn a_number_that_two_hosts_have_at_one_time_tells_no_part(open) {
     store.take_boards(&[board("h1", "again"), board("h2", "again")]).unwrap();
     let book = store.part_book(&of("h2"), 100).unwrap();
     assert_eq!((book.cases.len(), book.stays.len()), (1, 1));
-    assert_eq!(store.part_book(&of("h1"), 100).unwrap().cases, [of("h1")]);
+    let ids = |cases: &[Case]| cases.iter().map(|case| case.id).collect::<Vec<_>>();
+    assert_eq!(ids(&store.part_book(&of("h1"), 100).unwrap().cases), [of("h1").id]);
+}
+
+fn the_history_of_a_part_is_made_of_few_and_short_cases(open) {
+    let mut store = open();
+    let mut ids = Vec::new();
+    for number in 0..120 {
+        store.take(&[alert("h1", &format!("k{number}"), 10 + number, true)]).unwrap();
+        let mut case = store.decide(LOOK_BACK_NS, &mut |world| open_all(world)).unwrap().remove(0);
+        let memo = |step: &str| CaseStep { step: step.into(), memo: "{}".into(), ..CaseStep::default() };
+        case.steps = vec![memo("stress:1s"), memo("hard-repair:maker")];
+        // One of three did nothing.
+        case.state = if number % 3 == 0 { CaseState::Cleared } else { CaseState::Returned };
+        let kept = store.update(&case, &line("closed")).unwrap();
+        if kept.state == CaseState::Returned {
+            ids.push(kept.id);
+        }
+        store.take(&[alert("h1", &format!("k{number}"), 500, false)]).unwrap();
+        store.decide(LOOK_BACK_NS, &mut |world| settle_all(world)).unwrap();
+    }
+    ids.reverse();
+    let about = store.case(ids[0]).unwrap();
+    let book = store.part_book(&about, 1_000).unwrap();
+    assert_eq!(book.cases.iter().map(|case| case.id).collect::<Vec<_>>(), ids);
+    let memos: Vec<&str> = book.cases[0].steps.iter().map(|step| step.memo.as_str()).collect();
+    assert_eq!((memos, book.cases[0].evidence.len()), (vec!["", "{}"], 0));
+    let few = store.part_book(&about, 60).unwrap().cases;
+    assert_eq!(few.iter().map(|case| case.id).collect::<Vec<_>>(), ids[..60]);
 }
 
 fn whoever_comes_second_is_refused_and_nothing_of_it_is_written(open) {

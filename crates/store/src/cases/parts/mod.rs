@@ -22,7 +22,9 @@ const KINDS: [SubjectKind; 2] = [SubjectKind::Dimm, SubjectKind::Drive];
 const CHANGES_OF_PLACE_MAX: u64 = 4;
 const CHANGES_WITHIN_NS: u64 = 24 * 3_600 * 1_000_000_000;
 /// Cases of a host among which that of a part is looked for: the newest.
-const CASES_OF_HOST_MAX: u64 = 1_000;
+const CASES_OF_HOST_MAX: usize = 1_000;
+/// Cases that are read at once: each may hold long memos.
+const CASES_AT_ONCE: usize = 50;
 /// Stays of one part that are read: the newest. A number that makers give to many is at more hosts than a part ever was.
 const STAYS_MAX: u64 = 64;
 /// A case that somebody changes at the same time is read anew so often.
@@ -157,10 +159,34 @@ fn mark(sql: &mut dyn Sql, host: &str, part: &Part, by: &str, now_ns: u64) -> An
 
 /// The cases of a host about this part that did something, the newest first.
 fn cases_about(sql: &mut dyn Sql, host: &str, part: &Part) -> Answer<Vec<Case>> {
-    let words = format!("{WHOLE} WHERE c.host = $1 ORDER BY c.id DESC LIMIT $2");
-    let cases = read::whole(&sql.rows(&words, &[host.into(), CASES_OF_HOST_MAX.into()])?);
     let is_about = |case: &Case| !case.is_dry_run && case.part.as_ref().is_some_and(|of| of.is_same(part));
-    Ok(cases.into_iter().filter(is_about).collect())
+    cases_of(sql, host, CASES_OF_HOST_MAX, is_about)
+}
+
+/// Cases of a host that touched it or whose part was replaced, the newest first, at most so many are read; of them those that are asked for.
+fn cases_of(sql: &mut dyn Sql, host: &str, limit: usize, is_asked: impl Fn(&Case) -> bool) -> Answer<Vec<Case>> {
+    let words = format!(
+        "{WHOLE} WHERE c.host = $1 AND (c.state <> 'cleared' OR c.body LIKE '%\"replaced\":{{%') AND c.id < $2
+        ORDER BY c.id DESC LIMIT $3"
+    );
+    let (mut cases, mut before, mut left) = (Vec::new(), u64::MAX, limit);
+    while left > 0 {
+        let page = left.min(CASES_AT_ONCE);
+        let rows = sql.rows(&words, &[host.into(), before.into(), (page as u64).into()])?;
+        cases.extend(read::whole(&rows).into_iter().filter(&is_asked));
+        before = rows.last().map_or(0, |row| row.number(0));
+        left = if rows.len() == page { left - page } else { 0 };
+    }
+    Ok(cases)
+}
+
+/// A case without what its part's history does not need: it may be one of a thousand, each with long texts.
+fn slim(mut case: Case) -> Case {
+    case.evidence = Vec::new();
+    // What was repaired is in the memos of repairs.
+    let others = case.steps.iter_mut().filter(|step| !step.step.contains("-repair:"));
+    others.for_each(|step| step.memo = String::new());
+    case
 }
 
 /// Parts that came to a host and have cases of another: the same part turned up again. The lines for the audit trail.
@@ -222,17 +248,17 @@ struct Stay {
 }
 
 impl CaseStore {
-    /// What is kept of the part that a case is about: the cases of its host, the newest first, at most so many; and where the part has a
-    /// serial number, those of other hosts about it, and where it was. Where two hosts have a part of the number at one time, it
+    /// What is kept of the part that a case is about: the cases of its host that touched it, the newest first, at most so many, without
+    /// evidence; and where the part has a serial number, those of other hosts about it, and where it was. Where two hosts have a part of the number at one time, it
     /// tells none from another, and the other hosts' count for nothing.
     ///
     /// # Errors
     /// [`Error::Cases`].
     pub fn part_book(&mut self, case: &Case, limit: usize) -> Result<PartBook> {
-        let cases = self.cases_of_host(&case.host, limit)?;
-        let Some(part) = &case.part else { return Ok(PartBook { cases, stays: Vec::new() }) };
-        self.connected.ask("reading where a part was", |sql| {
+        self.connected.ask("reading the history of a part", |sql| {
+            let cases = cases_of(sql, &case.host, limit, |_| true)?.into_iter().map(slim).collect();
             let mut book = PartBook { cases, stays: Vec::new() };
+            let Some(part) = &case.part else { return Ok(book) };
             let stays = stays(sql, part)?;
             let is_one =
                 !stays.iter().enumerate().any(|(place, one)| stays[..place].iter().any(|other| twins(one, other)));
@@ -241,7 +267,7 @@ impl CaseStore {
             book.stays.sort();
             let others: BTreeSet<&str> = book.stays.iter().map(|stay| &*stay.host).collect();
             for other in others.into_iter().filter(|other| *other != case.host) {
-                book.cases.extend(cases_about(sql, other, part)?);
+                book.cases.extend(cases_about(sql, other, part)?.into_iter().map(slim));
             }
             Ok(book)
         })
