@@ -218,8 +218,7 @@ fn a_host_that_is_frozen_is_not_taken_for_an_interface_that_hangs() {
     for by in ["library", "neighbour", "self_test"] {
         assert_eq!(result["detected_by"][by], Value::Null, "{result}");
     }
-    // A machine that runs everything else as well may keep an interface from running for longer than it is waited for; not seven times.
-    assert!(result["recovery_count"].as_u64() <= Some(1), "{result}");
+    assert_eq!(result["recovery_count"], 0, "{result}");
     assert_eq!(result["lost_count"], 0, "{result}");
     assert!(result["delivered_count"].as_u64() > Some(0), "{result}");
 }

@@ -33,12 +33,14 @@ impl Port {
         for stream in self.streams.outgoing.values_mut() {
             (stream.doubt_count, stream.not_before_ns) = (0, 0);
             (stream.closed_until_ns, stream.refused_until_ns) = (0, 0);
+            (stream.is_silent, stream.carries_since_ns) = (false, None);
         }
+        self.has_seen_worse = false;
         // A datagram that the old interface was told of may have left it, and none arrives twice.
         self.finish(|one| one.number == 0 && one.is_posted, Ok(()));
         // In the order in which the application asked, with the numbers that they had.
         for one in &mut self.outstanding {
-            one.is_posted = false;
+            (one.is_posted, one.is_resent) = (false, false);
         }
         self.mend_messages();
         self.post();

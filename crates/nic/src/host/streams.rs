@@ -31,6 +31,10 @@ pub struct Outgoing {
     pub proof: u32,
     /// How often in a row the interface said that it cannot go on, without being believed.
     pub doubt_count: u32,
+    /// Its library suspects it because nothing arrived.
+    pub is_silent: bool,
+    /// Since when messages arrive again that are sent once, by the time that its application has waited.
+    pub carries_since_ns: Option<u64>,
     /// Nothing of it is handed over before.
     pub not_before_ns: u64,
     /// The one before it found its port closed, and that was believed: until then it is believed at once.
@@ -52,6 +56,8 @@ impl Outgoing {
             arrived: 0,
             proof: 0,
             doubt_count: 0,
+            is_silent: false,
+            carries_since_ns: None,
             not_before_ns: 0,
             closed_until_ns: 0,
             refused_until_ns: 0,

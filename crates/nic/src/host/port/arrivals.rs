@@ -5,7 +5,7 @@ use super::super::layout::*;
 use super::super::mailbox::Words;
 use super::super::memory::port_word;
 use super::super::streams::{Arrival, Outgoing, Peer, chained};
-use super::{BELIEVED_NS, DOUBT_NS, DOUBTS_MAX, Event, Outstanding, Port, SendFailure, TRIES_NS};
+use super::{BELIEVED_NS, CARRIES_NS, DOUBT_NS, DOUBTS_MAX, Event, Outstanding, Port, SendFailure, TRIES_NS};
 use std::sync::atomic::Ordering;
 
 impl Port {
@@ -31,12 +31,14 @@ impl Port {
     /// Counts what should not be, and lets the daemon know.
     pub(in crate::host) fn strange(&mut self) {
         self.counts.strange_event_count += 1;
+        self.has_seen_worse = true;
         self.suspect(None);
     }
 
     /// The same of what another interface may have made up as well.
     fn strange_from(&mut self, peer: Peer) {
         self.counts.strange_event_count += 1;
+        self.has_seen_worse = true;
         self.suspect(Some((peer, port_word::SUSPECTED)));
     }
 
@@ -116,6 +118,7 @@ impl Port {
             }
             Arrival::Next => {
                 self.counts.corrupted_count += 1;
+                self.has_seen_worse = true;
                 self.suspect(Some((from, port_word::SUSPECTED)));
                 self.say(command::REJECT, &[stream, from.priority.into(), generation, number]);
                 if self.streams.incoming.get(&from).is_none_or(|known| known.generation != generation) {
@@ -310,6 +313,9 @@ impl Port {
             let ends = self.outstanding.iter().filter(|one| of_these(one)).map(|one| one.message.remote_range().end);
             stream.directed_end = ends.fold(stream.directed_end, u32::max);
         }
+        if self.outstanding.iter().any(|one| of_these(one) && !one.is_resent) {
+            self.carries(to);
+        }
         self.finish(of_these, outcome);
     }
 
@@ -331,7 +337,7 @@ impl Port {
         let mut fresh = Outgoing::new(renewed);
         if matches!(why, SendFailure::Closed | SendFailure::Refused) && self.config.verifies {
             // What was suspected was right to refuse.
-            self.memory.word(port_word(self.granted.number, port_word::WITHDRAWN)).fetch_add(1, Ordering::Release);
+            self.withdraw();
         }
         let until_ns = self.now_ns.saturating_add(BELIEVED_NS);
         match (why, self.streams.outgoing.get(&to)) {
@@ -344,6 +350,27 @@ impl Port {
         }
         self.streams.outgoing.insert(to, fresh);
         self.finish(|one| one.message.to == to && one.number != 0, Err(why));
+    }
+
+    /// A message of this stream arrived that was sent once. When the stream has carried messages for long enough, what its silence let
+    /// suspect is taken back; and so, where nothing else is suspected, is all of it.
+    fn carries(&mut self, to: Peer) {
+        let Some(stream) = self.streams.outgoing.get_mut(&to).filter(|stream| stream.is_silent) else { return };
+        let since_ns = *stream.carries_since_ns.get_or_insert(self.waited_ns);
+        if self.waited_ns.saturating_sub(since_ns) < CARRIES_NS {
+            return;
+        }
+        (stream.is_silent, stream.carries_since_ns) = (false, None);
+        let is_silent = self.streams.outgoing.values().any(|stream| stream.is_silent);
+        if !is_silent && !self.has_seen_worse {
+            self.withdraw();
+        }
+    }
+
+    /// Takes back what was suspected: the daemon begins to count anew.
+    fn withdraw(&mut self) {
+        self.has_seen_worse = false;
+        self.memory.word(port_word(self.granted.number, port_word::WITHDRAWN)).fetch_add(1, Ordering::Release);
     }
 
     /// The interface says that a stream cannot go on. That may be so, or a fault of the interface: the daemon looks into
@@ -368,6 +395,7 @@ impl Port {
         self.mend_messages();
         // A page that it could not have may be one that it garbled.
         self.say(command::FORGET_PAGES, &[]);
+        self.has_seen_worse = true;
         self.suspect(Some((to, port_word::REFUSING)));
         true
     }
@@ -396,10 +424,147 @@ impl Port {
         }
         self.suspect(Some((to, port_word::SUSPECTED)));
         for one in self.outstanding.iter_mut().filter(|one| one.message.to == to) {
-            one.is_posted = false;
+            (one.is_posted, one.is_resent) = (false, true);
             self.counts.resent_count += 1;
+        }
+        if let Some(stream) = self.streams.outgoing.get_mut(&to) {
+            (stream.is_silent, stream.carries_since_ns) = (true, None);
         }
         self.mend_messages();
         self.post();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Message, PortConfig, Service};
+    use super::*;
+    use crate::host::memory::HostMemory;
+    use std::sync::Arc;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A port by a clock that the test has, and the answers that the test gives to it.
+    struct Tried {
+        memory: Arc<HostMemory>,
+        port: Port,
+        now_ns: u64,
+    }
+
+    impl Tried {
+        fn new() -> Tried {
+            let memory = Arc::new(HostMemory::private(0, 1 << 20).unwrap());
+            let config = PortConfig { waits_for_test: false, ..PortConfig::tolerant(1) };
+            let mut port = Port::open(Arc::clone(&memory), 1, std::process::id(), config).unwrap();
+            port.poll(SECOND);
+            Tried { memory, port, now_ns: SECOND }
+        }
+
+        fn send(&mut self, node: u8) -> Peer {
+            let to = Peer { node, port: 1, priority: 0 };
+            let service = Service::Normal { size_class: 4 };
+            let address = u32::from(node) * 64;
+            self.port.send(Message { token: node.into(), address, length: 16, to, service }).unwrap();
+            to
+        }
+
+        fn wait(&mut self, time_ns: u64) {
+            self.now_ns += time_ns;
+            while self.port.poll(self.now_ns).is_some() {}
+            // Nobody takes the commands out of the mailbox here.
+            self.port.outbox.clear();
+        }
+
+        /// What was sent to this peer has arrived.
+        fn arrive(&mut self, to: Peer) {
+            let stream = self.port.streams.outgoing[&to].clone();
+            let one = self.port.outstanding.iter().find(|one| one.message.to == to).cloned().unwrap();
+            let mut words = [0; 16];
+            let stream_word = u32::from(to.node) << 8 | u32::from(to.port);
+            let proof = chained(stream.proof, one.checksum);
+            words[..8].copy_from_slice(&[
+                event::SENT,
+                one.message.token,
+                0,
+                stream_word,
+                0,
+                one.number,
+                proof,
+                one.generation,
+            ]);
+            self.port.sent(&words);
+            assert_eq!(self.port.streams.outgoing[&to].arrived, one.number);
+            while self.port.poll(self.now_ns).is_some() {}
+        }
+
+        /// Sends, and hears nothing until the library sends once more; then it arrives.
+        fn lose(&mut self, node: u8) {
+            let to = self.send(node);
+            let before = self.counts()[0];
+            self.wait(60_000_000);
+            assert_eq!(self.counts()[0], before + 1, "it suspects");
+            self.arrive(to);
+        }
+
+        /// How often it has suspected, and how often it took all of that back.
+        fn counts(&self) -> [u32; 2] {
+            [port_word::SUSPICIONS, port_word::WITHDRAWN]
+                .map(|word| self.memory.word(port_word(1, word)).load(Ordering::Relaxed))
+        }
+
+        /// Messages that arrive at once, for so long.
+        fn carry(&mut self, node: u8, time_ns: u64) {
+            let until_ns = self.now_ns + time_ns;
+            while self.now_ns < until_ns {
+                let to = self.send(node);
+                self.wait(10_000_000);
+                self.arrive(to);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_was_held_up_and_carries_messages_since_is_suspected_no_more() {
+        let mut tried = Tried::new();
+        tried.lose(1);
+        tried.carry(1, CARRIES_NS / 2);
+        tried.lose(2);
+        tried.carry(1, CARRIES_NS);
+        assert_eq!(tried.counts(), [2, 0], "the other one has carried nothing");
+        tried.carry(2, CARRIES_NS + 20_000_000);
+        assert_eq!(tried.counts(), [2, 1]);
+        tried.carry(1, 2 * CARRIES_NS);
+        assert_eq!(tried.counts(), [2, 1], "once");
+    }
+
+    #[test]
+    fn a_stream_that_goes_on_losing_messages_stays_suspect() {
+        let mut tried = Tried::new();
+        // Each arrives when it is sent again, and none before; further apart than it takes to prove itself.
+        for count in 1..=6 {
+            tried.lose(1);
+            tried.wait(2 * CARRIES_NS);
+            assert_eq!(tried.counts(), [count, 0]);
+        }
+        // One of a few, sooner than that.
+        for count in 7..=12 {
+            tried.carry(1, CARRIES_NS / 4);
+            tried.lose(1);
+            assert_eq!(tried.counts()[0], count);
+        }
+        assert_eq!(tried.counts()[1], 0);
+    }
+
+    #[test]
+    fn what_is_worse_than_silence_is_not_taken_back() {
+        let mut tried = Tried::new();
+        tried.port.strange();
+        tried.lose(1);
+        tried.carry(1, 3 * CARRIES_NS);
+        assert_eq!(tried.counts(), [2, 0]);
+        tried.port.unknown(super::super::Unknown::FaultDetected { epoch: 7 });
+        tried.lose(1);
+        tried.carry(1, 3 * CARRIES_NS);
+        assert_eq!(tried.counts(), [3, 1], "it is another interface");
     }
 }

@@ -33,6 +33,10 @@ const DOUBTS_MAX: u32 = 3;
 /// which a message is missing, so that the daemon at the other end hears of it and reloads before it is believed.
 const DOUBT_NS: u64 = 6_000_000;
 
+/// A stream of which nothing came, and that has carried messages for so long since, was held up and not lost: its messages waited for a
+/// processor, here or there. An interface that goes on losing some is suspected again before.
+const CARRIES_NS: u64 = 1_000_000_000;
+
 /// For so long after it was believed that a port is closed, it is believed without a doubt: a program that tries again and again
 /// costs nobody a self-test.
 const BELIEVED_NS: u64 = 1_000_000_000;
@@ -90,6 +94,8 @@ pub struct Port {
     pub(super) now_ns: u64,
     /// For how long the application has waited: the time, without the pauses in which it did not look.
     waited_ns: u64,
+    /// Something worse was suspected of this interface than that nothing came.
+    pub(super) has_seen_worse: bool,
     next_restate_ns: u64,
     pub(super) counts: PortCounts,
 }
@@ -138,6 +144,7 @@ impl Port {
             epoch,
             now_ns: 0,
             waited_ns: 0,
+            has_seen_worse: false,
             next_restate_ns: config.resend_ns,
             counts: PortCounts::default(),
         };
@@ -171,6 +178,7 @@ impl Port {
             epoch: self.epoch,
             now_ns: self.now_ns,
             waited_ns: self.waited_ns,
+            has_seen_worse: self.has_seen_worse,
             next_restate_ns: self.next_restate_ns,
             counts: self.counts,
         }
@@ -188,7 +196,7 @@ impl Port {
             && self.found == other.found
             && (self.consumed, self.consumed_told) == (other.consumed, other.consumed_told)
             && (self.epoch, self.now_ns, self.next_restate_ns) == (other.epoch, other.now_ns, other.next_restate_ns)
-            && self.waited_ns == other.waited_ns
+            && (self.waited_ns, self.has_seen_worse) == (other.waited_ns, other.has_seen_worse)
     }
 
     /// Closes it. Messages that have not arrived may or may not arrive yet; of those that the application was given, the
@@ -260,6 +268,7 @@ impl Port {
             number,
             checksum,
             is_posted: false,
+            is_resent: false,
             posted_ns,
             sent_ns,
             flags,

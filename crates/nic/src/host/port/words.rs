@@ -286,6 +286,8 @@ pub(in crate::host) struct Outstanding {
     pub(in crate::host) number: u32,
     pub(in crate::host) checksum: u32,
     pub(in crate::host) is_posted: bool,
+    /// It was sent again because nothing had arrived.
+    pub(in crate::host) is_resent: bool,
     pub(in crate::host) posted_ns: u64,
     /// When the application sent it.
     pub(in crate::host) sent_ns: u64,
