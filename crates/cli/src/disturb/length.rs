@@ -15,7 +15,7 @@ use std::time::Duration;
 use surefoot_disturb::Fault;
 use surefoot_disturb::length::{Driver, Step, Timer, fit};
 use surefoot_disturb::safety::{self, Permit};
-use surefoot_hostfs::{Root, signals};
+use surefoot_hostfs::{Root, signals, thread};
 use surefoot_model::CpuId;
 use surefoot_stall::SourceChoice;
 use surefoot_stall::probe::{self, ProbeConfig};
@@ -49,10 +49,17 @@ pub fn run(options: &LengthOptions) -> anyhow::Result<Outcome> {
     let known_ns = driver.take_stalls().into_iter().map(|stall| stall.end - stall.start).collect();
     let seen_ns = match options.no_probe {
         true => Vec::new(),
-        false => directly(&mut driver, &root, cpu, options, &steps, stop).unwrap_or_else(|error| {
-            warnings.push(format!("the probe measured nothing: {error:#}"));
-            Vec::new()
-        }),
+        false => {
+            let priority = priority_for_a_loop();
+            if let Err(why) = &priority {
+                let others = "what it saw has in it what other programs took of the core meanwhile";
+                warnings.push(format!("the probe did not have the core to itself: {why}; {others}"));
+            }
+            directly(&mut driver, &root, cpu, options, priority.ok(), &steps, stop).unwrap_or_else(|error| {
+                warnings.push(format!("the probe measured nothing: {error:#}"));
+                Vec::new()
+            })
+        }
     };
     let line = LengthLine::of(cpu, options.length, &found, known_ns, seen_ns, steps.len(), warnings);
     if options.json {
@@ -64,12 +71,21 @@ pub fn run(options: &LengthOptions) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The priority with which other programs cannot take the core from a loop, where this process may have it.
+fn priority_for_a_loop() -> Result<u8, surefoot_hostfs::Error> {
+    const LEAST: u8 = 1;
+    let ask = || thread::set_fifo(LEAST).map(|()| LEAST);
+    // In a thread of its own, which ends with it; a panic of a thread is one of this program.
+    std::thread::scope(|scope| scope.spawn(ask).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
 /// The stalls as a loop on the core sees them, which does nothing else meanwhile.
 fn directly(
     driver: &mut Timer,
     root: &Root,
     cpu: CpuId,
     options: &LengthOptions,
+    fifo_priority: Option<u8>,
     steps: &[Step],
     stop: &AtomicBool,
 ) -> anyhow::Result<Vec<u64>> {
@@ -78,13 +94,18 @@ fn directly(
         cpus: vec![cpu],
         duration: options.each.max(Duration::from_nanos((options.length + interval_ns) * options::STALLS_LEAST)),
         threshold_ns: (options.length / 2).max(1_000),
-        fifo_priority: None,
+        fifo_priority,
         // What is inside a gap is known here.
         source: SourceChoice::Counters,
     };
     let mut gaps = Vec::new();
     driver.begin(interval_ns, true)?;
-    let probed = probe::run(root, config, stop, |gap| gaps.push((gap.start_ns, gap.duration_ns)));
+    let running = &*driver;
+    let probed = probe::run(root, config, stop, |gap| {
+        // Asking for it also lets the driver go on: without anybody who asks it ends by itself.
+        running.count();
+        gaps.push((gap.start_ns, gap.duration_ns));
+    });
     driver.end()?;
     probed?;
     // A busy machine takes the core from the loop at other times, too.

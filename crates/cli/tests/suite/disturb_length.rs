@@ -17,14 +17,7 @@ fn text(bytes: &[u8]) -> String {
 fn the_length_of_stalls_is_told_from_counting_them() {
     const TEST: &str = "the_length_of_stalls_is_told_from_counting_them";
     let _turn = super::disturb_run::turn();
-    let run = || length("--length 1ms --interval 5ms --steps 4 --each 50ms --even-if-in-use --json");
-    let mut output = run();
-    // On a busy machine the loop of the probe may not have the core at any stall.
-    for _ in 0..8 {
-        if text(&output.stdout).contains("\"probe_ns\":null") {
-            output = run();
-        }
-    }
+    let output = length("--length 1ms --interval 5ms --steps 4 --each 50ms --even-if-in-use --json");
     if output.status.code() == Some(3) {
         return not_run(TEST, &text(&output.stderr));
     }

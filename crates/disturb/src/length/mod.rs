@@ -130,10 +130,11 @@ pub fn fit(steps: &[Step]) -> Result<Length, Error> {
     let period = mean(&|step| step.stalled.period_ns());
     let covariance = mean(&|step| (step.interval_ns as f64 - interval) * (step.stalled.period_ns() - period));
     let spread = mean(&|step| (step.interval_ns as f64 - interval).powi(2));
+    // On a machine so busy that the driver comes late at random the difference may be negative, and no stall is.
     Ok(Length {
-        length_ns,
+        length_ns: length_ns.max(0.0),
         low_ns: (length_ns - by_chance - by_edges).max(0.0),
-        high_ns: length_ns + by_chance + by_edges,
+        high_ns: (length_ns + by_chance + by_edges).max(0.0),
         driver_ns: mean(&|step| step.idle.period_ns() - step.interval_ns as f64),
         slope: if spread > 0.0 { covariance / spread } else { 1.0 },
     })
@@ -190,6 +191,19 @@ mod tests {
         let found = fit(&steps).unwrap();
         // By hand: 200 us in 200 stalls.
         assert!((found.high_ns - found.length_ns - 1_000.0).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn no_length_is_negative_and_its_interval_holds_it() {
+        let mut steps = sweep(20_000_000, 1_000, 0, 0, 4);
+        for (late_ns, holds) in [([0, 0, 20, 1], true), ([5, 5, 5, 5], false)] {
+            for (step, late) in steps.iter_mut().zip(late_ns) {
+                step.idle = driven(step.interval_ns, 0, late * 1_000_000, 0, 200);
+            }
+            let found = fit(&steps).unwrap();
+            assert!(found.low_ns <= found.length_ns && found.length_ns <= found.high_ns, "{found:?}");
+            assert!(found.length_ns == 0.0 && found.low_ns == 0.0 && (found.high_ns > 0.0) == holds, "{found:?}");
+        }
     }
 
     #[test]

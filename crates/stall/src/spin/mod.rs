@@ -6,6 +6,7 @@
 pub mod probe;
 pub(crate) mod sentinel;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;
 use surefoot_hostfs::thread;
@@ -122,8 +123,13 @@ impl Jumps {
 /// Spins on the calling thread's core until the counter reaches `end` or [`Jumps::stop`] is called, and returns how
 /// many turns it made. A jump is noted when it exceeds `threshold` ticks.
 pub fn spin_until(end: u64, threshold: u64, jumps: &Jumps) -> u64 {
+    spin_within(tsc()..end, threshold, jumps)
+}
+
+/// The same from a reading before the call: what the core did from then on instead of this loop is a jump, too.
+pub fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps) -> u64 {
+    let Range { start: mut last, end } = window;
     let mut turns = 0u64;
-    let mut last = tsc();
     while last < end && !jumps.stopped() && jumps.is_on_its_core() {
         for _ in 0..TURNS_PER_LOOK {
             let now = tsc();
@@ -197,6 +203,19 @@ mod tests {
         assert!(taken.windows(2).all(|pair| pair[0].after <= pair[1].before));
         jumps.stop();
         assert_eq!(spin_until(u64::MAX, 1_000, &jumps), 0);
+    }
+
+    #[test]
+    fn a_core_that_the_loop_gets_late_was_elsewhere_from_the_beginning_and_one_that_it_never_gets_to_the_end() {
+        let jumps = Jumps::default();
+        let start = tsc() - 2_000_000;
+        spin_within(start..start + 2_100_000, 1_000_000, &jumps);
+        // Over before it runs at all.
+        spin_within(start..start + 1_500_000, 1_000_000, &jumps);
+        let mut taken = Vec::new();
+        jumps.take(&mut taken);
+        let late = |jump: &Jump| jump.before == start && jump.after >= start + 2_000_000;
+        assert!(taken.len() == 2 && taken.iter().all(late), "{taken:?} from {start}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::gap::tapes::{Tapes, Traced};
 use crate::gap::witness::Witness;
 use crate::spin::Jump;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
@@ -120,9 +121,7 @@ pub fn run(
     let mut own_cost = with_slots(traced.as_ref(), |read| OwnCost::start(read, &config.cpus));
 
     let mut clock = TscClock::calibrate()?;
-    let start = clock::tsc();
-    let end = start.saturating_add(clock.ticks(config.duration.as_nanos() as u64));
-    let mut loops = start_all(&config, end, &clock)?;
+    let (mut loops, Range { start, end }) = start_all(&config, &clock)?;
     let mut run = Run { pending: VecDeque::new(), dropped: 0 };
     loop {
         std::thread::sleep(LOOK_EVERY);

@@ -4,6 +4,7 @@ use super::lines::{LengthLine, StepLine};
 use crate::table::Table;
 use crate::units::{counted, duration};
 use surefoot_disturb::length::Step;
+use surefoot_model::time_words;
 
 pub fn of(steps: &[Step], line: &LengthLine) -> String {
     let mut table = Table::new(&["wait", "stalls", "period", "without stalls", "length", "period - wait"], &[]);
@@ -19,20 +20,39 @@ pub fn of(steps: &[Step], line: &LengthLine) -> String {
         ]);
     }
     let mut text = table.text();
-    let [length, low, high] = [line.length_ns, line.interval_low_ns, line.interval_high_ns].map(time);
+    let [length, low, high] = [line.length_ns, line.interval_low_ns, line.interval_high_ns].map(fine);
     text += &format!("\nlength by counting  {length}; in 19 of 20 cases {low} to {high}\n");
     if let Some(injected_ns) = line.injected_ns {
         let stalls = counted(line.injected_count as u64, "stall", "stalls");
         text +=
-            &format!("length injected     {} (median of {stalls} by the driver's clock reads)\n", time(injected_ns));
+            &format!("length injected     {} (median of {stalls} by the driver's clock reads)\n", fine(injected_ns));
     }
     if let Some(probe_ns) = line.probe_ns {
         let gaps = counted(line.probe_count as u64, "gap", "gaps");
-        text += &format!("length seen         {} (median of {gaps} of a loop on core {})\n", time(probe_ns), line.cpu);
+        text += &format!("length seen         {} (median of {gaps} of a loop on core {})\n", fine(probe_ns), line.cpu);
     }
     text += &format!("driver's own time   {}\n", time(line.driver_ns));
     for warning in &line.warnings {
         text += &format!("Warning: {warning}\n");
     }
     text
+}
+
+/// With five digits: the ends of an interval often differ in the fourth.
+fn fine(ns: f64) -> String {
+    let step = 10f64.powf((ns.max(1.0).log10().floor() - 4.0).max(0.0));
+    time_words(((ns / step).round() * step) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_five_digits() {
+        for (ns, said) in [(105_021_384.6, "105.02 ms"), (2_000_000.0, "2 ms"), (100_912.0, "100.91 us"), (0.0, "0 ns")]
+        {
+            assert_eq!(fine(ns), said);
+        }
+    }
 }

@@ -5,9 +5,10 @@ use crate::Error;
 use crate::gap::verdict::Others;
 use crate::spin::{self, Granularity, Jumps};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use surefoot_hostfs::clock::TscClock;
+use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::thread;
 use surefoot_model::{Certainty, CpuId, Gap, Verdict};
 
@@ -16,6 +17,9 @@ const KEPT_DURATIONS: usize = 1 << 20;
 
 /// Gaps of a core that those of others are compared with.
 const KEPT_RECENT: usize = 4096;
+
+/// So long its own wake-up may take. A loop that begins later did not have its core, which is a gap like any other.
+const WAKE_UP_NS: u64 = 1_000_000;
 
 /// What one core's loop found.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,29 +59,37 @@ pub(super) struct Loop {
     durations_ns: Vec<u64>,
 }
 
-/// Starts a loop on each core; all of them or none.
-pub(super) fn start_all(config: &ProbeConfig, end: u64, clock: &TscClock) -> Result<Vec<Loop>, Error> {
-    let threshold = clock.ticks(config.threshold_ns);
+/// Starts a loop on each core; all of them or none. Also from when to when they look, by the counter: that begins when all of them
+/// are ready, and not while they still wait for their cores.
+pub(super) fn start_all(config: &ProbeConfig, clock: &TscClock) -> Result<(Vec<Loop>, Range<u64>), Error> {
+    let (threshold, wake_up) = (clock.ticks(config.threshold_ns), clock.ticks(WAKE_UP_NS));
     let mut loops = Vec::new();
+    let mut waiting = Vec::new();
     for &cpu in &config.cpus {
         let jumps = Arc::new(Jumps::default());
         let (ready, started) = mpsc::channel();
+        let (begin, window) = mpsc::channel();
         let theirs = Arc::clone(&jumps);
         let priority = config.fifo_priority;
         let spin = move || -> Result<Granularity, Error> {
-            let prepared = thread::pin_to(cpu).and_then(|()| priority.map_or(Ok(()), thread::set_fifo));
+            // The priority first: on a busy core the loop would wait for its turn to take it.
+            let prepared = priority.map_or(Ok(()), thread::set_fifo).and_then(|()| thread::pin_to(cpu));
+            let granularity = spin::granularity();
             let _ = ready.send((thread::current_tid(), prepared.is_ok()));
             prepared?;
-            let granularity = spin::granularity();
             theirs.stay_on(cpu);
-            spin::spin_until(end, threshold, &theirs);
+            // None where another loop cannot start.
+            if let Ok(Range { start, end }) = window.recv() {
+                let now = clock::tsc();
+                let is_late = now.saturating_sub(start) > wake_up;
+                spin::spin_within(if is_late { start } else { now }..end, threshold, &theirs);
+            }
             Ok(granularity)
         };
         let name = format!("probe-{cpu}");
         let thread = std::thread::Builder::new().name(name).spawn(spin).map_err(Error::Thread)?;
         let (tid, prepared) = started.recv().unwrap_or((0, false));
         if !prepared {
-            loops.iter().for_each(|each: &Loop| each.jumps.stop());
             let error = thread.join().map(|result| result.err());
             return Err(error
                 .ok()
@@ -96,9 +108,14 @@ pub(super) fn start_all(config: &ProbeConfig, end: u64, clock: &TscClock) -> Res
             loop_shortest_ns: 0,
             loop_median_ns: 0,
         };
+        waiting.push(begin);
         loops.push(Loop { cpu, jumps, thread, tid, recent: VecDeque::new(), summary, durations_ns: Vec::new() });
     }
-    Ok(loops)
+    let start = clock::tsc();
+    let window = start..start.saturating_add(clock.ticks(config.duration.as_nanos() as u64));
+    // One that does not wait has ended, and says why when it is joined.
+    waiting.iter().for_each(|begin| drop(begin.send(window.clone())));
+    Ok((loops, window))
 }
 
 /// What the other loops saw: a peer that spins and notes no jump ran.
