@@ -16,6 +16,7 @@ pub mod alertmanager;
 mod archive;
 pub mod guest;
 mod host_tree;
+pub mod ipmi;
 pub mod kubernetes;
 pub mod not_run;
 mod place;

@@ -4,12 +4,13 @@
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use surefoot_testkit::HostTree;
+use surefoot_testkit::ipmi::{Controller, USER};
 use surefoot_testkit::not_run::not_run;
 
 fn fixture() -> HostTree {
@@ -167,71 +168,19 @@ fn options_that_name_no_controller_are_refused() {
     }
 }
 
-/// A management controller that is simulated; it ends with the test.
-struct Simulated(Child);
-
-impl Drop for Simulated {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn simulate(folder: &Path, port: u16) -> Simulated {
-    let allowed = ["callback", "user", "operator", "admin"].map(|who| format!("  allowed_auths_{who} none md5\n"));
-    let lan = format!(
-        "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\n  addr 127.0.0.1 {port}\n  priv_limit admin\n{}\n  guid \
-         a123456789abcdefa123456789abcdef\nendlan\nuser 1 true \"\" \"\" user 10 none md5\nuser 2 true \"tester\" \"secret\" admin \
-         10 none md5\n",
-        allowed.concat()
-    );
-    std::fs::write(folder.join("lan.conf"), lan).unwrap();
-    let emulated = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nsel_enable 0x20 1000 \
-                    0x0a\nsensor_add 0x20 0 1 12 111\nmc_enable 0x20\n";
-    std::fs::write(folder.join("bmc.emu"), emulated).unwrap();
-    std::fs::create_dir(folder.join("state")).unwrap();
-    let mut command = Command::new("ipmi_sim");
-    command.args(["-c", "lan.conf", "-f", "bmc.emu", "-s", "state", "-n"]).current_dir(folder);
-    Simulated(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
 #[test]
 fn the_event_log_of_a_controller_counts_its_modules() {
     const TEST: &str = "the_event_log_of_a_controller_counts_its_modules";
-    if !is_installed("ipmi_sim") || !is_installed("ipmitool") {
-        return not_run(TEST, "ipmi_sim or ipmitool is not installed");
+    if let Some(why) = Controller::unsupported() {
+        return not_run(TEST, &why);
     }
-    let (tree, folder) = (fixture(), tempfile::tempdir().unwrap());
-    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let _simulated = simulate(folder.path(), port);
-    let file = password(folder.path(), "secret");
-    let log = |offset: u8| {
-        let raw = format!("raw 0x0a 0x44 0 0 0x02 0 0 0 0 0x20 0 0x04 0x0c 0x01 0x6f {:#x} 0xff 0x05", 0xa0 | offset);
-        let mut command = Command::new("ipmitool");
-        command.args([
-            "-I",
-            "lanplus",
-            "-C",
-            "3",
-            "-H",
-            "127.0.0.1",
-            "-p",
-            &port.to_string(),
-            "-U",
-            "tester",
-            "-f",
-            &file,
-        ]);
-        command.args(raw.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
-    };
-    let begun = Instant::now();
-    while !log(0) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the simulated controller does not start");
-        std::thread::sleep(Duration::from_millis(100));
+    let (tree, folder, simulated) = (fixture(), tempfile::tempdir().unwrap(), Controller::start().unwrap());
+    let file = simulated.password_file().display().to_string();
+    for offset in [0, 0, 1] {
+        simulated.log(offset).unwrap();
     }
-    assert!(log(0) && log(1));
-    let place = format!("--event-log=127.0.0.1:{port}");
-    let options = ["--json", &place, "--bmc-user", "tester", "--bmc-password-file", &file, "--bmc-timeout", "60s"];
+    let place = format!("--event-log=127.0.0.1:{}", simulated.port());
+    let options = ["--json", &place, "--bmc-user", USER, "--bmc-password-file", &file, "--bmc-timeout", "60s"];
     let found = lines(&run("status", tree.path(), &options));
     let counted: Vec<&Value> =
         found.iter().filter(|line| line["type"] == "dimm" && line["sources"] == json!(["event_log"])).collect();
@@ -239,7 +188,7 @@ fn the_event_log_of_a_controller_counts_its_modules() {
     assert_eq!((&module["corrected_count"], &module["uncorrected_count"]), (&2.into(), &1.into()), "{module}");
     assert_eq!(module["fidelity"], "lower_bound");
     let wrong = password(folder.path(), "guess");
-    let options = ["--json", &place, "--bmc-user", "tester", "--bmc-password-file", &wrong, "--bmc-timeout", "60s"];
+    let options = ["--json", &place, "--bmc-user", USER, "--bmc-password-file", &wrong, "--bmc-timeout", "60s"];
     let found = lines(&run("status", tree.path(), &options));
     assert!(problem(&found, "event_log").contains("got no answer"), "{found:#?}");
     assert_eq!(of(&found, "dimm", "id", "03A10004").unwrap()["corrected_count"], 48_211);

@@ -77,100 +77,36 @@ mod tests {
 
     use super::*;
     use std::net::UdpSocket;
-    use std::process::{Child, Stdio};
     use std::time::Instant;
+    use surefoot_testkit::ipmi;
     use surefoot_testkit::not_run::not_run;
 
-    /// A management controller that is simulated; it ends with the test.
-    struct Simulated {
-        child: Child,
-        folder: tempfile::TempDir,
-        port: u16,
-    }
-
-    impl Drop for Simulated {
-        fn drop(&mut self) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-
-    impl Simulated {
-        fn start() -> Option<Self> {
-            let (simulator, _) = (program::find("ipmi_sim")?, program::find("ipmitool")?);
-            let folder = tempfile::tempdir().unwrap();
-            let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-            let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let allowed =
-                ["callback", "user", "operator", "admin"].map(|who| format!("  allowed_auths_{who} none md5\n"));
-            file(
-                "lan.conf",
-                &format!(
-                    "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\n  addr 127.0.0.1 {port}\n  priv_limit admin\n{}\
-                     \n  guid a123456789abcdefa123456789abcdef\nendlan\nuser 1 true \"\" \"\" user 10 none md5\n\
-                     user 2 true \"tester\" \"secret\" admin 10 none md5\n",
-                    allowed.concat()
-                ),
-            );
-            file(
-                "bmc.emu",
-                "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\n\
-                 sel_enable 0x20 1000 0x0a\nsensor_add 0x20 0 1 12 111\nmc_enable 0x20\n",
-            );
-            file("password", "secret\n");
-            std::fs::create_dir(folder.path().join("state")).unwrap();
-            let mut command = Command::new(simulator);
-            command.args(["-c", "lan.conf", "-f", "bmc.emu", "-s", "state", "-n"]).current_dir(folder.path());
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            Some(Simulated { child: command.spawn().unwrap(), folder, port })
-        }
-
-        fn controller(&self, password: &str) -> Controller {
-            let password_file = self.folder.path().join(password);
-            Controller::Remote { host: "127.0.0.1".into(), port: self.port, user: "tester".into(), password_file }
-        }
-
-        /// Has the controller write an entry: a memory sensor, the event's offset.
-        fn log(&self, offset: u8) {
-            let event =
-                format!("raw 0x0a 0x44 0 0 0x02 0 0 0 0 0x20 0 0x04 0x0c 0x01 0x6f {:#x} 0xff 0x05", 0xa0 | offset);
-            let mut command = Command::new(program::find("ipmitool").unwrap());
-            command.args(["-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", &self.port.to_string(), "-U", "tester"]);
-            command.arg("-f").arg(self.folder.path().join("password")).args(event.split(' '));
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-            assert!(command.status().unwrap().success());
-        }
+    fn remote(simulated: &ipmi::Controller, password: &str) -> Controller {
+        let password_file = simulated.path(password);
+        Controller::Remote { host: "127.0.0.1".into(), port: simulated.port(), user: ipmi::USER.into(), password_file }
     }
 
     #[test]
     fn the_log_of_a_management_controller_is_listed_and_one_that_refuses_is_a_problem() {
         const NAME: &str = "the_log_of_a_management_controller_is_listed_and_one_that_refuses_is_a_problem";
-        let Some(simulated) = Simulated::start() else {
-            return not_run(NAME, "ipmi_sim or ipmitool is not installed");
-        };
-        let patience = Duration::from_secs(60);
-        let begun = Instant::now();
-        let empty = loop {
-            match list(&simulated.controller("password"), patience) {
-                Ok(text) => break text,
-                // It is starting.
-                Err(problem) if begun.elapsed() > patience => panic!("{problem:?}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        };
-        assert_eq!(empty, "", "an empty log");
-        for offset in [0, 0, 1] {
-            simulated.log(offset);
+        if let Some(why) = ipmi::Controller::unsupported() {
+            return not_run(NAME, &why);
         }
-        let text = list(&simulated.controller("password"), patience).unwrap();
+        let simulated = ipmi::Controller::start().unwrap();
+        let patience = Duration::from_secs(60);
+        assert_eq!(list(&remote(&simulated, "password"), patience).unwrap(), "", "an empty log");
+        for offset in [0, 0, 1] {
+            simulated.log(offset).unwrap();
+        }
+        let text = list(&remote(&simulated, "password"), patience).unwrap();
         let events: Vec<&str> = text.lines().filter_map(|line| line.split(',').nth(4)).collect();
         assert_eq!(events, ["Correctable ECC", "Correctable ECC", "Uncorrectable ECC"], "{text}");
-        std::fs::write(simulated.folder.path().join("wrong"), "guess\n").unwrap();
-        let refused = list(&simulated.controller("wrong"), patience).unwrap_err();
+        std::fs::write(simulated.path("wrong"), "guess\n").unwrap();
+        let refused = list(&remote(&simulated, "wrong"), patience).unwrap_err();
         assert!(refused.why.contains("got no answer") && refused.path.contains("127.0.0.1"), "{refused:?}");
         // Nobody answers at this port.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let Controller::Remote { host, user, password_file, .. } = simulated.controller("password") else { return };
+        let Controller::Remote { host, user, password_file, .. } = remote(&simulated, "password") else { return };
         let port = silent.local_addr().unwrap().port();
         let nobody = Controller::Remote { host, port, user, password_file };
         let begun = Instant::now();

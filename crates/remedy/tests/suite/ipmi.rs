@@ -3,87 +3,23 @@
 use super::order::order;
 use std::fs;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{children, program};
+use surefoot_hostfs::program;
 use surefoot_remedy::act::{Act, Found, Hands, HandsConfig, Ipmi, Order, Outcome, Times};
+use surefoot_testkit::ipmi::{Controller, USER};
 use surefoot_testkit::not_run::not_run;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A controller that is simulated; it ends with the test.
-struct Simulated {
-    child: Child,
-    folder: tempfile::TempDir,
-    port: u16,
-}
-
-impl Drop for Simulated {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Simulated {
-    /// One whose machine has power; `None` where the programs are not there.
-    fn start() -> Option<Simulated> {
-        let (simulator, _) = (program::find("ipmi_sim")?, program::find("ipmitool")?);
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let allowed = ["callback", "user", "operator", "admin"].map(|who| format!("  allowed_auths_{who} none md5\n"));
-        let lan = format!(
-            "name \"bmc\"\nset_working_mc 0x20\nstartlan 1\n  addr 127.0.0.1 {port}\n  priv_limit admin\n{}\
-             \n  guid a123456789abcdefa123456789abcdef\nendlan\nchassis_control \"{}\"\n\
-             user 1 true \"\" \"\" user 10 none md5\nuser 2 true \"tester\" \"secret\" admin 10 none md5\n",
-            allowed.concat(),
-            at("control").display()
-        );
-        let control = format!(
-            "#!/bin/sh\ncd '{}'\necho \"$*\" >> asked\ncase \"$1 $2\" in\n\
-             'get power') echo \"power:$(cat power)\";;\n'set power') echo \"$3\" > power;;\n\
-             'set shutdown') test -e refuses && exit 1; if test -e deaf; then :; else echo 0 > power; fi;;\nesac\n",
-            folder.path().display()
-        );
-        fs::write(at("lan.conf"), lan).unwrap();
-        fs::write(at("power"), "1\n").unwrap();
-        fs::write(at("control"), control).unwrap();
-        fs::set_permissions(at("control"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(
-            at("bmc.emu"),
-            "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n",
-        )
-        .unwrap();
-        fs::create_dir(at("state")).unwrap();
-        fs::write(at("password"), "secret\n").unwrap();
-        let mut command = Command::new(simulator);
-        command.args(["-c", "lan.conf", "-f", "bmc.emu", "-s", "state", "-n"]).current_dir(folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        children::kill_with_starter(&mut command);
-        Some(Simulated { child: command.spawn().unwrap(), folder, port })
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn hands(&self) -> Hands {
-        hands(format!("ipmi://127.0.0.1:{}", self.port), self.at("password"), PATIENCE)
-    }
-
-    /// What the machine was told to do; looking at it left out.
-    fn told(&self) -> Vec<String> {
-        let asked = fs::read_to_string(self.at("asked")).unwrap_or_default();
-        asked.lines().filter(|line| line.starts_with("set")).map(str::to_owned).collect()
-    }
+/// Of the machine of a controller.
+fn hands_of(controller: &Controller) -> Hands {
+    hands(format!("ipmi://127.0.0.1:{}", controller.port()), controller.password_file(), PATIENCE)
 }
 
 fn hands(url: String, password_file: PathBuf, patience: Duration) -> Hands {
-    let ipmi = Ipmi { patience, ..Ipmi::new(&url, "tester", password_file).unwrap() };
+    let ipmi = Ipmi { patience, ..Ipmi::new(&url, USER, password_file).unwrap() };
     let reboot = Times { settle: Duration::from_secs(1), limit: Duration::from_secs(60) };
     Hands::new(HandsConfig { ipmis: [("n1".to_owned(), ipmi)].into(), reboot, ..HandsConfig::default() })
 }
@@ -124,10 +60,11 @@ fn finish(hands: &Hands, mut order: Order) -> Vec<String> {
 #[test]
 fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     const NAME: &str = "a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once";
-    let Some(simulated) = Simulated::start() else {
-        return not_run(NAME, "ipmi_sim or ipmitool is not installed");
-    };
-    let hands = simulated.hands();
+    if let Some(why) = Controller::unsupported() {
+        return not_run(NAME, &why);
+    }
+    let simulated = Controller::start().unwrap();
+    let hands = hands_of(&simulated);
     // A controller dies after each call, and what it was to remember is lost: the next one finds out, and does the call again.
     let mut order = order("reboot", "n1");
     let mut calls = 0;
@@ -150,16 +87,16 @@ fn a_host_is_restarted_by_ipmi_and_a_crash_at_any_part_restarts_it_once() {
     assert!(count("set shutdown") >= 1 && count("set power 1") >= 1, "{told:?}");
     let last_off = told.iter().rposition(|line| line.starts_with("set shutdown") || *line == "set power 0");
     assert!(last_off < told.iter().position(|line| line == "set power 1"), "it went off once: {told:?}");
-    assert_eq!(fs::read_to_string(simulated.at("power")).unwrap().trim(), "1");
+    assert_eq!(fs::read_to_string(simulated.path("power")).unwrap().trim(), "1");
 
     // A system that does not shut down is switched off.
-    fs::write(simulated.at("deaf"), "").unwrap();
+    fs::write(simulated.path("deaf"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("switched off")), "{said:?}");
     assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
 
     // And one whose controller refuses to tell it so at once.
-    fs::write(simulated.at("refuses"), "").unwrap();
+    fs::write(simulated.path("refuses"), "").unwrap();
     let said = finish(&hands, self::order("reboot", "n1"));
     assert!(said.iter().any(|words| words.contains("cannot be told to shut down")), "{said:?}");
     assert!(said.last().unwrap().starts_with("it is back after"), "{said:?}");
