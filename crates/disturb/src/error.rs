@@ -111,6 +111,16 @@ pub enum Error {
     /// A GOAL file cannot be written.
     #[error("cannot write it: {0}")]
     GoalWrite(String),
+    /// The ranks of a GOAL file take too many nodes.
+    #[error("a GOAL file of {ranks} ranks takes {nodes} nodes: at most {most} are possible; put more ranks on a node")]
+    GoalNodes {
+        /// What the file has.
+        ranks: u64,
+        /// What they take, by how many there are to be on each.
+        nodes: u64,
+        /// How many may be.
+        most: u64,
+    },
     /// A pattern's job is too large for a GOAL file.
     #[error("{operations} operations in all: a GOAL file has at most {most}; take fewer nodes or iterations")]
     GoalTooLarge {

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
+use surefoot_model::time_words;
 
 /// Why nothing was disturbed, or why what was begun did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +60,8 @@ pub enum Fault {
     },
     /// The workload did not end.
     #[error(
-        "run {run} ({condition}): the workload did not end within {limit_s} s and was ended; --time-limit allows more"
+        "run {run} ({condition}): the workload did not end within {} and was ended; --time-limit allows more",
+        time_words(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     )]
     TimeLimit {
         /// Which run, from 0.
@@ -66,7 +69,7 @@ pub enum Fault {
         /// Whether it was disturbed.
         condition: &'static str,
         /// What was allowed.
-        limit_s: u64,
+        limit: Duration,
     },
     /// The workload did not print its metric.
     #[error("run {run}: {why}")]

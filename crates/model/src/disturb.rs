@@ -214,6 +214,9 @@ pub struct ExperimentBegan {
     pub length_ns: u64,
     /// From the start of one to the start of the next; 0 where several disturbances take turns.
     pub period_ns: u64,
+    /// `same` where all cores stop at once, else `staggered` or `random`; empty where it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub phase: String,
     /// The command; of several workloads their names.
     pub workload: String,
     /// The number that a run comes to; empty where these are several.
@@ -379,6 +382,7 @@ impl DisturbEvent {
                         + began.workload.len()
                         + began.series.len()
                         + began.part.len()
+                        + began.phase.len()
                         + size_of_val(began.cores.as_slice())
                 }
                 DisturbEvent::Stalls { stalls, .. } => size_of_val(stalls.as_slice()),
@@ -461,7 +465,7 @@ impl ExperimentBegan {
         is_name.then_some(name)
     }
 
-    /// What it does to the cores, as a part of a sentence: `holds cores 0-1 for 2 ms every 1 s`.
+    /// What it does to the cores, as a part of a sentence: `holds cores 0-1 for 2 ms every 1 s, each at a moment of its own`.
     pub fn what(&self) -> String {
         let of = match self.cores.as_slice() {
             _ if !self.is_of_cores => "the workload alone".to_owned(),
@@ -477,7 +481,13 @@ impl ExperimentBegan {
             let rate = 1e9 / self.period_ns.max(1) as f64;
             format!("disturbs {of} by {} {rate:.0} times a second", self.disturbance)
         } else {
-            format!("holds {of} for {} every {}", time_words(self.length_ns), time_words(self.period_ns))
+            let phase = match self.phase.as_str() {
+                _ if !self.is_of_cores || self.cores.len() == 1 => "",
+                "random" => ", each at a moment of its own",
+                "staggered" => ", one after the other",
+                _ => "",
+            };
+            format!("holds {of} for {} every {}{phase}", time_words(self.length_ns), time_words(self.period_ns))
         }
     }
 }
@@ -568,6 +578,20 @@ mod tests {
             period_ns: 1_500_000_000,
             ..ExperimentBegan::default()
         }
+    }
+
+    #[test]
+    fn cores_that_do_not_stop_at_once_are_told_of() {
+        let of = |phase: &str, cores: &[CpuId]| {
+            ExperimentBegan { phase: phase.into(), cores: cores.into(), ..began() }.what()
+        };
+        assert_eq!(of("random", &[]), "holds all cores for 2 ms every 1.5 s, each at a moment of its own");
+        let two = [CpuId(0), CpuId(1)];
+        assert_eq!(of("staggered", &two), "holds cores 0-1 for 2 ms every 1.5 s, one after the other");
+        for at_once in [of("same", &two), of("", &two)] {
+            assert_eq!(at_once, "holds cores 0-1 for 2 ms every 1.5 s");
+        }
+        assert_eq!(of("random", &two[..1]), "holds core 0 for 2 ms every 1.5 s");
     }
 
     #[test]

@@ -22,7 +22,9 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}\
 h3{font-size:1rem}h4{font-size:.95rem;margin-bottom:.2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 .wide{overflow-x:auto}th,td{padding:.2rem .8rem .2rem 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--line)}\
-th{font-weight:600}.w{text-align:left;overflow-wrap:break-word}code{overflow-wrap:anywhere}\
+th{font-weight:600}td{white-space:nowrap}.w{text-align:left;white-space:normal;overflow-wrap:break-word}\
+h1,h2,p,li,code,td.any{overflow-wrap:anywhere}\
+@media(max-width:30rem){table{font-size:.8rem;line-height:1.3}th,td{padding-right:.45rem}}\
 .faint{color:var(--faint)}.bad{color:var(--bad)}svg{max-width:100%;height:auto}summary{cursor:pointer}";
 
 /// Writes the page.
@@ -277,6 +279,14 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 1, "{page}");
         assert!(page.contains("3 runs &lt;/title") && page.contains("To keep in mind"), "{page}");
         assert!(!page.contains("<script") && !page.contains("NaN") && !page.contains('\u{202e}'), "{page}");
+    }
+
+    #[test]
+    fn a_long_word_of_a_stranger_makes_no_page_wider_than_its_screen() {
+        let page = of(&["a"]);
+        assert!(page.contains("h1,h2,p,li,code,td.any{overflow-wrap:anywhere}"));
+        let rows = page.matches("<td class=\"w any\">").count();
+        assert!(rows >= 8 && page.contains("workload</th><td class=\"w any\">&lt;/title"), "{rows}: {page}");
     }
 
     #[test]

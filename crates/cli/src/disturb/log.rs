@@ -8,7 +8,7 @@ use crate::destination::Destination;
 use crate::people::tell;
 use clap::Args;
 use journal::Journal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use surefoot_daemon::rooms::disturb::State;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, clock, privilege};
@@ -72,6 +72,16 @@ impl Log {
         if let Some(writer) = &mut recording {
             writer.append(&Event::Host(describe(root)))?;
             writer.flush()?;
+        }
+        if let Some(named) = &options.journals {
+            // Only its last part is made: what stands before it may be mistyped.
+            let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            anyhow::ensure!(
+                parent.is_dir(),
+                "--journals {}: there is no directory {}",
+                named.display(),
+                parent.display()
+            );
         }
         let directory = options.journals.clone().or_else(|| directory(root));
         Ok(Log {

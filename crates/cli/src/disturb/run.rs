@@ -23,8 +23,9 @@ use progress::Progress;
 use std::io::{self, Write};
 use surefoot_disturb::Fault;
 use surefoot_disturb::disturbance::{Spec, choose};
-use surefoot_disturb::experiment::{Experiment, Told};
+use surefoot_disturb::experiment::{Experiment, Names, Told};
 use surefoot_disturb::safety::{self, Permit};
+use surefoot_disturb::workload::ready::Ready;
 use surefoot_disturb::workload::{Guard, Metric, Workload, ready};
 use surefoot_hostfs::{Root, privilege, signals};
 use surefoot_model::InjectedStall;
@@ -113,14 +114,23 @@ impl RunOptions {
         // The command line has refused what lacks them.
         let (disturbance, workload) =
             self.disturbance.as_ref().zip(self.workload.as_ref()).context("--disturbance and --workload are needed")?;
-        let (command, metric) = match workload.strip_prefix(READY) {
-            None => (workload.clone(), None),
-            Some(name) => self.ready(name, root)?,
-        };
+        let ready = workload.strip_prefix(READY).map(|name| self.ready(name, root)).transpose()?;
+        let command = ready.as_ref().map_or(workload, |ready| &ready.command);
+        let measure = ready.as_ref().and_then(|ready| ready.measures.first()).filter(|_| self.metric.is_none());
+        let metric = measure.map(|measure| &measure.metric).or(self.metric.as_ref());
+        let (workload, metric) = (Workload::new(command.clone(), guard()), metric.cloned().unwrap_or(Metric::Wall));
+        let mut names = Names::of(&workload, &metric);
+        if let Some(ready) = &ready {
+            names.workload = ready.name.to_owned();
+        }
+        if let Some(measure) = measure.filter(|measure| !matches!(measure.metric, Metric::Wall)) {
+            names.metric.clone_from(&measure.name);
+        }
         Ok(Experiment {
             spec: Spec { even_on_bare_metal: self.even_on_bare_metal, ..disturbance.0.clone() },
-            workload: Workload::new(command, guard()),
-            metric: self.metric.clone().or(metric).unwrap_or(Metric::Wall),
+            workload,
+            metric,
+            names,
             repetitions: self.repetitions.unwrap_or(REPETITIONS),
             seed: self.seed,
             time_limit: self.time_limit,
@@ -128,14 +138,14 @@ impl RunOptions {
         })
     }
 
-    /// The command and the first number of a ready-made workload.
-    fn ready(&self, name: &str, root: &Root) -> anyhow::Result<(String, Option<Metric>)> {
+    /// A ready-made workload that can run here.
+    fn ready(&self, name: &str, root: &Root) -> anyhow::Result<Ready> {
         let ready = ready::named(name, &plan::setting(self.quick, root)?);
         let ready = ready.ok_or_else(|| Fault::Refused(plan::no_preset(name)))?;
-        if let Some(why) = ready.unsupported {
+        if let Some(why) = &ready.unsupported {
             let remedy = "surefoot disturb workloads tells of all".to_owned();
             return Err(Fault::Unsupported { why: format!("{name}: {why}"), remedy }.into());
         }
-        Ok((ready.command, ready.measures.into_iter().next().map(|measure| measure.metric)))
+        Ok(ready)
     }
 }

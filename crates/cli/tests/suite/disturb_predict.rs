@@ -110,6 +110,8 @@ fn a_pattern_written_as_goal_is_predicted_as_the_pattern_and_a_stranger_s_file_i
     assert_eq!((of_goal["goal"]["ranks"].as_u64(), of_goal["iterations"].as_u64()), (Some(15), None));
     let told = out(&format!("{goal} --noise freeze:length=3ms,period=10ms"));
     let first = told.lines().next().unwrap();
+    let uneven = out(&format!("{goal} --ranks-per-node 2 --noise freeze:length=3ms,period=10ms"));
+    assert!(uneven.starts_with("8 nodes with up to 2 ranks each: a GOAL file of 15 ranks"), "{uneven}");
     let operations = of_goal["goal"]["operation_count"].as_u64().unwrap();
     assert_eq!(first, format!("15 nodes with 1 rank each: a GOAL file of 15 ranks and {operations} operations"));
     // Shards of one file do not merge with those of another.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_testkit::not_run::not_run;
@@ -114,7 +115,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
         ("freeze:length=1ms,period=1s,cores=60000", "true", &[], "core 60000 is not online"),
         (FREEZE, "echo oh no >&2; exit 7", &[], "run 0 (warm_up): the workload ended with code 7: oh no"),
         (FREEZE, "kill -9 $$", &[], "the workload ended with code 137"),
-        (FREEZE, "sleep 600", &["--time-limit", "200ms"], "did not end within"),
+        (FREEZE, "sleep 600", &["--time-limit", "200ms"], "did not end within 200 ms and"),
         (FREEZE, "sleep 0.05", &["--total-limit", "60ms"], "--total-limit allows"),
         (FREEZE, "echo x", &["--metric", "regex:y=([0-9]+)"], "run 0: its output has nothing that matches"),
         (FREEZE, "echo '{\"a\":1}'", &["--metric", "json:a.b"], "run 0: its JSON has no 'a.b'"),
@@ -124,6 +125,37 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
         assert!(output.status.code() == Some(2) && error.contains(said), "{spec} {workload}: {error}");
         assert!(!text(&output.stdout).contains("\"effect\""));
     }
+}
+
+#[test]
+fn a_ready_made_workload_is_told_of_by_its_name_and_cores_that_stop_one_by_one_as_such() {
+    let place = tempfile::tempdir().unwrap();
+    let journals = place.path().join("journals");
+    let refused = |journals: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_surefoot"));
+        let disturbance = "freeze:length=460ms,period=2s,cores=0-1,phase=staggered";
+        command.args([
+            "disturb",
+            "run",
+            "--disturbance",
+            disturbance,
+            "--workload",
+            "preset:pipe-bandwidth",
+            "--quick",
+        ]);
+        command.arg("--journals").arg(journals).output().unwrap()
+    };
+    // It is refused, and its journal has what would have begun.
+    let output = refused(&journals);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let journal = std::fs::read_dir(&journals).unwrap().next().unwrap().unwrap().path();
+    let began: Value = serde_json::from_str(std::fs::read_to_string(journal).unwrap().lines().next().unwrap()).unwrap();
+    assert_eq!((&began["workload"], &began["metric"]), (&"pipe-bandwidth".into(), &"mib_per_s".into()), "{began}");
+    assert_eq!(began["phase"], "staggered");
+    // A directory is made, and none in which it would lie.
+    let output = refused(&place.path().join("mistyped/journals"));
+    assert!(text(&output.stderr).contains("mistyped/journals: there is no directory"), "{output:?}");
+    assert!(output.status.code() == Some(2) && !place.path().join("mistyped").exists());
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::workload::{Metric, Workload};
 use once::Once;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use surefoot_model::time_words;
 use timing::Timings;
 
 /// What is to be done.
@@ -28,6 +29,8 @@ pub struct Experiment {
     pub workload: Workload,
     /// The number that a run comes to.
     pub metric: Metric,
+    /// What both are called where they are told: a ready-made workload by its name, its number by one that ends in the unit.
+    pub names: Names,
     /// Pairs of runs.
     pub repetitions: usize,
     /// Of the order of the runs and of the moments of the stalls.
@@ -36,6 +39,22 @@ pub struct Experiment {
     pub time_limit: Duration,
     /// All of it may take so long.
     pub total_limit: Duration,
+}
+
+/// What a workload and its number are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// The workload.
+    pub workload: String,
+    /// The number; `wall` for nanoseconds.
+    pub metric: String,
+}
+
+impl Names {
+    /// A command by itself.
+    pub fn of(workload: &Workload, metric: &Metric) -> Names {
+        Names { workload: workload.command.clone(), metric: metric.words() }
+    }
 }
 
 /// Which kind of run.
@@ -173,9 +192,9 @@ impl Experiment {
             let left = self.total_limit.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Err(Fault::Refused(format!(
-                    "{number} of {} runs took {} s, which is all that --total-limit allows",
+                    "{number} of {} runs took {}, which is all that --total-limit allows",
                     self.run_count(),
-                    self.total_limit.as_secs()
+                    time_words(u64::try_from(self.total_limit.as_nanos()).unwrap_or(u64::MAX))
                 )));
             }
             let once = Once {
@@ -251,6 +270,7 @@ mod tests {
                 release: None,
             },
             metric: Metric::Wall,
+            names: Names { workload: "true".into(), metric: "wall".into() },
             repetitions,
             seed,
             time_limit: Duration::from_secs(1),

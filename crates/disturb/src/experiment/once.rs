@@ -58,7 +58,7 @@ impl Once<'_> {
             (Waited::Stopped, _) => return Err(Fault::Stopped { runs: self.number }),
             (Waited::TimeLimit, _) => {
                 let (run, condition) = (self.number, self.condition.name());
-                return Err(Fault::TimeLimit { run, condition, limit_s: self.limit.as_secs() });
+                return Err(Fault::TimeLimit { run, condition, limit: self.limit });
             }
         };
         let (left_behind, printed) = running.finish()?;
@@ -130,7 +130,7 @@ pub(crate) fn value(run: &Run, metric: &Metric, printed: &Printed) -> Result<f64
 pub(crate) fn no_metric(run: &Run, printed: &Printed, why: String) -> Fault {
     let more = match printed.dropped_bytes {
         0 => String::new(),
-        dropped => format!(" ({dropped} bytes of its output were beyond what is kept)"),
+        dropped => format!(" (the first {dropped} bytes of its output were not kept)"),
     };
     Fault::Metric { run: run.number, why: why + &more }
 }

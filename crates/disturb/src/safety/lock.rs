@@ -21,14 +21,14 @@ impl Lock {
     /// Takes it.
     ///
     /// # Errors
-    /// [`Fault::Busy`] when another process has it, [`Fault::File`] when it cannot be made, or is in a place where another user
-    /// could have made it.
+    /// [`Fault::Busy`] when another process has it, [`Fault::Unsupported`] for a user who may not make it, [`Fault::File`] when it
+    /// cannot be made, or is in a place where another user could have made it.
     pub fn take(root: &Root) -> Result<Lock, Fault> {
         let directory = root.path(DIRECTORY);
         let own = surefoot_hostfs::privilege::effective_user();
         Self::take_in(&directory, own).map_err(|error| match error {
             Ok(owner) => Fault::Busy { owner },
-            Err(source) => Fault::File { path: directory.join(NAME), source },
+            Err(source) => no_lock(directory.join(NAME), own, source),
         })
     }
 
@@ -63,6 +63,16 @@ impl Lock {
     }
 }
 
+/// Who is not root lacks a privilege where the lock is another's; root has found a place that is not safe.
+fn no_lock(path: PathBuf, user: u32, source: io::Error) -> Fault {
+    if user == 0 || source.kind() != io::ErrorKind::PermissionDenied {
+        return Fault::File { path, source };
+    }
+    let why = format!("user {user} may not disturb cores, which takes the lock {}: {source}", path.display());
+    let remedy = "run as root, or disturb the workload alone: stop:length=2ms,period=1s".into();
+    Fault::Unsupported { why, remedy }
+}
+
 /// A directory in which nobody else can put a file, and no link to one.
 fn is_of_own(directory: &Path, own: u32) -> io::Result<()> {
     let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY;
@@ -84,6 +94,19 @@ mod tests {
 
     fn own() -> u32 {
         surefoot_hostfs::privilege::effective_user()
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_that_a_privilege_is_missing() {
+        let refused = |user, kind: io::ErrorKind| no_lock("/run/a/lock".into(), user, kind.into());
+        let denied = refused(1_000, io::ErrorKind::PermissionDenied);
+        assert!(denied.is_unsupported(), "{denied}");
+        assert!(
+            denied.to_string().contains("user 1000 may not disturb cores")
+                && denied.to_string().contains("run as root")
+        );
+        assert!(!refused(0, io::ErrorKind::PermissionDenied).is_unsupported());
+        assert!(!refused(1_000, io::ErrorKind::StorageFull).is_unsupported());
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use metric::Metric;
 
 use crate::Fault;
 use crate::disturbance::Release;
-use output::Kept;
+use output::{ERROR_BYTES, Kept, OUTPUT_BYTES};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::OwnedFd;
@@ -112,8 +112,8 @@ impl Running {
         let program = workload.guard.program.display();
         let mut guard = command.spawn().map_err(|error| start(format!("{program}: {error}")))?;
         drop(command);
-        let stdout = Kept::head(guard.stdout.take());
-        let stderr = Kept::tail(guard.stderr.take());
+        let stdout = Kept::tail(guard.stdout.take(), OUTPUT_BYTES);
+        let stderr = Kept::tail(guard.stderr.take(), ERROR_BYTES);
         let mut running =
             Running { guard, lines: BufReader::new(own), group: None, stdout, stderr, begun: String::new() };
         let cgroup = workload.cgroup.as_ref().map(|path| path.display().to_string());
@@ -250,9 +250,9 @@ impl Drop for Running {
 /// What a workload printed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Printed {
-    /// The beginning of its standard output.
+    /// The end of its standard output.
     pub text: String,
-    /// What it printed beyond that.
+    /// What it printed before that.
     pub dropped_bytes: u64,
     /// The end of its standard error.
     pub errors: String,

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -87,8 +87,11 @@ impl Reference {
     pub fn compare(&mut self) -> anyhow::Result<Compared> {
         match &mut self.kind {
             Kind::Ntp { socket, server, patience } => {
-                let answer = ntp::ask(socket, *server, cookie()?, *patience)
-                    .with_context(|| format!("no time from {server} within {patience:?}"))?;
+                let answer = ntp::ask(socket, *server, cookie()?, *patience).map_err(|error| {
+                    let nothing = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    let why = if nothing { "nothing answers at this port".into() } else { error.to_string() };
+                    anyhow::anyhow!("no time from {server} within {patience:?}: {why}")
+                })?;
                 let at_ns = since_epoch(SystemTime::now()) + answer.ahead_ns;
                 Ok(Compared { at_ns, ahead_ns: -answer.ahead_ns, error_ns: answer.delay_ns / 2 })
             }

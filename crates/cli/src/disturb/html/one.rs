@@ -54,7 +54,7 @@ fn result(one: &Experiment, effect: &ExperimentEffect) -> String {
     );
     page += "<table>\n";
     let mut row = |what: &str, words: String| {
-        let _ = writeln!(page, "<tr><th class=\"w\">{what}</th><td class=\"w\">{}</td></tr>", text(&words));
+        let _ = writeln!(page, "<tr><th class=\"w\">{what}</th><td class=\"w any\">{}</td></tr>", text(&words));
     };
     row("workload", effect.workload.clone());
     row("number", metric.clone());

@@ -5,7 +5,9 @@ use super::named;
 use crate::units::parse_duration;
 use anyhow::Context;
 use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -20,11 +22,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The file.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with \"disturbances\" and \"workloads\"")]
 struct ExperimentFile {
     name: Option<String>,
-    repetitions: Option<usize>,
-    seed: Option<u64>,
+    repetitions: Option<Whole>,
+    seed: Option<Whole>,
     time_limit: Option<Time>,
     total_limit: Option<Time>,
     warm_up: Option<bool>,
@@ -33,7 +35,7 @@ struct ExperimentFile {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with \"name\" and \"spec\"")]
 struct DisturbanceFile {
     name: String,
     spec: SpecText,
@@ -41,7 +43,7 @@ struct DisturbanceFile {
 
 /// A workload of the file.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with \"command\" or \"preset\"")]
 struct CaseFile {
     name: Option<String>,
     command: Option<String>,
@@ -53,7 +55,7 @@ struct CaseFile {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with \"name\" and \"metric\"")]
 struct MeasureFile {
     name: String,
     metric: MetricText,
@@ -67,6 +69,28 @@ enum ComparedText {
     #[default]
     Ratio,
     Difference,
+}
+
+/// Its errors are of numbers, and not of how a program keeps them.
+#[derive(Debug, Clone, Copy)]
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reading;
+        impl Visitor<'_> for Reading {
+            type Value = Whole;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a whole number")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+        }
+        from.deserialize_u64(Reading)
+    }
 }
 
 /// Each is read where it stands, so that an error names its line.
@@ -132,9 +156,9 @@ fn plan(text: &str, options: &RunOptions, setting: &Setting) -> Result<(String, 
     distinct("workloads", cases.iter().map(|case| case.name.as_str()))?;
     let plan = Plan {
         cases,
-        repetitions: options.repetitions.or(file.repetitions).unwrap_or(10),
+        repetitions: options.repetitions.or(file.repetitions.map(|number| number.0 as usize)).unwrap_or(10),
         warms_up: file.warm_up.unwrap_or(true),
-        seed: file.seed.unwrap_or(options.seed),
+        seed: file.seed.map_or(options.seed, |number| number.0),
         time_limit: file.time_limit.map_or(options.time_limit, |time| time.0),
         total_limit: file.total_limit.map_or(options.total_limit, |time| time.0),
     };
@@ -272,6 +296,8 @@ mod tests {
             ("freeze:length=2ms", "melt:length=2ms", "'melt' is no disturbance"),
             ("freeze:length=2ms", "melt:length=2ms", "line 6"),
             ("\"repetitions\"", "\"repetition\"", "unknown field `repetition`"),
+            ("\"repetitions\": 4", "\"repetitions\": \"4\"", "expected a whole number at line 3"),
+            ("\"repetitions\": 4", "\"repetitions\": -4", "expected a whole number at line 3"),
             ("regex:([0-9]+)", "regex:(", "is no regular expression"),
             ("\"30s\"", "\"30\"", "has no unit"),
             (
@@ -292,5 +318,7 @@ mod tests {
             }
         }
         assert!(plan_of("", &[]).unwrap_err().contains("line 1"));
+        let list = plan_of("[]", &[]).unwrap_err();
+        assert!(list.contains("expected an object with \"disturbances\" and \"workloads\""), "{list}");
     }
 }

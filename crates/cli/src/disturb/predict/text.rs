@@ -22,7 +22,10 @@ pub fn of(about: &About, result: &PredictionLine) -> String {
             format!("{} {work}, then {}", counted(iterations.unwrap_or(0), "time", "times"), about.pattern)
         }
     };
-    let _ = writeln!(text, "{nodes} with {ranks} each: {what}");
+    // The last node has what is left.
+    let is_even = about.goal.as_ref().is_none_or(|goal| goal.ranks == about.nodes * about.ranks_per_node);
+    let up_to = if is_even { "" } else { "up to " };
+    let _ = writeln!(text, "{nodes} with {up_to}{ranks} each: {what}");
     for noise in &about.noises {
         let _ = writeln!(text, "  {noise}");
     }

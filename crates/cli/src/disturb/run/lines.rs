@@ -57,8 +57,9 @@ pub fn began(experiment: &Experiment, chosen: Option<&Chosen>) -> ExperimentBega
         cores: chosen.map_or_else(|| spec.cores.clone(), |chosen| chosen.cores.clone()),
         length_ns: spec.length_ns,
         period_ns: spec.period_ns,
-        workload: experiment.workload.command.clone(),
-        metric: experiment.metric.words(),
+        phase: spec.phase.name().into(),
+        workload: experiment.names.workload.clone(),
+        metric: experiment.names.metric.clone(),
         run_count: experiment.run_count(),
         ..ExperimentBegan::default()
     }
@@ -97,8 +98,8 @@ pub fn effect(experiment: &Experiment, chosen: &Chosen, found: &Outcome, warning
         cores: if chosen.is_of_cores { chosen.cores.clone() } else { Vec::new() },
         length_ns: experiment.spec.length_ns,
         period_ns: experiment.spec.period_ns,
-        workload: experiment.workload.command.clone(),
-        metric: experiment.metric.words(),
+        workload: experiment.names.workload.clone(),
+        metric: experiment.names.metric.clone(),
         repetitions: experiment.repetitions as u64,
         seed: experiment.seed,
         undisturbed_median,

@@ -170,7 +170,9 @@ impl GoalSetting<'_> {
     /// It cannot; says why.
     pub fn check(&self, draws: u64) -> Result<(), Error> {
         check_range("ranks per node", self.ranks_per_node, 1, NODES_MAX)?;
-        check_range("nodes", self.nodes(), 1, NODES_MAX)?;
+        if self.nodes() > NODES_MAX {
+            return Err(Error::GoalNodes { ranks: self.goal.ranks, nodes: self.nodes(), most: NODES_MAX });
+        }
         check_range("cores", self.cores(), 1, RANKS_MAX)?;
         check_range("draws", draws, 1, DRAWS_MAX)?;
         check_costs(&self.network)?;

@@ -32,6 +32,15 @@ const PLAIN: Network = Network {
     progress: Progress::Nic,
 };
 
+#[test]
+fn ranks_that_take_too_many_nodes_are_told_of_as_ranks() {
+    let goal = parsed("num_ranks 1048577");
+    let setting = GoalSetting { goal: &goal, ranks_per_node: 1, network: PLAIN, groups: &[], seed: 1 };
+    let (ranks, most) = (1_048_577, 1_048_576);
+    assert_eq!(setting.check(2), Err(Error::GoalNodes { ranks, nodes: ranks, most }));
+    assert_eq!(GoalSetting { ranks_per_node: 2, ..setting }.check(2), Ok(()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
