@@ -64,7 +64,7 @@ fn a_clock_that_falls_behind_under_disturbances_is_shown() {
     let _turn = super::disturb_run::turn();
     let words = format!(
         "--disturbance freeze:length=1ms,period=50ms,cores=0 --reference ntp:127.0.0.1:{} --duration 600ms --every 20ms \
-         --patience 60s --even-if-in-use --json",
+         --patience 5s --even-if-in-use --json",
         server.port
     );
     let output = drift(&words);
