@@ -161,7 +161,8 @@ impl FromStr for Step {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Step> {
-        let wrong = |why: &str| Error::Step { text: text.chars().take(80).collect(), why: why.to_owned() };
+        let shown = || surefoot_model::one_line(&text.chars().take(80).collect::<String>());
+        let wrong = |why: &str| Error::Step { text: shown(), why: why.to_owned() };
         let (verb, about) = text.split_once(':').map_or((text, None), |(verb, about)| (verb, Some(about)));
         let word = |what: &str| {
             let about =

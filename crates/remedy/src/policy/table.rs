@@ -47,7 +47,10 @@ impl<'a> Source<'a> {
     pub(crate) fn error(&self, span: Range<usize>, field: &str, why: impl Into<String>) -> Error {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
-        Error::Policy { file: self.file.to_owned(), line, field: shown(field), why: why.into() }
+        // It may name what stands in the file.
+        let is_shown = |letter: char| letter == '\n' || !surefoot_model::is_harmful(letter);
+        let why = why.into().chars().map(|letter| if is_shown(letter) { letter } else { '?' }).collect();
+        Error::Policy { file: self.file.to_owned(), line, field: shown(field), why }
     }
 }
 

@@ -309,3 +309,13 @@ fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
     let wrong = Policies::parse(&format!("{policy}[reboot]\nsetle = \"90s\"\n"), "policy.toml").unwrap_err();
     assert!(wrong.to_string().contains("did you mean 'settle'"), "{wrong}");
 }
+
+/// What a file holds is shown in a terminal when it is refused.
+#[test]
+fn what_is_wrong_is_told_without_what_commands_a_terminal() {
+    for step in ["hard-repa\\u001b[2Jir", "hard\\tair", "stress:\\u202e5", "restore:hard\\tair"] {
+        let text = format!("[[policy]]\nsteps = [\"{step}\"]\n");
+        let said = surefoot_remedy::policy::Policies::parse(&text, "p").unwrap_err().to_string();
+        assert!(said.contains("line 2") && !said.chars().any(surefoot_model::is_harmful), "{said:?}");
+    }
+}
