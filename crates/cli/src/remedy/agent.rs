@@ -168,10 +168,10 @@ impl Checks {
     fn take(&mut self, result: &HostCheck) {
         self.ended.insert(result.name.clone());
         match result.state {
-            CheckState::Ok => _ = self.found.remove(&result.name),
             // Whoever cannot tell says nothing, and what was found before may still hold.
             CheckState::Unknown => {}
-            CheckState::Warning | CheckState::Critical => {
+            // That all is well is said, too: without a watch it ends what was found before, and nothing else does.
+            CheckState::Ok | CheckState::Warning | CheckState::Critical => {
                 self.found.insert(result.name.clone(), result.finding());
             }
         }
@@ -198,13 +198,14 @@ mod tests {
         let mut checks = Checks { runner: None, names, ended: BTreeSet::new(), found: BTreeMap::new() };
         let mut said = |name: &str, state| {
             checks.take(&HostCheck { name: name.into(), state, sentence: "It is so.".into(), ..HostCheck::default() });
-            (checks.are_known(), checks.found.keys().cloned().collect::<Vec<_>>())
+            let found = checks.found.iter().map(|(name, finding)| format!("{name} {}", finding.severity.as_str()));
+            (checks.are_known(), found.collect::<Vec<_>>().join(", "))
         };
-        assert_eq!(said("a", CheckState::Unknown), (false, vec![]));
-        assert_eq!(said("a", CheckState::Critical), (false, vec!["a".to_owned()]));
-        assert_eq!(said("b", CheckState::Unknown), (true, vec!["a".to_owned()]));
-        assert_eq!(said("a", CheckState::Unknown), (true, vec!["a".to_owned()]));
-        assert_eq!(said("a", CheckState::Ok), (true, vec![]));
+        assert_eq!(said("a", CheckState::Unknown), (false, String::new()));
+        assert_eq!(said("a", CheckState::Critical), (false, "a critical".to_owned()));
+        assert_eq!(said("b", CheckState::Unknown), (true, "a critical".to_owned()));
+        assert_eq!(said("a", CheckState::Unknown), (true, "a critical".to_owned()));
+        assert_eq!(said("a", CheckState::Ok), (true, "a ok".to_owned()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use surefoot_model::{Finding, Health, Room, RoomHealth};
+use surefoot_model::{Finding, Health, Room, RoomHealth, Severity};
 use surefoot_remedy::act::Found;
 use surefoot_remedy::{Act, Order, Outcome};
 
@@ -267,7 +267,7 @@ fn done(act: &dyn Act, body: &str, host: &str, is_in_doubt: bool, stop: &AtomicB
 
 /// What a watch found, and what the agent's own checks did: of a check that both run, the agent's word counts.
 fn joined(watched: Vec<Finding>, checks: &[Finding]) -> Vec<Finding> {
-    let is_ours = |finding: &Finding| checks.iter().any(|own| own.key == finding.key);
+    let is_ours = |finding: &Finding| checks.iter().any(|own| own.key == finding.key && own.severity > Severity::Ok);
     watched.into_iter().filter(|finding| !is_ours(finding)).chain(checks.iter().cloned()).collect()
 }
 

@@ -23,7 +23,8 @@ pub struct HostFindings {
     /// Its findings; none at all where nothing is known: neither a watch nor a check runs.
     #[serde(default)]
     pub findings: Option<Vec<Finding>>,
-    /// Whether its watch runs. Without it the findings are those of the agent's own checks, and what the watch found before still holds.
+    /// Whether its watch runs. Without it the findings are those of the agent's own checks, and what was found before holds until one of
+    /// them finds the same well (`ok`).
     #[serde(default = "is_watched")]
     pub is_watched: bool,
     /// Its parts that are known by their serial numbers: all of each kind that is told of. `None` where nothing is known of them.
@@ -46,6 +47,8 @@ pub(super) struct Board {
     /// `None` where nothing is known of it.
     pub(super) alerts: Option<Vec<Alert>>,
     pub(super) is_watched: bool,
+    /// Keys of what was looked at and is well.
+    pub(super) fine: Vec<String>,
     pub(super) parts: Vec<Part>,
     /// Findings and parts that had no room.
     pub(super) left_out: u64,
@@ -73,8 +76,11 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let (is_watched, orders_max) = (told.is_watched, told.orders_max);
     let (parts, parts_left_out) = parts_of(told.parts.unwrap_or_default());
     let Some(mut findings) = told.findings else {
-        return Ok(Board { host, service, alerts: None, is_watched, parts, left_out: parts_left_out, orders_max });
+        let (fine, left_out) = (Vec::new(), parts_left_out);
+        return Ok(Board { host, service, alerts: None, is_watched, fine, parts, left_out, orders_max });
     };
+    let well = findings.iter().filter(|finding| finding.severity <= Severity::Ok);
+    let fine = well.map(|finding| finding.key.clone()).take(FINDINGS_MAX).collect();
     // What is well is nobody's alert, and a case is what comes of one.
     findings.retain(|finding| finding.severity > Severity::Ok && !is_of_case(finding));
     let count = findings.len();
@@ -85,7 +91,7 @@ pub(super) fn read(body: &[u8]) -> Result<Board, String> {
     let left_out = count.saturating_sub(findings.len().min(FINDINGS_MAX)) as u64 + parts_left_out;
     findings.truncate(FINDINGS_MAX);
     let alerts = Some(findings.into_iter().map(|finding| alert(&host, &service, finding)).collect());
-    Ok(Board { host, service, alerts, is_watched, parts, left_out, orders_max })
+    Ok(Board { host, service, alerts, is_watched, fine, parts, left_out, orders_max })
 }
 
 /// The parts that are told apart, and how many are not.

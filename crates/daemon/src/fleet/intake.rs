@@ -168,6 +168,7 @@ impl Writer {
                             service: board.service,
                             alerts,
                             is_whole: board.is_watched,
+                            fine: board.fine,
                             parts: board.parts,
                         }),
                         None => seen.push((board.host, board.service)),

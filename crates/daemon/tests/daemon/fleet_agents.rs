@@ -287,7 +287,13 @@ fn checks_of_an_agent_are_told_without_a_watch_and_do_not_end_what_a_watch_found
     agent.round(&wire, Some(&fans)).unwrap();
     wire.ask.until(2, "there", |case| case["fault"] == "remedy/check-fans");
     assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
-    agent.round(&wire, Some(&[])).unwrap();
+    // A check of others says nothing of it, nor does one that is not told of.
+    let well = |rule: &str| Finding::new(Room::Remedy, rule, Subject::host(), Severity::Ok, "It is well.");
+    for checks in [vec![well("check-clock")], Vec::new()] {
+        agent.round(&wire, Some(&checks)).unwrap();
+        assert_eq!(wire.ask.get("/api/v1/cases/2").1["case"]["is_firing"], json!(true));
+    }
+    agent.round(&wire, Some(&[well("check-fans")])).unwrap();
     wire.ask.until(2, "over", |case| case["is_firing"] == false);
     assert_eq!(wire.ask.get("/api/v1/cases/1").1["case"]["is_firing"], json!(true));
     // A case that a watch tells of is nobody's alert.

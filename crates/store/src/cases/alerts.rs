@@ -5,7 +5,7 @@ use super::{CaseStore, Connected, parts};
 use crate::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use surefoot_model::{Alert, AlertOrigin, HostCheck, Part};
+use surefoot_model::{Alert, AlertOrigin, Part};
 
 /// The alerts that one decision is told of, the oldest first. The next one is told of those that follow, and so on from the beginning: many
 /// that wait, for the end of a cool-down or of a silence, must not hide the others.
@@ -45,9 +45,11 @@ pub struct HostBoard {
     pub service: String,
     /// What is found.
     pub alerts: Vec<Alert>,
-    /// Whether this is all of it. Otherwise it is what periodic checks found, because the host's watch does not run: what that found
-    /// before holds as it was.
+    /// Whether this is all of it. Otherwise it is what some periodic checks found, because the host's watch does not run: what was found
+    /// before holds as it was, but for what is `fine`.
     pub is_whole: bool,
+    /// Keys of what was looked at and is well.
+    pub fine: Vec<String>,
     /// The host's parts that are known by their serial numbers; of a kind that is not among them nothing is known.
     pub parts: Vec<Part>,
 }
@@ -59,6 +61,7 @@ impl HostBoard {
         let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         if !self.is_whole {
             add(1);
+            self.fine.iter().flat_map(|key| key.bytes().chain([0])).for_each(&mut add);
         }
         for alert in &self.alerts {
             let alert = Alert { since_realtime_ns: 0, ..alert.clone() };
@@ -73,7 +76,8 @@ impl HostBoard {
     /// What it tells after what was told before.
     fn told(&self, before: Option<&HashMap<String, Alert>>, now_ns: u64) -> Vec<Alert> {
         let keys: HashSet<&str> = self.alerts.iter().map(|alert| &*alert.key).collect();
-        let is_known = |alert: &Alert| self.is_whole || is_of_check(alert);
+        let fine: HashSet<&str> = self.fine.iter().map(String::as_str).collect();
+        let is_known = |alert: &Alert| self.is_whole || fine.contains(&*alert.key);
         let over = before.into_iter().flatten().filter(|(key, alert)| !keys.contains(&***key) && is_known(alert));
         let over = over.map(|(_, alert)| Alert { is_firing: false, since_realtime_ns: now_ns, ..alert.clone() });
         let since_ns = |key: &str| before.and_then(|before| before.get(key)).map(|alert| alert.since_realtime_ns);
@@ -85,11 +89,6 @@ impl HostBoard {
         });
         over.chain(held).collect()
     }
-}
-
-/// Whether a periodic check found it.
-fn is_of_check(alert: &Alert) -> bool {
-    alert.fault.strip_prefix("remedy/").is_some_and(|rule| rule.starts_with(HostCheck::RULE))
 }
 
 impl CaseStore {

@@ -111,7 +111,7 @@ fn line(action: &str) -> AuditEntry {
 }
 
 fn board(alerts: Vec<Alert>) -> HostBoard {
-    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true, parts: Vec::new() }
+    HostBoard { host: "h1".into(), service: "web".into(), alerts, is_whole: true, fine: Vec::new(), parts: Vec::new() }
 }
 
 /// Modules by slot and serial number.
