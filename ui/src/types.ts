@@ -1794,6 +1794,10 @@ export interface ExperimentView {
    */
   period_ns: number;
   /**
+   * `same` where all cores stop at once, else `staggered` or `random`; empty where it is not known.
+   */
+  phase?: string;
+  /**
    * Its process.
    */
   pid: number;
