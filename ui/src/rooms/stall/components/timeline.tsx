@@ -183,7 +183,7 @@ function Panel({ chosen }: { chosen: Chosen }) {
           Core {state.lostPlace.value.cpu} at {clock(state.lostPlace.value.ns, state.offsetNs(state.lostPlace.value.ns), 1)} was chosen, and is not in what is shown.
         </p>
       )}
-      {ledger ? <LedgerTable ledger={ledger} /> : <p class="empty">This core was not online then.</p>}
+      {ledger ? <LedgerTable ledger={ledger} /> : <p class="empty">This core was not online then, or its counters could not be read.</p>}
     </aside>
   );
 }
