@@ -10,6 +10,7 @@ use crate::host::daemon::Board;
 use crate::host::layout::control;
 use crate::host::memory::HostMemory;
 use crate::host::wake;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,9 @@ const RESUME_NS: u64 = 50_000_000;
 const WAIT_STEP_NS: u64 = 1_000_000;
 /// How long one that was started is waited for.
 const START_NS_MAX: u64 = 10_000_000_000;
+
+/// How often one that is stopped or killed before it has begun is started.
+const STARTS_MAX: u32 = 10;
 
 const NOT_BEGUN: &str = "the interface's process was started and did not load its control program within 10 s";
 
@@ -77,9 +81,25 @@ impl LiveBoard {
         if self.process.is_some() {
             return Ok(());
         }
-        self.renew()?;
         let epoch = self.memory.word(control::EPOCH).load(Ordering::Acquire);
-        if self.wait(epoch, START_NS_MAX) { Ok(()) } else { Err(Error::Failed(NOT_BEGUN.to_owned())) }
+        self.begin(epoch)
+    }
+
+    /// Starts an interface that runs this epoch. One that somebody stops or kills before it does is replaced like any other.
+    fn begin(&mut self, epoch: u32) -> Result<(), Error> {
+        for _ in 0..STARTS_MAX {
+            self.renew()?;
+            if self.wait(epoch, START_NS_MAX) {
+                return Ok(());
+            }
+            // One that is there and does nothing, or has ended by itself and said why, would do no more the next time.
+            let is_killed =
+                |child: &mut Child| child.try_wait().is_ok_and(|end| end.and_then(|end| end.signal()).is_some());
+            if self.state() != State::Stopped && !self.child.as_mut().is_some_and(is_killed) {
+                break;
+            }
+        }
+        Err(Error::Failed(NOT_BEGUN.to_owned()))
     }
 
     /// Ends the interface that there is and starts another one, which begins with the epoch that it finds.
@@ -157,11 +177,7 @@ impl Board for LiveBoard {
                 return Ok(());
             }
         }
-        self.renew().map_err(|error| error.to_string())?;
-        if self.wait(epoch, START_NS_MAX) {
-            return Ok(());
-        }
-        Err(NOT_BEGUN.to_owned())
+        self.begin(epoch).map_err(|error| error.to_string())
     }
 
     fn asked(&mut self, now_ns: u64) {
@@ -187,6 +203,32 @@ impl Board for LiveBoard {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn an_interface_that_is_stopped_or_killed_before_it_has_begun_is_started_again() {
+        let memory = Arc::new(HostMemory::private(0, 0).unwrap());
+        let epoch = memory.word(control::EPOCH).fetch_add(1, Ordering::AcqRel) + 1;
+        let words = ["kill -STOP $$", "kill -KILL $$", "sleep 100"];
+        let (shared, mut starts) = (Arc::clone(&memory), 0);
+        let start: Start = Box::new(move || {
+            let word = words[starts];
+            starts += 1;
+            if starts == words.len() {
+                shared.word(control::RELOADED).store(epoch, Ordering::Release);
+            }
+            Command::new("sh").args(["-c", word]).spawn().map_err(Error::system("start"))
+        });
+        let mut board = LiveBoard::new(Arc::clone(&memory), Some(start));
+        board.attach().unwrap();
+        assert_eq!((board.started_count, board.state()), (3, State::Alive));
+        board.process.as_ref().unwrap().kill().unwrap();
+        board.child.take().unwrap().wait().unwrap();
+        // One that ends by itself has said why, and is started once.
+        memory.word(control::EPOCH).fetch_add(1, Ordering::AcqRel);
+        let start: Start = Box::new(|| Command::new("false").spawn().map_err(Error::system("start")));
+        let mut board = LiveBoard::new(memory, Some(start));
+        assert!(board.attach().is_err() && board.started_count == 1);
+    }
 
     #[test]
     fn an_interface_that_was_stopped_with_its_daemon_may_go_on_after_it_and_one_that_is_stopped_alone_may_not() {

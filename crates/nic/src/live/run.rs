@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -201,6 +201,7 @@ impl<'a> Run<'a> {
             self.applications.push(Part { words, child });
             let until_ns = monotonic_ns() + END.as_nanos() as u64 * 4;
             while !application::is_ready(&self.memories[node]) {
+                self.renew_killed_daemons()?;
                 let ended = self.applications.last_mut().is_some_and(|part| !matches!(part.child.try_wait(), Ok(None)));
                 if ended || monotonic_ns() > until_ns {
                     return Err(Error::Failed(format!("the application of node {node} did not open its port")));
@@ -347,6 +348,13 @@ impl<'a> Run<'a> {
                 self.failures.push((at_ns, node));
             }
         }
+    }
+
+    /// As [`Run::renew_daemons`], before anything has begun: one that ended by itself has said why, and its run does not begin.
+    fn renew_killed_daemons(&mut self) -> Result<(), Error> {
+        let is_killed =
+            |part: &mut Part| part.child.try_wait().is_ok_and(|end| end.and_then(|end| end.signal()).is_some());
+        if self.daemons.iter_mut().any(is_killed) { self.renew_daemons() } else { Ok(()) }
     }
 
     /// Starts a daemon in the place of one that died.
