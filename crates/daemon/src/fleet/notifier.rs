@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::http::{self, Identity, NoAnswer, Request, Trust};
+use surefoot_hostfs::http::{self, Answer, Identity, NoAnswer, Request, Trust};
 use surefoot_model::{Alert, Severity};
 use surefoot_remedy::Casebook;
 use time::OffsetDateTime;
@@ -115,7 +115,9 @@ impl Work {
 
     fn ask(&mut self) -> Result<(), String> {
         let told = match self.request("GET", "/api/v2/silences", String::new()) {
-            Ok(text) => silences::read(&text),
+            // A proxy before it says so where nobody is behind it.
+            Ok(answer) if matches!(answer.status, 502..=504) => return taken(answer).map(drop),
+            Ok(answer) => taken(answer).and_then(|text| silences::read(&text)),
             Err(NoAnswer::Away(why)) => return Err(why),
             Err(too_long) => Err(too_long.to_string()),
         };
@@ -152,14 +154,14 @@ impl Work {
         messages.extend(news.map(|(labels, alert)| message(labels, alert, until_ns)));
         for piece in messages.chunks(FINDINGS_AT_ONCE) {
             let body = Value::from(piece.to_vec()).to_string();
-            self.request("POST", "/api/v2/alerts", body).map_err(|why| why.to_string())?;
+            self.request("POST", "/api/v2/alerts", body).map_err(|why| why.to_string()).and_then(taken)?;
             self.counts.pushed.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         self.told = holding.into_iter().map(|(labels, alert)| (labels, alert.since_realtime_ns)).collect();
         Ok(())
     }
 
-    fn request(&self, method: &'static str, path: &str, body: String) -> Result<String, NoAnswer> {
+    fn request(&self, method: &'static str, path: &str, body: String) -> Result<Answer, NoAnswer> {
         let identity = match &self.notifier.token_file {
             Some(file) => Identity::Token(access::secret(file).map_err(NoAnswer::Away)?),
             None => Identity::None,
@@ -173,11 +175,15 @@ impl Work {
             trust: self.notifier.trust.clone(),
             socket: None,
         };
-        let answer = http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &self.stop)?;
-        match answer.status {
-            200..=299 => Ok(answer.body),
-            status => Err(NoAnswer::Away(format!("{method} {path} was answered with status {status}"))),
-        }
+        http::ask_up_to(ANSWER_BYTES_MAX, &request, PATIENCE, &self.stop)
+    }
+}
+
+/// What was said, where it was not refused.
+fn taken(answer: Answer) -> Result<String, String> {
+    match answer.status {
+        200..=299 => Ok(answer.body),
+        status => Err(format!("it answers with status {status}")),
     }
 }
 
@@ -190,4 +196,34 @@ fn at(realtime_ns: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(realtime_ns.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     // A time within these years always has its form.
     time.format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// Whoever is there and refuses may have silences; nobody behind a proxy has none.
+    #[test]
+    fn a_refusal_is_waited_for_and_an_empty_place_is_not() {
+        for (status, is_waited_for) in [(401, true), (500, true), (200, true), (503, false)] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let answers = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                let text = format!("HTTP/1.1 {status} Status\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+                stream.write_all(text.as_bytes()).unwrap();
+            });
+            let address = surefoot_store::cases::Address::Sqlite("/nonexistent/cases".into());
+            let notifier = Notifier { url, token_file: None, trust: Trust::System, period: Duration::from_secs(1) };
+            let (silences, counts, stop) = (Arc::new(Silences::new()), Arc::default(), Arc::default());
+            let book = Book::new(address, None);
+            let mut work =
+                Work { notifier, book, silences: Arc::clone(&silences), counts, stop, told: BTreeMap::new() };
+            assert!(work.ask().is_err(), "{status}");
+            answers.join().unwrap();
+            assert_eq!(silences.is_unread(), is_waited_for, "{status}");
+        }
+    }
 }

@@ -207,6 +207,12 @@ impl Silences {
         lock(&self.state).is_unread = true;
     }
 
+    /// Whether it said something that could not be read, and nothing since.
+    #[cfg(test)]
+    pub(super) fn is_unread(&self) -> bool {
+        lock(&self.state).is_unread
+    }
+
     /// How many hold.
     pub(super) fn count(&self) -> u64 {
         lock(&self.state).known.as_ref().map_or(0, Vec::len) as u64
