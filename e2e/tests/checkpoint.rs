@@ -353,7 +353,7 @@ fn the_papers_table_comes_out_of_the_simulation() {
         ("durable", 8e9, 7.40),
         ("paper-lifetime", 8e9, 2.40),
         ("paper-performance", 0.8e9, 1.11),
-        ("every:10", 8e9, 2.17),
+        ("paper-every:10", 8e9, 2.17),
         ("memory", 8e9, 1.59),
     ] {
         let ours = value(policy, size, "slowdown");

@@ -4,7 +4,7 @@
  * buffer is saved, a hundred times. `surefoot checkpoint bench --paper` compiles and runs it; by hand:
  *
  *     mpicc -O2 -o paper paper.c $(pkg-config --cflags --libs surefoot)
- *     mpirun -np 2 ./paper 20000000 0.1 100 save /tmp durable=/ssd policy=every:10
+ *     mpirun -np 2 ./paper 20000000 0.1 100 save /tmp durable=/ssd policy=paper-every:10
  *
  * Bytes of a rank's buffer, seconds of work, iterations; then who saves: `none` nobody, `save` the library in each
  * iteration, `ask` the library when it says that a checkpoint pays, `plain` a write of a fresh file in the directory that

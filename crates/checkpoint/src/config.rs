@@ -183,7 +183,8 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("endurance.wa_factor", "write amplification here over that of the workload that its rating is for"),
     (
         "policy",
-        "surefoot, paper, paper-performance, paper-lifetime, memory, durable, never, or every:N for every Nth to the SSD",
+        "surefoot, paper, paper-performance, paper-lifetime, memory, durable, never, every:N for memory and every Nth on the SSD \
+         as well, or paper-every:N for every Nth on the SSD alone",
     ),
     ("memory_mtbf_s", "seconds between failures that memory survives, more than 0"),
     ("durable_mtbf_s", "seconds between failures that only the SSD survives, more than 0"),
@@ -413,7 +414,17 @@ fn policy(value: &str) -> Option<Policy> {
         "memory" => Policy::Fixed(Fixed::Memory),
         "durable" => Policy::Fixed(Fixed::Durable),
         "never" => Policy::Fixed(Fixed::Never),
-        _ => Policy::Fixed(Fixed::EveryNth(value.strip_prefix("every:")?.parse().ok().filter(|&n| n > 0)?)),
+        _ => {
+            let (name, number) = value.split_once(':')?;
+            // Not what `parse` takes besides: "+0" and "+5" are no numbers here.
+            let number = number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)?;
+            let number = number.parse().ok().filter(|&number| number > 0)?;
+            match name {
+                "every" => Policy::Fixed(Fixed::EveryNth(number)),
+                "paper-every" => Policy::Fixed(Fixed::PaperNth(number)),
+                _ => return None,
+            }
+        }
     })
 }
 
@@ -514,7 +525,7 @@ mod tests {
         let both = config.set("policy", "memory").unwrap_err().to_string();
         assert!(both.contains("memory has none of") && both.contains("staleness_max_s"), "{both}");
         config.policy = Policy::Surefoot(Surefoot::default());
-        for policy in ["paper", "paper-lifetime", "memory", "durable", "never", "every:10"] {
+        for policy in ["paper", "paper-lifetime", "memory", "durable", "never", "paper-every:10", "every:10"] {
             config.set("policy", policy).unwrap();
             let why = config.set("staleness_max_s", "600").unwrap_err().to_string();
             assert!(why.contains(&format!("the policy {policy} has no such setting")), "{why}");

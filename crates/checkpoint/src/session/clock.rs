@@ -6,8 +6,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `CLOCK_REALTIME`, nanoseconds.
 pub(super) fn realtime_ns() -> u64 {
+    #[cfg(test)]
+    if let Some(set_ns) = SET_NS.get() {
+        return set_ns;
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+thread_local! {
+    static SET_NS: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// Stops this thread's wall clock at a time, or lets it go again.
+#[cfg(test)]
+pub(super) fn set_realtime_ns(set_ns: Option<u64>) {
+    SET_NS.set(set_ns);
 }
 
 /// A number that no other run has: from the kernel, or where that is closed, from clock and process.

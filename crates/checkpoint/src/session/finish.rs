@@ -158,6 +158,10 @@ impl Checkpointer {
         let number = if own.epoch == epoch { own.generation.number } else { 0 };
         let number = self.ranks.most(number)?;
         self.run.completed = Age { epoch, generation: GenerationId { number, nonce: u64::MAX } };
+        if number > 0 {
+            // The mark may be all that is left of that run, and its clock may have been ahead.
+            self.run.epoch = self.run.epoch.max(epoch.saturating_add(1));
+        }
         Ok(())
     }
 

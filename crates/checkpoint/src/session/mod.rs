@@ -12,6 +12,8 @@ mod ahead;
 mod bytes;
 mod clock;
 #[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod costs;
 mod files;
 mod finish;

@@ -83,7 +83,7 @@ impl Checkpointer {
     /// Finds its place in the job's line of checkpoints, and says what is to be said at the start.
     fn begin(&mut self, is_any_unopened: bool) -> Result<(), Error> {
         let newest = self.tiers.newest_seen();
-        let seen = [newest.generation.number, clock::realtime_ns().max(newest.epoch + 1)];
+        let seen = [newest.generation.number, Run::epoch_after(newest.epoch)];
         [self.run.number, self.run.epoch] = self.ranks.most_of_each(seen)?;
         self.run.unasked = Some(self.run.number).filter(|number| *number > 0);
         if is_any_unopened {

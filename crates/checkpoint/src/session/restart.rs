@@ -4,6 +4,7 @@ use crate::generation::{GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::session::Checkpointer;
 use crate::session::bytes::Bytes;
+use crate::session::clock;
 use crate::session::files::Incoming;
 use crate::session::nodes::{Held, Inventory, Wanted};
 use crate::session::resized::{Breadth, Key};
@@ -106,6 +107,9 @@ impl Checkpointer {
                     let passed_over = passed_over(inventory, key);
                     if !passed_over.is_empty() {
                         restored.report = format!("{}; passed over: {passed_over}", restored.report);
+                    }
+                    if let Some(doubt) = clock_doubt(inventory, key) {
+                        restored.report = format!("{}; {doubt}", restored.report);
                     }
                     self.come_back_to(generation);
                     return Ok(Some(restored));
@@ -437,6 +441,21 @@ fn passed_over(inventory: &Inventory, restored: Key) -> String {
         said.push(format!("{more} more"));
     }
     said.join(", ")
+}
+
+/// Why another checkpoint may be the newest: the one that comes back was taken under a clock that was ahead, and another one
+/// with a higher number counts as older only by that clock. So it is where that run's tier was away from the run between.
+fn clock_doubt(inventory: &Inventory, restored: Key) -> Option<String> {
+    if restored.epoch <= clock::realtime_ns() {
+        return None;
+    }
+    let seen = inventory.seen();
+    let other = seen.iter().find(|key| **key < restored && key.generation.number > restored.generation.number)?;
+    Some(format!(
+        "its run began in the future by this machine's clock, so generation {} with its higher number may be the newer one: check \
+         the clocks, and `surefoot checkpoint list`",
+        other.generation.number
+    ))
 }
 
 fn scrubbed(manifest: &Manifest, file: Result<Box<dyn StoredFile>, String>) -> String {

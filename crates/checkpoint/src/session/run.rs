@@ -2,7 +2,15 @@
 
 use super::finish::NOT_COMPLETED;
 use crate::generation::{Age, GenerationId};
+use crate::session::clock;
 use std::time::Instant;
+
+/// The latest epoch that the wall clock gives a run, in the year 2262. Beyond it a run counts on from the newest one that it
+/// found, so that no clock leaves the runs after it without room.
+const EPOCH_OF_CLOCK_MAX: u64 = u64::MAX / 2;
+
+/// The highest number of a generation that a run counts on from: one at the end of its range leaves no room for the next.
+pub(super) const NUMBER_FOUND_MAX: u64 = u64::MAX / 2;
 
 /// One run, as a rank knows it.
 pub(super) struct Run {
@@ -22,6 +30,19 @@ pub(super) struct Run {
     /// nodes, whose memory is to be given back.
     pub(super) resized_at: Option<u64>,
     pub(super) is_placement_written: bool,
+}
+
+impl Run {
+    /// The epoch of a run that begins now and has found this one: later than it, wherever the clock was or is.
+    pub(super) fn epoch_after(found: u64) -> u64 {
+        clock::realtime_ns().min(EPOCH_OF_CLOCK_MAX).max(found.saturating_add(1))
+    }
+
+    /// Takes note of a checkpoint that is there: what this run takes is newer.
+    pub(super) fn goes_on_after(&mut self, found: Age) {
+        self.number = self.number.max(found.generation.number.min(NUMBER_FOUND_MAX));
+        self.epoch = self.epoch.max(found.epoch.saturating_add(1));
+    }
 }
 
 impl Default for Run {

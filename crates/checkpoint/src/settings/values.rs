@@ -1,7 +1,7 @@
 //! The values of settings that nobody said, in the words in which they would be said.
 
 use crate::config::{AfterCompletion, Config};
-use crate::controller::{Fixed, Policy, Priority, Surefoot, YEAR_S};
+use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
 use crate::tier::DurableOptions;
 
 /// What a setting is; `None` where a job has nothing of the kind.
@@ -28,7 +28,7 @@ pub(super) fn of(config: &Config, name: &str) -> Option<String> {
         }
         .to_owned(),
         "sigterm" => if config.sigterm { "checkpoint" } else { "leave" }.to_owned(),
-        "policy" => policy(&config.policy),
+        "policy" => config.policy.word(),
         "health_file" => path(&config.health_file),
         "drive_file" => config.drive_file.as_deref().map_or_else(none, path),
         _ => match name.split_once('.') {
@@ -74,17 +74,6 @@ fn of_policy(policy: &Surefoot, name: &str) -> Option<String> {
         .to_owned(),
         _ => return None,
     })
-}
-
-fn policy(policy: &Policy) -> String {
-    match policy {
-        Policy::Surefoot(_) => "surefoot".to_owned(),
-        Policy::Paper(paper) => if paper.rules.performance { "paper" } else { "paper-lifetime" }.to_owned(),
-        Policy::Fixed(Fixed::Never) => "never".to_owned(),
-        Policy::Fixed(Fixed::Memory) => "memory".to_owned(),
-        Policy::Fixed(Fixed::Durable) => "durable".to_owned(),
-        Policy::Fixed(Fixed::EveryNth(every)) => format!("every:{every}"),
-    }
 }
 
 /// Without the last digits, which a quotient of a quotient gets wrong.

@@ -20,7 +20,7 @@ impl Home {
         fs::create_dir(home.path("memory")).unwrap();
         fs::create_dir(home.path("ssd")).unwrap();
         let mut config = Config::new("group/job", home.path("memory"), Some(home.path("ssd")));
-        config.policy = Policy::Fixed(Fixed::EveryNth(2));
+        config.policy = Policy::Fixed(Fixed::PaperNth(2));
         std::thread::scope(|scope| {
             for (rank, group) in thread_group(2, None).into_iter().enumerate() {
                 let config = config.clone();

@@ -229,7 +229,7 @@ fn a_job_never_begins_anew_beside_a_tier_that_cannot_be_looked_at() {
 #[test]
 fn what_the_drive_had_newer_does_not_win_over_what_came_after() {
     let tiers = Tiers::new();
-    let config = tiers.config(Policy::Fixed(Fixed::EveryNth(3)));
+    let config = tiers.config(Policy::Fixed(Fixed::PaperNth(3)));
     job(1, &config, |mut rank| {
         let places = (1..=3).map(|step| rank.save(step)).collect::<Vec<_>>();
         assert_eq!(places, [Place::Memory, Place::Memory, Place::Durable]);
@@ -243,6 +243,32 @@ fn what_the_drive_had_newer_does_not_win_over_what_came_after() {
     });
     fs::rename(&away, &ssd).unwrap();
     assert_eq!(restarted(1, &config, 4)[0].0, Some(4));
+}
+
+#[test]
+fn every_nth_is_on_the_ssd_as_well_and_a_dead_ssd_costs_no_step() {
+    for every in [1, 2] {
+        let tiers = Tiers::new();
+        let config = tiers.config(Policy::Fixed(Fixed::EveryNth(every)));
+        job(2, &config, |mut rank| {
+            let places = (1..=4).map(|step| rank.save(step)).collect::<Vec<_>>();
+            let wanted = |step: u64| if step.is_multiple_of(every) { Place::Both } else { Place::Memory };
+            assert_eq!(places, (1..=4).map(wanted).collect::<Vec<_>>());
+            rank.job.wait_for_copies().unwrap();
+        });
+        let (ssd, memory) =
+            (tiers.home.path().join("ssd"), fs::canonicalize(tiers.home.path().join("memory")).unwrap());
+        fs::rename(&ssd, tiers.home.path().join("away")).unwrap();
+        for back in restarted(2, &config, 4) {
+            assert!(back.0 == Some(4) && report(&back).contains("from memory"), "every:{every}: {back:?}");
+        }
+        // And without memory the newest that was for the SSD is there.
+        fs::rename(tiers.home.path().join("away"), &ssd).unwrap();
+        fs::remove_dir_all(memory.join("job")).unwrap();
+        for back in restarted(2, &config, 4) {
+            assert!(back.0 == Some(4) && report(&back).contains("from the SSD"), "every:{every}: {back:?}");
+        }
+    }
 }
 
 #[test]

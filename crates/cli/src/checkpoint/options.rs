@@ -274,10 +274,11 @@ pub struct SimulateOptions {
         default_value = "0.1GB,0.2GB,0.4GB,0.8GB,1.6GB,2.4GB,4GB,8GB"
     )]
     pub sizes: Vec<f64>,
-    /// Policies, by the names of the setting `policy`: never, memory, durable, every:10, paper-lifetime, paper-performance, paper,
+    /// Policies, by the names of the setting `policy`: never, memory, durable, paper-every:10, paper-lifetime, paper-performance, paper,
     /// surefoot, which saves in each iteration, surefoot-when-due, which asks whether it pays [default: all]
     ///
-    /// never: no checkpoint. memory: always memory. durable: always the SSD. every:10: memory, and every 10th to the SSD.
+    /// never: no checkpoint. memory: always memory. durable: always the SSD. paper-every:10: MEMSYS'16's 9:1,
+    /// memory, but every 10th to the SSD alone.
     /// paper-lifetime: MEMSYS'16, the SSD where the drive then lasts its years. paper-performance: the same, and memory where
     /// checkpoints take more than a tenth of the time. paper: the same, and what memory cannot hold is skipped. surefoot: optimal
     /// intervals, a budget from the drive's wear, a bound on the age of the durable copy.

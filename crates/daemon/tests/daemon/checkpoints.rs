@@ -55,7 +55,7 @@ impl Job {
 
     /// A session with four checkpoints, of which the second and the fourth are durable.
     fn run(&self, name: &str) -> Checkpointer {
-        let mut job = self.open(name, Policy::Fixed(Fixed::EveryNth(2)));
+        let mut job = self.open(name, Policy::Fixed(Fixed::PaperNth(2)));
         job.restart().unwrap();
         for _ in 0..4 {
             job.checkpoint().unwrap();
@@ -166,7 +166,7 @@ fn a_job_is_shown_with_its_generations_and_the_reasons_of_its_decisions() {
     assert_eq!(events[3]["place"], "ssd");
     assert_eq!(events[3]["reasons"], serde_json::json!(["number 2 is one of every 2 for the SSD"]));
     let state = &found["state"];
-    assert_eq!((&state["policy"], &state["staleness_max_s"]), (&"every:2".into(), &Value::Null));
+    assert_eq!((&state["policy"], &state["staleness_max_s"]), (&"paper-every:2".into(), &Value::Null));
     assert_eq!(state["decided"], serde_json::json!({ "memory": 2, "ssd": 2 }));
     assert!(state["budget_bytes_per_s"].as_f64().is_some_and(|rate| rate > 2e7 && rate < 4e7), "{state}");
 
@@ -320,7 +320,7 @@ fn a_shared_directory_is_told_from_the_ssd_by_what_its_job_says() {
     fs::create_dir(job.path("scratch")).unwrap();
     symlink(job.path("scratch"), job.path("link")).unwrap();
     let mut config = surefoot_checkpoint::Config::new("wing", job.path("memory"), Some(job.path("ssd")));
-    config.policy = Policy::Fixed(Fixed::EveryNth(1));
+    config.policy = Policy::Fixed(Fixed::Durable);
     config.set("shared", job.path("link").to_str().unwrap()).unwrap();
     config.set("shared.every", "1").unwrap();
     let mut running = Checkpointer::open(config, Box::new(Alone)).unwrap();

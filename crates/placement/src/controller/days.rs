@@ -366,7 +366,7 @@ fn what_a_background_write_costs_the_program_enters_the_interval() {
 /// What the other policies do is their own, but none waits for what is not there.
 #[test]
 fn a_policy_that_never_looks_is_not_asked_for_in_vain() {
-    for policy in [Fixed::Never, Fixed::Memory, Fixed::Durable, Fixed::EveryNth(3)] {
+    for policy in [Fixed::Never, Fixed::Memory, Fixed::Durable, Fixed::EveryNth(3), Fixed::PaperNth(3)] {
         for (fits_memory, fits_durable) in [(true, true), (true, false), (false, true), (false, false)] {
             let mut controller = Controller::new(Policy::Fixed(policy));
             let situation = Situation { fits_memory, fits_durable, ..calm() };

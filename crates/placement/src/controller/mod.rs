@@ -192,8 +192,8 @@ impl Decision {
 }
 
 /// The policies by the words by which they are set, and what each does: the same in settings, simulations and journals. `every:N`
-/// stands for every number.
-pub const POLICIES: [(&str, &str); 8] = [
+/// and `paper-every:N` stand for every number.
+pub const POLICIES: [(&str, &str); 9] = [
     (
         "surefoot",
         "optimal intervals in each tier, a budget from the drive's real wear, a bound on the age of the durable copy",
@@ -206,7 +206,11 @@ pub const POLICIES: [(&str, &str); 8] = [
     ("paper-lifetime", "as paper, by the drive's years alone, however long checkpoints take"),
     ("memory", "always memory"),
     ("durable", "always the SSD alone"),
-    ("every:N", "memory, and every Nth to the SSD"),
+    ("every:N", "always memory, and every Nth to the SSD as well, in the background"),
+    (
+        "paper-every:N",
+        "MEMSYS'16's fixed ratio (9:1 is paper-every:10): memory, but every Nth to the SSD alone, for which the job waits",
+    ),
     ("never", "no checkpoint"),
 ];
 
@@ -233,6 +237,7 @@ impl Policy {
             Policy::Fixed(Fixed::Durable) => "durable".into(),
             Policy::Fixed(Fixed::Never) => "never".into(),
             Policy::Fixed(Fixed::EveryNth(n)) => format!("every:{n}"),
+            Policy::Fixed(Fixed::PaperNth(n)) => format!("paper-every:{n}"),
         }
     }
 }
@@ -395,6 +400,7 @@ pub(crate) mod tests {
             Policy::Fixed(Fixed::Memory),
             Policy::Fixed(Fixed::Durable),
             Policy::Fixed(Fixed::EveryNth(2)),
+            Policy::Fixed(Fixed::PaperNth(2)),
         ];
         for (policy, taken_count) in policies.into_iter().flat_map(|policy| [(policy.clone(), 1), (policy, 2)]) {
             let mut controller = Controller::new(policy.clone());

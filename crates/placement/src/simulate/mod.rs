@@ -82,7 +82,7 @@ pub enum Kind {
     Memory,
     /// Always the SSD.
     Durable,
-    /// Every tenth to the SSD.
+    /// The paper's 9:1: every tenth to the SSD alone.
     EveryTenth,
     /// The paper's lifetime rule alone.
     Lifetime,
@@ -116,7 +116,7 @@ impl Kind {
             Kind::None => "never",
             Kind::Memory => "memory",
             Kind::Durable => "durable",
-            Kind::EveryTenth => "every:10",
+            Kind::EveryTenth => "paper-every:10",
             Kind::Lifetime => "paper-lifetime",
             Kind::LifetimePerformance => "paper-performance",
             Kind::SizeLimited => "paper",
@@ -134,7 +134,7 @@ impl Kind {
             Kind::None => Policy::Fixed(Fixed::Never),
             Kind::Memory => Policy::Fixed(Fixed::Memory),
             Kind::Durable => Policy::Fixed(Fixed::Durable),
-            Kind::EveryTenth => Policy::Fixed(Fixed::EveryNth(10)),
+            Kind::EveryTenth => Policy::Fixed(Fixed::PaperNth(10)),
             Kind::Lifetime => paper(false, false),
             Kind::LifetimePerformance => paper(true, false),
             Kind::SizeLimited => paper(true, true),
@@ -156,7 +156,7 @@ impl std::str::FromStr for Kind {
         let name = match text {
             "none" => "never",
             "ssd" => "durable",
-            "every-10th" => "every:10",
+            "every-10th" => "paper-every:10",
             "lifetime" => "paper-lifetime",
             "lifetime-performance" => "paper-performance",
             "size-limited" => "paper",

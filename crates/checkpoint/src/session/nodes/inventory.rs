@@ -1,7 +1,7 @@
 //! What all ranks of a job reach together: one message of each, of a few numbers per generation.
 
 use crate::Error;
-use crate::generation::GenerationId;
+use crate::generation::{Age, GenerationId};
 use crate::session::Checkpointer;
 use crate::session::redundancy::parity;
 use crate::session::resized::scan::{self, Breadth, Found, Key, Reached, Told};
@@ -167,8 +167,7 @@ impl Checkpointer {
         }
         // What follows is newer than all that is there, whether it is whole or not.
         for key in inventory.seen() {
-            self.run.number = self.run.number.max(key.generation.number.min(u64::MAX / 2));
-            self.run.epoch = self.run.epoch.max(key.epoch.min(u64::MAX / 2) + 1);
+            self.run.goes_on_after(Age { epoch: key.epoch, generation: key.generation });
         }
         Ok(inventory)
     }

@@ -9,6 +9,7 @@ pub(in crate::session) use open::{Opened, UNSEEN_NUMBERS};
 pub(in crate::session) use target::{Target, Which};
 
 use crate::generation::{Age, GenerationId};
+use crate::session::run::NUMBER_FOUND_MAX;
 use crate::tier::Memory;
 use std::time::Instant;
 
@@ -75,9 +76,8 @@ impl Tiers {
     pub(in crate::session) fn newest_seen(&self) -> Age {
         let mut seen = Age { epoch: 0, generation: GenerationId { number: 0, nonce: 0 } };
         let mut see = |age: Age| {
-            // A number at the end of its range leaves no room for the next.
-            seen.generation.number = seen.generation.number.max(age.generation.number.min(u64::MAX / 2));
-            seen.epoch = seen.epoch.max(age.epoch.min(u64::MAX / 2));
+            seen.generation.number = seen.generation.number.max(age.generation.number.min(NUMBER_FOUND_MAX));
+            seen.epoch = seen.epoch.max(age.epoch);
         };
         self.memory.iter().flat_map(|memory| memory.manifests()).for_each(|(_, manifest)| see(manifest.age()));
         for target in self.targets() {

@@ -100,7 +100,7 @@ impl Saver {
             Kind::None => None,
             Kind::Memory => Some("memory"),
             Kind::Durable => Some("durable"),
-            Kind::EveryTenth => Some("every:10"),
+            Kind::EveryTenth => Some("paper-every:10"),
             Kind::Lifetime => Some("paper-lifetime"),
             Kind::LifetimePerformance => Some("paper-performance"),
             Kind::SizeLimited => Some("paper"),

@@ -201,7 +201,7 @@ fn legend(results: &Results) -> String {
     let [ssd, memory, idle] = POWER;
     format!(
         "paper-lifetime, paper-performance, paper: the controller of MEMSYS'16 (Abeyratne et al.); paper in memory for \
-         two checkpoints of {}.\nThose, memory, durable and every:10: checksums, no code. surefoot: every checkpoint with its code, \
+         two checkpoints of {}.\nThose, memory, durable and paper-every:10: checksums, no code. surefoot: every checkpoint with its code, \
          the SSD in the background, a durable copy at most\n{} old; surefoot-when-due: only when it says that one pays. plain: a \
          write to a fresh file in memory, and the one before the last removed.\nModel here: the same controller stepped through, \
          with the speed of memory that was measured; paper's machine: with its 2.7 GB/s (surefoot: 1.5 times a plain copy).\n\
