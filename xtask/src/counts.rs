@@ -30,6 +30,8 @@ pub struct Said {
     pub counts: Counts,
     /// Tests that are marked as ignored, with the reason of the mark.
     pub ignored: BTreeMap<String, String>,
+    /// Tests that failed, by name.
+    pub failed: Vec<String>,
     /// Whether a summary has come; without one the counts mean nothing.
     pub summed_up: bool,
     /// Ignored tests that a summary counts although another test runs them.
@@ -52,6 +54,10 @@ impl Said {
                 self.parts_of_others += 1;
             } else {
                 self.ignored.insert(name.to_owned(), reason.to_owned());
+            }
+        } else if let Some(name) = cargo_failed(line).or_else(|| node_failed(line)) {
+            if !self.failed.iter().any(|failed| failed == name) {
+                self.failed.push(name.to_owned());
             }
         } else if let Some(rest) = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ ")) {
             self.read_node(rest);
@@ -79,6 +85,28 @@ fn cargo_ignored(line: &str) -> Option<(&str, &str)> {
         Some(reason) => Some((name, reason)),
         None => rest.is_empty().then_some((name, "marked as ignored")),
     }
+}
+
+/// The name in the line that says how a test ended: `test NAME ... ok`.
+pub fn ended_test(line: &str) -> Option<&str> {
+    let (name, rest) = line.trim_end().strip_prefix("test ")?.split_once(" ... ")?;
+    (rest.ends_with("ok") || rest.ends_with("FAILED")).then_some(name)
+}
+
+/// `test NAME ... FAILED`; what the test itself prints may stand between.
+fn cargo_failed(line: &str) -> Option<&str> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    rest.ends_with("FAILED").then_some(name)
+}
+
+/// `not ok 3 - NAME` or `✖ NAME (1.5ms)`; the latter's headings and repetitions are no names of tests.
+fn node_failed(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    if let Some(rest) = line.strip_prefix("not ok ") {
+        return Some(rest.split_once(" - ")?.1);
+    }
+    let rest = line.strip_prefix("✖ ")?;
+    Some(rest.rsplit_once(" (")?.0)
 }
 
 /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
@@ -128,6 +156,15 @@ mod tests {
             assert_eq!(said(line), Said::default(), "{line}");
         }
         assert!(said("# pass 0").summed_up);
+    }
+
+    #[test]
+    fn failed_tests_are_named_once() {
+        let said = said(
+            "test a::b ... FAILED\ntest c ... ok\ntest d ... some words FAILED\nnot ok 3 - the page fits\n\
+            ✖ a card has a title (1.5ms)\n✖ failing tests:\n\n✖ a card has a title (1.5ms)\ntest e ... FAILED or so\n",
+        );
+        assert_eq!(said.failed, ["a::b", "d", "the page fits", "a card has a title"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
     ),
     ("e2e tests of checkpoints", &["checkpoint::", "checkpoint_bench::", "ecc::", "ecc_hardware::"]),
     ("e2e tests of remedies", &["remedy::"]),
+    ("e2e tests in guests", &["memory::guest::", "nic::guest::", "nic::run::", "rollback::"]),
     (
         "e2e tests beside others",
         &[
@@ -31,9 +32,12 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
             "foreign_files::",
             "history::",
             "install::",
+            "memory::job::",
+            "memory::status::",
             "page::",
             "recording::",
             "refusals::",
+            "rooms::",
             "run_directory::",
             "strangers::",
         ],
@@ -43,6 +47,7 @@ const BESIDE_OTHERS: &[(&str, &[&str])] = &[
 /// What takes longest begins first, so that nothing long is left for the end.
 const LONGEST_FIRST: &[&str] = &[
     "e2e tests beside others",
+    "e2e tests in guests",
     "e2e tests of remedies",
     "e2e tests of checkpoints",
     "c tests",
@@ -254,6 +259,7 @@ mod tests {
         let names = |jobs: &[Job]| jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>();
         let beside = [
             "e2e tests beside others",
+            "e2e tests in guests",
             "e2e tests of remedies",
             "e2e tests of checkpoints",
             "c tests",

@@ -3,7 +3,7 @@
 //! The tests of most crates wait as much as they compute, so two binaries at once take little more time than the
 //! longer of them. What a binary prints comes in one piece when it has ended; what runs alone is shown as it goes.
 
-use crate::counts::{Counts, Said};
+use crate::counts::{self, Counts, Said};
 use crate::workspace::Workspace;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader};
@@ -40,8 +40,12 @@ pub struct Ran {
     pub name: String,
     pub took: Duration,
     pub counts: Counts,
+    /// The tests that failed, by name; empty as well where it ended badly without naming one.
+    pub failed: Vec<String>,
     /// What it could not run here, by name, and why.
     pub left_out: BTreeMap<String, String>,
+    /// How long each of its tests took, where it runs one at a time.
+    pub tests: Vec<(String, Duration)>,
 }
 
 /// Runs the jobs in their order, `at_once` of them at the same time, and hands each to `ended` in this thread.
@@ -82,22 +86,28 @@ enum Output<'a> {
 fn run_one(job: Job, output: Output) -> Ran {
     let began = Instant::now();
     let Job { name, command, not_run_file } = job;
+    let one_at_a_time = command.get_args().any(|word| word == "--test-threads=1");
     let counted = std::fs::write(&not_run_file, "")
         .map_err(|error| format!("{} cannot be written: {error}", not_run_file.display()))
         .and_then(|()| run_and_count(command, output));
-    let (said, succeeded) = counted.unwrap_or_else(|why| {
+    let (said, succeeded, tests) = counted.unwrap_or_else(|why| {
         println!("{name}: {why}");
-        (Said::default(), false)
+        (Said::default(), false, Vec::new())
     });
+    let tests = if one_at_a_time { tests } else { Vec::new() };
     let left_out = read_not_run(&not_run_file);
     // It lies under target and is of this process alone; one that stays does no harm.
     let _ = std::fs::remove_file(&not_run_file);
     let counts = settle(&said, succeeded, left_out.len() as u64);
-    Ran { name, took: began.elapsed(), counts, left_out: said.ignored.into_iter().chain(left_out).collect() }
+    let left_out = said.ignored.into_iter().chain(left_out).collect();
+    Ran { name, took: began.elapsed(), counts, failed: said.failed, left_out, tests }
 }
 
+/// The time from one test's line to the next: how long the test took, if the runner runs one at a time.
+type Times = Vec<(String, Duration)>;
+
 /// Runs a command and reads the counts in its standard output, line by line.
-fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool), String> {
+fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool, Times), String> {
     let program = format!("{:?}", command.get_program());
     let failed = |error| format!("{program}: {error}");
     let (reader, writer) = std::io::pipe().map_err(failed)?;
@@ -111,9 +121,14 @@ fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool
     let mut said = Said::default();
     let mut lines = BufReader::new(reader);
     let mut line = Vec::new();
+    let (mut tests, mut since) = (Vec::new(), Instant::now());
     while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
         let text = String::from_utf8_lossy(&line);
         said.read(&text);
+        if let Some(name) = counts::ended_test(&text) {
+            let now = Instant::now();
+            tests.push((name.to_owned(), now - std::mem::replace(&mut since, now)));
+        }
         match &mut output {
             Output::AsItGoes => print!("{text}"),
             Output::Kept(kept) => kept.extend_from_slice(&line),
@@ -121,7 +136,7 @@ fn run_and_count(mut command: Command, mut output: Output) -> Result<(Said, bool
         line.clear();
     }
     let status = child.wait().map_err(failed)?;
-    Ok((said, status.success()))
+    Ok((said, status.success(), tests))
 }
 
 /// The counts that go into the sum: what was left out did not pass, and what ends badly has failed.
@@ -161,9 +176,9 @@ mod tests {
     fn counts_come_from_what_a_runner_prints_and_how_it_ends() {
         let line = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         let count = |script: &str| run_and_count(shell(script), Output::AsItGoes).unwrap();
-        let (said, succeeded) = count(&format!("echo '{line}'; echo '{line}'"));
+        let (said, succeeded, _) = count(&format!("echo '{line}'; echo '{line}'"));
         assert_eq!((said.counts, succeeded), (Counts { passed: 6, failed: 0, skipped: 2 }, true));
-        let (said, succeeded) = count(&format!("echo '{line}'; exit 101"));
+        let (said, succeeded, _) = count(&format!("echo '{line}'; exit 101"));
         assert!(!succeeded);
         assert_eq!(settle(&said, succeeded, 0), Counts { passed: 3, failed: 1, skipped: 1 });
     }
@@ -179,9 +194,18 @@ mod tests {
     }
 
     #[test]
+    fn each_test_of_a_runner_has_its_own_time() {
+        let script =
+            "echo 'running 2 tests'; sleep 0.3; echo 'test slow ... ok'; echo 'words'; echo 'test quick ... FAILED'";
+        let (_, _, tests) = run_and_count(shell(script), Output::AsItGoes).unwrap();
+        assert_eq!(tests.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["slow", "quick"]);
+        assert!(tests[0].1 >= Duration::from_millis(300));
+    }
+
+    #[test]
     fn what_a_runner_prints_is_kept_whole_and_in_order() {
         let mut text = Vec::new();
-        let (_, succeeded) =
+        let (_, succeeded, _) =
             run_and_count(shell("echo one; echo two >&2; echo three"), Output::Kept(&mut text)).unwrap();
         assert!(succeeded);
         assert_eq!(String::from_utf8(text).unwrap(), "one\ntwo\nthree\n");

@@ -28,6 +28,10 @@ pub struct Suite<'a> {
     /// Steps, and the test binaries of steps that run several, with their times.
     parts: Vec<(String, Duration)>,
     pub counts: Counts,
+    /// Tests of binaries that run one at a time, with their times.
+    tests: Vec<(String, Duration)>,
+    /// Steps and test binaries that failed, with the names of the tests that did.
+    failed: Vec<(String, Vec<String>)>,
     /// What could not run here, by name, and why.
     pub left_out: BTreeMap<String, String>,
 }
@@ -35,7 +39,15 @@ pub struct Suite<'a> {
 impl<'a> Suite<'a> {
     pub fn new(workspace: &'a Workspace) -> Self {
         let counts = Counts::default();
-        Suite { workspace, steps: Vec::new(), parts: Vec::new(), counts, left_out: BTreeMap::new() }
+        Suite {
+            workspace,
+            steps: Vec::new(),
+            parts: Vec::new(),
+            tests: Vec::new(),
+            counts,
+            failed: Vec::new(),
+            left_out: BTreeMap::new(),
+        }
     }
 
     pub fn not_run(&mut self, name: &str, why: &str) {
@@ -92,7 +104,11 @@ impl<'a> Suite<'a> {
         let began = announce(name);
         let only_one = jobs.len() == 1;
         let mut sum = Counts::default();
-        runner::run(jobs, at_once, |Ran { name, took, counts, left_out }| {
+        runner::run(jobs, at_once, |Ran { name, took, counts, failed, left_out, tests }| {
+            self.tests.extend(tests);
+            if counts.failed > 0 {
+                self.failed.push((name.clone(), failed));
+            }
             if !only_one {
                 println!("-- {name}: {}, {:.1} s", result_of(counts), took.as_secs_f64());
                 self.parts.push((name, took));
@@ -106,6 +122,9 @@ impl<'a> Suite<'a> {
 
     fn note_one(&mut self, name: &str, began: Instant, passed: bool) {
         self.counts.add(Counts { passed: u64::from(passed), failed: u64::from(!passed), skipped: 0 });
+        if !passed {
+            self.failed.push((name.into(), Vec::new()));
+        }
         self.note(name, began, if passed { "passed" } else { "FAILED" }.into(), true);
     }
 
@@ -126,18 +145,44 @@ impl<'a> Suite<'a> {
             }
         }
         if self.parts.len() > SLOWEST {
-            println!("\n== the {SLOWEST} slowest of {} steps and test binaries", self.parts.len());
-            self.parts.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-            for (name, took) in &self.parts[..SLOWEST] {
-                println!("{name:<26} {:>7.1} s", took.as_secs_f64());
-            }
+            print_slowest("steps and test binaries", &mut self.parts);
+            print_slowest("tests of binaries that run one test at a time", &mut self.tests);
             println!();
         }
         for (name, why) in &self.left_out {
             println!("not run: {name}: {why}");
         }
+        for (name, tests) in &self.failed {
+            println!("failed: {name}{}{}", if tests.is_empty() { "" } else { ": " }, tests.join(", "));
+        }
+        if let Some(line) = self.look_at_first() {
+            println!("{line}");
+        }
         println!("{}", self.counts);
         if self.counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+impl Suite<'_> {
+    /// The step or test binary to look at first: the first that failed, else the one that takes longest.
+    fn look_at_first(&self) -> Option<String> {
+        if let Some((name, tests)) = self.failed.first() {
+            let test = tests.first().map(|test| format!(", test {test}")).unwrap_or_default();
+            return Some(format!("look first at: {name}{test}"));
+        }
+        let whole: Duration = self.steps.iter().map(|step| step.took).sum();
+        let (name, took) = self.parts.iter().max_by_key(|(_, took)| *took)?;
+        let (took, whole) = (took.as_secs_f64(), whole.as_secs_f64());
+        (self.parts.len() > SLOWEST)
+            .then(|| format!("to make this faster, look first at: {name}, {took:.0} of {whole:.0} s"))
+    }
+}
+
+fn print_slowest(of: &str, took: &mut [(String, Duration)]) {
+    println!("\n== the slowest of {} {of}", took.len());
+    took.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    for (name, took) in took.iter().take(SLOWEST) {
+        println!("{name:<26} {:>7.1} s", took.as_secs_f64());
     }
 }
 
@@ -179,6 +224,7 @@ mod tests {
         assert!(!suite.command("fails", Command::new("sh").args(["-c", "exit 3"])));
         suite.check("broken", |_| Ok(Checked::Faults(vec!["x".into()])));
         assert_eq!(suite.counts.failed, 2);
+        assert_eq!(suite.look_at_first().as_deref(), Some("look first at: fails"));
         assert_eq!(suite.finish(), ExitCode::FAILURE);
     }
 
@@ -195,6 +241,9 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, ["alone", "ends badly", "first", "second"]);
         assert_eq!(suite.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["tests", "alone"]);
+        let names = "echo 'test a ... ok'; echo 'test b ... FAILED'";
+        suite.tests("named", vec![shell("with names", &format!("{names}; exit 101"))], 1);
+        assert_eq!(suite.failed, [("ends badly".to_owned(), vec![]), ("with names".to_owned(), vec!["b".to_owned()])]);
         assert_eq!(suite.steps[0].result, "FAILED: 4 passed, 1 failed, 0 skipped");
     }
 }
