@@ -13,6 +13,7 @@ import ctypes
 import importlib
 import math
 import mmap
+import struct
 import sys
 from typing import Any, Hashable, NamedTuple, Optional, Sequence
 
@@ -198,43 +199,57 @@ def lent(room: bytearray, offset: int, layout: Layout) -> Any:
 
 def made(room: bytearray, layout: Layout) -> Any:
     """The array of a layout in a room that is filled already. Raises ValueError where the two do not fit."""
-    shape = layout.shape
+    check_length(layout, len(room))
     if layout.kind in ("torch", "numpy"):
-        check_length(layout, len(room))
         return lent(room, 0, layout)
     if layout.kind == "array":
         new = array.array(layout.dtype)
         new.frombytes(room)
-        if shape != (len(new),):
-            raise ValueError(f"{len(room)} bytes are not {layout}")
         return new
     if layout.kind == "bytearray":
-        if shape != (len(room),):
-            raise ValueError(f"{len(room)} bytes are not {layout}")
         return room
-    if layout.kind != "buffer":
-        raise ValueError(f"a {layout.kind} is not known here")
-    letter = layout.dtype.lstrip("@")
-    if letter in ("", "B") or letter not in _CASTABLE or not room:
+    letter = _letter_of(layout)
+    if not letter or (not room and len(layout.shape) != 1):
+        # Python makes no other view of it than one of bytes.
         return memoryview(room)
-    try:
-        return memoryview(room).cast(letter, list(shape))  # type: ignore[call-overload]
-    except TypeError as error:
-        raise ValueError(f"{len(room)} bytes are not {layout}: {error}") from None
+    if not room:
+        # A view without elements cannot be cast.
+        one: memoryview = memoryview(bytearray(struct.calcsize(letter))).cast(letter)  # type: ignore[call-overload]
+        return one[:0]
+    return memoryview(room).cast(letter, layout.shape)  # type: ignore[call-overload]
 
 
 def check_length(layout: Layout, nbytes: int) -> None:
-    """Raises ValueError where an array of a layout has not so many bytes."""
+    """Raises ValueError where there is no array of a layout, or where it has not so many bytes."""
+    itemsize: Optional[int] = 1
     if layout.kind == "torch":
         from . import _tensors
 
         itemsize = _tensors.dtype_of(layout.dtype).itemsize
-    else:
+    elif layout.kind == "numpy":
         from . import _ndarrays
 
         itemsize = _ndarrays.dtype_of(layout.dtype).itemsize
-    if math.prod(layout.shape) * itemsize != nbytes:
+    elif layout.kind == "array":
+        itemsize = array.array(layout.dtype).itemsize
+    elif layout.kind == "buffer":
+        letter = _letter_of(layout)
+        itemsize = struct.calcsize(letter) if letter else None
+    elif layout.kind != "bytearray":
+        raise ValueError(f"a {layout.kind} is not known here")
+    if layout.kind in ("array", "bytearray") and len(layout.shape) != 1:
+        raise ValueError(f"there is no {layout}")
+    if itemsize is not None and math.prod(layout.shape) * itemsize != nbytes:
         raise ValueError(f"{nbytes} bytes are not {layout}")
+
+
+def _letter_of(layout: Layout) -> str:
+    """The letter of a memoryview's elements; empty where Python cannot make such a view. ctypes writes the byte order of the
+    host in front."""
+    order, letter = layout.dtype[:-1], layout.dtype[-1:] or "B"
+    native = "<" if sys.byteorder == "little" else ">"
+    is_native = order in ("", "@") or (order == native and struct.calcsize(order + letter) == struct.calcsize(letter))
+    return letter if letter in _CASTABLE and is_native else ""
 
 
 def check_bytes(memory: Memory, nbytes: int) -> None:

@@ -8,8 +8,9 @@ state's tree:
     {"format": 2, "protected": [[NAME, KIND, DTYPE, SHAPE, ORDER, PART], ...],
      "arrays": [[PATH, KIND, DTYPE, SHAPE, ORDER, PART, BYTES, PLACE], ...], "state": TREE}
 
-PLACE is where in the pack the array begins, and null where it has a region of its own. In format 1, which is still read,
-all had, and there was no PART.
+PLACE is where in the pack the array begins, and null where it has a region of its own. An array of 0 bytes has a place and
+no region: without other short arrays there is no pack. In format 1, which is still read, every array had a region, and there
+was no PART.
 
 The index's name ends in a digest of all that but the tree. So a program that has the same arrays sees it before
 anything is read, and lets them be filled in place; where the digest is another, everything goes into new memory, so
@@ -23,9 +24,9 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from . import _buffers
 from ._buffers import Layout, Memory
-from ._errors import DamagedError, ShapeError, SurefootError
-from ._pack import INDEX, PACK, PREFIX, STATE, Pack, gather
-from ._state import Flat, built
+from ._errors import DamagedError, ShapeError, SurefootError, UnsupportedError
+from ._pack import INDEX, PACK, PREFIX, Pack, encoded, gather, region_of
+from ._state import Flat, built, distinct
 
 __all__ = ["INDEX_BYTES_MAX", "PREFIX", "Contents", "Found", "index_of", "state_of"]
 
@@ -43,7 +44,7 @@ class Contents:
         self.flat = flat
         self.plan = pack.plan([(name, memory.layout) for name, memory in protected.items()], flat)
         self.index_name = self.plan.index_name
-        self._pack = pack.region(self.plan.pack_bytes) if self.plan.pack_bytes else None
+        self._pack = pack.region(self.plan.pack_bytes) if PACK in self.plan.regions else None
 
     def gather(self) -> None:
         """Copies what is not saved from where it is."""
@@ -56,9 +57,9 @@ class Contents:
         """All regions but the index, by their names."""
         named = dict(self.protected)
         if self.flat is not None:
-            for number, (memory, place) in enumerate(zip(self.flat.arrays, self.plan.places)):
-                if place is None:
-                    named[f"{STATE}{number}"] = memory.kept()
+            for memory, region in zip(self.flat.arrays, self.plan.regions):
+                if region is not None and region != PACK:
+                    named[region] = memory.kept()
         if self._pack is not None:
             named[PACK] = self._pack
         return named
@@ -68,7 +69,24 @@ class Contents:
         text = self.plan.index(self.flat)
         if len(text) > INDEX_BYTES_MAX:
             raise SurefootError(f"the state has {len(text)} bytes beside its arrays; {INDEX_BYTES_MAX} are possible")
-        return {self.index_name: _buffers.hold(bytearray(text), "the index"), **self.arrays()}
+        arrays = self.arrays()
+        self._prove(text, _lengths(arrays))
+        return {self.index_name: _buffers.hold(bytearray(text), "the index"), **arrays}
+
+    def _prove(self, text: bytes, lengths: dict[str, int]) -> None:
+        """Raises UnsupportedError where this package's reader would refuse what is about to be saved. A plan is proved once,
+        as is the tree of its first state; of later ones only what `_plain` took, because the rest has no such conditions."""
+        try:
+            if not self.plan.is_proved:
+                _Index(text).check(lengths)
+                self.plan.is_proved = True
+            elif self.flat is not None and self.flat.plain:
+                built(json.loads(encoded(self.flat.plain)), [None] * len(self.flat.arrays))
+        except MemoryError:
+            raise
+        except Exception as error:
+            why = f"it could not be loaded again: {error or type(error).__name__}"
+            raise UnsupportedError(f"the state was not saved, because {why}; save that part in another form") from None
 
 
 class Found:
@@ -130,7 +148,9 @@ class Found:
         if flat is not None and not index.has_state:
             raise ShapeError("the checkpoint has no state; the program asks for one")
         if self._in_place:
-            arrays = [] if flat is None else [self._in_owner(at, memory, index) for at, memory in enumerate(flat.arrays)]
+            arrays = (
+                [] if flat is None else [self._in_owner(at, memory, index) for at, memory in enumerate(flat.arrays)]
+            )
             state = built(index.tree, arrays) if index.has_state else None
             for memory in protected.values():
                 memory.scatter()
@@ -156,7 +176,7 @@ class Found:
         place = self._wanted.plan.places[at]
         if not memory.fillable:
             return index.made_one(at, self._placed)
-        if place is not None:
+        if place is not None and self._wanted.plan.regions[at] is not None:
             memory.fill_from(self._placed[PACK].owner, place, memory.layout)
         return memory.owner
 
@@ -188,10 +208,8 @@ def state_of(text: bytes, lengths: dict[str, int], read: Callable[[dict[str, Mem
     if not index.has_state:
         read({})
         return None
-    names = index.regions()
-    if not all(name in lengths for name in names):
-        raise DamagedError("the checkpoint's index names arrays that are not there")
-    memories = {name: _buffers.new_memory(lengths[name]) for name in names}
+    _understood(lambda: index.spans(lengths))
+    memories = {name: _buffers.new_memory(lengths[name]) for name in index.regions()}
     read(memories)
     return _understood(lambda: built(index.tree, index.made(memories)))
 
@@ -224,9 +242,10 @@ class _Index:
             if said["format"] not in (1, 2):
                 raise ValueError(f"it has the format {said['format']!r}; this package knows 1 and 2")
             self.protected = {name: _layout(*rest) for name, *rest in said["protected"]}
-            self.arrays = [_saved(*row) for row in said["arrays"]]
-            if len({saved.path for saved in self.arrays}) != len(self.arrays):
-                raise ValueError("two arrays have the same place in the state")
+            rows = [_saved(*row) for row in said["arrays"]]
+            # Up to version 0.1 some were saved with the same name.
+            names = distinct([saved.path for saved in rows])
+            self.arrays = [saved._replace(path=name) for saved, name in zip(rows, names)]
             self.has_state = "state" in said
             self.tree = said.get("state")
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -234,19 +253,48 @@ class _Index:
 
     def regions(self) -> list[str]:
         """The names of the regions of the state's arrays."""
-        names = [f"{STATE}{at}" for at, saved in enumerate(self.arrays) if saved.place is None]
-        return names + [PACK] * (len(names) < len(self.arrays))
+        return [name for name in dict.fromkeys(map(self._region, range(len(self.arrays)))) if name is not None]
+
+    def _region(self, at: int) -> Optional[str]:
+        return region_of(at, self.arrays[at].nbytes, self.arrays[at].place)
+
+    def span(self, at: int, lengths: dict[str, int]) -> tuple[Optional[str], int, int]:
+        """Where an array is: in which region, where it begins in that, and how many bytes it has."""
+        saved, name = self.arrays[at], self._region(at)
+        if name is None:
+            return None, 0, 0
+        if name not in lengths:
+            raise DamagedError(f"the checkpoint's index has {saved.path} in {name}, which is not there")
+        if saved.place is None:
+            return name, 0, lengths[name]
+        if saved.place + (saved.nbytes or 0) > lengths[name]:
+            raise ValueError(f"{saved.path} is beyond the end of the short arrays")
+        return name, saved.place, saved.nbytes or 0
+
+    def spans(self, lengths: dict[str, int]) -> list[tuple[Optional[str], int, int]]:
+        """Where all arrays are. Those in the pack do not overlap, so that what all take is bounded by the lengths of the
+        regions that there are."""
+        end, spans = 0, [self.span(at, lengths) for at in range(len(self.arrays))]
+        for saved, (name, offset, nbytes) in zip(self.arrays, spans):
+            if name == PACK:
+                if offset < end:
+                    raise ValueError(f"{saved.path} overlaps another of the short arrays")
+                end = offset + nbytes
+        return spans
+
+    def check(self, lengths: dict[str, int]) -> None:
+        """Raises where the state cannot be made of regions of these lengths. No array is made."""
+        for saved, (_, _, nbytes) in zip(self.arrays, self.spans(lengths)):
+            _buffers.check_length(saved.layout, nbytes)
+        if self.has_state:
+            built(self.tree, [None] * len(self.arrays))
 
     def room(self, at: int, placed: dict[str, Memory]) -> tuple[bytearray, int, int]:
         """Where an array is: a room, where it begins in that, and how many bytes it has."""
-        saved = self.arrays[at]
-        if saved.place is None:
-            room = placed[f"{STATE}{at}"].owner
-            return room, 0, len(room)
-        pack, nbytes = placed[PACK], saved.nbytes or 0
-        if saved.place + nbytes > pack.nbytes:
-            raise ValueError(f"{saved.path} is beyond the end of the short arrays")
-        return pack.owner, saved.place, nbytes
+        name = self._region(at)
+        lengths = {name: placed[name].nbytes} if name is not None and name in placed else {}
+        _, offset, nbytes = self.span(at, lengths)
+        return (bytearray() if name is None else placed[name].owner), offset, nbytes
 
     def made_one(self, at: int, placed: dict[str, Memory]) -> Any:
         """An array, made anew: with memory of its own, so that it lives no longer than it is needed."""
@@ -256,15 +304,8 @@ class _Index:
         return _buffers.made(room, self.arrays[at].layout)
 
     def made(self, placed: dict[str, Memory]) -> list[Any]:
-        """All arrays, made anew. What they take is bounded by the lengths of the regions that there are: those of the
-        pack do not overlap."""
-        end = 0
-        for at, saved in enumerate(self.arrays):
-            if saved.place is not None:
-                _, offset, nbytes = self.room(at, placed)
-                if offset < end:
-                    raise ValueError(f"{saved.path} overlaps another of the short arrays")
-                end = offset + nbytes
+        """All arrays, made anew."""
+        self.spans(_lengths(placed))
         return [self.made_one(at, placed) for at in range(len(self.arrays))]
 
 

@@ -56,7 +56,9 @@ def lent(room: bytearray, offset: int, layout: Layout) -> Any:
     """An array in a part of a room, whose memory it uses."""
     numpy, dtype = imported("numpy"), dtype_of(layout.dtype)
     shape, count, places = stored_of(layout)
-    if count * dtype.itemsize == 0:
+    if not dtype.itemsize:
+        return _without_bytes(layout.shape, dtype)
+    if not count:
         return numpy.empty(layout.shape, dtype)
     return numpy.frombuffer(room, dtype, count, offset).reshape(shape).transpose(places)
 
@@ -163,6 +165,19 @@ def is_scalar(thing: Any) -> bool:
 def scalar(text: str, content: bytes) -> Any:
     """A scalar from its type and its bytes."""
     dtype = dtype_of(text)
+    if not dtype.itemsize:
+        # Version 0.1 saved empty texts with the zero that ends them.
+        return _without_bytes((), dtype)[()]
     if len(content) != dtype.itemsize:
         raise ValueError(f"{len(content)} bytes are no {text}")
-    return imported("numpy").frombuffer(bytearray(content), dtype, 1)[0] if content else dtype.type()
+    return imported("numpy").frombuffer(bytearray(content), dtype, 1)[0]
+
+
+def bytes_of(scalar: Any) -> bytes:
+    """The bytes of a scalar. NumPy gives an empty text the zero that ends it as well."""
+    return bytes(scalar.tobytes()[: scalar.dtype.itemsize])
+
+
+def _without_bytes(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array whose elements have no bytes. Asked for one of `S0` or `U0`, NumPy makes `S1` or `U1`, but not in a field."""
+    return imported("numpy").zeros(shape, [("only", dtype)])["only"]

@@ -47,13 +47,17 @@ class Plan:
         arrays = [] if flat is None else flat.arrays
         limit = _packed_bytes_max(arrays)
         self.places: list[Optional[int]] = []
+        self.regions: list[Optional[str]] = []
         self.pack_bytes = 0
-        for memory in arrays:
+        # Whether this package's reader has read the index of this plan.
+        self.is_proved = False
+        for number, memory in enumerate(arrays):
             if memory.nbytes > limit and not memory.copied:
                 self.places.append(None)
             else:
                 self.places.append(self.pack_bytes)
                 self.pack_bytes += -(-memory.nbytes // _ALIGNMENT) * _ALIGNMENT
+            self.regions.append(region_of(number, memory.nbytes, self.places[-1]))
         placed = zip(self._paths, arrays, self.places)
         said = {
             "format": _FORMAT,
@@ -102,6 +106,14 @@ class Pack:
         address = _buffers.address_of(self._room)
         export = memoryview(self._room)
         return Memory(self._room, address, nbytes, Layout("bytearray", "B", (nbytes,)), address, export)
+
+
+def region_of(number: int, nbytes: Optional[int], place: Optional[int]) -> Optional[str]:
+    """The region that has the bytes of a state's array; None for an array without bytes, which needs none. Saving and
+    loading both ask here, so that no region is expected that was not saved."""
+    if place is None:
+        return f"{STATE}{number}"
+    return PACK if nbytes else None
 
 
 def gather(places: list[Optional[int]], arrays: list[Memory], region: Memory) -> None:

@@ -68,6 +68,9 @@ class Flat:
         }
         # Within a key nothing may be an array.
         self._in_key = 0
+        # What `_plain` took; parts of such a part are in it already.
+        self.plain: list[Any] = []
+        self._in_plain = 0
         self.tree = self._taken(state, name)
         self._memories = self._held(former)
         self._numbers = self._numbered(former)
@@ -89,11 +92,15 @@ class Flat:
 
     def _plain(self, thing: Any, path: str) -> Any:
         self._enter(thing, path)
+        self._in_plain += 1
         tree = _plain.taken(thing, self._in_set if isinstance(thing, (set, frozenset)) else self._taken, path)
+        self._in_plain -= 1
         self._open.discard(id(thing))
         if tree is None:
             kind = type(thing)
             raise UnsupportedError(f"{path} is a {kind.__module__}.{kind.__qualname__}; {_POSSIBLE}")
+        if not self._in_plain:
+            self.plain.append(tree)
         return tree
 
     def _enter(self, thing: Any, path: str) -> None:
@@ -108,7 +115,9 @@ class Flat:
         key_of, taken = self._key, self._taken
         tree: Any = {
             _DICTS[type(thing)]: [
-                [key if type(key) is str else key_of(key, f"a key of {path}"), taken(value, f"{path}[{key!r}]")]
+                [key, taken(value, f"{path}[{key!r}]")]
+                if type(key) is str
+                else [key_of(key, f"a key of {path}"), taken(value, f"{path}[{_written(key)}]")]
                 for key, value in thing.items()
             ]
         }
@@ -182,9 +191,38 @@ class Flat:
                     arrays.append(memory)
                     self.paths.append(path)
                 numbers.append(number)
+            self.paths = distinct(self.paths)
         for node, number in zip(self._nodes, numbers):
             node["array"] = number
         return numbers
+
+
+def _written(key: Any) -> str:
+    """A key, in the name of an array. Python refuses to write an integer of thousands of digits."""
+    try:
+        return repr(key)
+    except ValueError:
+        return f"a {type(key).__name__}"
+
+
+def distinct(paths: list[str]) -> list[str]:
+    """The names of arrays, each of them once: keys that differ may be written alike, such as two NaN."""
+    known = set(paths)
+    if len(known) == len(paths):
+        return paths
+    met: set[str] = set()
+    counts: Counter[str] = Counter()
+    names = []
+    for path in paths:
+        name = path
+        while name in met:
+            counts[path] += 1
+            name = f"{path} ({counts[path] + 1})"
+            # Another array may be called that.
+            name = path if name in known else name
+        met.add(name)
+        names.append(name)
+    return names
 
 
 def _int(thing: int, _: str) -> Any:
@@ -196,7 +234,7 @@ def _float(number: float) -> Any:
 
 
 def _scalar(thing: Any, path: str) -> Any:
-    return {"numpy": [_ndarrays.text_of(thing.dtype, path), thing.tobytes().hex()]}
+    return {"numpy": [_ndarrays.text_of(thing.dtype, path), _ndarrays.bytes_of(thing).hex()]}
 
 
 def built(tree: Any, arrays: list[Any], depth: int = 0) -> Any:

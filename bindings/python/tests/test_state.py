@@ -330,7 +330,6 @@ class States(Tiers):
             b'{"format":2,"protected":[],"arrays":[["a","bytearray","B",[1],"C","",1,-64]]}',
             b'{"format":2,"protected":[],"arrays":[["a","bytearray","B",[1],"C","",1,0.5]]}',
             b'{"format":2,"protected":[],"arrays":[["a","numpy","f4",[1,2],"0,0","",8,0]]}',
-            b'{"format":2,"protected":[],"arrays":[["a","bytearray","B",[1],"C","",1,0],["a","bytearray","B",[1],"C","",1,64]]}',
             b'{"format":' + b"1" * 5000 + b"}",
         ]  # fmt: skip
         for text in indexes:

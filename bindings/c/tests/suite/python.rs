@@ -71,6 +71,11 @@ fn python_states() {
 }
 
 #[test]
+fn python_round_trips() {
+    passes("python_round_trips", "test_roundtrip.Roundtrips");
+}
+
+#[test]
 fn python_many_arrays() {
     passes("python_many_arrays", "test_pack.Packs");
 }
