@@ -211,9 +211,23 @@ fn get(mut stream: impl Patient, path: &str) -> anyhow::Result<Vec<u8>> {
         anyhow::ensure!(answer.len() as u64 <= ANSWER_BYTES_MAX, "its answer is over {} MiB", ANSWER_BYTES_MAX >> 20);
     }
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("it does not speak HTTP")?;
-    let status = String::from_utf8_lossy(&answer[..end]).lines().next().unwrap_or_default().to_owned();
+    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+    let status = head.lines().next().unwrap_or_default();
     anyhow::ensure!(status.split(' ').nth(1) == Some("200"), "it answers '{status}'");
-    Ok(answer.split_off(end + 4))
+    let body = answer.split_off(end + 4);
+    // The page speaks HTTP/1.0 to who asks so: its answer has a length, and neither pieces nor an encoding.
+    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    for name in ["transfer-encoding", "content-encoding"] {
+        anyhow::ensure!(value(name).is_none(), "it answers with a {name}, which is not read here");
+    }
+    let told = value("content-length").map(|length| length.trim().parse());
+    anyhow::ensure!(
+        told.is_none_or(|told| told == Ok(body.len())),
+        "its answer ends early: {} bytes of {}",
+        body.len(),
+        value("content-length").unwrap_or_default()
+    );
+    Ok(body)
 }
 
 #[cfg(test)]
@@ -269,6 +283,31 @@ mod tests {
         let why = get(TcpStream::connect(address).unwrap(), "/").unwrap_err().to_string();
         assert!(why.contains("did not answer within 5 s"), "{why}");
         drip.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_ends_early_or_is_encoded_is_an_error() {
+        for (answer, words) in [
+            ("Content-Length: 2\r\n\r\n{}", ""),
+            ("\r\n{}", ""),
+            ("content-length: 9\r\n\r\n{}", "ends early: 2 bytes of 9"),
+            ("Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", "transfer-encoding"),
+            ("Content-Encoding: gzip\r\n\r\n{}", "content-encoding"),
+        ] {
+            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            let serving = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                write!(stream, "HTTP/1.0 200 OK\r\n{answer}").unwrap();
+            });
+            let said = get(TcpStream::connect(address).unwrap(), "/").map_err(|why| why.to_string());
+            serving.join().unwrap();
+            match words {
+                "" => assert_eq!(said.unwrap(), b"{}"),
+                words => assert!(said.unwrap_err().contains(words), "{answer}"),
+            }
+        }
     }
 
     #[test]

@@ -1,18 +1,28 @@
-//! Requests to services of others, by `curl`, which speaks TLS as the system's administrators have set it up. What is secret goes to it over
-//! standard input, so that it stands in no list of processes.
+//! Requests to services of others: one client with one policy. `curl` carries them, and speaks TLS as the system's administrators have set
+//! it up; what is secret goes to it over standard input, so that it stands in no list of processes.
+//!
+//! - What is encoded (gzip, deflate) is decoded, asked for or not. An unknown encoding and a body that ends early are errors.
+//! - Only a GET is ever repeated: after a redirection to the same scheme, host and port, and after 429 or 503 with `Retry-After` while there is
+//!   time. Nothing is sent to another address.
+//! - [`Answer::json`] is strict: an empty body, a web page and a key with two values are errors.
 
-use crate::program::{self, Broken};
-use crate::without_number;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+mod curl;
+mod json;
+pub mod redfish;
 
-/// How curl ends where an answer is longer than it may be.
-const FILE_TOO_LONG: i32 = 63;
+pub use curl::quoted;
+
+use crate::program;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The longest answer that is taken.
 pub const ANSWER_BYTES_MAX: u64 = program::ANSWER_BYTES_MAX / 2;
+
+/// Redirections and waits of one request.
+const REPEATS_MAX: usize = 4;
 
 /// Which certificates are believed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,12 +82,60 @@ pub struct Request {
 }
 
 /// An answer, whatever its status.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The status, such as 200.
     pub status: u16,
-    /// The body, with `?` for what is no UTF-8.
+    /// The lines of its head, each a name and a value.
+    pub headers: Vec<(String, String)>,
+    /// The body, decoded, with `?` for what is no UTF-8.
     pub body: String,
+}
+
+impl Answer {
+    /// The value of a line of the head; names are the same in capitals.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the service did what it was asked: 200 to 299.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// What it is instead, or the key that has two values.
+    pub fn json(&self) -> Result<Value, String> {
+        if self.body.trim().is_empty() {
+            return Err("no JSON: the answer is empty".into());
+        }
+        if self.is_web_page() {
+            return Err("no JSON but a web page: a login page or a proxy answers in its place".into());
+        }
+        json::parse(&self.body)
+    }
+
+    /// Whether it is written for a browser: what a login page or a proxy answers in a service's place, often with 200.
+    pub fn is_web_page(&self) -> bool {
+        let kind = self.header("Content-Type").unwrap_or_default().to_ascii_lowercase();
+        let begins: String = self.body.trim_start().chars().take(15).collect::<String>().to_ascii_lowercase();
+        let is_html = begins.starts_with("<!doctype html") || begins.starts_with("<html");
+        is_html || (kind.starts_with("text/html") && begins.starts_with('<'))
+    }
+
+    /// The status in words, with where it leads if that is not followed.
+    pub fn status_text(&self) -> String {
+        match (self.status, self.header("Location")) {
+            (300..=399, Some(place)) => format!(
+                "HTTP {}: it redirects to {}, which is not followed; configure that address if it is the right one",
+                self.status,
+                surefoot_model::one_line(&place.chars().take(200).collect::<String>())
+            ),
+            (status, _) => format!("HTTP {status}"),
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -86,12 +144,15 @@ pub enum NoAnswer {
     /// Nobody is known to be there.
     #[error("{0}")]
     Away(String),
+    /// A service answers, and the answer cannot be read: it ends early, or has an unknown encoding.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(String),
     /// There is one, which is not taken.
     #[error("the answer has more than {0} bytes")]
     TooLong(u64),
 }
 
-/// Asks. Redirections are not followed.
+/// Asks.
 ///
 /// # Errors
 /// Why there is no answer, in words: the service may be asked again later. One of more than [`ANSWER_BYTES_MAX`] is none.
@@ -104,106 +165,92 @@ pub fn ask(request: &Request, patience: Duration, stop: &AtomicBool) -> Result<A
 /// # Errors
 /// [`NoAnswer`]; the service may be asked again later.
 pub fn ask_up_to(bytes_max: u64, request: &Request, patience: Duration, stop: &AtomicBool) -> Result<Answer, NoAnswer> {
-    const MISSING: &str = "services are asked through curl, which is not installed: install curl";
-    let away = |why: String| NoAnswer::Away(why);
-    let path = program::find("curl").ok_or_else(|| away(MISSING.into()))?;
-    let mut command = Command::new(path);
-    command.args(["-q", "-K", "-"]).env_clear().env("LC_ALL", "C").current_dir("/");
-    let configuration = configuration(request, bytes_max, patience).map_err(away)?;
-    // Behind the body stands a line of curl's.
-    let said_max = bytes_max.saturating_add(program::ANSWER_BYTES_MAX / 2);
-    let ended =
-        program::run_up_to(said_max, command, configuration.as_bytes(), patience + Duration::from_secs(1), stop);
-    let ended = ended.map_err(|broken| match broken {
-        Broken::TookTooLong(_) => away(format!("no answer in {patience:?}")),
-        other => away(other.to_string()),
-    })?;
-    if ended.code == FILE_TOO_LONG || ended.dropped_bytes > 0 {
-        return Err(NoAnswer::TooLong(bytes_max));
-    }
-    let text = String::from_utf8_lossy(&ended.output);
-    let (body, said) = text.rsplit_once('\n').ok_or_else(|| away("curl said nothing".into()))?;
-    let (status, why) = said.split_once(' ').unwrap_or((said, ""));
-    match status.parse() {
-        Ok(status) if status != 0 && ended.code == 0 => Ok(Answer { status, body: body.to_owned() }),
-        _ if why.is_empty() => Err(away(format!("no answer (curl ended with {})", ended.code))),
-        _ => Err(away(format!("no answer: {}", surefoot_model::one_line(why)))),
-    }
+    let mut answers = ask_each(bytes_max, std::slice::from_ref(request), patience, stop);
+    answers.pop().unwrap_or_else(|| Err(NoAnswer::Away("nothing was asked".into())))
 }
 
-fn configuration(request: &Request, bytes_max: u64, patience: Duration) -> Result<String, String> {
-    let mut lines = vec![
-        "silent".to_owned(),
-        "globoff".to_owned(),
-        "proto = \"=http,https\"".to_owned(),
-        format!("request = {}", quoted(request.method)?),
-        format!("max-filesize = {bytes_max}"),
-        format!("max-time = {}", patience.as_secs().max(1)),
-        // After the body, on a line of its own.
-        "write-out = \"\\n%{http_code} %{errormsg}\"".to_owned(),
-        format!("url = {}", quoted(&request.url)?),
-    ];
-    for header in &request.headers {
-        lines.push(format!("header = {}", quoted(header)?));
+/// Asks all of these, those of one service over one connection: one answer or its absence for each, in their order. All together take no
+/// longer than `patience`.
+pub fn ask_each(
+    bytes_max: u64,
+    requests: &[Request],
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Vec<Result<Answer, NoAnswer>> {
+    let ends = Instant::now() + patience;
+    let mut answers = curl::ask(bytes_max, requests, patience, stop);
+    for (request, answer) in requests.iter().zip(&mut answers) {
+        follow(bytes_max, request, answer, ends, stop);
     }
-    if !request.body.is_empty() {
-        lines.push(format!("data-raw = {}", quoted_body(&request.body)?));
+    answers
+}
+
+/// Goes where a service sends a GET, and asks again when it said to. Whatever changes something is never asked for twice.
+fn follow(bytes_max: u64, request: &Request, answer: &mut Result<Answer, NoAnswer>, ends: Instant, stop: &AtomicBool) {
+    if request.method != "GET" {
+        return;
     }
-    match &request.identity {
-        Identity::None => {}
-        Identity::User(name, password) => lines.push(format!("user = {}", quoted(&format!("{name}:{password}"))?)),
-        Identity::Token(token) => {
-            lines.push(format!("header = {}", quoted(&format!("Authorization: Bearer {token}"))?))
+    let mut request = request.clone();
+    for _ in 0..REPEATS_MAX {
+        let Ok(said) = &*answer else { return };
+        let wait = match (redirected(&request.url, said), retry_after(said)) {
+            (Some(url), _) => {
+                request.url = url;
+                Duration::ZERO
+            }
+            (None, Some(wait)) => wait,
+            (None, None) => return,
+        };
+        let is_in_time = Instant::now().checked_add(wait).is_some_and(|then| then < ends);
+        if !is_in_time || !waited(wait, stop) {
+            return;
         }
-        Identity::Certificate(certificate, key) => {
-            lines.push(format!("cert = {}", quoted_path(certificate)?));
-            lines.push(format!("key = {}", quoted_path(key)?));
+        let left = ends.saturating_duration_since(Instant::now());
+        if let Some(next) = curl::ask(bytes_max, &[request.clone()], left, stop).pop() {
+            *answer = next;
         }
     }
-    match &request.trust {
-        Trust::System => {}
-        Trust::Signer(file) => lines.push(format!("cacert = {}", quoted_path(file)?)),
-        Trust::Anything => lines.push("insecure".to_owned()),
-    }
-    if let Some(socket) = &request.socket {
-        lines.push(format!("unix-socket = {}", quoted_path(socket)?));
-    }
-    Ok(lines.join("\n") + "\n")
 }
 
-/// A word of curl's configuration, for whoever asks curl otherwise than by [`ask`].
-///
-/// # Errors
-/// That the word holds a control character, which could begin another line.
-pub fn quoted(word: &str) -> Result<String, String> {
-    if word.chars().any(char::is_control) {
-        return Err("an address, a header, a name or a password holds a control character".into());
+/// Where an answer sends who asked, if that is the same service.
+fn redirected(url: &str, answer: &Answer) -> Option<String> {
+    if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+        return None;
     }
-    quoted_body(word)
+    let place = answer.header("Location")?;
+    if !place.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let own = origin(url)?;
+    if place.starts_with('/') && !place.starts_with("//") {
+        return Some(format!("{own}{place}"));
+    }
+    origin(place)?.eq_ignore_ascii_case(own).then(|| place.to_owned())
 }
 
-/// A path as it is meant where this process is: curl runs elsewhere.
-fn quoted_path(path: &Path) -> Result<String, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{}: {}", path.display(), without_number(&error)))?;
-    quoted(&path.to_string_lossy())
+/// Scheme, host and port of an address.
+fn origin(url: &str) -> Option<&str> {
+    let begin = url.find("://")? + 3;
+    let end = url[begin..].find(['/', '?', '#']).map_or(url.len(), |at| begin + at);
+    (end > begin).then(|| &url[..end])
 }
 
-fn quoted_body(text: &str) -> Result<String, String> {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for letter in text.chars() {
-        match letter {
-            '\\' => quoted.push_str("\\\\"),
-            '"' => quoted.push_str("\\\""),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\0' => return Err("what is to be sent holds a NUL".into()),
-            other => quoted.push(other),
-        }
+/// How long a service that is busy wants to be left alone. One that names a date, or nothing, is asked by the caller's own clock.
+fn retry_after(answer: &Answer) -> Option<Duration> {
+    let is_busy = matches!(answer.status, 429 | 503);
+    let seconds = answer.header("Retry-After").filter(|_| is_busy)?.trim();
+    let is_number = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
+    // A moment at least: who says 0 is not asked in a circle.
+    is_number.then(|| seconds.parse().ok()).flatten().map(|seconds: u64| Duration::from_secs(seconds.clamp(1, 86_400)))
+}
+
+/// Waits; `false` if it was told to stop.
+fn waited(time: Duration, stop: &AtomicBool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20).min(time));
     }
-    quoted.push('"');
-    Ok(quoted)
+    !stop.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
@@ -211,35 +258,65 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use std::io::{BufRead, BufReader, Read, Write};
+    use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
-    /// Answers one request, and hands on what was asked.
-    fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+    /// Answers as many requests as there are answers, over any number of connections, and hands on what was asked.
+    fn serve_each(answers: Vec<Vec<u8>>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/a?b=c", listener.local_addr().unwrap());
         let thread = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut asked, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
-                    length = count.trim().parse().unwrap();
-                }
-                asked.push_str(&line);
-                if line == "\r\n" {
-                    break;
+            let (mut asked, mut answers) = (Vec::new(), answers.into_iter().peekable());
+            while answers.peek().is_some() {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                while answers.peek().is_some() {
+                    let Some(head) = head(&mut reader) else { break };
+                    asked.push(head);
+                    let answer = answers.next().unwrap();
+                    let _ = stream.write_all(&answer);
+                    if String::from_utf8_lossy(&answer).contains("Connection: close") {
+                        break;
+                    }
                 }
             }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            asked.push_str(&String::from_utf8(body).unwrap());
-            let _ = stream.write_all(answer.as_bytes());
             asked
         });
         (url, thread)
+    }
+
+    /// One request; `None` at the end of a connection.
+    fn head(reader: &mut impl BufRead) -> Option<String> {
+        let (mut asked, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = count.trim().parse().unwrap();
+            }
+            asked.push_str(&line);
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        asked.push_str(&String::from_utf8(body).unwrap());
+        Some(asked)
+    }
+
+    fn serve(answer: &str) -> (String, std::thread::JoinHandle<Vec<String>>) {
+        serve_each(vec![answer.as_bytes().to_vec()])
+    }
+
+    fn get(url: &str) -> Request {
+        Request { method: "GET", url: url.to_owned(), ..Request::default() }
+    }
+
+    fn ok(head: &str, body: &[u8]) -> Vec<u8> {
+        [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{head}\r\n", body.len()).as_bytes(), body].concat()
     }
 
     fn ask_for(request: &Request) -> Result<Answer, String> {
@@ -253,8 +330,9 @@ mod tests {
         let headers = vec!["Content-Type: application/json".to_owned(), "Idempotency-Key: 17.2.1".to_owned()];
         let identity = Identity::Token("s3\"cret".to_owned());
         let request = Request { method: "PATCH", url, headers, body: body.clone(), identity, ..Request::default() };
-        assert_eq!(ask_for(&request), Ok(Answer { status: 503, body: "not\nnow 1".to_owned() }));
-        let asked = served.join().unwrap();
+        let answer = ask_for(&request).unwrap();
+        assert_eq!((answer.status, &*answer.body, answer.header("content-LENGTH")), (503, "not\nnow 1", Some("9")));
+        let asked = served.join().unwrap().remove(0);
         assert!(asked.starts_with("PATCH /a?b=c HTTP/1.1\r\n"), "{asked}");
         assert!(
             asked.contains("Authorization: Bearer s3\"cret\r\n") && asked.contains("Idempotency-Key: 17.2.1\r\n"),
@@ -267,9 +345,8 @@ mod tests {
     #[test]
     fn an_answer_may_be_as_long_as_who_asks_says() {
         let long = usize::try_from(ANSWER_BYTES_MAX).unwrap() * 3;
-        let answer: &'static str =
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {long}\r\n\r\n{}", "y".repeat(long)).leak();
-        let request = |url| Request { method: "GET", url, ..Request::default() };
+        let answer = &*format!("HTTP/1.1 200 OK\r\nContent-Length: {long}\r\n\r\n{}", "y".repeat(long));
+        let request = |url: String| get(&url);
         // Who takes no answer so long may hang up while it is written.
         assert_eq!(ask_for(&request(serve(answer).0)).unwrap_err(), "the answer has more than 524288 bytes");
         let stop = AtomicBool::new(false);
@@ -288,17 +365,107 @@ mod tests {
         assert!(ask_for(&file).is_err());
     }
 
+    const GZIP: &[u8] =
+        &[31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 74, 84, 178, 50, 172, 5, 0, 175, 172, 27, 86, 7, 0, 0, 0];
+
+    /// As HPE iLO 5 does with parts of its tree, unasked.
     #[test]
-    fn files_are_those_of_this_process_though_curl_runs_elsewhere() {
-        let identity = Identity::Certificate("a.pem".into(), "/k/a.key".into());
-        let request =
-            Request { identity, trust: Trust::Signer("ca.pem".into()), socket: Some("s".into()), ..Request::default() };
-        let text = configuration(&request, ANSWER_BYTES_MAX, Duration::from_secs(1)).unwrap();
-        let here = std::env::current_dir().unwrap().display().to_string();
-        for line in
-            ["cert = \"HERE/a.pem\"", "key = \"/k/a.key\"", "cacert = \"HERE/ca.pem\"", "unix-socket = \"HERE/s\""]
+    fn an_answer_that_comes_encoded_is_decoded_and_an_unknown_encoding_is_an_error() {
+        let (url, served) = serve_each(vec![ok("Content-Encoding: gzip\r\n", GZIP)]);
+        assert_eq!(ask_for(&get(&url)).unwrap().json().unwrap()["a"], 1);
+        assert!(!served.join().unwrap()[0].to_lowercase().contains("accept-encoding"));
+        let unread = |answer: Vec<u8>| match ask_up_to(
+            ANSWER_BYTES_MAX,
+            &get(&serve_each(vec![answer]).0),
+            Duration::from_secs(20),
+            &AtomicBool::new(false),
+        ) {
+            Err(NoAnswer::Unreadable(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(unread(ok("Content-Encoding: rot13\r\n", b"{}")).contains("ncoding"));
+        // One that is cut within its code is no JSON, whatever curl makes of it.
+        let cut = ask_for(&get(&serve_each(vec![ok("Content-Encoding: gzip\r\n", &GZIP[..14])]).0));
+        assert!(cut.and_then(|answer| answer.json()).is_err());
+        // It ends before its own length, or before its last piece.
+        unread(b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\nConnection: close\r\n\r\n{}".to_vec());
+        unread(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n".to_vec());
+        let pieces =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n";
+        let answer = ask_for(&get(&serve_each(vec![pieces.to_vec()]).0)).unwrap();
+        assert_eq!((&*answer.body, answer.header("x")), ("{}", Some("y")));
+    }
+
+    #[test]
+    fn what_is_no_json_is_named() {
+        let body = |kind: &str, body: &str| {
+            let headers = vec![("Content-Type".to_owned(), kind.to_owned())];
+            Answer { status: 200, headers, body: body.to_owned() }.json().unwrap_err()
+        };
+        assert!(body("application/json", " \n").contains("the answer is empty"));
+        assert!(body("text/html", "<p>Log in</p>").contains("a web page"));
+        assert!(body("", "\n<!DOCTYPE html><html>").contains("a web page"));
+        assert!(body("application/json", "{\"a\":1,\"a\":2}").contains("two values"));
+    }
+
+    /// One connection for all: a management controller takes seconds for each.
+    #[test]
+    fn many_questions_have_as_many_answers_in_their_order() {
+        let answers =
+            vec![ok("A: 1\r\n", b"one"), ok("", b""), b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_vec()];
+        let (url, served) = serve_each(answers);
+        let wrong = get("http://127.0.0.1/\n");
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let requests = [get(&url), wrong, get(&url), get(&format!("http://{closed}/")), get(&url)];
+        let said = ask_each(100, &requests, Duration::from_secs(20), &AtomicBool::new(false));
+        served.join().unwrap();
+        let seen: Vec<(u16, &str)> =
+            said.iter().flatten().map(|answer| (answer.status, answer.body.as_str())).collect();
+        assert_eq!(seen, [(200, "one"), (200, ""), (404, "")]);
+        assert!(said[1].is_err() && matches!(said[3], Err(NoAnswer::Away(_))), "{said:?}");
+        assert_eq!((said[0].as_ref().unwrap().header("a"), said[2].as_ref().unwrap().header("a")), (Some("1"), None));
+    }
+
+    #[test]
+    fn a_get_follows_its_own_service_and_nothing_goes_to_another() {
+        let to =
+            |place: &str| format!("HTTP/1.1 308 Go\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n").into_bytes();
+        let token = Identity::Token("secret".to_owned());
+        let (url, served) = serve_each(vec![to("/redfish/v1/"), ok("", b"{}")]);
+        let answer = ask_for(&Request { identity: token.clone(), ..get(&url) }).unwrap();
+        let asked = served.join().unwrap();
+        assert_eq!((answer.status, asked.len()), (200, 2));
+        assert!(asked[1].starts_with("GET /redfish/v1/ ") && asked[1].contains("secret"), "{asked:?}");
+        for elsewhere in
+            ["https://127.0.0.1:1/", "//127.0.0.1:1/", "http://127.0.0.1:1/a", "file:///etc/passwd", "/a b"]
         {
-            assert!(text.lines().any(|one| one == line.replace("HERE", &here)), "{line}: {text}");
+            let (url, served) = serve_each(vec![to(elsewhere)]);
+            let answer = ask_for(&Request { identity: token.clone(), ..get(&url) }).unwrap();
+            assert_eq!((answer.status, served.join().unwrap().len()), (308, 1));
+            assert!(answer.status_text().contains("is not followed"), "{}", answer.status_text());
         }
+        // A circle ends.
+        let (url, served) = serve_each(vec![to("/a"); 1 + REPEATS_MAX]);
+        assert_eq!(ask_for(&get(&url)).unwrap().status, 308);
+        served.join().unwrap();
+        // What changes something is sent once, wherever it is sent on to.
+        let (url, served) = serve_each(vec![to("/b")]);
+        assert_eq!(ask_for(&Request { method: "POST", body: "{}".into(), ..get(&url) }).unwrap().status, 308);
+        assert_eq!(served.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_busy_service_is_waited_for_as_long_as_there_is_time_and_no_order_is_sent_twice() {
+        let busy = |after: &str| format!("HTTP/1.1 503 Busy\r\n{after}Content-Length: 0\r\n\r\n").into_bytes();
+        let (url, served) = serve_each(vec![busy("Retry-After: 0\r\n"), ok("", b"{}")]);
+        assert_eq!(ask_for(&get(&url)).unwrap().status, 200);
+        assert_eq!(served.join().unwrap().len(), 2);
+        for after in
+            ["", "Retry-After: 3600\r\n", "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n", "Retry-After: +1\r\n"]
+        {
+            assert_eq!(ask_for(&get(&serve_each(vec![busy(after)]).0)).unwrap().status, 503, "{after}");
+        }
+        let (url, _) = serve_each(vec![busy("Retry-After: 1\r\n")]);
+        assert_eq!(ask_for(&Request { method: "PATCH", body: "{}".into(), ..get(&url) }).unwrap().status, 503);
     }
 }

@@ -6,6 +6,7 @@ mod suite {
     mod checks;
     mod debug_mode;
     mod engine;
+    mod evictions;
     mod faults;
     mod hands;
     mod hooks;
@@ -15,6 +16,8 @@ mod suite {
     mod parts;
     mod policy;
     mod redfish;
+    mod service;
+    mod settings;
     mod simulate;
     mod slurm;
     mod tickets;

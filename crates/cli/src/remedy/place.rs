@@ -223,7 +223,9 @@ impl Server {
     /// Whether the server took it; `false` where it says that what this is about is not there, or has gone on (404 and 409).
     pub fn post_or_refused(&self, path: &str, body: &impl Serialize) -> anyhow::Result<bool> {
         let answer = self.answer("POST", path, serde_json::to_string(body)?)?;
-        if matches!(answer.status, 404 | 409) {
+        // A proxy that knows no such path says 404, too, and nothing of what this is about.
+        let is_its_own = || answer.json().is_ok_and(|said| said["error"].is_string());
+        if matches!(answer.status, 404 | 409) && is_its_own() {
             return Ok(false);
         }
         self.taken::<serde_json::Value>(&answer).map(|_| true)
@@ -268,11 +270,12 @@ impl Server {
 
     fn taken<T: DeserializeOwned>(&self, answer: &http::Answer) -> anyhow::Result<T> {
         let at = self.at();
-        if !(200..300).contains(&answer.status) {
-            let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        if !answer.is_success() {
+            let said = answer.json().unwrap_or_default();
             let why = said["error"].as_str().unwrap_or("it gave no reason");
-            bail!("{at}: {why} (status {})", answer.status);
+            bail!("{at}: {why} ({})", answer.status_text());
         }
+        ensure!(!answer.is_web_page(), "{at}: it answers with a web page: a login page or a proxy is in its place");
         serde_json::from_str(&answer.body).with_context(|| format!("{at}: the answer is not one of this version"))
     }
 }

@@ -119,7 +119,7 @@ impl Work {
             Ok(answer) if matches!(answer.status, 502..=504) => return taken(answer).map(drop),
             Ok(answer) => taken(answer).and_then(|text| silences::read(&text)),
             Err(NoAnswer::Away(why)) => return Err(why),
-            Err(too_long) => Err(too_long.to_string()),
+            Err(unread) => Err(unread.to_string()),
         };
         let (silences, left_out) = told.map_err(|why| {
             self.silences.set_unread();
@@ -181,9 +181,12 @@ impl Work {
 
 /// What was said, where it was not refused.
 fn taken(answer: Answer) -> Result<String, String> {
-    match answer.status {
-        200..=299 => Ok(answer.body),
-        status => Err(format!("it answers with status {status}")),
+    match answer.is_success() {
+        true if answer.is_web_page() => {
+            Err("it answers with a web page: a login page or a proxy is in its place".into())
+        }
+        true => Ok(answer.body),
+        false => Err(format!("it answers with {}", answer.status_text())),
     }
 }
 

@@ -12,7 +12,7 @@ use surefoot_remedy::alerts::alert_name;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Silences that are kept; the rest is counted.
+/// Silences that hold at a time.
 const SILENCES_MAX: usize = 10_000;
 /// Alerts that are remembered as noted in the audit trail.
 const NOTED_MAX: usize = 10_000;
@@ -115,29 +115,45 @@ impl Matcher {
     }
 }
 
-/// What an answer of the API comes to: those that hold now, and how many are not understood or have no room.
+/// What an answer of the API comes to: those that hold now, and how many are without a matcher, which Alertmanager takes from nobody.
 ///
 /// # Errors
-/// That it is no answer of this API.
+/// That it is no answer of this API, or that it has too many to know them all: then none is known.
 pub(super) fn read(text: &str) -> Result<(Vec<Silence>, u64), String> {
     let told: Vec<Told> = serde_json::from_str(text).map_err(|error| format!("these are no silences: {error}"))?;
-    let active: Vec<Told> = told.into_iter().filter(|one| one.status.state == "active").collect();
-    let count = active.len();
-    let known: Vec<Silence> = active.into_iter().filter_map(silence).take(SILENCES_MAX).collect();
+    // One in a state that is unknown here may hold, and what somebody may have silenced is left alone.
+    let is_over = |one: &Told| matches!(one.status.state.as_str(), "expired" | "pending");
+    let holding: Vec<Told> = told.into_iter().filter(|one| !is_over(one)).collect();
+    let count = holding.len();
+    if count > SILENCES_MAX {
+        return Err(format!("{count} of them hold, more than the {SILENCES_MAX} that have room"));
+    }
+    let known: Vec<Silence> = holding.into_iter().filter_map(silence).collect();
     let left_out = (count - known.len()) as u64;
     Ok((known, left_out))
 }
 
 fn silence(told: Told) -> Option<Silence> {
-    let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok()?;
-    let ends_realtime_ns = u64::try_from(ends.unix_timestamp_nanos()).ok()?;
-    let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect();
     let cut = |text: &str| one_line(&text.chars().take(200).collect::<String>());
-    let unknown = matchers.iter().find(|matcher| matches!(matcher.is, Is::Unknown));
-    let taken = unknown.map_or(String::new(), |matcher| {
-        format!(" (its expression for {} is not understood, and taken to hold)", cut(&matcher.name))
-    });
+    let ends = OffsetDateTime::parse(&told.ends_at, &Rfc3339).ok();
+    let ends_realtime_ns = ends.and_then(|ends| u64::try_from(ends.unix_timestamp_nanos()).ok());
+    let matchers: Vec<Matcher> = told.matchers.into_iter().map(Matcher::of).collect();
+    let mut unknown = Vec::new();
+    if told.status.state != "active" {
+        unknown.push(format!("its state '{}'", cut(&told.status.state)));
+    }
+    if ends_realtime_ns.is_none() {
+        unknown.push(format!("its end '{}'", cut(&told.ends_at)));
+    }
+    let expression = matchers.iter().find(|matcher| matches!(matcher.is, Is::Unknown));
+    unknown.extend(expression.map(|matcher| format!("its expression for {}", cut(&matcher.name))));
+    let taken = match unknown.is_empty() {
+        true => String::new(),
+        false => format!(" ({} is not understood, and taken to hold)", unknown.join(" and ")),
+    };
     let about = format!("silence {} of {}: {}{taken}", cut(&told.id), cut(&told.created_by), cut(&told.comment));
+    // It is asked for again long before.
+    let ends_realtime_ns = ends_realtime_ns.unwrap_or(u64::MAX);
     (!matchers.is_empty()).then_some(Silence { about, ends_realtime_ns, matchers })
 }
 
@@ -361,13 +377,18 @@ mod tests {
     #[test]
     fn only_what_holds_now_silences_and_what_is_over_is_told() {
         let matchers = || json!([is("host", "n1", false, true)]);
-        let all = json!([
-            told("expired", END, matchers()),
-            told("pending", END, matchers()),
-            told("active", "soon", matchers())
-        ]);
+        let all =
+            json!([told("expired", END, matchers()), told("pending", END, matchers()), told("active", END, json!([]))]);
         let (known, left_out) = read(&all.to_string()).unwrap();
         assert_eq!((known.len(), left_out), (0, 1));
+        // What is not understood may hold.
+        for (state, ends, words) in [("active", "soon", "its end 'soon'"), ("snoozed", END, "its state 'snoozed'")] {
+            let (known, left_out) = read(&json!([told(state, ends, matchers())]).to_string()).unwrap();
+            assert_eq!((known.len(), left_out), (1, 0));
+            assert!(known[0].about.contains(words) && known[0].ends_realtime_ns > 5, "{known:?}");
+        }
+        let many: Vec<Value> = (0..=SILENCES_MAX).map(|_| told("active", END, matchers())).collect();
+        assert!(read(&json!(many).to_string()).unwrap_err().contains("10001 of them hold"));
         assert!(read("{}").unwrap_err().contains("no silences"));
         let silences = Silences::new();
         let alerts = [alert("n1"), alert("n2"), Alert { is_firing: false, ..alert("n1") }];

@@ -1,5 +1,6 @@
 //! Names and texts from the network: what of them is taken, and how much.
 
+use std::net::Ipv6Addr;
 use surefoot_model::one_line;
 
 /// The longest name of a host, by RFC 1035.
@@ -10,11 +11,26 @@ const TEXT_CHARACTERS_MAX: usize = 1_000;
 /// The longest key. An index of PostgreSQL takes 2,704 bytes, host and key together; one message that it refuses would take others with it.
 const KEY_BYTES_MAX: usize = 1_000;
 
-/// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them. Nothing else
-/// is one, so that no name can be an option, a path, or words of a shell.
+/// A host's name, without a port behind it: letters, digits, `.`, `-` and `_`, as schedulers and name services have them, or an IPv6 address,
+/// which Prometheus writes as `[2001:db8::7]:9100`. Nothing else is one, so that no name can be an option, a path, or words of a shell.
 pub(super) fn host(text: &str) -> Option<String> {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let address = match bracketed {
+        Some((address, "")) => address,
+        Some((address, port)) if port.strip_prefix(':').is_some_and(is_port) => address,
+        Some(_) => return None,
+        None => text,
+    };
+    if let Ok(address) = address.parse::<Ipv6Addr>() {
+        // One address has many forms, and a host has one name.
+        return Some(address.to_string());
+    }
+    if bracketed.is_some() {
+        return None;
+    }
     let name = match text.rsplit_once(':') {
-        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some((name, port)) if is_port(port) => name,
         _ => text,
     };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
@@ -62,10 +78,25 @@ mod tests {
             ("node17.example:9100", "node17.example"),
             ("10.0.0.7:9100", "10.0.0.7"),
             ("n_1", "n_1"),
+            ("[2001:db8::7]:9100", "2001:db8::7"),
+            ("[2001:0DB8:0:0::7]", "2001:db8::7"),
+            ("2001:db8::7", "2001:db8::7"),
+            ("[::1]:9100", "::1"),
         ] {
             assert_eq!(host(given).unwrap(), name);
         }
         let long = "a".repeat(254);
+        for wrong in [
+            "[2001:db8::7",
+            "[2001:db8::7]9100",
+            "[2001:db8::7]:",
+            "[n1]:9100",
+            "[::1]:a",
+            "[fe80::1%eth0]:9100",
+            "1:2:3",
+        ] {
+            assert_eq!(host(wrong), None, "{wrong:?}");
+        }
         for wrong in ["", "-f", "../etc", "a/b", "a b", "a;b", "$(id)", "a\nb", ".x", "a:b", "näme", ":9100", &long] {
             assert_eq!(host(wrong), None, "{wrong:?}");
         }

@@ -68,7 +68,24 @@ pub fn list(controller: &Controller, patience: Duration) -> Result<String, Memor
             if *controller == Controller::Own { "" } else { " -I lanplus -H HOST -U USER -f FILE" }
         )));
     }
-    ask(&["-c", "sel", "elist"], patience)
+    let told =
+        entry_count(&about).ok_or_else(|| problem("ipmitool does not say how many entries the log has".into()))?;
+    let text = ask(&["-c", "sel", "elist"], patience)?;
+    // Entries may come while it is listed; none goes but by somebody who clears the log.
+    let listed = text.lines().filter(|line| !line.trim().is_empty()).count() as u64;
+    match listed < told {
+        true => {
+            Err(problem(format!("it has {told} entries, of which ipmitool listed {listed}: the others are unknown")))
+        }
+        false => Ok(text),
+    }
+}
+
+/// How many entries `ipmitool sel info` tells.
+fn entry_count(about: &str) -> Option<u64> {
+    let count =
+        about.lines().find_map(|line| line.trim().strip_prefix("Entries")?.trim_start().strip_prefix(':'))?.trim();
+    count.bytes().all(|byte| byte.is_ascii_digit()).then(|| count.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -84,6 +101,14 @@ mod tests {
     fn remote(simulated: &ipmi::Controller, password: &str) -> Controller {
         let password_file = simulated.path(password);
         Controller::Remote { host: "127.0.0.1".into(), port: simulated.port(), user: ipmi::USER.into(), password_file }
+    }
+
+    #[test]
+    fn the_count_of_entries_is_a_number_or_unknown() {
+        assert_eq!(entry_count("SEL Information\nVersion          : 1.5\nEntries          : 17\n"), Some(17));
+        for text in ["", "Entries          : ", "Entries          : +1", "Entries : many", "No Entries : 3"] {
+            assert_eq!(entry_count(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -32,6 +32,13 @@ pub struct Counted {
     pub uncorrected: Option<u64>,
 }
 
+impl Counted {
+    /// Whether it counts any errors.
+    fn is_counted(&self) -> bool {
+        self.corrected.is_some() || self.uncorrected.is_some()
+    }
+}
+
 /// What one look at a management controller found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {

@@ -1,22 +1,25 @@
 //! MemoryMetrics of a Redfish service (DMTF DSP0268, schema MemoryMetrics).
 //!
-//! Four levels are asked: the systems, their collections of memory, the modules, and the metrics of each. `curl` asks all addresses of
-//! a level over one connection.
+//! Four levels are asked: the systems, their collections of memory, the modules, and the metrics of each. All addresses of a level are
+//! asked over one connection.
 
 use super::{Answer, Counted, MODULES_MAX};
 use serde_json::Value;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 pub use surefoot_hostfs::http::Trust;
-use surefoot_hostfs::http::quoted;
-use surefoot_hostfs::program;
+use surefoot_hostfs::http::redfish::{Collection, link};
+use surefoot_hostfs::http::{self, Identity, NoAnswer, Request};
 use surefoot_model::{MemoryProblem, MemorySource, one_line};
 
 /// Systems of one service that are looked at: a chassis with blades has a few.
 const SYSTEMS_MAX: usize = 16;
-/// Addresses of one run of curl.
+/// Addresses that are asked for at once.
 const ADDRESSES_MAX: usize = 64;
+/// The longest answer: a collection of many modules takes some 50 KiB.
+const ANSWER_BYTES_MAX: u64 = http::ANSWER_BYTES_MAX / 2;
+/// The collection that every service has.
+const SYSTEMS: &str = "/redfish/v1/Systems";
 /// The longest name, serial number or part number.
 const NAME_CHARACTERS_MAX: usize = 64;
 
@@ -56,18 +59,14 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn modules(&mut self) -> Vec<Counted> {
-        let Some(systems) = self.one("/redfish/v1/Systems") else { return Vec::new() };
-        let systems = self.all(members(&systems, SYSTEMS_MAX));
-        let collections = systems.iter().filter_map(|(_, system)| link(&system["Memory"])).collect();
-        let collections = self.all(collections);
-        let paths: Vec<String> = collections.iter().flat_map(|(_, memory)| members(memory, MODULES_MAX)).collect();
+        let paths = self.module_paths();
         if paths.is_empty() {
             if self.problems.is_empty() {
-                self.problem("/redfish/v1/Systems", "it names no memory module of any system");
+                self.problem(SYSTEMS, "it names no memory module of any system");
             }
             return Vec::new();
         }
-        let found = self.all(paths.into_iter().take(MODULES_MAX).collect());
+        let found = self.all(paths);
         // An empty slot is a module, too.
         let is_there = |module: &Value| module["Status"]["State"] != "Absent";
         let found: Vec<(String, Value)> = found.into_iter().filter(|(_, module)| is_there(module)).collect();
@@ -78,16 +77,68 @@ impl Asked<'_> {
                 self.problem(path, &why);
             }
         }
-        let counts = |module: &(String, Value)| {
+        let mut silent = Vec::new();
+        let mut modules = Vec::with_capacity(found.len());
+        for module in &found {
             let path = of(module);
             let metrics = metrics.iter().find(|(own, _)| *own == path).map(|(_, metrics)| metrics);
-            counted(&module.0, &module.1, metrics.unwrap_or(&Value::Null))
-        };
-        found.iter().map(counts).collect()
+            let counted = counted(&module.0, &module.1, metrics.unwrap_or(&Value::Null));
+            if metrics.is_some_and(|metrics| rubbish(metrics).is_none()) && !counted.is_counted() {
+                silent.push(path);
+            }
+            modules.push(counted);
+        }
+        if let Some(first) = silent.first() {
+            let why = format!("{} of {} modules have no error counts: theirs are unknown", silent.len(), found.len());
+            self.problem(first, &why);
+        }
+        modules
     }
 
-    fn one(&mut self, path: &str) -> Option<Value> {
-        self.all(vec![path.to_owned()]).pop().map(|(_, value)| value)
+    /// Where the modules of all systems are.
+    fn module_paths(&mut self) -> Vec<String> {
+        let systems = self.collections(vec![SYSTEMS.to_owned()], SYSTEMS_MAX);
+        let systems = self.all(systems);
+        let mut collections = Vec::new();
+        for (path, system) in &systems {
+            match link(&system["Memory"]) {
+                Some(memory) => collections.push(memory),
+                None => self.problem(path, "it names no collection of memory modules: its modules are unknown"),
+            }
+        }
+        self.collections(collections, MODULES_MAX)
+    }
+
+    /// The members of these collections, all together, with what is missing among the problems.
+    fn collections(&mut self, paths: Vec<String>, limit: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        for (path, first) in self.all(paths) {
+            let (mut collection, mut page) = (Collection::default(), (path.clone(), first));
+            loop {
+                match collection.take(&page.0, &page.1) {
+                    Ok(Some(next)) => match self.all(vec![next]).pop() {
+                        Some(next) => page = next,
+                        None => break,
+                    },
+                    Ok(None) => break,
+                    Err(why) => {
+                        self.problem(&page.0, &why);
+                        break;
+                    }
+                }
+            }
+            if let Some(why) = collection.missing() {
+                self.problem(&path, &why);
+            }
+            all.append(&mut collection.members);
+            if all.len() > limit {
+                let why = format!("{} of at least {} members are read: more have no room", limit, all.len());
+                self.problem(&path, &why);
+                all.truncate(limit);
+                break;
+            }
+        }
+        all
     }
 
     /// The answers to these paths, without those that there are none to.
@@ -97,45 +148,34 @@ impl Asked<'_> {
 
     fn some(&mut self, paths: &[String]) -> Vec<(String, Value)> {
         let patience = self.ends.saturating_duration_since(Instant::now());
+        let first = paths.first().map_or("", String::as_str);
         if patience.is_zero() {
             let why = format!("it took longer than {:?}, and was not asked for the rest", self.service.patience);
-            self.problem(paths.first().map_or("", String::as_str), &why);
+            self.problem(first, &why);
             return Vec::new();
         }
-        let boundary = format!("--{:016x}--", RandomState::new().build_hasher().finish());
-        let (config, command) = match (config(self.service, paths, &boundary, patience), curl()) {
-            (Ok(config), Ok(command)) => (config, command),
-            (Err(why), _) | (_, Err(why)) => {
-                self.problem("", &why);
-                return Vec::new();
-            }
-        };
-        match program::answer(command, config.as_bytes(), patience + Duration::from_secs(1)) {
-            Ok(text) => self.taken(paths, &String::from_utf8_lossy(&text), &boundary),
-            Err(why) => {
-                self.problem(paths.first().map_or("", String::as_str), &why);
-                Vec::new()
-            }
-        }
-    }
-
-    /// Each answer is followed by the boundary, the status and what went wrong.
-    fn taken(&mut self, paths: &[String], text: &str, boundary: &str) -> Vec<(String, Value)> {
-        let mut rest = text;
+        let requests: Vec<Request> = paths.iter().map(|path| self.request(path)).collect();
+        let answers = http::ask_each(ANSWER_BYTES_MAX, &requests, patience, &AtomicBool::new(false));
         let mut found = Vec::new();
-        for path in paths {
-            let Some((body, after)) = rest.split_once(boundary) else {
-                self.problem(path, "no answer came");
-                continue;
-            };
-            let (said, after) = after.split_once('\n').unwrap_or((after, ""));
-            rest = after;
-            match value(body, said) {
+        for (path, answer) in paths.iter().zip(answers) {
+            match value(answer) {
                 Ok(value) => found.push((path.clone(), value)),
                 Err(why) => self.problem(path, &why),
             }
         }
         found
+    }
+
+    fn request(&self, path: &str) -> Request {
+        let identity = self.service.user.clone().map_or(Identity::None, |(name, word)| Identity::User(name, word));
+        Request {
+            method: "GET",
+            url: format!("{}{path}", self.service.url.trim_end_matches('/')),
+            headers: vec!["Accept: application/json".to_owned()],
+            identity,
+            trust: self.service.trust.clone(),
+            ..Request::default()
+        }
     }
 
     fn problem(&mut self, path: &str, why: &str) {
@@ -147,60 +187,14 @@ impl Asked<'_> {
     }
 }
 
-fn curl() -> Result<Command, String> {
-    let path = program::find("curl").ok_or("Redfish is asked through curl, which is not installed: install curl")?;
-    let mut command = Command::new(path);
-    command.args(["-q", "-K", "-"]).env_clear().env("LC_ALL", "C").current_dir("/");
-    Ok(command)
-}
-
-/// What curl reads: the password stands in no list of processes.
-fn config(service: &Service, paths: &[String], boundary: &str, patience: Duration) -> Result<String, String> {
-    let mut lines = vec![
-        "silent".to_owned(),
-        "globoff".to_owned(),
-        "proto = \"=http,https\"".to_owned(),
-        "header = \"Accept: application/json\"".to_owned(),
-        format!("max-filesize = {}", program::ANSWER_BYTES_MAX / 4),
-        format!("max-time = {}", patience.as_secs().max(1)),
-        format!("write-out = \"{boundary}%{{http_code}} %{{errormsg}}\\n\""),
-    ];
-    if let Some((name, password)) = &service.user {
-        lines.push(format!("user = {}", quoted(&format!("{name}:{password}"))?));
+fn value(answer: Result<http::Answer, NoAnswer>) -> Result<Value, String> {
+    let answer = answer.map_err(|why| why.to_string())?;
+    match answer.status {
+        200 => answer.json().map_err(|why| format!("it answered {why}")),
+        401 | 403 => Err(format!("it refuses this user (HTTP {}); check the name and the password", answer.status)),
+        404 => Err("it has no such resource (HTTP 404): it tells no memory metrics there".into()),
+        _ => Err(format!("it answered with {}", answer.status_text())),
     }
-    match &service.trust {
-        Trust::System => {}
-        Trust::Signer(file) => lines.push(format!("cacert = {}", quoted(&file.to_string_lossy())?)),
-        Trust::Anything => lines.push("insecure".to_owned()),
-    }
-    for path in paths {
-        lines.push(format!("url = {}", quoted(&format!("{}{path}", service.url.trim_end_matches('/')))?));
-    }
-    Ok(lines.join("\n") + "\n")
-}
-
-fn value(body: &str, said: &str) -> Result<Value, String> {
-    let (status, why) = said.split_once(' ').unwrap_or((said, ""));
-    match status {
-        "200" if why.is_empty() => serde_json::from_str(body).map_err(|error| format!("it answered no JSON: {error}")),
-        "401" | "403" => Err(format!("it refuses this user (HTTP {status}); check the name and the password")),
-        "404" => Err("it has no such resource (HTTP 404): it tells no memory metrics there".into()),
-        "000" | "200" => Err(format!("no answer: {}", if why.is_empty() { "it did not say why" } else { why })),
-        _ => Err(format!("it answered with HTTP {status}")),
-    }
-}
-
-/// The path in a link, where it is one of the same service.
-fn link(value: &Value) -> Option<String> {
-    let path = value["@odata.id"].as_str()?;
-    let is_own = path.starts_with("/redfish/") && path.len() <= 512 && !path.contains("..");
-    let is_plain =
-        path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'?' | b'#' | b'@'));
-    (is_own && is_plain).then(|| path.trim_end_matches('/').to_owned())
-}
-
-fn members(collection: &Value, limit: usize) -> Vec<String> {
-    collection["Members"].as_array().into_iter().flatten().take(limit).filter_map(link).collect()
 }
 
 /// Counts of a module's whole life, else since they were cleared last.

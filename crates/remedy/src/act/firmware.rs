@@ -21,36 +21,42 @@ pub fn run(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool)
 
 fn change(bmc: &Bmc, name: &str, value: &str, order: &Order, stop: &AtomicBool) -> Result<Outcome, Refused> {
     let machine = bmc.machine(stop)?;
-    let (now, pending) = bmc.attributes(&machine, stop)?;
+    let (now, to_come) = bmc.attributes(&machine, stop)?;
     let wanted = typed(&now, name, value)?;
     if serde_json::from_str::<Memo>(&order.memo).is_err() {
-        let before = [(name.to_owned(), pending.get(name).or(now.get(name)).cloned().unwrap_or_default())].into();
+        let before = [(name.to_owned(), to_come[name].clone())].into();
         let memo = serde_json::to_string(&Memo { before }).unwrap_or_default();
         return Ok(Outcome::GoesOn { detail: format!("{name} was {}", now[name]), memo, again_in_ns: 0 });
     }
-    if pending.get(name) != Some(&wanted) {
+    if to_come.get(name) != Some(&wanted) {
         bmc.set(&machine, &[(name.to_owned(), wanted.clone())].into(), stop)?;
     }
     let when = if now.get(name) == Some(&wanted) { "" } else { "; it takes effect when the host restarts" };
     Ok(Outcome::Done { detail: format!("{name} = {wanted}{when}"), memo: order.memo.clone() })
 }
 
-/// Puts back what a change remembered.
+/// Puts back what a change remembered, and says what was found afterwards.
 pub fn restore(bmc: &Bmc, order: &Order, stop: &AtomicBool) -> Outcome {
     let Ok(memo) = serde_json::from_str::<Memo>(&order.memo) else {
         return Outcome::Done { detail: "nothing had been changed".to_owned(), memo: String::new() };
     };
     let put = || -> Result<Outcome, Refused> {
         let machine = bmc.machine(stop)?;
-        let (_, pending) = bmc.attributes(&machine, stop)?;
-        if memo.before.iter().any(|(name, value)| pending.get(name) != Some(value)) {
+        let (now, to_come) = bmc.attributes(&machine, stop)?;
+        let is_to_come = memo.before.iter().all(|(name, value)| to_come.get(name) == Some(value));
+        let is_now = memo.before.iter().all(|(name, value)| now.get(name) == Some(value));
+        let names: Vec<String> = memo.before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let names = names.join(", ");
+        if !is_to_come {
             bmc.set(&machine, &memo.before, stop)?;
         }
-        let names: Vec<String> = memo.before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        Ok(Outcome::Done {
-            detail: format!("{} again, from the next restart on", names.join(", ")),
-            memo: order.memo.clone(),
-        })
+        let detail = match (is_to_come, is_now) {
+            (true, true) => format!("{names} still holds: there was nothing to put back"),
+            (true, false) => format!("{names} is already set for the next restart"),
+            (false, true) => format!("{names} holds, and is set again for the next restart"),
+            (false, false) => format!("{names} again, from the next restart on"),
+        };
+        Ok(Outcome::Done { detail, memo: order.memo.clone() })
     };
     put().unwrap_or_else(|refused| refused.outcome(&order.memo))
 }

@@ -54,6 +54,15 @@ pub struct Hands {
     config: HandsConfig,
 }
 
+/// A host's name as a part of an address: one that is an IPv6 address stands in brackets. `None` where it can be no part of one.
+fn in_address(host: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    match host.parse::<std::net::Ipv6Addr>() {
+        Ok(address) => Some(format!("[{address}]")),
+        Err(_) => host.bytes().all(is_plain).then(|| host.to_owned()),
+    }
+}
+
 impl Hands {
     /// Hands for this fleet.
     pub fn new(config: HandsConfig) -> Self {
@@ -80,15 +89,14 @@ impl Hands {
             return Ok(bmc.clone());
         }
         let host = &order.host;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        match self.config.bmcs.get("*") {
-            Some(bmc) if host.bytes().all(is_plain) => Ok(Bmc { url: bmc.url.replace("{host}", host), ..bmc.clone() }),
-            Some(_) => Err(format!("'{}' is no host's name that could be part of an address", cut(host))),
-            None if self.ipmi(order).is_some() => Err(format!(
+        match (self.config.bmcs.get("*"), in_address(host)) {
+            (Some(bmc), Some(host)) => Ok(Bmc { url: bmc.url.replace("{host}", &host), ..bmc.clone() }),
+            (Some(_), None) => Err(format!("'{}' is no host's name that could be part of an address", cut(host))),
+            (None, _) if self.ipmi(order).is_some() => Err(format!(
                 "unsupported: the controller of {} is reached by IPMI, which has no settings of the firmware; its Redfish address is needed",
                 cut(host)
             )),
-            None => Err(format!("unsupported: no baseboard controller is configured for {}", cut(host))),
+            (None, _) => Err(format!("unsupported: no baseboard controller is configured for {}", cut(host))),
         }
     }
 
@@ -96,7 +104,8 @@ impl Hands {
     fn ipmi(&self, order: &Order) -> Option<Ipmi> {
         let own = self.config.ipmis.get(&order.host);
         let every = self.config.ipmis.get("*").filter(|_| !self.config.bmcs.contains_key(&order.host));
-        own.or(every).map(|ipmi| Ipmi { url: ipmi.url.replace("{host}", &order.host), ..ipmi.clone() })
+        let host = in_address(&order.host).unwrap_or_else(|| order.host.clone());
+        own.or(every).map(|ipmi| Ipmi { url: ipmi.url.replace("{host}", &host), ..ipmi.clone() })
     }
 
     fn is_here(&self, order: &Order) -> bool {

@@ -181,6 +181,15 @@ impl Ipmi {
 fn place(url: &str) -> Result<(String, u16), String> {
     let wrong = || format!("'{}' must be ipmi://HOST or ipmi://HOST:PORT", cut(url));
     let rest = url.strip_prefix("ipmi://").ok_or_else(wrong)?;
+    if let Some((address, port)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let address: std::net::Ipv6Addr = address.parse().map_err(|_| wrong())?;
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().map_err(|_| wrong())?,
+            None if port.is_empty() => PORT,
+            None => return Err(wrong()),
+        };
+        return Ok((address.to_string(), port));
+    }
     let (host, port) = match rest.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
         None => (rest, PORT),
@@ -203,6 +212,11 @@ mod tests {
     fn an_address_names_a_host_and_nothing_that_could_be_an_option() {
         assert_eq!(place("ipmi://bmc17.example").unwrap(), ("bmc17.example".to_owned(), 623));
         assert_eq!(place("ipmi://192.0.2.17:1623").unwrap(), ("192.0.2.17".to_owned(), 1623));
+        assert_eq!(place("ipmi://[2001:db8::7]").unwrap(), ("2001:db8::7".to_owned(), 623));
+        assert_eq!(place("ipmi://[2001:db8::7]:1623").unwrap(), ("2001:db8::7".to_owned(), 1623));
+        for wrong in ["ipmi://[n1]", "ipmi://[::1]1623", "ipmi://[::1", "ipmi://::1"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["https://a", "ipmi://", "ipmi://-v", "ipmi://a:b", "ipmi://a b", "ipmi://a/../b", "ipmi://:623"] {
             assert!(place(wrong).is_err(), "{wrong}");
         }

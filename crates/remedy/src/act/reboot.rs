@@ -4,7 +4,7 @@
 //! in between tells whether the restart was asked for.
 
 use super::redfish::{Bmc, Refused};
-use super::shown::last_words;
+use super::shown::{cut, last_words};
 use super::{Found, Order, Outcome};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
@@ -83,12 +83,14 @@ fn go_on_by_bmc(bmc: &Bmc, times: &Times, order: &Order, stop: &AtomicBool) -> R
         Some(progress) => progress == "OSRunning",
         None => waited >= times.settle,
     };
-    if machine.is_on && is_up {
+    if machine.is_on() && is_up {
         return Ok(Outcome::Done { detail: format!("it is back after {} s", waited.as_secs()), memo: memo.text() });
     }
     if waited >= times.limit {
-        let state = if machine.is_on { "has power" } else { "has no power" };
-        let detail = format!("it is not back {} s after its restart: it {state}", waited.as_secs());
+        let progress =
+            machine.progress.as_deref().map_or_else(String::new, |word| format!(", its start {}", cut(word)));
+        let state = format!("its power is {}{progress}", machine.power_text());
+        let detail = format!("it is not back {} s after its restart: {state}", waited.as_secs());
         return Ok(Outcome::Failed { detail, memo: memo.text(), is_passing: false });
     }
     Ok(goes_on("it is not back yet", &memo, LOOK_AGAIN_NS.min(nanoseconds(times.settle))))

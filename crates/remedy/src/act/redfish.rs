@@ -1,6 +1,7 @@
 //! A baseboard controller that speaks Redfish (DMTF DSP0266): settings of the firmware, and restarts of the machine.
 //!
-//! Settings are changed in the object that `@Redfish.Settings` names, and take effect when the machine restarts.
+//! Settings are changed in the object that `@Redfish.Settings` names, and take effect when the machine restarts. What was set is read again
+//! before it counts as set.
 
 use super::Outcome;
 use super::shown::cut;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use surefoot_hostfs::http::redfish::{Collection, link};
 use surefoot_hostfs::http::{self, Answer, Identity, Request, Trust};
 
 /// How long a controller may take for an answer: these are slow.
@@ -34,12 +36,24 @@ pub type Attributes = BTreeMap<String, Value>;
 pub struct Machine {
     /// Its path.
     pub path: String,
-    /// Whether it has power.
-    pub is_on: bool,
+    /// Whether it has power, in the controller's word (DMTF DSP0268, `PowerState`); `None` where it does not tell.
+    pub power: Option<String>,
     /// How far it has started: `OSRunning` at the end; `None` where the controller does not tell.
     pub progress: Option<String>,
     /// When it was restarted last; `None` where the controller does not tell.
     pub last_reset: Option<String>,
+}
+
+impl Machine {
+    /// Whether the controller says that it has power.
+    pub fn is_on(&self) -> bool {
+        self.power.as_deref() == Some("On")
+    }
+
+    /// Its power in words.
+    pub fn power_text(&self) -> String {
+        self.power.as_deref().map_or_else(|| "not told".to_owned(), cut)
+    }
 }
 
 /// Why something could not be done, and whether it may work later.
@@ -54,6 +68,10 @@ pub struct Refused {
 impl Refused {
     fn for_good(why: String) -> Self {
         Refused { why, is_passing: false }
+    }
+
+    fn passing(why: String) -> Self {
+        Refused { why, is_passing: true }
     }
 
     /// As the outcome of a step that remembers this.
@@ -76,17 +94,23 @@ impl Bmc {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Ok(Machine {
             path,
-            is_on: said["PowerState"] == "On",
+            power: text(&said["PowerState"]),
             progress: text(&said["BootProgress"]["LastState"]),
             last_reset: text(&said["LastResetTime"]),
         })
     }
 
     fn only_system(&self, stop: &AtomicBool) -> Result<String, Refused> {
-        let systems = self.get("/redfish/v1/Systems", stop)?;
-        let members = systems["Members"].as_array().map_or(&[][..], Vec::as_slice);
-        match members {
-            [one] => link(one).ok_or_else(|| Refused::for_good(format!("{} names its machine by no path", self.url))),
+        let (mut systems, mut next) = (Collection::default(), Some("/redfish/v1/Systems".to_owned()));
+        while let Some(path) = next {
+            let page = self.get(&path, stop)?;
+            next = systems.take(&path, &page).map_err(|why| Refused::for_good(format!("{}{path}: {why}", self.url)))?;
+        }
+        if let Some(why) = systems.missing() {
+            return Err(Refused::for_good(format!("{}: its list of machines: {why}", self.url)));
+        }
+        match systems.members.as_slice() {
+            [one] => Ok(one.clone()),
             [] => Err(Refused::for_good(format!("{} has no machine", self.url))),
             several => {
                 let why = format!(
@@ -104,33 +128,107 @@ impl Bmc {
     /// # Errors
     /// [`Refused`].
     pub fn attributes(&self, machine: &Machine, stop: &AtomicBool) -> Result<(Attributes, Attributes), Refused> {
-        let bios = self.get(&self.bios(machine, stop)?, stop)?;
-        let now = attributes_of(&bios);
-        let pending = match settings_path(&bios) {
-            Some(path) => attributes_of(&self.get(&path, stop)?),
+        let path = self.bios(machine, stop)?;
+        let bios = self.get(&path, stop)?;
+        let now = attributes_of(&path, &bios)?;
+        let to_come = match settings_path(&bios) {
+            Some(path) => self.to_come(&path, &now, stop)?,
             None => now.clone(),
         };
-        Ok((now, pending))
+        Ok((now, to_come))
     }
 
-    /// Has these settings take effect at the next restart.
+    /// The settings after the next restart: some controllers list those alone that will change.
+    fn to_come(&self, path: &str, now: &Attributes, stop: &AtomicBool) -> Result<Attributes, Refused> {
+        let said = self.get(path, stop)?;
+        let mut to_come = now.clone();
+        // Where nothing waits for the restart, the list may be left out.
+        if said.get("Attributes").is_some() {
+            to_come.append(&mut attributes_of(path, &said)?);
+        }
+        Ok(to_come)
+    }
+
+    /// Has these settings take effect at the next restart, and reads them again.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`Refused`]; where it may pass, the controller still works on it.
     pub fn set(&self, machine: &Machine, wanted: &Attributes, stop: &AtomicBool) -> Result<(), Refused> {
         let bios_path = self.bios(machine, stop)?;
         let bios = self.get(&bios_path, stop)?;
-        let path = settings_path(&bios).unwrap_or(bios_path);
-        let answer = self.send("PATCH", &path, &json!({ "Attributes": wanted }), stop)?;
+        let now = attributes_of(&bios_path, &bios)?;
+        let settings = settings_path(&bios);
+        let path = settings.clone().unwrap_or(bios_path);
+        let answer = self.change(&path, &json!({ "Attributes": wanted }), stop)?;
         accepted(&path, &answer)?;
         // Some controllers take what they do not do.
-        let pending = attributes_of(&self.get(&path, stop)?);
-        match wanted.iter().find(|(name, value)| pending.get(*name) != Some(value)) {
-            None => Ok(()),
-            Some((name, value)) => {
-                let has = pending.get(name).map_or("nothing".to_owned(), Value::to_string);
-                Err(Refused::for_good(format!("{path} took {name} = {value}, and has {has}")))
+        let pending = match settings {
+            Some(_) => self.to_come(&path, &now, stop)?,
+            None => attributes_of(&path, &self.get(&path, stop)?)?,
+        };
+        let Some((name, value)) = wanted.iter().find(|(name, value)| pending.get(*name) != Some(value)) else {
+            return Ok(());
+        };
+        let has = pending.get(name).map_or("nothing".to_owned(), Value::to_string);
+        let why = format!("{path} took {name} = {value}, and has {has}");
+        match answer.status {
+            202 => Err(self.task(&why, &answer, stop)),
+            _ => Err(Refused::for_good(why)),
+        }
+    }
+
+    /// Sends a change of a resource that was just read. Many controllers refuse one that does not name the version it is of (`If-Match`), or
+    /// that names another: then it is read again, and sent once more.
+    fn change(&self, path: &str, body: &Value, stop: &AtomicBool) -> Result<Answer, Refused> {
+        let mut tried = None;
+        loop {
+            let tags = self.tags(path, stop)?;
+            let other = tags.iter().find(|tag| tried.as_ref() != Some(&Some((*tag).clone())));
+            let tag = other.or(tags.first()).cloned();
+            let is_first = tried.is_none();
+            // One that tells no version may still want to hear that it is there.
+            let tag = if is_first { tag } else { tag.or_else(|| Some("*".to_owned())) };
+            let more = tag.iter().map(|tag| format!("If-Match: {tag}")).collect();
+            let answer = self.ask("PATCH", path, body.to_string(), more, stop)?;
+            if !is_first || !matches!(answer.status, 412 | 428) {
+                return Ok(answer);
             }
+            tried = Some(tag);
+        }
+    }
+
+    /// The names of a resource's version, the likeliest first: of the answer's head, of its body (a proxy may change the head's), and without
+    /// the mark of a weak one, which some services give and do not take.
+    fn tags(&self, path: &str, stop: &AtomicBool) -> Result<Vec<String>, Refused> {
+        let (answer, said) = self.read(path, stop)?;
+        let told = [answer.header("ETag"), said["@odata.etag"].as_str()].into_iter().flatten();
+        let told: Vec<&str> = told.filter(|tag| !tag.is_empty() && tag.len() <= 256).collect();
+        let strong = told.iter().filter_map(|tag| tag.strip_prefix("W/"));
+        let mut tags: Vec<String> = told.iter().copied().chain(strong).map(str::to_owned).collect();
+        tags.dedup();
+        Ok(tags)
+    }
+
+    /// Why a change that was taken for later is not there: what its task says.
+    fn task(&self, why: &str, answer: &Answer, stop: &AtomicBool) -> Refused {
+        let place =
+            answer.header("Location").map(|place| place.strip_prefix(self.url.trim_end_matches('/')).unwrap_or(place));
+        let said = answer.json().unwrap_or_default();
+        let Some(path) = link(&said).or_else(|| link(&json!({ "@odata.id": place }))) else {
+            return Refused::for_good(format!("{why}; its controller took it for later, and names no task"));
+        };
+        let task = match self.read(&path, stop) {
+            Ok((_, task)) => task,
+            Err(refused) => return Refused { why: format!("{why}; {}", refused.why), ..refused },
+        };
+        let state = task["TaskState"].as_str().map(cut);
+        let why = format!("{why}; the task {path} is {}", state.as_deref().unwrap_or("in no state that it tells"));
+        match state.as_deref() {
+            Some("New" | "Starting" | "Running" | "Pending" | "Service" | "Suspended" | "Stopping" | "Cancelling") => {
+                Refused::passing(why)
+            }
+            Some("Completed" | "Exception" | "Killed" | "Cancelled" | "Interrupted") => Refused::for_good(why),
+            _ => Refused::for_good(format!("{why}, which is unknown here")),
         }
     }
 
@@ -141,9 +239,20 @@ impl Bmc {
     pub fn restart(&self, machine: &Machine, stop: &AtomicBool) -> Result<(), Refused> {
         let path = format!("{}/Actions/ComputerSystem.Reset", machine.path);
         // One without power is switched on, which is what was wanted.
-        let kind = if machine.is_on { "GracefulRestart" } else { "On" };
+        let kind = match machine.power.as_deref() {
+            Some("On") => "GracefulRestart",
+            Some("Off") => "On",
+            Some("PoweringOn" | "PoweringOff" | "Paused") => {
+                let why = format!("{} is {}: it is restarted when it is on or off", machine.path, machine.power_text());
+                return Err(Refused::passing(why));
+            }
+            _ => {
+                let why = format!("{}: its power state is unknown ({})", machine.path, machine.power_text());
+                return Err(Refused::for_good(why));
+            }
+        };
         let mut answer = self.send("POST", &path, &json!({ "ResetType": kind }), stop)?;
-        if answer.status == 400 && machine.is_on {
+        if answer.status == 400 && machine.is_on() {
             answer = self.send("POST", &path, &json!({ "ResetType": "ForceRestart" }), stop)?;
         }
         accepted(&path, &answer)
@@ -160,28 +269,40 @@ impl Bmc {
     }
 
     fn get(&self, path: &str, stop: &AtomicBool) -> Result<Value, Refused> {
-        let answer = self.ask("GET", path, String::new(), stop)?;
+        self.read(path, stop).map(|(_, said)| said)
+    }
+
+    /// A resource, with the answer that it came in.
+    fn read(&self, path: &str, stop: &AtomicBool) -> Result<(Answer, Value), Refused> {
+        let answer = self.ask("GET", path, String::new(), Vec::new(), stop)?;
         accepted(path, &answer)?;
-        serde_json::from_str(&answer.body)
-            .map_err(|error| Refused { why: format!("{path}: no JSON: {error}"), is_passing: true })
+        let said = answer.json().map_err(|why| Refused::passing(format!("{path}: {why}")))?;
+        Ok((answer, said))
     }
 
     fn send(&self, method: &'static str, path: &str, body: &Value, stop: &AtomicBool) -> Result<Answer, Refused> {
-        self.ask(method, path, body.to_string(), stop)
+        self.ask(method, path, body.to_string(), Vec::new(), stop)
     }
 
-    fn ask(&self, method: &'static str, path: &str, body: String, stop: &AtomicBool) -> Result<Answer, Refused> {
+    fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: String,
+        mut headers: Vec<String>,
+        stop: &AtomicBool,
+    ) -> Result<Answer, Refused> {
+        headers.extend(["Accept: application/json".to_owned(), "Content-Type: application/json".to_owned()]);
         let request = Request {
             method,
             url: format!("{}{path}", self.url.trim_end_matches('/')),
-            headers: vec!["Accept: application/json".to_owned(), "Content-Type: application/json".to_owned()],
+            headers,
             body,
             identity: self.identity.clone(),
             trust: self.trust.clone(),
             socket: None,
         };
-        http::ask(&request, PATIENCE, stop)
-            .map_err(|why| Refused { why: format!("{}: {why}", self.url), is_passing: true })
+        http::ask(&request, PATIENCE, stop).map_err(|why| Refused::passing(format!("{}: {why}", self.url)))
     }
 }
 
@@ -197,40 +318,37 @@ pub fn typed(now: &Attributes, name: &str, value: &str) -> Result<Value, Refused
     let wrong = |kind: &str| Refused::for_good(format!("the setting {name} is {kind}, and '{}' is none", cut(value)));
     match is {
         Value::Bool(_) => value.parse().map(Value::Bool).map_err(|_| wrong("true or false")),
+        Value::Null => {
+            Err(Refused::for_good(format!("the firmware does not tell what {name} is: it could not be put back")))
+        }
         Value::Number(_) => value.parse::<i64>().map(Value::from).map_err(|_| wrong("a number")),
         _ => Ok(Value::from(value)),
     }
 }
 
-fn attributes_of(bios: &Value) -> Attributes {
-    let all = bios["Attributes"].as_object();
-    all.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+fn attributes_of(path: &str, said: &Value) -> Result<Attributes, Refused> {
+    match said["Attributes"].as_object() {
+        Some(all) => Ok(all.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
+        None => Err(Refused::passing(format!("{path}: it has no list 'Attributes': the settings are unknown"))),
+    }
 }
 
 fn settings_path(bios: &Value) -> Option<String> {
     link(&bios["@Redfish.Settings"]["SettingsObject"])
 }
 
-/// The path in a link, where it is one of the same controller.
-fn link(value: &Value) -> Option<String> {
-    let path = value["@odata.id"].as_str()?;
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'?' | b'#' | b'@');
-    let is_own =
-        path.starts_with("/redfish/") && path.len() <= 512 && !path.contains("..") && path.bytes().all(is_plain);
-    is_own.then(|| path.trim_end_matches('/').to_owned())
-}
-
 fn accepted(path: &str, answer: &Answer) -> Result<(), Refused> {
-    if (200..300).contains(&answer.status) {
+    if answer.is_success() {
         return Ok(());
     }
-    let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    let said = answer.json().unwrap_or_default();
     let extended = said["error"]["@Message.ExtendedInfo"][0]["Message"].as_str();
     let words = extended.or(said["error"]["message"].as_str()).unwrap_or_default();
     let why = match answer.status {
         401 | 403 => format!("{path}: the controller refuses this user (HTTP {})", answer.status),
+        300..=399 => format!("{path}: {}", answer.status_text()),
         status => format!("{path}: HTTP {status}: {}", cut(words)),
     };
-    // What a controller refuses today it refuses tomorrow, but for what it says of itself.
-    Err(Refused { why, is_passing: answer.status >= 500 || answer.status == 429 })
+    // What a controller refuses today it refuses tomorrow, but for what it says of itself, and a change that somebody else was in the way of.
+    Err(Refused { why, is_passing: answer.status >= 500 || matches!(answer.status, 412 | 429) })
 }

@@ -119,11 +119,25 @@ fn post(url: &str, identity: &Identity, trust: &Trust, order: &Order, stop: &Ato
         Ok(answer) => answer,
         Err(why) => return later(format!("{url}: {why}")),
     };
-    if !(200..300).contains(&answer.status) {
+    if !answer.is_success() {
         // Whatever it dislikes today, somebody can mend before tomorrow; the case waits that long.
-        return later(format!("{url} answered with HTTP {}: {}", answer.status, cut(&answer.body)));
+        return later(format!("{url} answered with {}: {}", answer.status_text(), cut(&answer.body)));
     }
-    let answered: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    if answer.is_web_page() {
+        return later(format!(
+            "{url} answered with a web page: a login page or a proxy took the ticket, not a ticket system"
+        ));
+    }
+    // Some services file a ticket and answer with a word, or with nothing.
+    let answered = answer.json().unwrap_or_default();
+    let refusal = ["ok", "success"].iter().any(|field| answered[*field] == false);
+    if refusal {
+        return later(format!(
+            "{url} answered with HTTP {}, and says that it failed: {}",
+            answer.status,
+            cut(&answer.body)
+        ));
+    }
     let name = ["key", "id", "number"].iter().find_map(|field| match &answered[*field] {
         serde_json::Value::String(text) => Some(text.clone()),
         serde_json::Value::Number(number) => Some(number.to_string()),

@@ -117,10 +117,10 @@ fn a_hostile_controller_is_refused_in_words() {
     let answers: [(Vec<u8>, &str, bool); 8] = [
         (ok("{\"Members\": ["), "no JSON", true),
         (ok(&"[".repeat(200_000)), "no JSON", true),
-        (ok("{\"Members\": 7}"), "has no machine", false),
-        (ok(elsewhere), "names its machine by no path", false),
+        (ok("{\"Members\": 7}"), "no list 'Members'", false),
+        (ok(elsewhere), "named by no path", false),
         (ok("\u{1b}[2J\0"), "no JSON", true),
-        (redirect, "HTTP 307", false),
+        (redirect, "HTTP 307: it redirects to http://127.0.0.1:1/", false),
         (endless, "more than 524288 bytes", true),
         (b"\x16\x03\x01 what is this".to_vec(), "no answer", true),
     ];

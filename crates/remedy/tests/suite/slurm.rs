@@ -62,6 +62,22 @@ fn a_node_of_a_real_slurm_is_drained_and_comes_back() {
     assert_eq!(state.trim(), "PD", "the job of the drained node waits for another");
     finish(&requeues, "return", "n2");
 
+    // A suspended job holds its node though Slurm calls that idle.
+    let job = cluster.ask("sbatch", &["--parsable", "--nodelist=n1", "--output=/dev/null", "--wrap=sleep 300"]);
+    let state = || cluster.ask("squeue", &["--noheader", "--format=%t", "--jobs", job.trim()]);
+    wait_for("the second job", || state().trim() == "R");
+    cluster.ask("scontrol", &["suspend", job.trim()]);
+    wait_for("its suspension", || state().trim() == "S");
+    wait_for("the idle node", || cluster.ask("scontrol", &["show", "node", "n1"]).contains("State=IDLE"));
+    match waits.run(&order("drain", "n1"), &AtomicBool::new(false)) {
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("1 jobs still hold it"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    cluster.ask("scancel", &[job.trim()]);
+    finish(&waits, "drain", "n1");
+    finish(&waits, "return", "n1");
+    wait_for("node n1", || cluster.state("n1") == "idle");
+
     // What somebody else has drained is not ours to bring back.
     cluster.ask("scontrol", &["update", "nodename=n1", "state=drain", "reason=fans"]);
     assert!(finish(&waits, "drain", "n1").contains("somebody else has drained it"));

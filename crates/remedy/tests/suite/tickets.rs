@@ -87,3 +87,28 @@ fn a_web_service_is_told_the_case_and_names_the_ticket() {
     assert!(asked.contains("Idempotency-Key: surefoot-17-2-17.2.1\r\n") && asked.contains("Bearer secret"), "{asked}");
     assert!(asked.contains(r#""summary":"memory/rate (dimm A1) on n1"#), "{asked}");
 }
+
+/// A login page answers with 200, and no ticket is filed by it.
+#[test]
+fn an_answer_that_is_no_ticket_is_none() {
+    use super::service::{Reply, Service};
+    let page = || Reply(200, vec!["Content-Type: text/html".to_owned()], "<!DOCTYPE html><p>Log in</p>".to_owned());
+    let says = |text: &'static str| move |_: &super::service::Asked| Reply(200, Vec::new(), text.to_owned());
+    let file = |service: Service| {
+        let way = TicketSystem::Webhook { url: service.url, identity: Identity::None, trust: Trust::System };
+        run(&hands(way), "ticket:desk")
+    };
+    for (service, words) in [
+        (Service::start(move |_| page()), "a web page"),
+        (Service::start(says(r#"{"ok":false,"error":"no such channel"}"#)), "says that it failed"),
+        (Service::start(says(r#"{"success":false,"key":"T1"}"#)), "says that it failed"),
+    ] {
+        match file(service) {
+            Outcome::Failed { detail, is_passing: true, .. } => assert!(detail.contains(words), "{detail}"),
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    for (answer, name) in [("ok", "surefoot-17-2-17.2.1"), ("", "surefoot-17-2-17.2.1"), (r#"{"key":"T1"}"#, "T1")] {
+        assert!(matches!(file(Service::start(says(answer))), Outcome::Done { memo, .. } if memo == name), "{answer}");
+    }
+}

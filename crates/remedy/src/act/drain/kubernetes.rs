@@ -26,6 +26,8 @@ const CONDITION: &str = "SurefootHardwareFault";
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Pods of one answer: of real ones each takes 10 to 40 KiB.
 const PODS_AT_ONCE: usize = 20;
+/// Pods of which an outcome says why they stay.
+const NAMED_MAX: usize = 3;
 /// Answers about one node; the kubelet's own limit is 110 pods unless it is told another.
 const ANSWERS_MAX: usize = 50;
 
@@ -65,6 +67,32 @@ struct Pod {
     is_leaving: bool,
 }
 
+impl Pod {
+    fn text(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What came of asking a pod to leave.
+enum Evicted {
+    Leaves,
+    Stays {
+        why: String,
+        /// Whether that changes without anybody who looks at the case: a budget lets it go when another pod is ready.
+        is_waited_for: bool,
+        /// Whether the same may work later.
+        is_passing: bool,
+    },
+}
+
+/// A pod that stays.
+struct Held {
+    name: String,
+    why: String,
+    is_waited_for: bool,
+    is_passing: bool,
+}
+
 impl Kubernetes {
     /// What draining would do.
     pub fn dry_run(&self, order: &Order) -> String {
@@ -90,10 +118,16 @@ impl Kubernetes {
         if node.owner.is_empty() && node.is_cordoned || !node.owner.is_empty() && node.owner != case {
             let by =
                 if node.owner.is_empty() { "somebody else".to_owned() } else { format!("case {}", cut(&node.owner)) };
-            return Ok(Outcome::Done {
-                detail: format!("{by} has cordoned it already, and it stays cordoned"),
-                memo: "foreign".to_owned(),
+            let detail = format!("{by} has cordoned it already, and it stays cordoned");
+            let pods = self.pods(&order.host, stop)?;
+            return Ok(match pods.is_empty() {
+                true => Outcome::Done { detail, memo: "foreign".to_owned() },
+                false => goes_on(format!("{detail}; {}", left(&pods, &[])), "foreign"),
             });
+        }
+        if node.owner == case && !node.is_cordoned {
+            let why = "somebody has uncordoned it since this case cordoned it; cordon it again, or end the case";
+            return Err(failed(why.to_owned(), false));
         }
         if node.owner.is_empty() {
             let mut taints = node.taints_of_others();
@@ -106,25 +140,25 @@ impl Kubernetes {
         }
         self.tell(&path, order, true, stop)?;
         let pods = self.pods(&order.host, stop)?;
+        // Each by itself: one that cannot leave holds back no other.
         let mut held = Vec::new();
         for pod in pods.iter().filter(|pod| !pod.is_leaving) {
-            if let Some(why) = self.evict(pod, stop)? {
-                held.push(format!("{}/{}: {why}", pod.namespace, pod.name));
-            }
-        }
-        Ok(match (pods.len(), held.first()) {
-            (0, _) => Outcome::Done { detail: "cordoned, and no pod is left".to_owned(), memo: String::new() },
-            (count, held) => {
-                let why = held.map_or(String::new(), |first| {
-                    format!("; {} may not leave yet: {}", cut(first), "its disruption budget")
-                });
-                Outcome::GoesOn {
-                    detail: format!("cordoned; {count} pods are still there{why}"),
-                    memo: String::new(),
-                    again_in_ns: LOOK_AGAIN_NS,
+            match self.evict(pod, stop)? {
+                Evicted::Leaves => {}
+                Evicted::Stays { why, is_waited_for, is_passing } => {
+                    held.push(Held { name: pod.text(), why, is_waited_for, is_passing });
                 }
             }
-        })
+        }
+        if pods.is_empty() {
+            return Ok(Outcome::Done { detail: "cordoned, and no pod is left".to_owned(), memo: String::new() });
+        }
+        let detail = format!("cordoned; {}", left(&pods, &held));
+        // While others still leave, or what holds one may change by itself, there is something to wait for.
+        match held.len() == pods.len() && held.iter().all(|pod| !pod.is_waited_for) {
+            true => Err(failed(detail, held.iter().any(|pod| pod.is_passing))),
+            false => Ok(goes_on(detail, "")),
+        }
     }
 
     fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
@@ -156,6 +190,11 @@ impl Kubernetes {
 
     fn node(&self, path: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
         let said = self.get(path, stop)?;
+        let name = said["metadata"]["name"].as_str();
+        if name.is_none() || path.rsplit('/').next() != name || !said["spec"].is_object() {
+            let why = format!("{path}: the answer is not that node ({})", cut(name.unwrap_or("it has no name")));
+            return Err(failed(why, true));
+        }
         Ok(Node {
             is_cordoned: said["spec"]["unschedulable"] == true,
             owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
@@ -190,10 +229,21 @@ impl Kubernetes {
         for _ in 0..ANSWERS_MAX {
             let said = self
                 .get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{host}&limit={PODS_AT_ONCE}{after}"), stop)?;
-            for pod in said["items"].as_array().into_iter().flatten() {
+            let Some(items) = said["items"].as_array() else {
+                return Err(failed(format!("the API server lists no pods of node {host}, not even none"), true));
+            };
+            if said.get("kind").is_some_and(|kind| kind != "PodList") {
+                return Err(failed(format!("the API server answers with a {} for a list of pods", said["kind"]), true));
+            }
+            for pod in items {
                 pods.extend(holding(pod)?);
             }
             let more = said["metadata"]["continue"].as_str().unwrap_or_default();
+            let remaining = said["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+            if more.is_empty() && remaining > 0 {
+                let why = format!("the API server keeps {remaining} pods of node {host} back, and no way to them");
+                return Err(failed(why, true));
+            }
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=');
             if more.is_empty() {
                 return Ok(pods);
@@ -206,24 +256,36 @@ impl Kubernetes {
         Err(failed(format!("node {host} has more than {} pods", ANSWERS_MAX * PODS_AT_ONCE), false))
     }
 
-    /// Has a pod leave; why it may not now.
-    fn evict(&self, pod: &Pod, stop: &AtomicBool) -> Result<Option<String>, Outcome> {
+    /// Has a pod leave.
+    fn evict(&self, pod: &Pod, stop: &AtomicBool) -> Result<Evicted, Outcome> {
         let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name);
         // One of the same name that came after it is another pod.
         let body = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod.name, "namespace": pod.namespace },
             "deleteOptions": { "preconditions": { "uid": pod.uid } } });
         let answer = self.ask("POST", &path, "application/json", &body, stop)?;
+        let said = answer.json().unwrap_or_default();
+        let causes = said["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
+        let goes_with_its_namespace = causes.iter().any(|cause| cause["reason"] == "NamespaceTerminating");
+        let stays = |is_waited_for, is_passing| {
+            let why = format!("HTTP {}: {}", answer.status, message_of(&answer));
+            Ok(Evicted::Stays { why, is_waited_for, is_passing })
+        };
         match answer.status {
-            404 | 409 => Ok(None),
-            429 => Ok(Some(message_of(&answer))),
-            _ => accepted(&path, &answer).map(|()| None),
+            200..300 => Ok(Evicted::Leaves),
+            // It is gone, or another has its name: the next list says which.
+            404 | 409 => Ok(Evicted::Leaves),
+            429 => stays(true, true),
+            403 if goes_with_its_namespace => stays(true, true),
+            // No answer about this pod: who asks is unknown, or the service is.
+            401 | 502..=504 => accepted(&path, &answer).map(|()| Evicted::Leaves),
+            status => stays(false, status >= 500),
         }
     }
 
     fn get(&self, path: &str, stop: &AtomicBool) -> Result<Value, Outcome> {
         let answer = self.ask("GET", path, "application/json", &Value::Null, stop)?;
         accepted(path, &answer)?;
-        serde_json::from_str(&answer.body).map_err(|error| failed(format!("{path}: no JSON: {error}"), true))
+        answer.json().map_err(|why| failed(format!("{path}: {why}"), true))
     }
 
     fn patch(&self, path: &str, patch: &Value, stop: &AtomicBool) -> Result<(), Outcome> {
@@ -253,6 +315,26 @@ impl Kubernetes {
     }
 }
 
+/// Which pods are left, and why those stay that cannot leave.
+fn left(pods: &[Pod], held: &[Held]) -> String {
+    let more = |count: usize| match count.saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names: Vec<String> = pods.iter().take(NAMED_MAX).map(Pod::text).collect();
+    let mut text = format!("{} pods are still there: {}{}", pods.len(), names.join(", "), more(pods.len()));
+    if !held.is_empty() {
+        let held_text: Vec<String> =
+            held.iter().take(NAMED_MAX).map(|pod| format!("{} ({})", pod.name, pod.why)).collect();
+        text.push_str(&format!("; cannot leave: {}{}", held_text.join(", "), more(held.len())));
+    }
+    text
+}
+
+fn goes_on(detail: String, memo: &str) -> Outcome {
+    Outcome::GoesOn { detail, memo: memo.to_owned(), again_in_ns: LOOK_AGAIN_NS }
+}
+
 /// A pod that holds its node; `None` of one that does not.
 fn holding(pod: &Value) -> Result<Option<Pod>, Outcome> {
     let about = &pod["metadata"];
@@ -277,16 +359,15 @@ fn failed(detail: String, is_passing: bool) -> Outcome {
 }
 
 fn accepted(what: &str, answer: &Answer) -> Result<(), Outcome> {
-    if (200..300).contains(&answer.status) {
+    if answer.is_success() {
         return Ok(());
     }
     let is_passing = answer.status >= 500 || matches!(answer.status, 409 | 410 | 429);
-    Err(failed(format!("{what}: HTTP {}: {}", answer.status, message_of(answer)), is_passing))
+    Err(failed(format!("{what}: {}: {}", answer.status_text(), message_of(answer)), is_passing))
 }
 
 fn message_of(answer: &Answer) -> String {
-    let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    cut(said["message"].as_str().unwrap_or_default())
+    cut(answer.json().unwrap_or_default()["message"].as_str().unwrap_or_default())
 }
 
 fn node_path(host: &str) -> Result<String, Outcome> {

@@ -1,10 +1,13 @@
-//! Slurm: nodes are drained and resumed by `scontrol`, and their state is read from `scontrol show node`.
+//! Slurm: nodes are drained and resumed by `scontrol`; their state is read from `scontrol show node`, and their jobs from `squeue`.
 //!
 //! The reason names the case, `surefoot case 17: memory/rate`, so that `sinfo -R` tells people who did it. A node that somebody else has
 //! drained is left as it is: it is not ours to resume.
 
+mod states;
+
 use super::super::shown::{cut, last_words};
 use super::super::{Order, Outcome};
+use states::State;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN_NS: u64 = 5_000_000_000;
 /// What every reason of ours begins with.
 const REASON: &str = "surefoot case ";
+/// What squeue writes first: without it nothing was listed, not even no job.
+const HEADER: &str = "JOBID|STATE";
+/// Jobs that are requeued at once; the others follow with the next look.
+const REQUEUED_MAX: usize = 1_000;
 
 /// A cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,24 +37,20 @@ pub struct Slurm {
 /// What Slurm says of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
-    /// Words such as `IDLE`, `MIXED`, `DRAIN`.
-    states: Vec<String>,
+    state: State,
     reason: String,
 }
 
 impl Node {
-    fn is_drained(&self) -> bool {
-        self.states.iter().any(|word| word == "DRAIN")
-    }
-
-    /// Whether work still runs there: `ALLOCATED`, `MIXED` and `COMPLETING` do.
-    fn is_busy(&self) -> bool {
-        self.states.iter().any(|word| matches!(word.as_str(), "ALLOCATED" | "MIXED" | "COMPLETING"))
-    }
-
     fn is_ours(&self) -> bool {
         self.reason.starts_with(REASON)
     }
+}
+
+/// A job that holds a node.
+struct Job {
+    id: String,
+    state: String,
 }
 
 impl Slurm {
@@ -59,124 +62,163 @@ impl Slurm {
 
     /// Drains the node, and waits until nothing runs there.
     pub fn drain(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        let found = match self.node(&order.host, stop) {
-            Ok(node) => node,
-            Err(failed) => return failed,
-        };
-        let why = reason(order);
-        if !found.is_drained() || (found.is_ours() && found.reason != why) {
-            let update = [format!("nodename={}", order.host), "state=drain".to_owned(), format!("reason={why}")];
-            if let Err(failed) = self.scontrol("update", &update, stop) {
-                return failed;
-            }
-        } else if !found.is_ours() {
-            let detail =
-                format!("somebody else has drained it already ('{}'), and it stays drained", cut(&found.reason));
-            return Outcome::Done { detail, memo: "foreign".to_owned() };
-        }
-        let requeued =
-            if self.requeues_jobs && found.is_busy() { self.requeue(&order.host, stop) } else { String::new() };
-        match self.node(&order.host, stop) {
-            Ok(node) if !node.is_drained() => {
-                failed(format!("Slurm took the order, and the node is {}", words(&node)), true)
-            }
-            Ok(node) if node.is_busy() => Outcome::GoesOn {
-                detail: format!("drained, and its jobs still run ({}){requeued}", words(&node)),
-                memo: String::new(),
-                again_in_ns: LOOK_AGAIN_NS,
-            },
-            Ok(node) => Outcome::Done { detail: format!("Slurm says {}{requeued}", words(&node)), memo: String::new() },
-            Err(failed) => failed,
-        }
+        self.take_out(order, stop).unwrap_or_else(|failed| failed)
     }
 
     /// Resumes the node, where this case drained it.
     pub fn restore(&self, order: &Order, stop: &AtomicBool) -> Outcome {
-        let found = match self.node(&order.host, stop) {
-            Ok(node) => node,
-            Err(failed) => return failed,
+        self.bring_back(order, stop).unwrap_or_else(|failed| failed)
+    }
+
+    fn take_out(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        let (found, why) = (self.node(&order.host, stop)?, reason(order));
+        let is_foreign = found.state.is_drained && !found.is_ours();
+        if !found.state.is_drained || (!is_foreign && found.reason != why) {
+            let update = [format!("nodename={}", order.host), "state=drain".to_owned(), format!("reason={why}")];
+            self.scontrol("update", &update, stop)?;
+        }
+        let requeued = match self.requeues_jobs && !is_foreign {
+            true => self.requeue(&order.host, stop)?,
+            false => String::new(),
         };
-        if !found.is_drained() {
-            return super::done("Slurm has it in service already");
+        let node = self.node(&order.host, stop)?;
+        if !node.state.is_drained {
+            return Err(failed(format!("Slurm took the order, and the node is {}", node.state.words()), true));
+        }
+        let by = match is_foreign {
+            true => format!("somebody else has drained it already ('{}'), and it stays drained", cut(&found.reason)),
+            false => "drained".to_owned(),
+        };
+        let memo = if is_foreign { "foreign" } else { "" }.to_owned();
+        let goes_on = |detail: String| Outcome::GoesOn { detail, memo: memo.clone(), again_in_ns: LOOK_AGAIN_NS };
+        let words = node.state.words();
+        if node.state.is_busy {
+            return Ok(goes_on(format!("{by}, and its jobs still run ({words}){requeued}")));
+        }
+        // The state counts the processors of a suspended job as free; its processes are still there.
+        let jobs = self.jobs(&order.host, stop)?;
+        if let Some(first) = jobs.first() {
+            let first = format!("job {} is {}", first.id, first.state.to_lowercase());
+            return Ok(goes_on(format!("{by}, and {} jobs still hold it ({first}){requeued}", jobs.len())));
+        }
+        let detail = if is_foreign { by } else { format!("Slurm says {words}, and lists no job there{requeued}") };
+        Ok(Outcome::Done { detail, memo })
+    }
+
+    fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
+        let found = self.node(&order.host, stop)?;
+        if !found.state.is_drained {
+            return in_service(&found, "Slurm has it in service already");
         }
         if found.reason != reason(order) {
             let detail = format!("it stays drained, as somebody else wants it: '{}'", cut(&found.reason));
-            return Outcome::Done { detail, memo: String::new() };
+            return Ok(Outcome::Done { detail, memo: String::new() });
         }
-        let update = [format!("nodename={}", order.host), "state=resume".to_owned()];
-        if let Err(failed) = self.scontrol("update", &update, stop) {
-            return failed;
+        self.scontrol("update", &[format!("nodename={}", order.host), "state=resume".to_owned()], stop)?;
+        let node = self.node(&order.host, stop)?;
+        if node.state.is_drained {
+            return Err(failed(format!("Slurm took the order, and the node is {}", node.state.words()), true));
         }
-        match self.node(&order.host, stop) {
-            Ok(node) if node.is_drained() => {
-                failed(format!("Slurm took the order, and the node is {}", words(&node)), true)
-            }
-            Ok(node) => Outcome::Done { detail: format!("Slurm says {}", words(&node)), memo: String::new() },
-            Err(failed) => failed,
-        }
+        in_service(&node, "Slurm took it back")
     }
 
     /// Requeues what runs on the node; what happened, in words.
-    fn requeue(&self, host: &str, stop: &AtomicBool) -> String {
-        let mut command = self.command("squeue");
-        command.args(["--noheader", "--states=running", "--format=%A", "--nodelist", host]);
-        let Ok(ended) = program::run(command, b"", PATIENCE, stop) else {
-            return "; its jobs could not be listed".into();
-        };
-        let jobs: Vec<String> = String::from_utf8_lossy(&ended.output)
-            .lines()
-            .map(str::trim)
-            .filter(|job| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit()))
-            .take(1_000)
-            .map(str::to_owned)
-            .collect();
+    fn requeue(&self, host: &str, stop: &AtomicBool) -> Result<String, Outcome> {
+        let can_requeue = |job: &&Job| matches!(&*job.state, "RUNNING" | "SUSPENDED");
+        let jobs = self.jobs(host, stop)?;
+        let jobs: Vec<String> = jobs.iter().filter(can_requeue).take(REQUEUED_MAX).map(|job| job.id.clone()).collect();
         if jobs.is_empty() {
-            return String::new();
+            return Ok(String::new());
         }
-        let count = jobs.len();
-        match self.scontrol("requeue", &[jobs.join(",")], stop) {
-            Ok(()) => format!("; {count} jobs requeued"),
+        Ok(match self.scontrol("requeue", &[jobs.join(",")], stop) {
+            Ok(()) => format!("; {} jobs requeued", jobs.len()),
             Err(Outcome::Failed { detail, .. }) => format!("; jobs were not requeued: {detail}"),
             Err(_) => String::new(),
+        })
+    }
+
+    /// The jobs that hold the node: of every partition, those that only some users see included.
+    fn jobs(&self, host: &str, stop: &AtomicBool) -> Result<Vec<Job>, Outcome> {
+        let words = ["--all", "--local", "--states=all", "--format=%A|%T", "--nodelist", host];
+        let text = self.said("squeue", &words, stop)?;
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        if lines.next() != Some(HEADER) {
+            return Err(failed(
+                format!("squeue lists no jobs of node {host}, and does not say that there are none"),
+                true,
+            ));
         }
+        let mut jobs = Vec::new();
+        for line in lines {
+            let (id, state) = line.split_once('|').unwrap_or((line, ""));
+            if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(failed(format!("squeue writes a job as '{}'", cut(line)), true));
+            }
+            match states::holds(state) {
+                Some(true) => jobs.push(Job { id: id.to_owned(), state: state.to_owned() }),
+                Some(false) => {}
+                None => {
+                    let why = format!(
+                        "job {id} of node {host} is in a state that is unknown here, '{}': it may still run there",
+                        cut(state)
+                    );
+                    return Err(failed(why, false));
+                }
+            }
+        }
+        Ok(jobs)
     }
 
     fn node(&self, host: &str, stop: &AtomicBool) -> Result<Node, Outcome> {
         if !is_node_name(host) {
             return Err(failed(format!("'{}' is no name of a Slurm node", cut(host)), false));
         }
-        let mut command = self.command("scontrol");
-        command.args(["show", "node", host]);
-        let ended =
-            program::run(command, b"", PATIENCE, stop).map_err(|broken| failed(format!("scontrol: {broken}"), true))?;
-        if ended.code != 0 {
-            let said = last_words(if ended.complaint.is_empty() { &ended.output } else { &ended.complaint });
-            // A controller that is away comes back; a node that it does not know does not.
-            let is_passing = !said.contains("not found");
-            return Err(failed(format!("scontrol show node: {said}"), is_passing));
-        }
-        parse(&String::from_utf8_lossy(&ended.output))
-            .ok_or_else(|| failed(format!("scontrol shows no state of node {host}"), true))
+        parse(host, &self.said("scontrol", &["--local", "show", "node", host], stop)?)
     }
 
     fn scontrol(&self, verb: &str, words: &[String], stop: &AtomicBool) -> Result<(), Outcome> {
-        let mut command = self.command("scontrol");
-        command.arg(verb).args(words);
-        match program::run(command, b"", PATIENCE, stop) {
-            Ok(ended) if ended.code == 0 => Ok(()),
-            Ok(ended) => Err(failed(format!("scontrol {verb}: {}", last_words(&ended.complaint)), true)),
-            Err(broken) => Err(failed(format!("scontrol {verb}: {broken}"), true)),
-        }
+        let words: Vec<&str> = [verb].into_iter().chain(words.iter().map(String::as_str)).collect();
+        self.said("scontrol", &words, stop).map(drop)
     }
 
-    fn command(&self, name: &str) -> Command {
+    /// What one of Slurm's commands says that ends well.
+    fn said(&self, name: &str, words: &[&str], stop: &AtomicBool) -> Result<String, Outcome> {
+        let what = format!("{name} {}", words.iter().find(|word| !word.starts_with('-')).unwrap_or(&""));
+        let what = what.trim_end();
         // Where it is not installed, starting it says so.
         let mut command = Command::new(program::find(name).unwrap_or_else(|| PathBuf::from(name)));
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("LC_ALL", "C")
+            .current_dir("/")
+            .args(words);
         if let Some(file) = &self.configuration {
             command.env("SLURM_CONF", file);
         }
-        command
+        let ended =
+            program::run(command, b"", PATIENCE, stop).map_err(|broken| failed(format!("{what}: {broken}"), true))?;
+        if ended.code != 0 {
+            let said = last_words(if ended.complaint.is_empty() { &ended.output } else { &ended.complaint });
+            // A controller that is away comes back; a node that it does not know does not.
+            let is_passing = !said.contains("not found") && !said.contains("Invalid node name");
+            return Err(failed(format!("{what}: {said} (exit {})", ended.code), is_passing));
+        }
+        if ended.dropped_bytes > 0 {
+            return Err(failed(format!("{what}: it says more than {} bytes", program::ANSWER_BYTES_MAX), true));
+        }
+        Ok(String::from_utf8_lossy(&ended.output).into_owned())
+    }
+}
+
+/// A node that is not drained, and whether it is in service: one that is down is neither.
+fn in_service(node: &Node, how: &str) -> Result<Outcome, Outcome> {
+    let words = node.state.words();
+    match node.state.is_faulty {
+        true => {
+            Err(failed(format!("the node is not drained, and {words}: it takes no jobs until it is repaired"), true))
+        }
+        false => Ok(Outcome::Done { detail: format!("{how}: it is {words}"), memo: String::new() }),
     }
 }
 
@@ -193,10 +235,6 @@ fn failed(detail: String, is_passing: bool) -> Outcome {
     Outcome::Failed { detail, memo: String::new(), is_passing }
 }
 
-fn words(node: &Node) -> String {
-    node.states.join("+").to_lowercase()
-}
-
 /// A name alone: no list, no range, no option.
 fn is_node_name(host: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -206,15 +244,33 @@ fn is_node_name(host: &str) -> bool {
 }
 
 /// What `scontrol show node` says: words `Name=value`, of which `Reason` goes to the end of its line but for `[user@time]`.
-fn parse(text: &str) -> Option<Node> {
-    let value = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    let states =
-        value("State")?.trim_end_matches('*').split('+').map(|word| word.trim_end_matches('*').to_owned()).collect();
+fn parse(host: &str, text: &str) -> Result<Node, Outcome> {
+    let values = |name: &str| {
+        let name = format!("{name}=");
+        text.split_whitespace().filter_map(move |word| word.strip_prefix(&*name).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let names: Vec<String> = ["NodeName", "NodeHostName", "NodeAddr"].into_iter().flat_map(values).collect();
+    if values("NodeName").len() != 1 || !names.iter().any(|name| name.eq_ignore_ascii_case(host)) {
+        return Err(failed(format!("scontrol shows node '{}', not {host}", cut(&names.join(" "))), true));
+    }
+    let Some(state) = values("State").into_iter().next() else {
+        return Err(failed(format!("scontrol shows no state of node {host}"), true));
+    };
+    let state = State::read(&state).map_err(|word| {
+        // So it is for a moment after the controller has started.
+        let is_passing = word == "UNKNOWN";
+        let why = format!(
+            "node {host} is {}, and what '{}' means for its jobs is unknown here; look with squeue, and drain it by hand",
+            cut(&state),
+            cut(&word)
+        );
+        failed(why, is_passing)
+    })?;
     let reason = text
         .lines()
         .find_map(|line| line.trim_start().strip_prefix("Reason="))
         .map(|line| line.rsplit_once(" [").map_or(line, |(reason, _)| reason).trim().to_owned());
-    Some(Node { states, reason: reason.unwrap_or_default() })
+    Ok(Node { state, reason: reason.unwrap_or_default() })
 }
 
 #[cfg(test)]
@@ -231,12 +287,30 @@ mod tests {
 
     #[test]
     fn a_node_is_read_from_what_slurm_shows() {
-        let node = parse(DRAINED).unwrap();
-        assert_eq!(node.states, ["MIXED", "DRAIN"]);
-        assert_eq!(node.reason, "surefoot case 17: memory/rate");
-        assert!(node.is_drained() && node.is_busy() && node.is_ours());
-        assert_eq!(parse("no node"), None);
-        assert!(!parse("State=IDLE").unwrap().is_drained());
+        let node = parse("n1", DRAINED).unwrap();
+        assert_eq!(
+            (node.state.words().as_str(), node.reason.as_str()),
+            ("mixed+drain*", "surefoot case 17: memory/rate")
+        );
+        assert!(node.state.is_drained && node.state.is_busy && node.is_ours());
+        let why = |text: &str| match parse("n1", text) {
+            Err(Outcome::Failed { detail, is_passing, .. }) => (detail, is_passing),
+            other => panic!("{other:?}"),
+        };
+        for (text, words, passes) in [
+            ("", "shows node ''", true),
+            ("No nodes in the system", "shows node ''", true),
+            ("NodeName=n2 State=IDLE", "shows node 'n2', not n1", true),
+            ("NodeName=n1 State=IDLE NodeName=n2 State=IDLE", "not n1", true),
+            ("NodeName=n1 Arch=x86_64", "no state", true),
+            ("NodeName=n1 State=IDLE+BURNING", "what 'BURNING' means", false),
+            ("NodeName=n1 State=UNKNOWN*", "what 'UNKNOWN' means", true),
+        ] {
+            let (detail, is_passing) = why(text);
+            assert!(detail.contains(words), "{text}: {detail}");
+            assert_eq!(is_passing, passes, "{text}");
+        }
+        assert!(!parse("n1", "NodeName=alias NodeAddr=n1 State=IDLE").unwrap().state.is_drained);
     }
 
     #[test]

@@ -1,0 +1,199 @@
+//! What an API server may say to a drain, well or ill, by a service of a few lines; a real one is in `kubernetes`.
+
+use super::order::order;
+use super::service::{Asked, Reply, Service};
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+use surefoot_remedy::act::{Act, Drainer, Hands, HandsConfig, Kubernetes, Outcome};
+
+fn pod(name: &str) -> Value {
+    json!({ "metadata": { "namespace": "a", "name": name, "uid": name }, "status": { "phase": "Running" } })
+}
+
+/// A cluster with these pods on its node n1: `evict` says how it answers to the eviction of one, `list` how to the question for all.
+fn cluster(
+    pods: &[&str],
+    evict: impl Fn(&str) -> (u16, Value) + Send + 'static,
+    list: impl Fn(Vec<Value>) -> Value + Send + 'static,
+) -> Service {
+    let mut pods: Vec<String> = pods.iter().map(|name| (*name).to_owned()).collect();
+    let mut node = json!({ "metadata": { "name": "n1", "annotations": {}, "resourceVersion": "1" }, "spec": {} });
+    Service::start(move |asked: &Asked| match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/api/v1/nodes/n1") => Reply::json(200, &node),
+        ("PATCH", "/api/v1/nodes/n1") => {
+            node["metadata"]["annotations"]["surefoot.io/case"] = "17".into();
+            node["spec"]["unschedulable"] = true.into();
+            Reply::json(200, &node)
+        }
+        ("GET", path) if path.starts_with("/api/v1/pods") => {
+            Reply::json(200, &list(pods.iter().map(|name| pod(name)).collect()))
+        }
+        ("POST", path) if path.ends_with("/eviction") => {
+            let name = path.split('/').nth(6).unwrap_or_default().to_owned();
+            let (status, said) = evict(&name);
+            if status == 201 {
+                pods.retain(|own| *own != name);
+            }
+            Reply::json(status, &said)
+        }
+        _ => Reply::json(201, &json!({})),
+    })
+}
+
+fn whole(pods: Vec<Value>) -> Value {
+    json!({ "kind": "PodList", "metadata": {}, "items": pods })
+}
+
+fn drain(service: &Service) -> Outcome {
+    let cluster = Kubernetes { server: service.url.clone(), ..Kubernetes::default() };
+    let drainers = [("web".to_owned(), Drainer::Kubernetes(cluster))].into();
+    let hands = Hands::new(HandsConfig { drainers, ..HandsConfig::default() });
+    hands.run(&order("drain", "n1"), &AtomicBool::new(false))
+}
+
+fn evictions(service: &Service) -> usize {
+    service.asked("POST").iter().filter(|asked| asked.path.ends_with("/eviction")).count()
+}
+
+fn two_budgets() -> (u16, Value) {
+    let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    (500, json!({ "kind": "Status", "status": "Failure", "message": message, "code": 500 }))
+}
+
+/// kubernetes/kubernetes issue 75957.
+#[test]
+fn a_pod_that_cannot_leave_holds_back_no_other_and_is_named() {
+    let refuses = |name: &str| if name == "first" { two_budgets() } else { (201, json!({})) };
+    let service = cluster(&["first", "second", "third"], refuses, whole);
+    match drain(&service) {
+        Outcome::GoesOn { detail, .. } => {
+            assert!(detail.contains("cannot leave: a/first (HTTP 500: This pod has more than one"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(evictions(&service), 3);
+    // It alone is left, and somebody is to look.
+    match drain(&service) {
+        Outcome::Failed { detail, is_passing: true, .. } => {
+            assert!(detail.contains("1 pods are still there: a/first; cannot leave: a/first"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_refusal_of_an_eviction_is_told_by_what_it_means() {
+    let terminating =
+        json!({ "message": "it is being terminated", "details": { "causes": [{ "reason": "NamespaceTerminating" }] } });
+    let forbidden = json!({ "message": "pods is forbidden" });
+    // Status, body, whether it is waited for, and whether a failure may pass.
+    let cases = [
+        (429, json!({ "message": "it would violate the pod's disruption budget" }), true, true),
+        (403, terminating, true, true),
+        (403, forbidden, false, false),
+        (422, json!({ "message": "no" }), false, false),
+        (500, json!({ "message": "no" }), false, true),
+        (404, json!({ "message": "not found" }), true, true),
+        (409, json!({ "message": "another pod" }), true, true),
+    ];
+    for (status, body, is_waited_for, passes) in cases {
+        let words = body["message"].as_str().unwrap().to_owned();
+        let service = cluster(&["first", "second"], move |_| (status, body.clone()), whole);
+        let outcome = drain(&service);
+        assert_eq!(evictions(&service), 2, "{status}");
+        match outcome {
+            Outcome::GoesOn { detail, .. } if is_waited_for => {
+                assert!(matches!(status, 404 | 409) || detail.contains(&words), "{status}: {detail}");
+            }
+            Outcome::Failed { detail, is_passing, .. } if !is_waited_for => {
+                assert!(detail.contains(&words) && detail.contains("a/first"), "{status}: {detail}");
+                assert_eq!(is_passing, passes, "{status}");
+            }
+            other => panic!("{status}: {other:?}"),
+        }
+    }
+    // Who asks is unknown, or the server is away: that is no word about a pod.
+    for (status, passes) in [(401, false), (503, true)] {
+        let service = cluster(&["first", "second"], move |_| (status, json!({ "message": "no" })), whole);
+        match drain(&service) {
+            Outcome::Failed { is_passing, .. } => assert_eq!((is_passing, evictions(&service)), (passes, 1)),
+            other => panic!("{status}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_list_that_is_none_or_not_whole_is_never_no_pods() {
+    let lists: [(fn(Vec<Value>) -> Value, &str); 6] = [
+        (|_| json!({ "kind": "PodList", "metadata": {}, "items": null }), "lists no pods"),
+        (|_| json!({ "kind": "PodList", "metadata": {} }), "lists no pods"),
+        (|_| json!([]), "lists no pods"),
+        (|_| json!({ "kind": "Status", "items": [] }), "answers with a \"Status\""),
+        (|_| json!({ "metadata": { "remainingItemCount": 7 }, "items": [] }), "keeps 7 pods"),
+        (|_| json!({ "metadata": { "continue": "a b" }, "items": [] }), "no token"),
+    ];
+    for (list, words) in lists {
+        match drain(&cluster(&["first"], |_| (201, json!({})), list)) {
+            Outcome::Failed { detail, .. } => assert!(detail.contains(words), "{words}: {detail}"),
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    // An empty list is one, and a pod in a phase that is unknown here holds its node.
+    assert!(matches!(drain(&cluster(&[], |_| (201, json!({})), whole)), Outcome::Done { .. }));
+    let odd = |_: Vec<Value>| {
+        let mut odd = pod("odd");
+        odd["status"]["phase"] = "Thinking".into();
+        whole(vec![odd])
+    };
+    assert!(matches!(drain(&cluster(&["odd"], |_| (201, json!({})), odd)), Outcome::GoesOn { .. }));
+}
+
+#[test]
+fn an_answer_that_is_not_the_node_and_a_node_that_somebody_uncordoned_stop_the_step() {
+    let nodes = [
+        (json!({}), true, "is not that node"),
+        (json!({ "metadata": { "name": "n2" }, "spec": {} }), true, "is not that node (n2)"),
+        (json!({ "metadata": { "name": "n1" } }), true, "is not that node"),
+        (
+            json!({ "metadata": { "name": "n1", "annotations": { "surefoot.io/case": "17" } }, "spec": {} }),
+            false,
+            "has uncordoned it",
+        ),
+    ];
+    for (node, passes, words) in nodes {
+        let service = Service::start(move |_| Reply::json(200, &node));
+        match drain(&service) {
+            Outcome::Failed { detail, is_passing, .. } => {
+                assert!(detail.contains(words), "{detail}");
+                assert_eq!(is_passing, passes, "{detail}");
+            }
+            other => panic!("{words}: {other:?}"),
+        }
+        assert!(service.asked("PATCH").is_empty() && service.asked("POST").is_empty());
+    }
+    let login = Service::start(|_| Reply(200, Vec::new(), "<html>Log in</html>".to_owned()));
+    match drain(&login) {
+        Outcome::Failed { detail, is_passing: true, .. } => assert!(detail.contains("a web page"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What somebody else has cordoned is theirs, and not empty before its pods are gone.
+#[test]
+fn a_node_of_somebody_else_is_waited_for_until_its_pods_are_gone() {
+    let node = json!({ "metadata": { "name": "n1" }, "spec": { "unschedulable": true } });
+    let mut looks = 0;
+    let service = Service::start(move |asked| {
+        if asked.path.starts_with("/api/v1/nodes") {
+            return Reply::json(200, &node);
+        }
+        looks += 1;
+        Reply::json(200, &whole(if looks == 1 { vec![pod("first")] } else { Vec::new() }))
+    });
+    match drain(&service) {
+        Outcome::GoesOn { detail, .. } => assert!(detail.contains("somebody else") && detail.contains("a/first")),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(drain(&service), Outcome::Done { memo, .. } if memo == "foreign"));
+    assert_eq!(service.asked("PATCH").len() + service.asked("POST").len(), 0);
+}
