@@ -44,7 +44,9 @@ enum surefoot_status {
 	SUREFOOT_STATUS_STORAGE = -3,
 	/* A file that is there is not what it should be. */
 	SUREFOOT_STATUS_DAMAGED = -4,
-	/* The ranks cannot talk. They may be out of step now: the handle can only be closed. */
+	/* The ranks cannot talk, or are in different calls: the text says who is in which. The handle takes no more calls
+	 * of all ranks and can only be closed.
+	 */
 	SUREFOOT_STATUS_GROUP = -5,
 	/* It failed on another rank, and so on all. */
 	SUREFOOT_STATUS_OTHER_RANK = -6,
@@ -66,7 +68,7 @@ enum surefoot_status {
  *
  * The functions return 0, or any other number when a rank does not take part. They are called only from within calls
  * with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
- * must not jump out of the call.
+ * must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide.
  */
 struct surefoot_group {
 	/* Passed to each function; the library does not look at it. */
@@ -178,6 +180,11 @@ struct surefoot_placer {
 
 /* Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
  *
+ * The ranks must agree on the job and on all settings but those that are a host's own (threads, limits of a write, what is
+ * known of its drive, where its health is published): otherwise it is SUREFOOT_STATUS_OPTION on all ranks, with the settings
+ * that differ, the ranks and the values, and nothing was touched. A rank whose config is NULL or refused still takes part,
+ * so that the others get SUREFOOT_STATUS_OTHER_RANK with its reason.
+ *
  * config and group are copied; what the group's context points to must live until the handle is closed. group is
  * NULL for a job of one rank. out receives the handle, or NULL when it fails; close it with
  * surefoot_checkpoint_close.
@@ -187,6 +194,26 @@ struct surefoot_placer {
  * NULL, which is refused.
  */
 int surefoot_checkpoint_open(surefoot_config *config, const struct surefoot_group *group, surefoot_checkpoint **out);
+
+/* Lets the other ranks know, which are in surefoot_checkpoint_open, that this one cannot open, and why: for a program or a
+ * layer above that finds a mistake on one rank. Returns SUREFOOT_STATUS_OPTION; SUREFOOT_STATUS_OTHER_RANK where a rank before
+ * this one has the same reason; SUREFOOT_STATUS_GROUP. It never returns 0.
+ *
+ * Rules:
+ * As surefoot_checkpoint_open; why is a text that ends in a NUL, or NULL, which is refused.
+ */
+int surefoot_checkpoint_decline(const struct surefoot_group *group, const char *why);
+
+/* Takes part in an agreement before a call, for a layer above that prepares calls and may fail on one rank: call is its
+ * name without surefoot_checkpoint_, such as "save", and failure says at what this rank failed, or is NULL. Collective.
+ *
+ * Returns 0 on all ranks when none failed, and else SUREFOOT_STATUS_OTHER_RANK on all with the first that did, also on that
+ * one. Where ranks are in different calls it is SUREFOOT_STATUS_GROUP, as from the calls themselves.
+ *
+ * Rules:
+ * call is a text that ends in a NUL, or NULL, which is refused; failure is such a text or NULL.
+ */
+int surefoot_checkpoint_prepare(surefoot_checkpoint *handle, const char *call, const char *failure);
 
 /* Registers memory that every checkpoint saves and every restart fills, under a name. The same name again moves it.
  *

@@ -82,6 +82,14 @@ module surefoot_checkpoint
       integer(c_int) :: status
     end function
 
+    ! why: why this rank cannot open, for the others, which are in surefoot_checkpoint_open.
+    function surefoot_checkpoint_decline(group, why) bind(c) result(status)
+      import :: c_ptr, c_char, c_int
+      type(c_ptr), value :: group
+      character(kind=c_char), intent(in) :: why(*)
+      integer(c_int) :: status
+    end function
+
     function surefoot_checkpoint_protect(job, name, start, bytes) bind(c) result(status)
       import :: c_ptr, c_char, c_size_t, c_int
       type(c_ptr), value :: job, start

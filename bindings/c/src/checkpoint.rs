@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use surefoot_checkpoint::generation::RegionEntry;
-use surefoot_checkpoint::{Checkpointer, Decision, Manifest, Place, Restored, Saved};
+use surefoot_checkpoint::{Checkpointer, Decision, Error, Group, Manifest, Place, Restored, Saved};
 
 /// The checkpoints of one rank of a job. Belongs to who opened it. Any thread may use it, one at a time.
 #[repr(C)]
@@ -177,6 +177,11 @@ fn place_of(place: Place) -> SurefootPlace {
 
 /// Opens the job's tiers. With a group, every rank calls it, and it succeeds on all or on none.
 ///
+/// The ranks must agree on the job and on all settings but those that are a host's own (threads, limits of a write, what is
+/// known of its drive, where its health is published): otherwise it is SUREFOOT_STATUS_OPTION on all ranks, with the settings
+/// that differ, the ranks and the values, and nothing was touched. A rank whose `config` is NULL or refused still takes part,
+/// so that the others get SUREFOOT_STATUS_OTHER_RANK with its reason.
+///
 /// `config` and `group` are copied; what the group's context points to must live until the handle is closed. `group` is
 /// NULL for a job of one rank. `out` receives the handle, or NULL when it fails; close it with
 /// surefoot_checkpoint_close.
@@ -196,10 +201,14 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
         }
         // SAFETY: it is the address of a pointer, by the caller's promise.
         unsafe { put(out, ptr::null_mut()) };
-        let settings = config::with(config, |wished| Ok(wished.settings.clone()))?;
         // SAFETY: it is NULL or a group, by the caller's promise.
-        let described = unsafe { group.as_ref() }.copied();
-        let mut checkpointer = Checkpointer::open(settings.to_open()?.clone(), self::group(described)?)?;
+        let group = self::group(unsafe { group.as_ref() }.copied())?;
+        let settings = config::with(config, |wished| Ok((wished.settings.to_open()?.clone(), wished.settings.clone())));
+        let (config, settings) = match settings {
+            Ok(settings) => settings,
+            Err(failure) => return Err(declined(failure, group)),
+        };
+        let mut checkpointer = Checkpointer::open(config, group)?;
         checkpointer.publish_settings(settings.told());
         let job = Job {
             checkpointer,
@@ -213,6 +222,64 @@ pub unsafe extern "C" fn surefoot_checkpoint_open(
         let handle = JOBS.add(job)?;
         // SAFETY: as above.
         unsafe { put(out, ptr::without_provenance_mut(handle)) };
+        Ok(SurefootStatus::Ok)
+    })
+}
+
+/// Tells the other ranks why this one does not open; returns what this one is told.
+fn declined(failure: Failure, group: Box<dyn Group>) -> Failure {
+    if group.size() == 1 {
+        return failure;
+    }
+    let error = match failure {
+        Failure::Library(error) => error,
+        Failure::Argument(why) => {
+            let error = Error::Option { option: "settings", why: why.clone() };
+            return match Checkpointer::decline(error, group) {
+                Error::Option { .. } => Failure::Argument(why),
+                error => Failure::Library(error),
+            };
+        }
+        failure => return failure,
+    };
+    Failure::Library(Checkpointer::decline(error, group))
+}
+
+/// Lets the other ranks know, which are in surefoot_checkpoint_open, that this one cannot open, and why: for a program or a
+/// layer above that finds a mistake on one rank. Returns SUREFOOT_STATUS_OPTION; SUREFOOT_STATUS_OTHER_RANK where a rank before
+/// this one has the same reason; SUREFOOT_STATUS_GROUP. It never returns 0.
+///
+/// # Safety
+/// As surefoot_checkpoint_open; `why` is a text that ends in a NUL, or NULL, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_decline(group: *const SurefootGroup, why: *const c_char) -> c_int {
+    border(|| {
+        // SAFETY: by the caller's promise.
+        let (group, why) = unsafe { (self::group(group.as_ref().copied())?, text_at(why, "reason")?) };
+        Err(Failure::Library(Checkpointer::decline(Error::Option { option: "settings", why: why.to_owned() }, group)))
+    })
+}
+
+/// Takes part in an agreement before a call, for a layer above that prepares calls and may fail on one rank: `call` is its
+/// name without surefoot_checkpoint_, such as "save", and `failure` says at what this rank failed, or is NULL. Collective.
+///
+/// Returns 0 on all ranks when none failed, and else SUREFOOT_STATUS_OTHER_RANK on all with the first that did, also on that
+/// one. Where ranks are in different calls it is SUREFOOT_STATUS_GROUP, as from the calls themselves.
+///
+/// # Safety
+/// `call` is a text that ends in a NUL, or NULL, which is refused; `failure` is such a text or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn surefoot_checkpoint_prepare(
+    handle: *mut SurefootCheckpoint,
+    call: *const c_char,
+    failure: *const c_char,
+) -> c_int {
+    on_job(handle, |job| {
+        // SAFETY: by the caller's promise.
+        let call = unsafe { text_at(call, "name of a call") }?;
+        // SAFETY: as above.
+        let failure = if failure.is_null() { None } else { Some(unsafe { text_at(failure, "failure") }?) };
+        job.checkpointer.prepare(call, failure)?;
         Ok(SurefootStatus::Ok)
     })
 }

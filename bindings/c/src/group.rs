@@ -12,7 +12,7 @@ const TOLD_BYTES_MAX: u64 = 1 << 30;
 ///
 /// The functions return 0, or any other number when a rank does not take part. They are called only from within calls
 /// with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
-/// must not jump out of the call.
+/// must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SurefootGroup {

@@ -21,7 +21,8 @@ pub enum SurefootStatus {
     Storage = -3,
     /// A file that is there is not what it should be.
     Damaged = -4,
-    /// The ranks cannot talk. They may be out of step now: the handle can only be closed.
+    /// The ranks cannot talk, or are in different calls: the text says who is in which. The handle takes no more calls
+    /// of all ranks and can only be closed.
     Group = -5,
     /// It failed on another rank, and so on all.
     OtherRank = -6,

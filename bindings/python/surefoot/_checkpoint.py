@@ -17,7 +17,6 @@ from ._buffers import Memory
 from ._errors import (
     PASSING,
     ArgumentError,
-    GroupError,
     NothingIntactError,
     OptionError,
     OtherRankError,
@@ -26,7 +25,7 @@ from ._errors import (
     SurefootError,
     UnsupportedError,
 )
-from ._groups import Calls, Group, first_failed, group_of
+from ._groups import Calls, Group, group_of
 from ._index import PREFIX, Contents, Found
 from ._pack import Pack
 from ._resized import Resized
@@ -40,6 +39,11 @@ def _close(library: Any, handle: int, process: int, kept: dict[str, Any]) -> Non
     if os.getpid() == process:
         library.surefoot_checkpoint_close(handle)
     kept.clear()
+
+
+def _words(error: BaseException) -> bytes:
+    """What other ranks are told of an error."""
+    return f"{type(error).__name__}: {error}".replace("\0", " ").encode("utf-8", "replace")
 
 
 class Checkpoint:
@@ -96,20 +100,27 @@ class Checkpoint:
 
     def _open(self, job: str, words: dict[str, str]) -> int:
         config: Optional[int] = None
-        error: Optional[SurefootError] = None
+        described = ctypes.byref(self._calls.described) if self._calls else None
         try:
             try:
                 config = self._configured(job, words)
             except SurefootError as caught:
-                error = caught
-            # All ranks are given the same settings: what is wrong with them is said once.
-            self._together(error, said_once=True)
+                if described is not None:
+                    self._decline(described, caught)
+                raise
             handle = ctypes.c_void_p()
-            described = ctypes.byref(self._calls.described) if self._calls else None
             self._check(self._library.surefoot_checkpoint_open(config, described, ctypes.byref(handle)))
             return int(handle.value or 0)
         finally:
             self._library.surefoot_config_free(config)
+
+    def _decline(self, described: Any, error: SurefootError) -> None:
+        """Keeps no other rank waiting in its opening. What is wrong on all ranks in the same way the first one says: raises
+        OtherRankError on the others."""
+        try:
+            self._check(self._library.surefoot_checkpoint_decline(described, _words(error)))
+        except OptionError:
+            pass
 
     def _configured(self, job: str, words: dict[str, str]) -> int:
         config = self._library.surefoot_config_new(encoded(job, "job"))
@@ -193,19 +204,19 @@ class Checkpoint:
         return self._save(strict, self._state, self._has_state, to)
 
     def _save(self, strict: Optional[bool], state: Any, has_state: bool, to: Optional[str]) -> Saved:
-        if to is not None and to not in PLACES[1:]:
-            raise ArgumentError(f"to={to!r} is no place: there are {', '.join(PLACES[1:])}")
         with self._lock:
             self._opened()
             error: Optional[Exception] = None
             try:
+                if to is not None and to not in PLACES[1:]:
+                    raise ArgumentError(f"to={to!r} is no place: there are {', '.join(PLACES[1:])}")
                 contents = Contents(self._renewed(), self._pack.flat(state) if has_state else None, self._pack)
                 contents.gather()
                 self._announce(contents)
                 self._state, self._has_state = state, has_state
-            except (SurefootError, MemoryError) as caught:
+            except Exception as caught:
                 error = caught
-            self._together(error)
+            self._together("save", error)
             told = _library.CSaved()
             try:
                 self._call("surefoot_checkpoint_save_to", PLACES.index(to or PLACES[0]), ctypes.byref(told))
@@ -253,9 +264,9 @@ class Checkpoint:
         found: Optional[Found] = None
         try:
             found = Found(Contents(self._renewed(), Flat(into) if has_target else None, self._pack))
-        except (SurefootError, MemoryError) as caught:
+        except Exception as caught:
             error = caught
-        self._together(error)
+        self._together("restart", error)
         assert found is not None, "who has no place for a checkpoint has raised"
         told = _library.CRestored()
         placer = _library.CPlacer(None, _library.PLACE(found.place))
@@ -272,9 +283,9 @@ class Checkpoint:
         state = None
         try:
             state = found.taken()
-        except (SurefootError, MemoryError) as caught:
+        except Exception as caught:
             error = caught
-        self._together(error)
+        self._together("restart", error)
         return Restored(told.generation, told.taken_realtime_ns, self._report, state)
 
     def restart_resized(self) -> Optional[Restored]:
@@ -292,9 +303,9 @@ class Checkpoint:
             try:
                 # Lengths and places, as they are now.
                 self._announce(Contents(self._renewed(), None, self._pack))
-            except (SurefootError, MemoryError) as caught:
+            except Exception as caught:
                 error = caught
-            self._together(error)
+            self._together("restart_resized", error)
             try:
                 restored = self._bring_back(None, False)
                 return restored and Restored(restored.generation, restored.taken_realtime_ns, restored.report)
@@ -333,7 +344,7 @@ class Checkpoint:
             with self._lock:
                 if error is None and number != self._opened_count:
                     error = ArgumentError("another checkpoint was opened since; this one is closed")
-                self._together(error)
+                self._together("read_resized", error)
                 wanted = [
                     _library.CPiece(rank, name.encode(), offset, memory.nbytes, memory.address)
                     for rank, name, offset, memory in pieces
@@ -479,16 +490,15 @@ class Checkpoint:
     def _reasons(self) -> tuple[str, ...]:
         return self._lines("surefoot_checkpoint_reasons")
 
-    def _together(self, error: Optional[Exception], said_once: bool = False) -> None:
-        """Raises on all ranks where one has an error of its own, before they call the library, or after. With `said_once`
-        the first rank alone raises what others would raise as well."""
-        if self._calls is not None and self._group is not None:
+    def _together(self, call: str, error: Optional[Exception]) -> None:
+        """Raises on all ranks where one has an error of its own, before they call the library, or after."""
+        if self._calls is not None:
             try:
-                first, is_same = first_failed(self._group, error)
-            except Exception as caught:
-                raise GroupError(f"the ranks cannot talk: {caught}") from caught
-            if first is not None and (error is None or (said_once and is_same and first != self._group.rank)):
-                raise OtherRankError(f"rank {first} raised an exception; its own output says which") from None
+                failure = None if error is None else _words(error)
+                self._call("surefoot_checkpoint_prepare", call.encode(), failure)
+            except OtherRankError:
+                if error is None:
+                    raise
         if error is not None:
             raise error
 

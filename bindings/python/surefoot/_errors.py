@@ -37,7 +37,7 @@ class DamagedError(SurefootError):
 
 
 class GroupError(SurefootError):
-    """The ranks cannot talk. They may be out of step now: the checkpoint can only be closed."""
+    """The ranks cannot talk, or are in different calls: the text says who is in which. The checkpoint can only be closed."""
 
     status = -5
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
-import struct
 import sys
 import time
 import weakref
-import zlib
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Optional
 
@@ -26,9 +24,6 @@ from ._errors import ArgumentError
 _MESSAGE_BYTES_MAX = (1 << 31) - 1
 
 _TAG = 21_326
-
-# A rank, and the checksum of what went wrong there.
-_FAILURE = struct.Struct("<II")
 
 # A view of memory that is no object's; one of a ctypes array has a format that other libraries do not know.
 _from_memory = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -177,6 +172,8 @@ class TorchGroup(Group):
 
     def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
         if to == self.rank:
+            if len(send) != len(receive):
+                raise ValueError(f"rank {to} sends itself {len(send)} bytes where {len(receive)} are expected")
             receive[:] = send
             return
         # Every receive finds its send on the way: nobody waits for a rank that waits for it.
@@ -206,25 +203,6 @@ def group_of(given: Any) -> Optional[Group]:
         f"a {type(given).__name__} is not a group; give an mpi4py communicator, torch.distributed, a process group of "
         "it, or a surefoot.Group"
     )
-
-
-def first_failed(group: Group, own: Optional[BaseException]) -> tuple[Optional[int], bool]:
-    """The first rank that has an error, None where none has, and whether this one's says the same. All ranks call it.
-
-    In each round a rank tells one other which is the first of those that it knows of, in 8 bytes, and twice as many
-    know it after each: however many ranks there are, it takes the logarithm of their number.
-    """
-    rank, size = group.rank, group.size
-    text = 0 if own is None else zlib.crc32(f"{type(own).__name__} {own}".encode("utf-8", "replace"))
-    first = (size if own is None else rank, text)
-    distance = 1
-    while distance < size:
-        to, source = (rank + distance) % size, (rank - distance) % size
-        said, told = bytearray(_FAILURE.pack(*first)), bytearray(_FAILURE.size)
-        group.exchange(to, memoryview(said), source, memoryview(told))
-        first = min(first, _FAILURE.unpack(told))
-        distance *= 2
-    return (None, False) if first[0] == size else (first[0], own is not None and first[1] == text)
 
 
 class Calls:

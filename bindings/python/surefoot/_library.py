@@ -99,6 +99,8 @@ _FUNCTIONS = {
     "surefoot_config_set": (c_int, [c_void_p, c_char_p, c_char_p]),
     "surefoot_config_free": (c_int, [c_void_p]),
     "surefoot_checkpoint_open": (c_int, [c_void_p, POINTER(CGroup), POINTER(c_void_p)]),
+    "surefoot_checkpoint_decline": (c_int, [POINTER(CGroup), c_char_p]),
+    "surefoot_checkpoint_prepare": (c_int, [c_void_p, c_char_p, c_char_p]),
     "surefoot_checkpoint_protect": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
     "surefoot_checkpoint_release": (c_int, [c_void_p, c_char_p]),
     "surefoot_checkpoint_route_file": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),

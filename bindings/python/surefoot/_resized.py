@@ -46,7 +46,7 @@ class Resized:
                 memory = _buffers.hold(array, f"the room for {name!r}")
                 self._expect(rank, name, offset, memory.nbytes)
                 wanted.append((rank, name, offset, memory))
-        except (SurefootError, MemoryError, ValueError, TypeError) as caught:
+        except Exception as caught:
             error = caught
         self._read(wanted, error)
 

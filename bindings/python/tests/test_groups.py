@@ -12,7 +12,6 @@ import unittest
 from typing import Any, Callable, Optional
 
 import surefoot
-from surefoot._groups import first_failed
 
 from .tiers import PATIENCE_S, ROOT, Tiers, has
 
@@ -132,22 +131,6 @@ class Ranks(Tiers):
         self.assertIsInstance(zero, surefoot.OtherRankError)
         self.assertIsInstance(one, surefoot.OtherRankError)
 
-    def test_the_first_rank_that_fails_is_known_to_all_by_few_bytes(self) -> None:
-        for size in (2, 3, 5, 8, 13, 16):
-            for failed in ([], [size - 1], [1, size - 1], list(range(size))):
-
-                def work(rank: int, group: Threads) -> Any:
-                    # Two of them fail alike.
-                    error = ValueError("one" if rank == 0 else "other") if rank in failed else None
-                    return first_failed(group, error), group.received_bytes
-
-                results = self.together(work, size)
-                first = min(failed, default=None)
-                rounds = (size - 1).bit_length()
-                for rank, (known, received_bytes) in enumerate(results):
-                    same = rank in failed and (rank == first or first != 0)
-                    self.assertEqual((known, received_bytes), ((first, same), 8 * rounds), (size, failed, rank))
-
     def test_a_misspelt_setting_is_said_by_the_first_rank_alone(self) -> None:
         zero, one, two = self.together(lambda rank, group: self.open(group=group, durable_kep=3))
         self.assertIsInstance(zero, surefoot.OptionError)
@@ -176,8 +159,11 @@ class Ranks(Tiers):
             with self.assertRaisesRegex(surefoot.GroupError, "") as caught:
                 job.need()
             self.assertIsInstance(caught.exception.__cause__, OSError)
-            with self.assertRaisesRegex(surefoot.GroupError, "the cable is out"):
+            group.fails = None
+            with self.assertRaisesRegex(surefoot.GroupError, "an earlier call failed"):
                 job.save()
+            job.close()
+            job = self.open(group=group)
             group.fails = KeyboardInterrupt()
             with self.assertRaises(KeyboardInterrupt):
                 job.need()

@@ -42,8 +42,9 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The ranks could not agree, because one does not answer.
-    #[error("ranks cannot talk: {why}")]
+    /// The ranks could not go on together: one does not answer, or is in another call. The session takes no more calls of all
+    /// ranks.
+    #[error("group communication failed: {why}")]
     Group {
         /// What the layer between the ranks said.
         why: String,

@@ -29,6 +29,20 @@ fn its_groups_talk_in_pieces_and_return_their_errors() {
 }
 
 #[test]
+fn ranks_in_different_calls_or_with_different_settings_are_all_told_and_lose_nothing() {
+    let tiers = Tiers::new();
+    let test = "ranks_in_different_calls_or_with_different_settings_are_all_told_and_lose_nothing";
+    let Some(program) = mpi(test, "tests/programs/mpi_apart.c", &tiers.path("tmp")) else { return };
+    for ranks in 2..=4 {
+        let tiers = Tiers::new();
+        let mut command = mpirun(ranks, &tiers, &program);
+        // A wait is a fault, too: mpirun ends it.
+        command.env("MPIEXEC_TIMEOUT", "280").args([tiers.path("memory"), tiers.path("ssd")]);
+        assert_eq!(text_of(&mut command), "good\n", "{ranks} ranks");
+    }
+}
+
+#[test]
 fn what_all_ranks_misspell_is_said_once() {
     let tiers = Tiers::new();
     let test = "what_all_ranks_misspell_is_said_once";

@@ -81,6 +81,16 @@ fn python_many_arrays() {
 }
 
 #[test]
+fn python_ranks_of_mpi_that_are_apart() {
+    passes("python_ranks_of_mpi_that_are_apart", "test_apart.MpiApart");
+}
+
+#[test]
+fn python_ranks_of_gloo_that_are_apart() {
+    passes("python_ranks_of_gloo_that_are_apart", "test_apart.TorchApart");
+}
+
+#[test]
 fn python_other_numbers_of_ranks() {
     passes("python_other_numbers_of_ranks", "test_resized.Resized");
 }

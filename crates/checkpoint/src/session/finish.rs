@@ -4,6 +4,7 @@ use crate::config::AfterCompletion;
 use crate::controller::{Decision, Place};
 use crate::generation::{Age, GenerationId};
 use crate::session::nodes::Inventory;
+use crate::session::ranks::Call;
 use crate::session::redundancy::Redundancy;
 use crate::session::tiers::drain::{Content, Drain};
 use crate::session::tiers::{Tiers, Which};
@@ -35,10 +36,12 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Group`]; that something could not be written is a notice.
     pub fn wait_for_copies(&mut self) -> Result<(), Error> {
-        let begun = Instant::now();
-        let finished = self.end_drains();
-        self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
-        finished
+        self.collective(Call::Wait, |job| {
+            let begun = Instant::now();
+            let finished = job.end_drains();
+            job.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
+            finished
+        })
     }
 
     /// Makes the newest checkpoint durable, whatever the policy says, and waits for it: for the end of the program, and
@@ -49,8 +52,13 @@ impl Checkpointer {
     /// On all ranks, [`Error::Storage`] or [`Error::NoRoom`] with the file when the durable tier does not take it: it stays
     /// in memory. [`Error::Group`].
     pub fn finish(&mut self) -> Result<Finished, Error> {
+        self.collective(Call::Finish, Self::finish_all)
+    }
+
+    fn finish_all(&mut self) -> Result<Finished, Error> {
         let begun = Instant::now();
         let finished = self.end_drains().and_then(|()| self.make_newest_durable());
+        let finished = finished.map(|finished| Finished { said: self.with_weakness(finished.said), ..finished });
         self.schedule.course.checkpoint_s += begun.elapsed().as_secs_f64();
         finished
     }
@@ -108,7 +116,11 @@ impl Checkpointer {
     /// # Errors
     /// As [`Checkpointer::finish`], and then the job is not marked; [`Error::Storage`] when the mark cannot be written.
     pub fn complete(&mut self) -> Result<Finished, Error> {
-        let finished = self.finish()?;
+        self.collective(Call::Complete, Self::complete_all)
+    }
+
+    fn complete_all(&mut self) -> Result<Finished, Error> {
+        let finished = self.finish_all()?;
         let realtime_ns = self.ranks.of_root(clock::realtime_ns())?;
         let (job, epoch) = (self.config.job.clone(), self.run.epoch);
         let mark = Completed { job, number: self.run.number, epoch, realtime_ns };
@@ -191,6 +203,10 @@ impl Checkpointer {
     /// # Errors
     /// As [`Checkpointer::checkpoint`]; [`Error::Option`] when there is no such tier.
     pub fn checkpoint_to(&mut self, place: Place) -> Result<crate::session::Saved, Error> {
+        self.collective(Call::Save(Some(place)), |job| job.take_checkpoint_to(place))
+    }
+
+    fn take_checkpoint_to(&mut self, place: Place) -> Result<crate::session::Saved, Error> {
         let needs_memory = matches!(place, Place::Memory | Place::Both);
         let missing = match () {
             () if needs_memory && self.tiers.memory.is_none() => Some(("memory", "no memory tier is set")),
@@ -211,6 +227,10 @@ impl Checkpointer {
     /// On all ranks, [`Error::Storage`] when something cannot be removed; what is left is removed by
     /// `surefoot checkpoint remove`. [`Error::Group`].
     pub fn discard(&mut self) -> Result<Removed, Error> {
+        self.collective(Call::Discard, Self::discard_all)
+    }
+
+    fn discard_all(&mut self) -> Result<Removed, Error> {
         let marked = self.marked_directories();
         // The writes that are under way end first, and the locks are given up on all ranks before one removes.
         self.redundancy = Redundancy::Own;

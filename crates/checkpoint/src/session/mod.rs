@@ -42,11 +42,12 @@ pub use save::Saved;
 use crate::Error;
 use crate::config::Config;
 use crate::controller::Decision;
+use crate::generation::GenerationId;
 use crate::image::{Geometry, Protection};
 use files::Files;
 use journal::Journal;
 use nodes::Nodes;
-use ranks::Ranks;
+use ranks::{Call, Ranks};
 use redundancy::Redundancy;
 use regions::Regions;
 use run::Run;
@@ -89,6 +90,8 @@ pub struct Checkpointer {
     /// Where to, who else keeps it, and when.
     tiers: Tiers,
     redundancy: Redundancy,
+    /// From which loss that does not protect, in a sentence of every report.
+    weakness: Option<String>,
     schedule: Schedule,
     run: Run,
     journal: Journal,
@@ -131,6 +134,10 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::Group`].
     pub fn need_checkpoint(&mut self) -> Result<Decision, Error> {
+        self.collective(Call::Need, Self::need)
+    }
+
+    fn need(&mut self) -> Result<Decision, Error> {
         let begun = Instant::now();
         self.schedule.enter(begun, false, self.tiers.is_writing());
         let Decided { decision, situation, .. } = self.decide(&Question::Need, None)?;
@@ -151,7 +158,45 @@ impl Checkpointer {
     /// On all ranks when it fails on one, with the first failure; the job and the former checkpoints are as before.
     /// [`Error::NoTier`] when no tier can take it.
     pub fn checkpoint(&mut self) -> Result<Saved, Error> {
-        self.take_checkpoint(None)
+        self.collective(Call::Save(None), |job| job.take_checkpoint(None))
+    }
+
+    /// Makes a call of all ranks. The first that they tell each other in it states the call, its number and the newest
+    /// generation: where these differ, all of them get an error before anything is written. After an error
+    /// of the group this session says no more to the others, who may be elsewhere.
+    fn collective<T>(&mut self, call: Call, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.begin_call(call, false)?;
+        let begun = if call.begins_with_decision() { Ok(()) } else { self.ranks.all_or_none(Ok(())) };
+        self.ended(begun).and_then(|()| {
+            let done = work(self);
+            self.ended(done)
+        })
+    }
+
+    /// Takes part in an agreement before a call of this name (`save`, `restart`, `read_resized` and so on), for a layer
+    /// above that prepares calls and may fail on one rank: `failure` says at what. Collective.
+    ///
+    /// # Errors
+    /// [`Error::OtherRank`] when another rank failed, also where this one did; [`Error::Group`] when a rank is in another
+    /// call; [`Error::Option`] where there is no call of this name.
+    pub fn prepare(&mut self, call: &str, failure: Option<&str>) -> Result<(), Error> {
+        let no_call = || Error::Option { option: "call", why: format!("there is no call {call:?}") };
+        self.begin_call(Call::of(call).ok_or_else(no_call)?, true)?;
+        let told = self.ranks.tell_failure(failure);
+        self.ended(told)
+    }
+
+    fn begin_call(&mut self, call: Call, is_preparing: bool) -> Result<(), Error> {
+        let newest = self.run.newest.map_or(0, |(generation, _)| generation.nonce);
+        self.ranks.begin(call, is_preparing, GenerationId { number: self.run.number, nonce: newest })
+    }
+
+    /// The result of a call, after which the ranks may have to part.
+    fn ended<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Group { why }) = &done {
+            self.ranks.end(why);
+        }
+        done
     }
 
     /// Takes a checkpoint where it is asked for, or else where the policy says.
@@ -192,6 +237,11 @@ impl Checkpointer {
     /// What happened in the background since the last call: a durable checkpoint that was written, or was not.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.journal.take_notices()
+    }
+
+    /// A report, with what redundancy does not protect from.
+    fn with_weakness(&self, report: String) -> String {
+        self.weakness.iter().fold(report, |report, weakness| format!("{report}; {weakness}"))
     }
 
     fn geometry(&self, payload_bytes: u64) -> Result<Geometry, Error> {

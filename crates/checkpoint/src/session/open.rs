@@ -14,6 +14,7 @@ use super::schedule::Schedule;
 use super::tiers::{Opened, UNSEEN_NUMBERS};
 use super::{Checkpointer, clock};
 use crate::config::Config;
+use crate::settings;
 use crate::storage::Disk;
 use crate::tier::Memory;
 use crate::{Error, Group, Storage};
@@ -23,10 +24,19 @@ impl Checkpointer {
     /// Opens the tiers on all ranks.
     ///
     /// # Errors
-    /// On all ranks when it fails on one: [`Error::Option`] without a tier or with a name that cannot be one,
+    /// On all ranks when it fails on one: [`Error::Option`] without a tier, with a name that cannot be one, or where settings
+    /// differ between ranks that must be the same,
     /// [`Error::Storage`] when a tier cannot be used or another process runs the same rank of the same job.
     pub fn open(config: Config, group: Box<dyn Group>) -> Result<Self, Error> {
         Checkpointer::open_as(clock::host(), &clock::host_name(), config, group)
+    }
+
+    /// Lets the other ranks know, which are in [`Checkpointer::open`], that this one has no settings to open with. Returns
+    /// the error of this rank; where a rank before it has the same, one that says so.
+    pub fn decline(error: Error, group: Box<dyn Group>) -> Error {
+        let why = error.reason();
+        let declined = Ranks::new(group, "").agree_on_settings(Err(error));
+        declined.err().unwrap_or(Error::Group { why })
     }
 
     /// As [`Checkpointer::open`], on a machine of this name.
@@ -49,7 +59,8 @@ impl Checkpointer {
         config: Config,
         group: Box<dyn Group>,
     ) -> Result<Self, Error> {
-        let mut ranks = Ranks::new(group);
+        let mut ranks = Ranks::new(group, &config.job);
+        ranks.agree_on_settings(Ok(settings::to_be_equal(&config)))?;
         let opened = Opened::open(&config, storage, ranks.rank());
         let mut opened = ranks.all_or_none(opened)?;
         let is_any_unopened = opened.expect_a_reason_to_go_on(&ranks)?;
@@ -61,7 +72,7 @@ impl Checkpointer {
         let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
         tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
         let fault = tiers.memory.as_ref().and_then(Memory::fault);
-        let (redundancy, crowded) = Redundancy::open(&ranks, &nodes, &config, fault)?;
+        let (redundancy, weakness) = Redundancy::open(&ranks, &nodes, &config, fault)?;
         let mut job = Checkpointer {
             journal: Journal::new(&usable, ranks.rank()),
             schedule: Schedule::new(&config, host, ending),
@@ -72,10 +83,13 @@ impl Checkpointer {
             files,
             tiers,
             redundancy,
+            weakness,
             run: Run::default(),
             left_out: None,
         };
-        crowded.into_iter().for_each(|crowded| job.note(crowded));
+        if let Some(weakness) = job.weakness.clone() {
+            job.note(weakness);
+        }
         job.begin(is_any_unopened)?;
         Ok(job)
     }

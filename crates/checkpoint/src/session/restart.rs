@@ -7,6 +7,7 @@ use crate::session::bytes::Bytes;
 use crate::session::clock;
 use crate::session::files::Incoming;
 use crate::session::nodes::{Held, Inventory, Wanted};
+use crate::session::ranks::Call;
 use crate::session::resized::{Breadth, Key};
 use crate::tier::{Durable, SlotId, SlotImage};
 use crate::{Disk, Error, Storage, StoredFile};
@@ -56,7 +57,7 @@ impl Checkpointer {
     /// each failed at; the regions then hold nothing useful. [`Error::OtherRanks`] when the newest was saved by another
     /// number of ranks, see [`Checkpointer::restart_resized`]; nothing was touched. [`Error::Group`].
     pub fn restart(&mut self) -> Result<Option<Restored>, Error> {
-        let restored = self.restart_newest();
+        let restored = self.collective(Call::Restart, Self::restart_newest);
         self.record_restart(&restored);
         self.make_ahead_for_regions();
         restored
@@ -111,6 +112,7 @@ impl Checkpointer {
                     if let Some(doubt) = clock_doubt(inventory, key) {
                         restored.report = format!("{}; {doubt}", restored.report);
                     }
+                    restored.report = self.with_weakness(restored.report);
                     self.come_back_to(generation);
                     return Ok(Some(restored));
                 }
@@ -265,7 +267,7 @@ impl Checkpointer {
     }
 
     /// Checks and repairs what this rank keeps in memory and in the durable tiers; not collective. Returns a line per
-    /// copy.
+    /// copy, and one where redundancy does not protect from what it is there for.
     pub fn scrub(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let slots: Vec<(SlotId, Manifest)> = self
@@ -289,6 +291,7 @@ impl Checkpointer {
                 lines.push(format!("generation {number} {place}: {}", scrubbed(&manifest, file)));
             }
         }
+        lines.extend(self.weakness.clone());
         lines
     }
 

@@ -1,8 +1,46 @@
 //! The values of settings that nobody said, in the words in which they would be said.
 
-use crate::config::{AfterCompletion, Config};
+use crate::config::{AfterCompletion, Config, SETTINGS};
 use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
 use crate::tier::DurableOptions;
+
+/// The policy with all its numbers, as [`to_be_equal`] calls it.
+pub(crate) const WHOLE_POLICY: &str = "the whole policy";
+
+/// Settings that may differ between ranks: they are a host's own, and nothing that ranks do together depends on them. Any
+/// other setting has to be the same on all.
+const OF_A_HOST: [&str; 12] = [
+    "memory.threads",
+    "memory.ahead_bytes",
+    "durable.queue_depth",
+    "durable.limit_bytes_per_s",
+    "shared.queue_depth",
+    "shared.limit_bytes_per_s",
+    "endurance.rated_bytes",
+    "endurance.written_bytes",
+    "endurance.remaining_years",
+    "endurance.wa_factor",
+    "health_file",
+    "drive_file",
+];
+
+/// What all ranks of a job must have alike, by name: the job, and every setting but [`OF_A_HOST`]. Of the directories that each
+/// node has for itself, whether there is one.
+pub(crate) fn to_be_equal(config: &Config) -> Vec<(&'static str, String)> {
+    let mut all = vec![("job", config.job.clone())];
+    let settings = SETTINGS.iter().map(|(name, _)| *name).filter(|name| !OF_A_HOST.contains(name));
+    all.extend(settings.map(|name| {
+        let value = of(config, name).unwrap_or_else(|| "not set".to_owned());
+        let value = match (name, value.as_str()) {
+            ("memory" | "durable", path) if path != "none" => "a directory".to_owned(),
+            _ => value,
+        };
+        (name, value)
+    }));
+    // Programs may set more of a policy than the settings say.
+    all.push((WHOLE_POLICY, format!("{:?}", config.policy)));
+    all
+}
 
 /// What a setting is; `None` where a job has nothing of the kind.
 pub(super) fn of(config: &Config, name: &str) -> Option<String> {

@@ -1,4 +1,5 @@
 mod ahead;
+mod apart;
 mod durable;
 mod ends;
 #[path = "../../../heal/tests/suite/faulty.rs"]

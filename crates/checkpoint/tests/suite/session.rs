@@ -614,7 +614,10 @@ fn a_lost_node_s_checkpoint_comes_back_from_its_partner() {
         for step in 1..=3 {
             assert_eq!(rank.save(step), Place::Memory);
         }
-        assert!(rank.job.take_notices().is_empty());
+        let notices = rank.job.take_notices();
+        let is_told =
+            notices.iter().all(|notice| notice.starts_with("partner=yes does not protect from the loss of a node"));
+        assert!(notices.len() == 1 && is_told, "{notices:?}");
     });
     let memory = tiers.home.path().join("memory/job");
     // The node of rank 1 is lost, with its own checkpoint and with the one that it holds for rank 0.

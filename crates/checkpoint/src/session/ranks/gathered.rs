@@ -6,7 +6,7 @@
 use super::message::{Layout, cut};
 
 /// Bytes of a reason why a tier is left alone or memory is not trusted, and of what is known of a drive.
-const SAID_BYTES: usize = 320;
+const SAID_BYTES: usize = 296;
 
 /// Which is true of any rank.
 pub(in super::super) mod flag {

@@ -3,28 +3,66 @@
 //!
 //! # Layout
 //! Little-endian words of eight bytes, and texts: a word with the length, and a fixed number of bytes. In this order: the
-//! version, the number of the agreement, what failed, sums, maxima, what is known (`gathered`), the word of rank 0.
+//! version, the magic number, the release, the sender and how many ranks it counts, where it is (`call`), what failed, sums,
+//! maxima, what is known (`gathered`), the word of rank 0.
+//!
+//! The length, the version, the magic number and the release stay as they are in every later version, so that ranks of
+//! different releases can say so.
 
+use super::call::Stamp;
 use super::gathered::Gathered;
 use crate::Error;
 
 /// Counts up with each change of the layout: ranks of one job run the same release, or they are told that they do not.
-const VERSION: u64 = 1;
+/// Version 1 had the length, and neither the magic number nor the release.
+const VERSION: u64 = 2;
+
+/// What the second word is since version 2: `SUREFOOT`.
+const MAGIC: u64 = u64::from_le_bytes(*b"SUREFOOT");
 
 /// The most bytes of a failure's text that other ranks see.
 const WHY_BYTES: usize = 400;
 
-/// The length of a message.
+/// The length of a message, in this version and in every other one.
 pub(in super::super) const BYTES: usize = 1_776;
+
+/// This release, as a word: 16 bits for each of its numbers.
+fn release() -> u64 {
+    let numbers = [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
+    numbers.iter().fold(0, |release, number| release << 16 | number.parse::<u64>().unwrap_or(u64::from(u16::MAX)))
+}
+
+fn release_in_words(release: u64) -> String {
+    format!("{}.{}.{}", release >> 32, release >> 16 & 0xffff, release & 0xffff)
+}
 
 /// Why not all ranks can go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Failure {
     /// The first that failed.
     pub(super) rank: u32,
-    /// Whether ranks cannot talk; otherwise something failed of which all know now.
-    pub(super) is_broken: bool,
+    pub(super) kind: FailureKind,
     /// As it says itself.
+    pub(super) why: String,
+}
+
+/// What a failure means for the ranks; the worst counts. In a message it is its place here, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum FailureKind {
+    /// Something failed of which all know now.
+    Failed,
+    /// Ranks are at different places.
+    OutOfStep,
+    /// Ranks cannot talk.
+    Broken,
+}
+
+const FAILURE_KINDS: [FailureKind; 3] = [FailureKind::Failed, FailureKind::OutOfStep, FailureKind::Broken];
+
+/// Why a message of another rank does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) kind: FailureKind,
     pub(super) why: String,
 }
 
@@ -54,8 +92,11 @@ pub(in super::super) struct OfRoot {
 /// What one rank tells, or several together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in super::super) struct Message {
-    /// How many agreements there were before.
-    pub(in super::super) number: u64,
+    /// Who says so, and how many ranks it counts.
+    pub(in super::super) rank: u32,
+    pub(in super::super) size: u32,
+    /// Where it is.
+    pub(in super::super) stamp: Stamp,
     pub(in super::super) failure: Option<Failure>,
     /// Added up over all ranks; what is too much stays at the highest number.
     pub sums: [u64; 2],
@@ -68,19 +109,25 @@ pub(in super::super) struct Message {
 }
 
 impl Message {
-    /// Says that this rank failed, or that it cannot hear another one.
-    pub(in super::super) fn fail(&mut self, rank: u32, reason: &str, is_broken: bool) {
+    /// Says that this rank failed.
+    pub(in super::super) fn fail(&mut self, rank: u32, reason: &str) {
         // Those that hear of it say themselves whose it is.
         let reason = reason.strip_prefix(&format!("rank {rank}: ")).unwrap_or(reason);
-        self.join_failure(Some(Failure { rank, is_broken, why: cut(reason, WHY_BYTES) }));
+        self.join_failure(Some(Failure { rank, kind: FailureKind::Failed, why: cut(reason, WHY_BYTES) }));
     }
 
     /// Says that this rank cannot hear another one.
     pub(super) fn break_off(&mut self, rank: u32, error: &Error) {
-        match error {
-            Error::Group { why } => self.fail(rank, why, true),
-            error => self.fail(rank, &error.to_string(), true),
-        }
+        let why = match error {
+            Error::Group { why } => why.clone(),
+            error => error.to_string(),
+        };
+        self.refuse(rank, Refused { kind: FailureKind::Broken, why });
+    }
+
+    /// Says why this rank cannot go on with another one.
+    pub(super) fn refuse(&mut self, rank: u32, refused: Refused) {
+        self.join_failure(Some(Failure { rank, kind: refused.kind, why: cut(&refused.why, WHY_BYTES) }));
     }
 
     /// Adds what other ranks tell.
@@ -95,9 +142,9 @@ impl Message {
         self.gathered.join(other.gathered);
     }
 
-    /// That ranks cannot talk counts before anything else, then the first rank's.
+    /// The worst counts, and of several the first rank's.
     fn join_failure(&mut self, other: Option<Failure>) {
-        let order = |failure: &Failure| (!failure.is_broken, failure.rank);
+        let order = |failure: &Failure| (std::cmp::Reverse(failure.kind), failure.rank);
         if let Some(other) = other
             && self.failure.as_ref().is_none_or(|known| order(&other) < order(known))
         {
@@ -107,8 +154,9 @@ impl Message {
 
     pub(super) fn to_bytes(&self) -> [u8; BYTES] {
         let mut writing = Writing { bytes: [0; BYTES], at: 0 };
-        let mut version = VERSION;
-        writing.word(&mut version);
+        for mut word in [VERSION, MAGIC, release()] {
+            writing.word(&mut word);
+        }
         self.clone().visit(&mut writing);
         writing.bytes
     }
@@ -119,10 +167,18 @@ impl Message {
     /// When it is not what a rank of this release says.
     pub(super) fn from_bytes(bytes: &[u8; BYTES]) -> Result<Self, String> {
         let mut reading = Reading { bytes, at: 0 };
-        let mut version = 0;
-        reading.word(&mut version);
-        if version != VERSION {
-            return Err(format!("it speaks version {version}, and this rank {VERSION}: run one release on all ranks"));
+        let [mut version, mut magic, mut from] = [0; 3];
+        [&mut version, &mut magic, &mut from].into_iter().for_each(|word| reading.word(word));
+        if (version, magic, from) != (VERSION, MAGIC, release()) {
+            let theirs = match (version, magic) {
+                (_, MAGIC) => format!("Surefoot {} (protocol {version})", release_in_words(from)),
+                (1, _) => "an earlier release of Surefoot (protocol 1)".to_owned(),
+                _ => "something that is no release of Surefoot".to_owned(),
+            };
+            let own = release_in_words(release());
+            return Err(format!(
+                "it runs {theirs}, and this rank Surefoot {own} (protocol {VERSION}): run one release on all ranks"
+            ));
         }
         let mut message = Message::default();
         message.visit(&mut reading);
@@ -130,16 +186,22 @@ impl Message {
     }
 
     fn visit(&mut self, layout: &mut impl Layout) {
-        layout.word(&mut self.number);
+        let mut ranks = u64::from(self.rank) << 32 | u64::from(self.size);
+        layout.word(&mut ranks);
+        (self.rank, self.size) = ((ranks >> 32) as u32, ranks as u32);
+        self.stamp.visit(layout);
         let known = self.failure.take();
         let (mut kind, mut rank, mut why) = match known {
             None => (0, 0, String::new()),
-            Some(failure) => (1 + u64::from(failure.is_broken), u64::from(failure.rank), failure.why),
+            Some(failure) => (1 + failure.kind as u64, u64::from(failure.rank), failure.why),
         };
         layout.word(&mut kind);
         layout.word(&mut rank);
         layout.text(&mut why, WHY_BYTES);
-        self.failure = (kind > 0).then_some(Failure { rank: rank as u32, is_broken: kind > 1, why });
+        // A kind that this release does not know is the worst.
+        let known = usize::try_from(kind).ok().and_then(|kind| FAILURE_KINDS.get(kind.checked_sub(1)?)).copied();
+        let kind = (kind > 0).then_some(known.unwrap_or(FailureKind::Broken));
+        self.failure = kind.map(|kind| Failure { rank: rank as u32, kind, why });
         self.sums.iter_mut().chain(&mut self.mosts).for_each(|word| layout.word(word));
         self.gathered.visit(layout);
         let of_root = &mut self.of_root;
@@ -241,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_as_long_as_its_fields() {
-        let mut counting = Counting(8);
+    fn the_fields_fit_into_a_message_whose_length_never_changes() {
+        let mut counting = Counting(3 * 8);
         Message::default().visit(&mut counting);
-        assert_eq!(counting.0, BYTES);
+        assert!(counting.0 <= BYTES && BYTES == 1_776, "{} bytes", counting.0);
     }
 
     #[test]
     fn the_first_rank_s_failure_is_told_and_before_it_that_ranks_cannot_talk() {
         let lost = |rank: u32| {
             let mut message = Message::default();
-            message.fail(rank, &format!("rank {rank}: it is lost"), false);
+            message.fail(rank, &format!("rank {rank}: it is lost"));
             message
         };
         let mut broken = Message::default();
@@ -259,17 +321,34 @@ mod tests {
         let mut all = lost(4);
         [lost(7), Message::default(), lost(2), lost(3)].into_iter().for_each(|other| all.join(other));
         let first = all.failure.clone().unwrap();
-        assert!(first.rank == 2 && !first.is_broken && first.why == "it is lost", "{first:?}");
+        assert!(first.rank == 2 && first.kind == FailureKind::Failed && first.why == "it is lost", "{first:?}");
+        let mut apart = Message::default();
+        apart.refuse(8, Refused { kind: FailureKind::OutOfStep, why: "rank 9 is elsewhere".into() });
+        all.join(apart);
+        assert_eq!(all.failure.as_ref().unwrap().rank, 8);
         all.join(broken);
         all.join(lost(0));
-        assert_eq!(all.failure.unwrap(), Failure { rank: 9, is_broken: true, why: "rank 8 is gone".into() });
+        let wanted = Failure { rank: 9, kind: FailureKind::Broken, why: "rank 8 is gone".into() };
+        assert_eq!(all.failure, Some(wanted.clone()));
+        assert_eq!(Message::from_bytes(&all.to_bytes()).unwrap().failure, Some(wanted));
     }
 
     #[test]
-    fn another_version_is_said_to_be_one() {
-        let mut bytes = Message::default().to_bytes();
-        bytes[0] = 7;
-        assert!(Message::from_bytes(&bytes).unwrap_err().contains("version 7"));
+    fn another_release_is_named_whatever_its_layout_is() {
+        let own = Message::default().to_bytes();
+        let with = |at: usize, bytes: &[u8]| {
+            let mut changed = own;
+            changed[at..at + bytes.len()].copy_from_slice(bytes);
+            Message::from_bytes(&changed).unwrap_err()
+        };
+        let later =
+            with(0, &[&7u64.to_le_bytes()[..], b"SUREFOOT", &(3u64 << 32 | 5 << 16 | 9).to_le_bytes()].concat());
+        assert!(later.contains("Surefoot 3.5.9 (protocol 7)") && later.contains("(protocol 2)"), "{later}");
+        let same_layout = with(16, &(9u64 << 32).to_le_bytes());
+        assert!(same_layout.contains("Surefoot 9.0.0 (protocol 2)"), "{same_layout}");
+        let before = with(0, &[1u64.to_le_bytes(), 12u64.to_le_bytes()].concat());
+        assert!(before.contains("an earlier release of Surefoot (protocol 1)"), "{before}");
+        assert!(with(8, b"NOTHING.").contains("no release of Surefoot"));
     }
 
     proptest! {
@@ -280,7 +359,7 @@ mod tests {
         ) {
             let mut bytes: [u8; BYTES] = bytes.try_into().unwrap();
             if is_ours {
-                bytes[..8].copy_from_slice(&VERSION.to_le_bytes());
+                bytes[..24].copy_from_slice(&Message::default().to_bytes()[..24]);
             }
             if let Ok(message) = Message::from_bytes(&bytes) {
                 let again = message.to_bytes();

@@ -7,21 +7,29 @@
 //!
 //! A rank that cannot hear another one does not leave the others waiting: it passes that on in its own message, so that all
 //! of them are told, each with the same error.
+//!
+//! Every message says where its rank is (`call`): the call, its number and the newest generation. So ranks that are out
+//! of step find out in the first agreement of a call, before anything is written, and each of them is told who is where.
 
+mod call;
 mod gathered;
 mod message;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub(super) use call::{Call, ranks_in_words};
 pub(super) use gathered::{Gathered, OfDrives, OfNode, flag};
 pub(super) use message::{BYTES, Message, OfRoot};
 pub(super) use tree::Tree;
 
-use crate::generation::{MANIFEST_LONG_BYTES_MAX, Manifest};
+use crate::generation::{GenerationId, MANIFEST_LONG_BYTES_MAX, Manifest};
 use crate::session::nodes::Nodes;
 use crate::{Error, Group};
-use std::cell::Cell;
+use call::Stamp;
+use message::{FailureKind, Refused};
+use std::cell::{Cell, RefCell};
 use tree::Turn;
 
 /// The longest manifest that another rank is believed to have: the text of the longest, and what stands before it.
@@ -31,15 +39,44 @@ const TOLD_BYTES_MAX: usize = MANIFEST_LONG_BYTES_MAX + 4096;
 pub(super) struct Ranks {
     group: Box<dyn Group>,
     tree: Tree,
-    /// Agreements so far. Ranks that are in different ones notice it.
-    count: Cell<u64>,
+    /// For messages: a group may be that of several jobs.
+    job: String,
+    /// Where this rank is.
+    stamp: Cell<Stamp>,
+    /// Why the ranks could not go on together. Nothing is said to them from then on.
+    broken: RefCell<Option<String>>,
 }
 
 impl Ranks {
     /// The ranks of a group, before it is known on which nodes they run.
-    pub(super) fn new(group: Box<dyn Group>) -> Self {
+    pub(super) fn new(group: Box<dyn Group>, job: &str) -> Self {
         let tree = Tree::flat(group.size(), group.rank());
-        Ranks { group, tree, count: Cell::new(0) }
+        let (stamp, broken) = (Cell::new(Stamp::opening()), RefCell::default());
+        Ranks { group, tree, job: job.to_owned(), stamp, broken }
+    }
+
+    /// Begins a call of all ranks: what they tell each other from now on says that it is of this call.
+    ///
+    /// # Errors
+    /// [`Error::Group`] once the ranks could not go on together.
+    pub(super) fn begin(&self, call: Call, is_preparing: bool, newest: GenerationId) -> Result<(), Error> {
+        if let Some(why) = &*self.broken.borrow() {
+            let why = format!("an earlier call failed, and this session takes none any more: {why}");
+            return Err(Error::Group { why });
+        }
+        self.stamp.set(self.stamp.get().next(call, is_preparing, newest));
+        Ok(())
+    }
+
+    /// Says no more to the others: who failed to reach them may be out of step.
+    pub(super) fn end(&self, why: &str) {
+        self.broken.borrow_mut().get_or_insert_with(|| why.to_owned());
+    }
+
+    /// Goes on to the next agreement; returns where this rank is in the one before.
+    fn step(&self) -> Stamp {
+        let stamp = self.stamp.get();
+        self.stamp.replace(Stamp { number: stamp.number + 1, ..stamp })
     }
 
     /// From now on what is added up on a node is that of the ranks there.
@@ -64,7 +101,26 @@ impl Ranks {
 
     /// As [`Group::gather_all`]: what every rank says goes to every rank, so only at an opening and a restart.
     pub(super) fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        self.group.gather_all(own)
+        let stamp = self.step();
+        let mut all = self.gather_raw(&[&stamp.to_bytes(), own].concat())?;
+        for (rank, said) in all.iter_mut().enumerate() {
+            match Stamp::split(said) {
+                Some((of, rest)) if of == stamp => *said = rest.to_vec(),
+                _ => {
+                    let why = format!("rank {rank} said something else than rank {} was to hear of it", self.rank());
+                    return Err(Error::Group { why });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn gather_raw(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let all = self.group.gather_all(own)?;
+        match all.len() == self.size() as usize {
+            true => Ok(all),
+            false => Err(Error::Group { why: format!("{} of {} ranks were heard", all.len(), self.size()) }),
+        }
     }
 
     /// As [`Group::exchange`].
@@ -84,31 +140,52 @@ impl Ranks {
     /// Joins what all ranks tell; rank 0 adds what it makes of it, and all get that. Whether a rank failed is in it.
     ///
     /// # Errors
-    /// [`Error::Group`] on all ranks that can be reached.
+    /// [`Error::Group`] on all ranks that can be reached: also where they are in different calls, with who is in which.
     pub(super) fn tell(&self, mut own: Message, decide: impl FnOnce(&mut Message)) -> Result<Message, Error> {
-        own.number = self.count.replace(self.count.get() + 1);
+        let stamp = self.step();
+        (own.rank, own.size, own.stamp) = (self.rank(), self.size(), stamp);
         let (mut joined, lost) = self.join(own);
         if self.is_root() {
             decide(&mut joined);
         }
         if self.size() > 1 {
-            let number = joined.number;
             let mut bytes = joined.to_bytes();
             self.group.broadcast(&mut bytes, 0)?;
-            joined = self.read(&bytes, number, 0).map_err(|why| Error::Group { why })?;
+            let told = Message::from_bytes(&bytes).map_err(|why| Error::Group { why: not_understood(0, &why) })?;
+            match told.failure.as_ref().map(|failure| (failure.kind, &failure.why)) {
+                Some((FailureKind::OutOfStep, why)) => return Err(self.out_of_step(stamp, why)),
+                Some((FailureKind::Broken, why)) => return Err(Error::Group { why: why.clone() }),
+                _ => {}
+            }
+            joined = self.check(told, stamp, 0).map_err(|refused| Error::Group { why: refused.why })?;
         }
-        match (joined.failure.as_ref().filter(|failure| failure.is_broken), lost) {
-            (Some(failure), _) => Err(Error::Group { why: failure.why.clone() }),
-            // Rank 0 missed this rank's message, and did not notice.
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok(joined),
+        // Rank 0 missed this rank's message, and did not notice.
+        lost.map_or(Ok(joined), Err)
+    }
+
+    /// Who is where, when all ranks know that they are at different places; `why` is what the first said that found out.
+    fn out_of_step(&self, stamp: Stamp, why: &str) -> Error {
+        let own = [&stamp.to_bytes(), self.job.as_bytes()].concat();
+        let heard = self.gather_raw(&own).ok().and_then(|all| {
+            let place = |said: &Vec<u8>| {
+                let (stamp, job) = Stamp::split(said)?;
+                Some((stamp, String::from_utf8_lossy(job).into_owned()))
+            };
+            all.iter().map(place).collect::<Option<Vec<_>>>()
+        });
+        let who = heard.map_or_else(|| why.to_owned(), |all| Stamp::say(&all));
+        Error::Group {
+            why: format!(
+                "the ranks are out of step: {who}. All ranks make the same calls in the same order. The checkpoints taken before \
+                 are as they were; close this session on all ranks and open it again"
+            ),
         }
     }
 
     /// One way up: what this rank and those below it tell, and why it could not pass that on.
     fn join(&self, mut joined: Message) -> (Message, Option<Error>) {
         let (rank, mut lost) = (self.rank(), None);
-        let number = joined.number;
+        let stamp = joined.stamp;
         for round in 0..self.tree.rounds {
             if round == self.tree.node_rounds {
                 self.close_node(&mut joined);
@@ -116,11 +193,11 @@ impl Ranks {
             match self.tree.turn(round) {
                 Turn::From(other) => {
                     let mut bytes = [0; BYTES];
-                    let heard = self.group.exchange(other, &[], other, &mut bytes);
-                    let heard =
-                        heard.and_then(|()| self.read(&bytes, number, other).map_err(|why| Error::Group { why }));
-                    match heard {
-                        Ok(message) => joined.join(message),
+                    match self.group.exchange(other, &[], other, &mut bytes) {
+                        Ok(()) => match self.read(&bytes, stamp, other) {
+                            Ok(message) => joined.join(message),
+                            Err(refused) => joined.refuse(rank, refused),
+                        },
                         Err(error) => joined.break_off(rank, &error),
                     }
                 }
@@ -147,15 +224,29 @@ impl Ranks {
         }
     }
 
-    fn read(&self, bytes: &[u8; BYTES], number: u64, from: u32) -> Result<Message, String> {
-        let message = Message::from_bytes(bytes).map_err(|why| format!("rank {from} is not understood: {why}"))?;
-        if message.number != number {
-            return Err(format!(
-                "rank {from} is in its agreement {}, and rank {} in its {number}: all ranks make the same calls in the same \
-                 order",
-                message.number,
-                self.rank()
-            ));
+    fn read(&self, bytes: &[u8; BYTES], stamp: Stamp, from: u32) -> Result<Message, Refused> {
+        let message = Message::from_bytes(bytes)
+            .map_err(|why| Refused { kind: FailureKind::Broken, why: not_understood(from, &why) })?;
+        // What a rank below it found out goes on to rank 0.
+        let known = message.failure.as_ref().filter(|failure| failure.kind == FailureKind::Broken);
+        let known = known.map(|failure| Refused { kind: failure.kind, why: failure.why.clone() });
+        self.check(message, stamp, from).map_err(|refused| known.unwrap_or(refused))
+    }
+
+    /// Refuses what a rank said that sees other ranks than this one, or is elsewhere.
+    fn check(&self, message: Message, stamp: Stamp, from: u32) -> Result<Message, Refused> {
+        let (rank, size) = (self.rank(), self.size());
+        if (message.rank, message.size) != (from, size) {
+            let why = format!(
+                "what came from rank {from} says that it is rank {} of {}, and rank {rank} counts {size} ranks",
+                message.rank, message.size
+            );
+            return Err(Refused { kind: FailureKind::Broken, why });
+        }
+        if message.stamp != stamp {
+            let two = [(stamp, self.job.clone()), (message.stamp, self.job.clone())];
+            let why = format!("ranks {rank} and {from} are not at the same place: {}", Stamp::say(&two));
+            return Err(Refused { kind: FailureKind::OutOfStep, why });
         }
         Ok(message)
     }
@@ -184,7 +275,7 @@ impl Ranks {
     pub(super) fn agree<T>(&self, own: Result<T, Error>, numbers: Message) -> Result<(T, Message), Error> {
         let mut message = numbers;
         if let Err(error) = &own {
-            message.fail(self.rank(), &error.reason(), false);
+            message.fail(self.rank(), &error.reason());
         }
         let told = self.tell(message, |_| ())?;
         let value = own?;
@@ -194,6 +285,18 @@ impl Ranks {
     /// As [`Ranks::agree`], with nothing else to tell.
     pub(super) fn all_or_none<T>(&self, own: Result<T, Error>) -> Result<T, Error> {
         self.agree(own, Message::default()).map(|(value, _)| value)
+    }
+
+    /// Tells all ranks at what this one failed, in words, if it did.
+    ///
+    /// # Errors
+    /// On all ranks, with the first that failed.
+    pub(super) fn tell_failure(&self, failure: Option<&str>) -> Result<(), Error> {
+        let mut message = Message::default();
+        if let Some(why) = failure {
+            message.fail(self.rank(), why);
+        }
+        self.tell(message, |_| ())?.expect_all().map(drop)
     }
 
     /// As [`Ranks::all_or_none`], and the largest number of all ranks.
@@ -240,4 +343,8 @@ impl Message {
             None => Ok(self),
         }
     }
+}
+
+fn not_understood(rank: u32, why: &str) -> String {
+    format!("rank {rank} is not understood: {why}")
 }

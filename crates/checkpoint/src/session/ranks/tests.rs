@@ -1,6 +1,7 @@
 //! Ranks that agree, fail, go away and get out of step.
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::generation::GenerationId;
 use crate::group::{ThreadGroup, thread_group};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Runs these ranks of a group, two on each node.
 fn run<T: Send>(groups: Vec<ThreadGroup>, run: impl Fn(Ranks) -> T + Sync) -> Vec<T> {
     let start = |group: ThreadGroup| {
-        let mut ranks = Ranks::new(Box::new(group));
+        let mut ranks = Ranks::new(Box::new(group), "job");
         let of_ranks: Vec<u32> = (0..ranks.size()).map(|rank| rank / 2).collect();
         ranks.tree = Tree::new(&of_ranks, ranks.rank());
         run(ranks)
@@ -84,11 +85,61 @@ fn a_rank_that_is_gone_is_an_error_on_all_others_and_none_waits_for_it() {
 }
 
 #[test]
-fn ranks_that_are_out_of_step_are_told_so() {
+fn ranks_that_are_out_of_step_are_all_told_who_is_where() {
+    let newest = |number: u64| GenerationId { number, nonce: 1 };
+    for size in 2..10 {
+        for odd in 0..size {
+            let told = run(thread_group(size, Some(PATIENCE)), |ranks| {
+                let call = if ranks.rank() == odd { Call::Save(None) } else { Call::Need };
+                ranks.begin(call, false, newest(4)).unwrap();
+                let both = [ranks.sum(1).unwrap_err().to_string(), ranks.sum(1).unwrap_err().to_string()];
+                (both, ranks.begin(Call::Need, false, newest(4)).is_ok())
+            });
+            let others: Vec<u32> = (0..size).filter(|rank| *rank != odd).collect();
+            let verb = if others.len() == 1 { "calls" } else { "call" };
+            let wanted = [format!("rank {odd} calls save"), format!("{} {verb} need", ranks_in_words(&others))];
+            for (said, goes_on) in &told {
+                assert!(said.iter().all(|said| wanted.iter().all(|one| said.contains(one))), "{said:?}");
+                assert!(goes_on, "only a call's end ends the session");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_count_other_ranks_or_another_generation_or_session_are_told_so() {
     let told = run(thread_group(4, Some(PATIENCE)), |ranks| {
-        ranks.count.set(if ranks.rank() == 3 { 5 } else { 4 });
+        let generation = if ranks.rank() == 3 { 5 } else { 4 };
+        ranks.begin(Call::Need, false, GenerationId { number: generation, nonce: 9 }).unwrap();
         ranks.sum(1).unwrap_err().to_string()
     });
-    assert!(told.iter().take(3).all(|why| why.contains("rank 3 is in its agreement 5")), "{told:?}");
-    assert!(told[3].contains("agreement 4"), "{told:?}");
+    let wanted = "rank 3 calls need, after generation 5 (0000000000000009)";
+    assert!(told.iter().all(|why| why.contains(wanted) && why.contains("ranks 0-2 call need")), "{told:?}");
+    let told = run(thread_group(4, Some(PATIENCE)), |mut ranks| {
+        ranks.job = if ranks.rank() == 1 { "other".into() } else { "job".into() };
+        ranks.stamp.set(Stamp { session: u64::from(ranks.rank() == 1), ..ranks.stamp.get() });
+        ranks.sum(1).unwrap_err().to_string()
+    });
+    assert!(told.iter().all(|why| why.contains("rank 1 calls open of job \"other\"")), "{told:?}");
+    let told = run(thread_group(4, Some(PATIENCE)), |ranks| {
+        let own = Message { rank: ranks.rank(), size: 4, stamp: ranks.stamp.get(), ..Message::default() };
+        let wrong = Message { size: 5, ..own.clone() };
+        [own, wrong].map(|message| ranks.check(message, ranks.stamp.get(), ranks.rank()).err())
+    });
+    for [own, wrong] in told {
+        let wrong = wrong.unwrap().why;
+        assert!(own.is_none() && wrong.contains("of 5") && wrong.contains("counts 4 ranks"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_session_that_ended_says_so_and_sends_nothing() {
+    let group = thread_group(2, Some(PATIENCE)).remove(0);
+    let traffic = group.traffic();
+    let ranks = Ranks::new(Box::new(group), "job");
+    ranks.end("rank 1 is gone");
+    ranks.end("something later");
+    let why = ranks.begin(Call::Save(None), false, GenerationId { number: 1, nonce: 1 }).unwrap_err().to_string();
+    assert!(why.contains("rank 1 is gone") && why.contains("takes none any more"), "{why}");
+    assert_eq!(traffic.sent().0, 0);
 }

@@ -3,6 +3,8 @@
 
 pub(in crate::session) mod parity;
 pub(in crate::session) mod partner;
+#[cfg(test)]
+mod tests;
 
 use crate::Error;
 use crate::config::Config;
@@ -24,7 +26,8 @@ pub(in crate::session) enum Redundancy {
 }
 
 impl Redundancy {
-    /// What is wished, if there is another rank; and what is to be said of it. `fault` is why memory could not be opened.
+    /// What is wished, if there is another rank; and from which loss it does not protect that it is there for, in a sentence,
+    /// the same on all ranks. `fault` is why memory could not be opened.
     ///
     /// # Errors
     /// On all ranks, [`Error::Option`] for what is not possible; [`Error::Storage`].
@@ -37,15 +40,22 @@ impl Redundancy {
         if config.parity.is_some() {
             return Redundancy::open_parity(ranks, nodes, config, fault);
         }
-        let Some(memory) = config.memory.as_ref().filter(|_| config.partner && ranks.size() > 1) else {
-            return Ok((Redundancy::Own, None));
+        let protects_nothing = |why: &str| Ok((Redundancy::Own, Some(format!("partner=yes protects nothing: {why}"))));
+        let memory = match &config.memory {
+            _ if !config.partner => return Ok((Redundancy::Own, None)),
+            None => return protects_nothing("it copies checkpoints in memory, and no memory tier is set"),
+            Some(_) if ranks.size() == 1 => {
+                return protects_nothing("this job has one rank, and there is no other to keep a copy");
+            }
+            Some(memory) => memory,
         };
         let store = match fault {
             Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
             None => Memory::open_for_partner(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),
         };
         let store = ranks.all_or_none(store)?;
-        Ok((Redundancy::Partner(Partner::new(ranks, nodes, store)), None))
+        let weakness = partner::weakness(nodes);
+        Ok((Redundancy::Partner(Partner::new(ranks, nodes, store)), weakness))
     }
 
     fn open_parity(
@@ -71,14 +81,8 @@ impl Redundancy {
         };
         let store = ranks.all_or_none(store)?;
         let parity = Parity::new(nodes, ranks.rank(), store, wished.data, wished.parity)?;
-        let crowded = parity.crowded(nodes).map(|most| {
-            format!(
-                "{most} of the ranks that share parity are on one node, and {} may be lost: start more nodes with fewer \
-                 ranks each, or ask for less data to a stripe",
-                wished.parity
-            )
-        });
-        Ok((Redundancy::Parity(parity), crowded))
+        let weakness = parity.weakness(nodes);
+        Ok((Redundancy::Parity(parity), weakness))
     }
 
     /// Whether others keep anything.

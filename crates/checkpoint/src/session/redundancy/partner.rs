@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::generation::{GenerationId, Manifest};
 use crate::session::nodes::Nodes;
-use crate::session::ranks::Ranks;
+use crate::session::ranks::{Ranks, ranks_in_words};
 use crate::tier::Memory;
 use std::collections::BTreeMap;
 
@@ -21,18 +21,48 @@ pub(in crate::session) struct Partner {
     owner: u32,
 }
 
+/// How many ranks further the holder of a rank's copy is.
+fn distance(of_ranks: &[u32]) -> u32 {
+    let mut ranks_of_node: BTreeMap<u32, u32> = BTreeMap::new();
+    for &node in of_ranks {
+        *ranks_of_node.entry(node).or_default() += 1;
+    }
+    let fullest = ranks_of_node.values().copied().max().unwrap_or(1);
+    // On one node alone there is no better place than the next rank.
+    if (fullest as usize) < of_ranks.len() { fullest } else { 1 }
+}
+
+/// Which ranks lose their copy with their own node.
+fn unprotected(of_ranks: &[u32]) -> Vec<u32> {
+    let (distance, size) = (distance(of_ranks) as usize, of_ranks.len());
+    (0..size).filter(|&rank| of_ranks[rank] == of_ranks[(rank + distance) % size]).map(|rank| rank as u32).collect()
+}
+
+/// Says which ranks a partner does not protect from the loss of a node.
+pub(in crate::session) fn weakness(nodes: &Nodes) -> Option<String> {
+    let unprotected = unprotected(nodes.of_ranks());
+    if !nodes.are_several() {
+        return Some(format!(
+            "partner=yes does not protect from the loss of a node: all {} ranks and their copies are on {}. Start ranks on \
+             a second node, or set shared",
+            nodes.of_ranks().len(),
+            nodes.name_of(0)
+        ));
+    }
+    (!unprotected.is_empty()).then(|| {
+        format!(
+            "partner=yes does not protect {} from the loss of a node: the copy is on the same node. Start as many ranks on \
+             each node, node by node",
+            ranks_in_words(&unprotected)
+        )
+    })
+}
+
 impl Partner {
     /// Finds the partner: the rank as many further as the fullest node has ranks, so that where ranks are placed node by
     /// node it is on another one.
     pub(in crate::session) fn new(ranks: &Ranks, nodes: &Nodes, store: Memory) -> Self {
-        let mut ranks_of_node: BTreeMap<u32, u32> = BTreeMap::new();
-        for &node in nodes.of_ranks() {
-            *ranks_of_node.entry(node).or_default() += 1;
-        }
-        let (rank, size) = (ranks.rank(), ranks.size());
-        let fullest = ranks_of_node.values().copied().max().unwrap_or(1);
-        // On one node alone there is no better place than the next rank.
-        let distance = if fullest < size { fullest } else { 1 };
+        let (rank, size, distance) = (ranks.rank(), ranks.size(), distance(nodes.of_ranks()));
         Partner { store, holder: (rank + distance) % size, owner: (rank + size - distance) % size }
     }
 
@@ -63,5 +93,19 @@ impl Partner {
     /// Forgets what is held of newer generations than the one that all ranks came back to.
     pub(in crate::session) fn forget_newer(&mut self, restored: GenerationId) -> Result<(), Error> {
         self.store.forget_newer(restored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_loses_the_copy_with_the_node_is_known() {
+        assert!(unprotected(&[0, 0, 1, 1]).is_empty());
+        assert_eq!(unprotected(&[0, 1, 0, 1]), [0, 1, 2, 3], "dealt out in turns");
+        assert_eq!(unprotected(&[0, 0, 1]), [1], "rank 1's holder is rank 0");
+        assert_eq!(unprotected(&[0, 0, 0]), [0, 1, 2]);
+        assert!(unprotected(&[0, 1, 2]).is_empty());
     }
 }

@@ -24,6 +24,7 @@ use crate::generation::{GenerationId, Manifest, RegionEntry};
 use crate::image::Healer;
 use crate::session::Checkpointer;
 use crate::session::nodes::Inventory;
+use crate::session::ranks::Call;
 use crate::session::restart::Restored;
 use crate::{Error, StoredFile};
 use place::Plan;
@@ -133,7 +134,7 @@ impl Checkpointer {
     /// [`Error::NothingIntact`] on all ranks, with what each checkpoint failed at; the regions then hold nothing useful.
     /// [`Error::Group`].
     pub fn restart_resized(&mut self) -> Result<Option<Restored>, Error> {
-        let restored = self.restart_of_any_size();
+        let restored = self.collective(Call::RestartResized, Self::restart_of_any_size);
         self.record_restart(&restored);
         self.make_ahead_for_regions();
         restored
@@ -169,6 +170,10 @@ impl Checkpointer {
     /// # Errors
     /// [`Error::NothingIntact`] on all ranks, with what each failed at; [`Error::Group`].
     pub fn open_resized(&mut self) -> Result<Option<Resized>, Error> {
+        self.collective(Call::OpenResized, Self::open_of_any_size)
+    }
+
+    fn open_of_any_size(&mut self) -> Result<Option<Resized>, Error> {
         self.run.unasked = None;
         self.end_drains()?;
         let inventory = self.inventory(Breadth::AnyRanks)?;
@@ -179,7 +184,8 @@ impl Checkpointer {
         let mut refused = Vec::new();
         for key in inventory.keys(self.ranks.size()) {
             match self.prove(&inventory, key)? {
-                Ok(resized) => {
+                Ok(mut resized) => {
+                    resized.report = self.with_weakness(resized.report);
                     self.come_back_to(key.generation);
                     if key.ranks != self.ranks.size() {
                         self.run.resized_at = Some(self.schedule.course.taken_count);
@@ -216,6 +222,10 @@ impl Checkpointer {
     /// [`Error::Option`] on all ranks when one asks for what is not there; [`Error::NothingIntact`] on all ranks when a
     /// part cannot be read any more, and then no piece holds anything useful; [`Error::Group`].
     pub fn read_resized(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {
+        self.collective(Call::ReadResized, |job| job.read_pieces(resized, pieces))
+    }
+
+    fn read_pieces(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {
         let places = resized.places(pieces);
         let wish = |piece: &mut Piece<'_>| {
             let refuse = |why: String| Error::Option { option: "piece", why };

@@ -103,7 +103,7 @@ impl Checkpointer {
             let now_s = self.schedule.now_s();
             let mut own = Message { gathered: self.told(now_s, drive.clone()), ..Message::default() };
             if let Some(error) = hindrance {
-                own.fail(self.ranks.rank(), &error.reason(), false);
+                own.fail(self.ranks.rank(), &error.reason());
             }
             let told = self.ranks.tell(own, |all| self.decide_for_all(question, now_s, all))?;
             let arrived = [(Which::Durable, flag::WRITES_DURABLE), (Which::Shared, flag::WRITES_SHARED)]

@@ -212,7 +212,7 @@ impl Checkpointer {
         let own: Vec<String> = memory.into_iter().chain(targets).collect();
         let mut message = Message { sums: [u64::from(!own.is_empty()), 0], ..Message::default() };
         if !own.is_empty() {
-            message.fail(self.ranks.rank(), &own.join(" and "), false);
+            message.fail(self.ranks.rank(), &own.join(" and "));
         }
         let told = self.ranks.tell(message, |_| ())?;
         let others = match told.sums[0] {

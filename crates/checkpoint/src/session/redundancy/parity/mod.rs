@@ -43,6 +43,8 @@ pub(in crate::session) struct Parity {
     own: u32,
     /// Members of the largest group of all.
     largest: u32,
+    /// The most members of any group that run on one node.
+    most_together: u32,
 }
 
 /// What some rows of parity are of.
@@ -103,21 +105,41 @@ impl Parity {
         let refuse = |why| Error::Option { option: "parity", why };
         let groups = layout::groups(nodes.of_ranks(), data, rows).map_err(refuse)?;
         let largest = groups.iter().map(Vec::len).max().unwrap_or(0) as u32;
+        let together = |members: &Vec<u32>, node: u32| {
+            members.iter().filter(|&&member| nodes.of_rank(member) == node).count() as u32
+        };
+        let most_together = groups
+            .iter()
+            .flat_map(|members| members.iter().map(|&member| together(members, nodes.of_rank(member))))
+            .max()
+            .unwrap_or(0);
         let own = groups.into_iter().find_map(|members| {
             let own = members.iter().position(|&member| member == rank)?;
             Some((members, own as u32))
         });
         let (members, own) = own.ok_or_else(|| refuse("this rank is in no group".into()))?;
-        Ok(Parity { store, rows, members, own, largest })
+        Ok(Parity { store, rows, members, own, largest, most_together })
     }
 
-    /// The most members of this rank's group that run on one machine, where that is more than may be lost and there
-    /// are other machines.
-    pub(in crate::session) fn crowded(&self, nodes: &Nodes) -> Option<usize> {
-        let node_of = |rank: &u32| nodes.of_rank(*rank);
-        let together = |member: &u32| self.members.iter().filter(|other| node_of(other) == node_of(member)).count();
-        let most = self.members.iter().map(together).max().unwrap_or(0);
-        (nodes.are_several() && most > self.rows as usize).then_some(most)
+    /// Says that the loss of one node may take more members of a group than parity makes good.
+    pub(in crate::session) fn weakness(&self, nodes: &Nodes) -> Option<String> {
+        let (rows, most) = (self.rows, self.most_together);
+        if most <= rows {
+            return None;
+        }
+        let may = if rows == 1 { "1 may be lost".to_owned() } else { format!("{rows} may be lost") };
+        Some(match nodes.are_several() {
+            true => format!(
+                "parity does not protect from the loss of every node: {most} of the ranks that share parity are on one \
+                 node, and {may}. Start more nodes with fewer ranks each, or ask for less data to a stripe"
+            ),
+            false => format!(
+                "parity does not protect from the loss of a node: all {} ranks are on {}, and {may}. Start ranks on more \
+                 nodes, or set shared",
+                nodes.of_ranks().len(),
+                nodes.name_of(0)
+            ),
+        })
     }
 
     /// This rank's rows of the parity of a generation, where it runs.
