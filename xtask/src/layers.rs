@@ -71,12 +71,31 @@ const BY_NAME: Words = Words {
     why: "it follows links that another user may have put there; create anew, open with O_NOFOLLOW, change by descriptor",
 };
 
+/// `str::parse` takes `+0`, and `inf` and `nan` for floating point.
+const NUMBERS: Words = Words {
+    any_of: &[
+        "parse::<u8>",
+        "parse::<u16>",
+        "parse::<u32>",
+        "parse::<u64>",
+        "parse::<usize>",
+        "parse::<i32>",
+        "parse::<i64>",
+        "parse::<f64>",
+        "parse().ok()",
+        "from_str_radix",
+    ],
+    why: "a number in a text of others is read by surefoot_model::Digits, which takes digits alone; for another type name it: parse::<Step>()",
+};
+
 /// For what is told the time by its caller.
 const CLOCK: Words =
     Words { any_of: &["Instant::now", "SystemTime::now", "clock_gettime"], why: "this crate is told the time" };
 
 const LIBRARY: Externals = Externals::AllBut(&[ASYNC, COMMAND, DATABASE]);
 const QUIET: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME];
+/// For the readers of what the kernel, firmware and other programs write.
+const READERS: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME, NUMBERS];
 const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
 const FEATURES: &[&str] = &["model", "hostfs", "probes"];
 
@@ -89,7 +108,7 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[ASYNC, COMMAND, DATABASE, SYSTEM]),
         silent_on: PURE,
     },
-    Layer { folder: "crates/hostfs", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/hostfs", uses: &["model"], externals: LIBRARY, silent_on: READERS },
     Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
     Layer { folder: "crates/inloop", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
@@ -97,11 +116,11 @@ const LAYERS: &[Layer] = &[
         folder: "crates/stall",
         uses: &["model", "hostfs", "probes", "inloop"],
         externals: LIBRARY,
-        silent_on: QUIET,
+        silent_on: READERS,
     },
-    Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/interfaces", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
+    Layer { folder: "crates/interfaces", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: READERS },
+    Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
     // Bytes and their files. Which tier they are in, and when they were written, is for others to know.
     Layer {
         folder: "crates/heal",
@@ -366,5 +385,9 @@ mod tests {
             1
         );
         assert!(faults_in_source(Path::new("crates/model/build.rs"), "println!()").is_empty());
+        for number in ["word.parse::<u64>()", "word.trim().parse().ok()", "u8::from_str_radix(word, 16)"] {
+            assert_eq!(faults_in_source(Path::new("crates/memory/src/a.rs"), number).len(), 1, "{number}");
+        }
+        assert!(faults_in_source(Path::new("crates/memory/src/a.rs"), "word.parse::<Step>()").is_empty());
     }
 }

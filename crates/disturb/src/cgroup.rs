@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::{Error, Root};
+use surefoot_model::Digits;
 
 /// The freezer of version 1 takes its time with a process in the kernel.
 const FREEZES_WITHIN: Duration = Duration::from_millis(50);
@@ -118,14 +119,14 @@ fn sweep(root: &Root, own: &Path) {
     let Ok(groups) = std::fs::read_dir(own) else { return };
     for group in groups.flatten().take(GROUPS_MAX) {
         let name = group.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.digits::<u32>());
         // A number that another process has by now is taken for the owner's.
         if owner.is_none_or(|pid| root.proc(pid.to_string()).exists()) {
             continue;
         }
         let path = group.path();
         let listed = root.read(path.join("cgroup.procs")).unwrap_or_default();
-        let pids: Vec<u32> = listed.lines().filter_map(|line| line.parse().ok()).collect();
+        let pids: Vec<u32> = listed.lines().filter_map(|line| line.digits()).collect();
         // The kernel tells 0 of processes of other namespaces, where the owner may live as well.
         if pids.contains(&0) {
             continue;

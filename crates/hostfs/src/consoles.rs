@@ -1,6 +1,7 @@
 //! The consoles to which the kernel prints its messages.
 
 use crate::{Error, Root};
+use surefoot_model::Digits;
 
 /// The names of the consoles that are enabled, such as `ttyS0`; from /proc/consoles.
 ///
@@ -14,7 +15,7 @@ pub fn enabled(root: &Root) -> Result<Vec<String>, Error> {
 /// prints nothing but that the system is unusable.
 pub fn any_enabled(root: &Root) -> bool {
     let level = root.read(root.proc("sys/kernel/printk")).ok();
-    let level = level.and_then(|text| text.split_whitespace().next()?.parse::<u32>().ok());
+    let level = level.and_then(|text| text.split_whitespace().next()?.digits::<u32>());
     level.is_none_or(|level| level > 1) && enabled(root).is_ok_and(|names| !names.is_empty())
 }
 

@@ -4,7 +4,7 @@ use crate::error::shorten;
 use crate::{Error, Root};
 use std::fmt::Write;
 use std::path::PathBuf;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// The largest core number that is believed. Linux builds stop at 8,192 cores; the room above is for those to come.
 pub const LARGEST_CPU: u32 = 65_535;
@@ -102,10 +102,57 @@ fn number(text: &str, item: &str) -> Result<u32, String> {
             format!("'{item}' is neither a number nor a range such as 2-5")
         });
     }
-    match text.parse() {
-        Ok(cpu) if cpu <= LARGEST_CPU => Ok(cpu),
+    match text.digits() {
+        Some(cpu) if cpu <= LARGEST_CPU => Ok(cpu),
         _ => Err(format!("{} is above the largest core number, {LARGEST_CPU}", shorten(text))),
     }
+}
+
+/// Reads a list of cores of a boot option such as `nohz_full=`, in the kernel's grammar for these (`bitmap_parselist`): numbers,
+/// ranges, `N` for the last possible core, `all` for every possible core, and behind a range or `all` `:2/4` for the first two of
+/// every four. `possible` are the cores that there can be; a list that names others is refused as a whole by the kernel.
+///
+/// # Errors
+/// [`Error::CpuList`] for an empty list, a core that is not possible, and what the kernel does not read.
+pub fn parse_boot_list(list: &str, possible: &[CpuId]) -> Result<Vec<CpuId>, Error> {
+    let wrong = |reason: String| Error::CpuList { list: shorten(list), reason };
+    let last = possible.iter().map(|cpu| cpu.0).max().filter(|&last| last <= LARGEST_CPU);
+    let last = last.ok_or_else(|| wrong("the last possible core of this host is unknown".to_owned()))?;
+    let mut named = vec![false; last as usize + 1];
+    let items = list.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty());
+    for item in items {
+        let (cores, stride) = match item.split_once(':') {
+            Some((cores, stride)) => (cores, Some(stride)),
+            None => (item, None),
+        };
+        let end = |text: &str| match text {
+            "N" => Ok(last),
+            digits => number(digits, item).and_then(|cpu| {
+                let above = || format!("core {cpu} is not possible here, where the last one is {last}");
+                (cpu <= last).then_some(cpu).ok_or_else(above)
+            }),
+        };
+        let (first, last, is_range) = match cores.split_once('-') {
+            _ if cores.eq_ignore_ascii_case("all") => (0, last, true),
+            Some((first, last)) => (end(first).map_err(wrong)?, end(last).map_err(wrong)?, true),
+            None => (end(cores).map_err(wrong)?, end(cores).map_err(wrong)?, false),
+        };
+        let (used, of) = match stride {
+            None => (1, 1),
+            Some(stride) => is_range
+                .then(|| stride.split_once('/'))
+                .flatten()
+                .and_then(|(used, of)| Some((number(used, item).ok()?, number(of, item).ok()?)))
+                .filter(|&(used, of)| used > 0 && used <= of)
+                .ok_or_else(|| wrong(format!("'{}' is not a range with groups such as 0-15:2/4", shorten(item))))?,
+        };
+        if first > last {
+            return Err(wrong(format!("'{}' runs backwards", shorten(item))));
+        }
+        (first..=last).filter(|cpu| (cpu - first) % of < used).for_each(|cpu| named[cpu as usize] = true);
+    }
+    let cores: Vec<CpuId> = (0..=last).filter(|&cpu| named[cpu as usize]).map(CpuId).collect();
+    if cores.is_empty() { Err(wrong("it names no core".to_owned())) } else { Ok(cores) }
 }
 
 /// Writes cores as the kernel does; unsorted and repeated cores are allowed.
@@ -149,6 +196,46 @@ mod tests {
             assert_eq!(format_list(&read), written);
         }
         assert_eq!(format_list(&[]), "");
+    }
+
+    #[test]
+    fn boot_options_name_the_last_core_and_all_of_them() {
+        let possible = ids(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        for (list, cores) in [
+            ("4-N", "4-7"),
+            ("N", "7"),
+            ("N-N", "7"),
+            ("0-N", "0-7"),
+            ("all", "0-7"),
+            ("ALL", "0-7"),
+            ("1,3-N", "1,3-7"),
+            ("0-7:2/4", "0-1,4-5"),
+            ("0-N:1/2", "0,2,4,6"),
+            ("all:1/4", "0,4"),
+            ("1 3", "1,3"),
+            ("3,", "3"),
+            ("2-5", "2-5"),
+        ] {
+            assert_eq!(format_list(&parse_boot_list(list, &possible).unwrap()), cores, "{list}");
+        }
+        for (list, said) in [
+            ("", "names no core"),
+            ("n", "neither a number nor a range"),
+            ("4-n", "neither a number nor a range"),
+            ("4-M", "neither a number nor a range"),
+            ("alles", "neither a number nor a range"),
+            ("N-4", "runs backwards"),
+            ("4-8", "core 8 is not possible here"),
+            ("+4", "neither a number nor a range"),
+            ("0-7:0/4", "such as 0-15:2/4"),
+            ("0-7:5/4", "such as 0-15:2/4"),
+            ("0-7:2", "such as 0-15:2/4"),
+            ("3:1/2", "such as 0-15:2/4"),
+        ] {
+            let error = parse_boot_list(list, &possible).unwrap_err().to_string();
+            assert!(error.contains(said), "{list}: {error}");
+        }
+        assert!(parse_boot_list("1", &[]).is_err(), "no core is known to be possible");
     }
 
     #[test]

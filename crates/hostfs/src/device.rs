@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use surefoot_model::Digits;
 
 /// The number of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +36,6 @@ impl FromStr for DeviceNumber {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (major, minor) = text.trim().split_once(':').ok_or(())?;
-        Ok(DeviceNumber { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+        Ok(DeviceNumber { major: major.digits().ok_or(())?, minor: minor.digits().ok_or(())? })
     }
 }

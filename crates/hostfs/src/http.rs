@@ -17,6 +17,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use surefoot_model::Digits;
 
 /// The longest answer that is taken.
 pub const ANSWER_BYTES_MAX: u64 = program::ANSWER_BYTES_MAX / 2;
@@ -239,9 +240,8 @@ fn origin(url: &str) -> Option<&str> {
 fn retry_after(answer: &Answer) -> Option<Duration> {
     let is_busy = matches!(answer.status, 429 | 503);
     let seconds = answer.header("Retry-After").filter(|_| is_busy)?.trim();
-    let is_number = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
     // A moment at least: who says 0 is not asked in a circle.
-    is_number.then(|| seconds.parse().ok()).flatten().map(|seconds: u64| Duration::from_secs(seconds.clamp(1, 86_400)))
+    seconds.digits().map(|seconds: u64| Duration::from_secs(seconds.clamp(1, 86_400)))
 }
 
 /// Waits; `false` if it was told to stop.

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_model::Digits;
 
 /// Mappings of a process that are kept; more have none but the largest programs.
 const MAPPINGS_MAX: usize = 4096;
@@ -49,11 +50,11 @@ impl Mapping {
         let permissions = words.next()?;
         let offset = words.next()?;
         let device = words.next()?;
-        let inode = words.next()?.parse().ok()?;
+        let inode = words.next()?.digits()?;
         if permissions.as_bytes().get(2) != Some(&b'x') {
             return None;
         }
-        let number = |word| u64::from_str_radix(word, 16).ok();
+        let number = |word: &str| word.hex_digits::<u64>();
         let name = words.next().unwrap_or("").trim_start();
         let beyond = name.chars().count().saturating_sub(NAME_CHARACTERS_MAX);
         Some(Mapping {
@@ -206,8 +207,8 @@ impl Process {
         let text = root.read(root.proc(format!("{pid}/status"))).ok()?;
         let words = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::split_ascii_whitespace);
         // Real, effective, saved, file system.
-        let effective = |name| words(name)?.nth(1)?.parse().ok();
-        let own_pid = words("NSpid:").and_then(|mut numbers| numbers.next_back()).and_then(|pid| pid.parse().ok());
+        let effective = |name| words(name)?.nth(1)?.digits();
+        let own_pid = words("NSpid:").and_then(|mut numbers| numbers.next_back()).and_then(|pid| pid.digits());
         Some(Process { user: effective("Uid:")?, group: effective("Gid:")?, own_pid: own_pid.unwrap_or(pid) })
     }
 }

@@ -3,7 +3,7 @@
 use crate::perf::{Kind, PerfCounter};
 use crate::{Error, Root};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// An event of the kernel's own that counts nothing (`PERF_COUNT_SW_DUMMY`).
 const DUMMY: u64 = 9;
@@ -82,7 +82,7 @@ unsafe impl Send for Pages {}
 fn range(line: &str) -> Option<libc::iovec> {
     let region = REGIONS.iter().find(|region| line.ends_with(*region))?;
     let (from, to) = line.split(' ').next()?.split_once('-')?;
-    let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+    let (from, to) = (from.hex_digits::<u64>()?, to.hex_digits::<u64>()?);
     let bytes = to.checked_sub(from)?.min(AGED_BYTES);
     let at = if *region == "[stack]" { to - bytes } else { from };
     Some(libc::iovec { iov_base: at as usize as *mut libc::c_void, iov_len: bytes as usize })

@@ -4,7 +4,7 @@ use crate::error::shorten;
 use crate::{Error, Root};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// A machine with 1,024 cores and 4,000 interrupt lines prints 45 MiB.
 const FILE_LIMIT_BYTES: u64 = 128 << 20;
@@ -198,7 +198,7 @@ fn rise(now: u64, before: u64) -> u64 {
 fn header(line: &str) -> Result<Vec<CpuId>, String> {
     let cpus: Option<Vec<CpuId>> = line
         .split_ascii_whitespace()
-        .map(|word| word.strip_prefix("CPU").and_then(|number| number.parse().ok()).map(CpuId))
+        .map(|word| word.strip_prefix("CPU").and_then(|number| number.digits()).map(CpuId))
         .collect();
     match cpus {
         Some(cpus) if cpus.is_empty() => Err("there is no header with the cores".to_owned()),
@@ -224,7 +224,7 @@ fn row(line: &str, columns: usize) -> Option<Row> {
     let mut counts = Vec::with_capacity(columns);
     while counts.len() < columns {
         let (word, after) = split_word(rest);
-        let Ok(count) = word.parse() else { break };
+        let Some(count) = word.digits() else { break };
         counts.push(count);
         rest = after;
     }

@@ -55,6 +55,7 @@ pub mod settings;
 pub mod shed;
 pub mod signals;
 pub mod smi;
+pub mod stamp;
 pub mod stat;
 pub mod stdout;
 pub mod symbols;

@@ -29,10 +29,11 @@ pub fn give_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_model::Digits;
 
     fn resident_pages() -> usize {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+        text.split(' ').nth(1).and_then(|pages| pages.digits()).unwrap_or(0)
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (place, what) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(2);
-        let number = place.next()?.parse().ok()?;
+        let number = place.next()?.parse::<DeviceNumber>().ok()?;
         let point = PathBuf::from(OsString::from_vec(unescape(place.nth(1)?)));
         let own_options = place.next().unwrap_or_default().to_owned();
         let mut what = what.split(' ');

@@ -5,6 +5,7 @@ use crate::Root;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use surefoot_model::Digits;
 
 /// The longest table that is read.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -61,7 +62,7 @@ pub fn credentials(socket: BorrowedFd<'_>) -> Option<Credentials> {
 /// The user as whom all users appear that a namespace does not know: it may be anybody.
 pub fn unknown_user(root: &Root) -> u32 {
     let text = root.read(root.proc("sys/kernel/overflowuid")).unwrap_or_default();
-    text.trim().parse().unwrap_or(65_534)
+    text.trim().digits().unwrap_or(65_534)
 }
 
 /// Asks the kernel for this one socket.
@@ -119,7 +120,7 @@ fn in_table(text: &str, client: SocketAddrV4, server: SocketAddrV4) -> Option<(u
         let words: Vec<&str> = line.split_whitespace().take(10).collect();
         let &[_, local, remote, _, _, _, _, uid, _, inode] = words.as_slice() else { return None };
         let is_it = address(local) == Some(client) && address(remote) == Some(server);
-        is_it.then_some((uid.parse().ok()?, inode.parse().ok()?))
+        is_it.then_some((uid.digits()?, inode.digits()?))
     };
     text.lines().skip(1).find_map(row)
 }
@@ -127,8 +128,8 @@ fn in_table(text: &str, client: SocketAddrV4, server: SocketAddrV4) -> Option<(u
 /// `0100007F:1F90`: the address as a number of this machine, and the port.
 fn address(text: &str) -> Option<SocketAddrV4> {
     let (ip, port) = text.split_once(':')?;
-    let ip = Ipv4Addr::from(u32::from_str_radix(ip, 16).ok()?.to_ne_bytes());
-    Some(SocketAddrV4::new(ip, u16::from_str_radix(port, 16).ok()?))
+    let ip = Ipv4Addr::from(ip.hex_digits::<u32>()?.to_ne_bytes());
+    Some(SocketAddrV4::new(ip, port.hex_digits::<u16>()?))
 }
 
 /// Whether /etc/group has a group of this name.
@@ -149,7 +150,7 @@ pub fn users_of_group(root: &Root, group: &str) -> Vec<u32> {
     let uid = |line: &str| {
         let words: Vec<&str> = line.split(':').take(4).collect();
         let &[name, _, uid, own] = words.as_slice() else { return None };
-        (members.contains(&name) || own == number).then(|| uid.parse().ok()).flatten()
+        (members.contains(&name) || own == number).then(|| uid.digits()).flatten()
     };
     users.lines().filter_map(uid).collect()
 }

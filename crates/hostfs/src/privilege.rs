@@ -1,6 +1,7 @@
 //! What this process may do, and what the kernel's settings allow.
 
 use crate::{Error, Root};
+use surefoot_model::Digits;
 
 /// The user as whom this process acts.
 pub fn effective_user() -> u32 {
@@ -184,16 +185,13 @@ impl Standing {
         let path = root.proc(folder).join("status");
         let text = root.read(&path)?;
         let set = |name: &str| {
-            field(&text, name)
-                .and_then(|value| u64::from_str_radix(value, 16).ok())
-                .map(Capabilities)
-                .unwrap_or_default()
+            field(&text, name).and_then(|value| value.hex_digits::<u64>()).map(Capabilities).unwrap_or_default()
         };
         let capabilities =
             capabilities(&text).ok_or_else(|| Error::malformed(path, 1, "the line CapEff is missing or no number"))?;
         let held = ["CapPrm:", "CapInh:", "CapAmb:"].iter().fold(capabilities.0, |all, name| all | set(name).0);
         Ok(Standing {
-            uid: field(&text, "Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.parse().ok()),
+            uid: field(&text, "Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.digits()),
             capabilities,
             held: Capabilities(held),
             no_new_privileges: field(&text, "NoNewPrivs:") == Some("1"),
@@ -211,7 +209,7 @@ impl Standing {
 pub(crate) fn threads(root: &Root, pid: &str) -> Result<Vec<u32>, Error> {
     let path = root.proc(pid).join("task");
     let entries = std::fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.digits()).collect())
 }
 
 /// The innermost unit in the text of /proc/PID/cgroup.
@@ -278,10 +276,10 @@ impl Privilege {
     /// Reads it all. Files that are missing or unreadable leave their part unknown.
     pub fn read(root: &Root) -> Self {
         let status = root.read(root.proc("self/status")).unwrap_or_default();
-        let setting = |name: &str| root.read(root.proc("sys/kernel").join(name)).ok()?.trim().parse::<i32>().ok();
+        let setting = |name: &str| root.read(root.proc("sys/kernel").join(name)).ok()?.trim().signed_digits::<i32>();
         Privilege {
             // Real, effective, saved, file system.
-            effective_uid: field(&status, "Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.parse().ok()),
+            effective_uid: field(&status, "Uid:").and_then(|ids| ids.split_ascii_whitespace().nth(1)?.digits()),
             capabilities: capabilities(&status).unwrap_or_default(),
             initial_user_namespace: root.read(root.proc("self/uid_map")).ok().map(|map| maps_everybody(&map)),
             lockdown: root.read(root.sys("kernel/security/lockdown")).ok().and_then(|text| Lockdown::parse(&text)),
@@ -304,7 +302,7 @@ fn maps_everybody(uid_map: &str) -> bool {
 }
 
 fn capabilities(status: &str) -> Option<Capabilities> {
-    field(status, "CapEff:").and_then(|value| u64::from_str_radix(value, 16).ok()).map(Capabilities)
+    field(status, "CapEff:").and_then(|value| value.hex_digits::<u64>()).map(Capabilities)
 }
 
 /// The value of a line `name: value` of a status file.

@@ -5,7 +5,7 @@ use crate::error::shorten;
 use crate::{Error, Root};
 use std::fmt::Write;
 use std::path::Path;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// The most entries that are read of a folder of interrupt lines or idle states.
 const MOST_ENTRIES: usize = 65_536;
@@ -84,7 +84,7 @@ pub fn list_file(root: &Root, path: &Path) -> Result<Vec<CpuId>, Error> {
 pub fn number_file(root: &Root, path: &Path) -> Result<i64, Error> {
     let text = root.read_up_to(path, TEXT_LIMIT_BYTES)?;
     let text = text.trim();
-    text.parse().map_err(|_| Error::malformed(path, 1, format!("'{}' is not a whole number", shorten(text))))
+    text.signed_digits().ok_or_else(|| Error::malformed(path, 1, format!("'{}' is not a whole number", shorten(text))))
 }
 
 /// The first line of a file of settings, without control characters.
@@ -101,7 +101,7 @@ pub(crate) fn numbered(folder: &Path, prefix: &str) -> Result<Vec<u32>, Error> {
     let numbers = entries
         .flatten()
         .take(MOST_ENTRIES)
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok());
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.digits());
     Ok(numbers.collect())
 }
 

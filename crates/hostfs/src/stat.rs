@@ -2,7 +2,7 @@
 
 use crate::{Error, Root};
 use std::path::Path;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// Time of one core since boot, in ticks of [`Stat::ticks_per_s`].
 ///
@@ -100,14 +100,14 @@ impl Stat {
             let Some(number) = words.next().and_then(|word| word.strip_prefix("cpu")).filter(|n| !n.is_empty()) else {
                 continue;
             };
-            let cpu = CpuId(number.parse().map_err(|_| bad(index + 1, format!("'cpu{number}' names no core")))?);
+            let cpu = CpuId(number.digits().ok_or_else(|| bad(index + 1, format!("'cpu{number}' names no core")))?);
             if cpus.last().is_some_and(|(last, _)| *last >= cpu) {
                 return Err(bad(index + 1, format!("core {cpu} comes after a higher one")));
             }
             let mut fields = [0; 10];
             let mut known = 0;
             for (field, word) in fields.iter_mut().zip(words) {
-                *field = word.parse().map_err(|_| bad(index + 1, format!("'{word}' is not a number of ticks")))?;
+                *field = word.digits().ok_or_else(|| bad(index + 1, format!("'{word}' is not a number of ticks")))?;
                 known += 1;
             }
             if known < 4 {

@@ -3,6 +3,7 @@
 use crate::{Error, Root, Unsupported};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use surefoot_model::Digits;
 
 /// Distribution kernels with all modules have some 250,000 functions.
 const SYMBOLS_MAX: usize = 1 << 20;
@@ -157,7 +158,7 @@ fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<boo
 /// `ffffffff81000000 T _stext`, with `[module]` after a tab for the functions of modules: the address and name, if it is a function.
 fn function(line: &[u8]) -> Option<(u64, &str)> {
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let address = words.next()?.hex_digits::<u64>()?;
     let kind = words.next()?;
     let name = words.next()?;
     matches!(kind, "t" | "T" | "w" | "W").then_some((address, name))

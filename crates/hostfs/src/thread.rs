@@ -4,7 +4,7 @@ use crate::clock::read_clock;
 use crate::cpus::LARGEST_CPU;
 use crate::{Error, Root};
 use std::time::Duration;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// Ties the calling thread to one core.
 ///
@@ -28,7 +28,7 @@ pub fn pin_threads(names_begin: &str, cpus: &[CpuId]) {
     let _ = pin(0, cpus);
     let root = Root::host();
     let threads = std::fs::read_dir(root.proc("self/task")).into_iter().flatten().flatten();
-    let numbers = threads.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let numbers = threads.filter_map(|entry| entry.file_name().to_str()?.digits::<u32>());
     for tid in numbers {
         let name = root.read(root.proc(format!("self/task/{tid}/comm"))).unwrap_or_default();
         if tid == std::process::id() || name.starts_with(names_begin) {
@@ -193,7 +193,7 @@ pub fn resident_bytes_of(root: &Root, pid: u32) -> Result<u64, Error> {
 fn resident_bytes_in(root: &Root, file: &str) -> Result<u64, Error> {
     let path = root.proc(file);
     let text = root.read_again(&path)?;
-    let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+    let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|word| word.digits());
     let pages = pages.ok_or_else(|| Error::malformed(path, 1, "the second number, the resident pages, is missing"))?;
     Ok(pages.saturating_mul(page_bytes()))
 }

@@ -112,6 +112,10 @@ fn quiet(now: &mut Interface) -> (InterfaceState, Option<Certainty>) {
             now.evidence.push("probes are answered; how fast that usually is, is not known yet".to_owned());
             (InterfaceState::Ok, Some(Certainty::Probable))
         }
+        // What the driver says of its health is not understood, and nothing else was asked.
+        None if now.reporters.iter().any(|one| one.state == ReporterState::Unknown) => {
+            (InterfaceState::Unknown, Some(Certainty::CannotTellApartHere))
+        }
         None => {
             // Counters alone do not see an interface that is alive and moves nothing.
             now.evidence.push("no counter and no health reporter speaks against it; it was not probed".to_owned());
@@ -126,6 +130,10 @@ fn reporter(one: &HealthReporter, before: Option<(&Interface, u64)>) -> Option<C
     let counts = format!("{} errors, {} recoveries{dump}", one.error_count, one.recover_count);
     if one.state == ReporterState::Error {
         return claim(InterfaceState::Hung, Certainty::Certain, format!("{name}: error; {counts}"));
+    }
+    if one.state == ReporterState::Unknown {
+        let why = format!("{name}: Surefoot does not know the state that the driver reports; {counts}");
+        return claim(InterfaceState::Unknown, Certainty::CannotTellApartHere, why);
     }
     let is_it = |then: &&HealthReporter| (&then.device, then.port, &then.name) == (&one.device, one.port, &one.name);
     let then = before?.0.reporters.iter().find(is_it)?;

@@ -78,6 +78,8 @@ fn one_that_is_off_or_without_a_link_is_unknown() {
 
 #[test]
 fn a_reporter_in_error_is_a_hung_interface_and_one_that_got_over_it_is_not() {
+    let unknown = Interface { reporters: vec![reporter(ReporterState::Unknown, 2)], ..up() };
+    assert_eq!(judged(unknown, None).0, InterfaceState::Unknown, "a state that is not known is not healthy");
     let hung = Interface { reporters: vec![reporter(ReporterState::Error, 2)], ..up() };
     let (state, certainty, why) = judged(hung, None);
     assert_eq!((state, certainty), (InterfaceState::Hung, Some(Certainty::Certain)));

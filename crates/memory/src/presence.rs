@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, Unsupported};
-use surefoot_model::{Capability, CapabilityState, Vendor};
+use surefoot_model::{Capability, CapabilityState, Digits, Vendor};
 
 /// Entries of a folder that are looked at; the largest machines have a few hundred.
 const ENTRIES_MAX: usize = 4096;
@@ -107,7 +107,7 @@ pub fn capability(root: &Root) -> Capability {
 /// Entries whose name is this word and a number.
 fn numbered(folder: &Path, word: &str) -> usize {
     let names = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX);
-    let is_one = |name: &str| name.strip_prefix(word).is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_one = |name: &str| name.strip_prefix(word).is_some_and(|number| number.digits::<u32>().is_some());
     names.filter(|entry| entry.file_name().to_str().is_some_and(is_one)).count()
 }
 

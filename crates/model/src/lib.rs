@@ -46,6 +46,7 @@ mod interrupt;
 mod journal;
 mod ledger;
 mod memory;
+mod number;
 mod part;
 mod remedy;
 mod report;
@@ -87,6 +88,7 @@ pub use memory::{
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,
     Persistence, ReportingCost, Spread,
 };
+pub use number::Digits;
 pub use part::{Part, PartBook, PartStay, is_filler, is_serial};
 pub use remedy::{
     Alert, AlertOrigin, AuditEntry, Case, CaseChange, CaseState, CaseStep, CaseWorld, Lease, RemedyEvent, Replaced,

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use surefoot_model::Digits;
 
 /// A file that was opened to be written, its content still as it was.
 #[derive(Debug)]
@@ -129,7 +130,7 @@ fn options(flags: libc::c_int) -> OpenOptions {
 
 /// Whether the kernel, and nobody else, says where a path leads: to what this process has open already.
 fn leads_to_own_descriptor(path: &Path) -> bool {
-    let is_number = |rest: &Path| rest.to_str().is_some_and(|text| text.parse::<u32>().is_ok());
+    let is_number = |rest: &Path| rest.to_str().is_some_and(|text| text.digits::<u32>().is_some());
     let folders = ["/dev/fd", "/proc/self/fd"];
     ["/dev/stdout", "/dev/stderr"].iter().any(|known| path == Path::new(known))
         || folders.iter().any(|folder| path.strip_prefix(folder).is_ok_and(is_number))

@@ -10,6 +10,7 @@ use crate::workload::{Metric, Printed, Running, Waited, Workload};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surefoot_hostfs::clock::monotonic_ns;
+use surefoot_model::Digits;
 
 /// From arming to the earliest stall: every core is armed by then, also on a busy machine.
 const ARMING_NS: u64 = 20_000_000;
@@ -144,5 +145,5 @@ fn keep(stalls: &mut Vec<Stall>) -> u64 {
 
 fn load() -> Option<f64> {
     let root = surefoot_hostfs::Root::host();
-    root.read(root.proc("loadavg")).ok()?.split(' ').next()?.parse().ok()
+    root.read(root.proc("loadavg")).ok()?.split(' ').next()?.real()
 }

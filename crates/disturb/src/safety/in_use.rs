@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use surefoot_hostfs::{Root, cpus, tasks};
+use surefoot_model::Digits;
 
 /// Programs that run where others rely on the machine, and what they say.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -68,7 +69,7 @@ fn users(root: &Root, own_user: u32, found: &mut Vec<String>) {
 
 fn load(root: &Root, found: &mut Vec<String>) {
     let text = root.read(root.proc("loadavg")).unwrap_or_default();
-    let Some(load) = text.split(' ').next().and_then(|word| word.parse::<f64>().ok()) else { return };
+    let Some(load) = text.split(' ').next().and_then(|word| word.real()) else { return };
     let cores = cpus::online(root).map_or(1, |cores| cores.len().max(1));
     if load > LOAD_PER_CORE * cores as f64 {
         found.push(format!("the load is {load:.1} on {cores} cores"));

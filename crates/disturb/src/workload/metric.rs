@@ -3,6 +3,7 @@
 use regex_lite::Regex;
 use serde_json::Value;
 use std::str::FromStr;
+use surefoot_model::Digits;
 
 /// An expression may be so long.
 const PATTERN_BYTES_MAX: usize = 1_000;
@@ -90,7 +91,7 @@ fn json(path: &[String], printed: &str) -> Result<f64, String> {
     let mut at = &value;
     for (place, name) in path.iter().enumerate() {
         let next = match at {
-            Value::Array(values) => name.parse::<usize>().ok().and_then(|index| values.get(index)),
+            Value::Array(values) => name.digits::<usize>().and_then(|index| values.get(index)),
             other => other.get(name),
         };
         at = next.ok_or_else(|| format!("its JSON has no '{}'", path[..=place].join(".")))?;

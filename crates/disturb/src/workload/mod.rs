@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::children::{self, Signal};
+use surefoot_model::Digits;
 
 /// How long the guard may take for what it does at once, on a machine that is busy and stands still now and then.
 const GUARD_PATIENCE: Duration = Duration::from_secs(60);
@@ -131,7 +132,7 @@ impl Running {
     pub fn begin(&mut self) -> Result<u32, Fault> {
         self.tell("go")?;
         let line = self.told_within(GUARD_PATIENCE, "started")?;
-        let group = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let group = line.split(' ').nth(1).and_then(|word| word.digits());
         let group = group.ok_or_else(|| Fault::Start(format!("its guard said: {line}")))?;
         self.group = Some(group);
         Ok(group)
@@ -145,8 +146,8 @@ impl Running {
         let began = Instant::now();
         loop {
             if let Some(line) = self.told(LOOK)? {
-                let mut words = line.split(' ').skip(1).map(str::parse::<u64>);
-                let mut next = || words.next().and_then(Result::ok);
+                let mut words = line.split(' ').skip(1).map(str::digits::<u64>);
+                let mut next = || words.next().flatten();
                 return match (next(), next(), next()) {
                     (Some(code), Some(start_ns), Some(end_ns)) if line.starts_with("ended ") => {
                         Ok(Waited::Ended(Ended { code: code as i32, start_ns, end_ns, left_behind: 0 }))
@@ -172,7 +173,7 @@ impl Running {
         self.group = None;
         self.tell("done")?;
         let line = self.told_within(GUARD_PATIENCE, "over")?;
-        let left_behind = line.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        let left_behind = line.split(' ').nth(1).and_then(|word| word.digits()).unwrap_or(0);
         let _ = self.guard.wait();
         let (text, dropped_bytes) = self.stdout.taken();
         let (errors, _) = self.stderr.taken();

@@ -2,6 +2,7 @@
 
 use super::identity::folder;
 use crate::Root;
+use surefoot_model::Digits;
 
 /// Writes in /sys/block/DEV/stat: the seventh number, sectors of 512 bytes (Documentation/block/stat.rst).
 const SECTORS_WRITTEN: usize = 6;
@@ -9,7 +10,7 @@ const SECTORS_WRITTEN: usize = 6;
 /// Bytes that the kernel wrote to a device since it appeared, which for a drive is most often the start of the machine.
 pub fn since_boot_bytes(root: &Root, name: &str) -> Option<u64> {
     let text = root.read_up_to(folder(root, name).join("stat"), 4096).ok()?;
-    let sectors: u64 = text.split_ascii_whitespace().nth(SECTORS_WRITTEN)?.parse().ok()?;
+    let sectors: u64 = text.split_ascii_whitespace().nth(SECTORS_WRITTEN)?.digits()?;
     sectors.checked_mul(512)
 }
 
@@ -17,7 +18,7 @@ pub fn since_boot_bytes(root: &Root, name: &str) -> Option<u64> {
 pub fn file_system_bytes(root: &Root, name: &str) -> Option<u64> {
     ["ext4", "f2fs"].iter().find_map(|kind| {
         let path = root.sys("fs").join(kind).join(name).join("lifetime_write_kbytes");
-        let kilobytes: u64 = root.read_up_to(path, 4096).ok()?.trim().parse().ok()?;
+        let kilobytes: u64 = root.read_up_to(path, 4096).ok()?.trim().digits()?;
         kilobytes.checked_mul(1024)
     })
 }

@@ -3,6 +3,7 @@
 use crate::Root;
 use crate::error::shorten;
 use std::path::PathBuf;
+use surefoot_model::Digits;
 
 /// How a drive is asked about its wear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Identity {
             let text = shorten(text.trim_matches(|c: char| c.is_whitespace() || c.is_control()));
             (!text.is_empty()).then_some(text)
         };
-        let number = |path: &str| text(path)?.parse::<u64>().ok();
+        let number = |path: &str| text(path)?.digits::<u64>();
         let vendor = text("device/vendor").filter(|vendor| !vendor.starts_with("0x") && vendor != "ATA");
         let model = text("device/model").or_else(|| text("device/name")).unwrap_or_default();
         Identity {

@@ -131,7 +131,7 @@ fn numbers_above(root: &Root) -> Result<(Numbers, u64), Error> {
     let path = root.sys("dev/block");
     let entries = std::fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
     let all: Vec<DeviceNumber> =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<DeviceNumber>().ok()).collect();
     let mut numbers = Numbers::new();
     let mut add = |number: DeviceNumber, below: Beneath| {
         for name in below.names {

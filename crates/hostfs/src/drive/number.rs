@@ -103,7 +103,7 @@ fn btrfs_members(root: &Root, source: &str) -> Result<Vec<DeviceNumber>, ()> {
             });
         if is_it {
             let members = std::fs::read_dir(&devices).map_err(|_| ())?.flatten().take(MEMBERS_MAX);
-            let number = |path: PathBuf| root.read(path.join("dev")).ok()?.parse().ok();
+            let number = |path: PathBuf| root.read(path.join("dev")).ok()?.parse::<DeviceNumber>().ok();
             let numbers: Vec<DeviceNumber> = members.filter_map(|member| number(member.path())).collect();
             return if numbers.is_empty() { Err(()) } else { Ok(numbers) };
         }

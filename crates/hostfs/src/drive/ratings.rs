@@ -1,5 +1,7 @@
 //! What makers rate their drives for, from a table that is part of the program.
 
+use surefoot_model::Digits;
+
 /// The table; its first lines say what the columns are.
 const TABLE: &str = include_str!("ratings.tsv");
 
@@ -23,8 +25,8 @@ fn rows() -> impl Iterator<Item = (&'static str, Rating)> {
     TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let mut cells = line.split('\t');
         let pattern = cells.next()?;
-        let terabytes: u64 = cells.next()?.parse().ok()?;
-        let years = cells.next()?.parse().ok()?;
+        let terabytes: u64 = cells.next()?.digits()?;
+        let years = cells.next()?.digits()?;
         Some((pattern, Rating { bytes: terabytes.checked_mul(1_000_000_000_000)?, years, document: cells.next()? }))
     })
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use surefoot_model::Digits;
 
 /// Rows of a table that are looked at; ATA has room for 30 attributes.
 const ROWS_MAX: usize = 512;
@@ -129,7 +130,7 @@ impl<'a> Drive<'a> {
         };
         let by_sas = || {
             let gigabytes = &self.0["scsi_error_counter_log"]["write"]["gigabytes_processed"];
-            let gigabytes = gigabytes.as_str().and_then(|text| text.parse().ok()).or_else(|| gigabytes.as_f64())?;
+            let gigabytes = gigabytes.as_str().and_then(|text| text.real()).or_else(|| gigabytes.as_f64())?;
             let bytes = Some(gigabytes * 1e9).filter(|bytes| (0.0..1e19).contains(bytes))?;
             Some((bytes as u64, "SAS error counter log, gigabytes written".to_owned()))
         };

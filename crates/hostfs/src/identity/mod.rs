@@ -7,7 +7,7 @@ mod hypervisor;
 
 use crate::Root;
 use crate::error::shorten;
-use surefoot_model::Vendor;
+use surefoot_model::{Digits, Vendor};
 
 pub use container::{Container, ContainerEvidence};
 pub use hypervisor::hypervisor_name;
@@ -106,7 +106,7 @@ impl Processor {
     pub(crate) fn from_files(root: &Root) -> Self {
         let text = root.read(root.proc("cpuinfo")).unwrap_or_default();
         let value = |key: &str| cpuinfo_value(&text, key);
-        let number = |key: &str| value(key).and_then(|value| value.parse().ok()).unwrap_or(0);
+        let number = |key: &str| value(key).and_then(|value| value.digits()).unwrap_or(0);
         let name = value("model name").map(str::to_owned).or_else(|| arm_name(&text));
         Processor {
             name: name.or_else(|| value("cpu").map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned()),

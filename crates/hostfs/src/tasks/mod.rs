@@ -9,7 +9,7 @@ use crate::settings::{TEXT_LIMIT_BYTES, numbered};
 use crate::{Error, Root};
 use std::collections::HashMap;
 use std::sync::Arc;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// The most numbers that [`kernel_threads`] and [`threads`] return.
 const NUMBERS_MAX: usize = 16_384;
@@ -35,7 +35,7 @@ pub fn processes(root: &Root) -> Vec<(u32, TaskStat)> {
 pub fn user(root: &Root, pid: u32) -> Option<u32> {
     let text = root.read_up_to(root.proc(format!("{pid}/status")), TEXT_LIMIT_BYTES).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    line.split_ascii_whitespace().next()?.digits()
 }
 
 /// The numbers of a process's threads; empty when it has ended.
@@ -116,7 +116,7 @@ fn read_task(
     let stat = TaskStat::parse(&read("stat")?)?;
     let status = read("status")?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let switches = |name| field(name).and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    let switches = |name| field(name).and_then(|count| count.digits::<u64>()).unwrap_or(0);
     let list = field("Cpus_allowed_list:")?;
     let cores = match allowed.get(list) {
         Some(cores) => Arc::clone(cores),

@@ -3,7 +3,7 @@
 use crate::Root;
 use crate::error::shorten;
 use crate::settings::TEXT_LIMIT_BYTES;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// Flags of a task, from the kernel's sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -42,11 +42,11 @@ impl TaskStat {
         // The first of these is field 3.
         let mut fields = after.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let flags = fields.nth(9 - 5)?.parse().ok()?;
-        let start_ticks = fields.nth(22 - 10)?.parse().ok()?;
-        let start_stack = fields.nth(28 - 23)?.parse().ok()?;
-        let processor = fields.nth(39 - 29)?.parse().ok().map(CpuId)?;
+        let parent = fields.next()?.digits()?;
+        let flags = fields.nth(9 - 5)?.digits()?;
+        let start_ticks = fields.nth(22 - 10)?.digits()?;
+        let start_stack = fields.nth(28 - 23)?.digits()?;
+        let processor = fields.nth(39 - 29)?.digits().map(CpuId)?;
         Some(TaskStat { name, state, parent, flags, start_ticks, start_stack, processor })
     }
 

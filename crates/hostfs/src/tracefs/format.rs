@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::error::shorten;
+use surefoot_model::Digits;
 
 /// No event of the kernel comes near this many fields.
 const FIELDS_MAX: usize = 512;
@@ -47,8 +48,9 @@ impl Format {
                 format.name = name.trim().to_owned();
             } else if let Some(number) = line.strip_prefix("ID:") {
                 let number = number.trim();
-                id =
-                    Some(number.parse().map_err(|_| bad(index + 1, format!("'{}' is not a number", shorten(number))))?);
+                id = Some(
+                    number.digits().ok_or_else(|| bad(index + 1, format!("'{}' is not a number", shorten(number))))?,
+                );
             } else if let Some(declaration) = line.strip_prefix("field:") {
                 if format.fields.len() == FIELDS_MAX {
                     return Err(bad(index + 1, format!("more than {FIELDS_MAX} fields")));
@@ -76,8 +78,8 @@ fn field(text: &str) -> Option<Field> {
     let (mut offset, mut size, mut signed) = (None, None, false);
     for part in parts {
         match part.split_once(':') {
-            Some(("offset", value)) => offset = value.parse().ok(),
-            Some(("size", value)) => size = value.parse().ok(),
+            Some(("offset", value)) => offset = value.digits(),
+            Some(("size", value)) => size = value.digits(),
             Some(("signed", value)) => signed = value == "1",
             _ => {}
         }

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::packet::{Address, EchoSocket, PacketSocket};
-use surefoot_model::{InterfaceProbe, ProbeKind, RoundTrips};
+use surefoot_model::{Digits, InterfaceProbe, ProbeKind, RoundTrips};
 
 /// Probes of one round.
 pub const COUNT_MAX: u32 = 10_000;
@@ -48,9 +48,9 @@ impl Peer {
         let hardware = || mac(rest).map(Peer::Packet);
         let peer = match kind {
             "packet" => hardware(),
-            "arp" => rest.parse().ok().map(Peer::Arp),
-            "icmp" => rest.parse().ok().map(Peer::Icmp),
-            _ => hardware().or_else(|| rest.parse().ok().map(Peer::Icmp)),
+            "arp" => rest.parse::<Ipv4Addr>().ok().map(Peer::Arp),
+            "icmp" => rest.parse::<IpAddr>().ok().map(Peer::Icmp),
+            _ => hardware().or_else(|| rest.parse::<IpAddr>().ok().map(Peer::Icmp)),
         };
         peer.ok_or_else(|| Error::Option {
             option: "--probe",
@@ -89,7 +89,7 @@ pub fn address_text(address: Address) -> String {
 fn mac(text: &str) -> Option<Address> {
     // A number may begin with a plus sign, a byte of an address may not.
     let is_byte = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let byte = |text: &str| is_byte(text).then(|| u8::from_str_radix(text, 16).ok()).flatten();
+    let byte = |text: &str| is_byte(text).then(|| text.hex_digits::<u8>()).flatten();
     let bytes: Vec<u8> = text.split(':').map(byte).collect::<Option<_>>()?;
     // A group has no one who answers.
     let address: Address = bytes.try_into().ok()?;

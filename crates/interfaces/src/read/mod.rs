@@ -6,7 +6,7 @@ use crate::Error;
 use std::fs;
 use std::path::Path;
 use surefoot_hostfs::Root;
-use surefoot_model::{Interface, InterfaceCounters};
+use surefoot_model::{Digits, Interface, InterfaceCounters};
 
 /// Interfaces that are looked at; hosts of many containers have more, and those beyond are counted.
 pub const INTERFACES_MAX: usize = 1024;
@@ -16,6 +16,9 @@ const ENTRIES_MAX: usize = 4096;
 const FILE_BYTES_MAX: u64 = 4096;
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: &str = "772";
+/// What drivers say of a speed that they do not know, beside -1, which is no number here: nothing, -1 of 16 bits, and -1 of 32 bits
+/// (`SPEED_UNKNOWN`).
+const SPEEDS_UNKNOWN: [u64; 3] = [0, 65_535, 4_294_967_295];
 /// `IFF_UP`.
 pub(crate) const IS_UP: u32 = 1;
 
@@ -76,8 +79,7 @@ pub fn interface(root: &Root, name: &str) -> Option<Interface> {
         device,
         is_up: flags & IS_UP != 0,
         has_carrier: number(root, &folder.join("carrier")).map(|carrier| carrier == 1),
-        // Drivers that do not know say -1.
-        speed_mbit_per_s: text(root, &folder.join("speed")).and_then(|speed| speed.parse().ok()),
+        speed_mbit_per_s: number(root, &folder.join("speed")).filter(|speed| !SPEEDS_UNKNOWN.contains(speed)),
         tx_timeout_count: tx_timeouts(root, &folder),
         carrier_change_count: number(root, &folder.join("carrier_changes")).unwrap_or(0),
         counters: counters(root, &folder.join("statistics")),
@@ -88,7 +90,7 @@ pub fn interface(root: &Root, name: &str) -> Option<Interface> {
 /// The flags of an interface, as `ip link` shows them.
 pub(crate) fn flags(root: &Root, name: &str) -> Option<u32> {
     let text = text(root, &root.sys("class/net").join(name).join("flags"))?;
-    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    text.strip_prefix("0x")?.hex_digits::<u32>()
 }
 
 /// Bus and device, and the driver, as their links say.
@@ -136,11 +138,11 @@ pub(crate) fn text(root: &Root, path: &Path) -> Option<String> {
 /// the same name may have come.
 pub(crate) fn index(root: &Root, name: &str) -> Option<u32> {
     let path = root.sys("class/net").join(name).join("ifindex");
-    root.read_up_to(path, FILE_BYTES_MAX).ok()?.trim().parse().ok()
+    root.read_up_to(path, FILE_BYTES_MAX).ok()?.trim().digits()
 }
 
 fn number(root: &Root, path: &Path) -> Option<u64> {
-    text(root, path)?.parse().ok()
+    text(root, path)?.digits()
 }
 
 #[cfg(test)]
@@ -180,6 +182,23 @@ mod tests {
         assert_eq!((one.tx_timeout_count, one.carrier_change_count), (Some(3), 4));
         assert_eq!((one.counters.rx_packets, one.counters.rx_crc_errors, one.counters.tx_packets), (100, 7, 0));
         assert!(has_device(&root, "eth0") && interface(&root, "eth1").is_none());
+    }
+
+    #[test]
+    fn a_speed_that_the_driver_does_not_know_is_unknown() {
+        for (speed, expected) in [
+            ("-1", None),
+            ("65535", None),
+            ("4294967295", None),
+            ("0", None),
+            ("+1000", None),
+            ("unknown", None),
+            ("10", Some(10)),
+            ("100000", Some(100_000)),
+        ] {
+            let tree = eth0().file("sys/class/net/eth0/speed", format!("{speed}\n"));
+            assert_eq!(interface(&Root::at(tree.path()), "eth0").unwrap().speed_mbit_per_s, expected, "{speed}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use surefoot_hostfs::Root;
+use surefoot_model::Digits;
 
 /// The longest table that is read.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -83,20 +84,26 @@ fn routes(root: &Root) -> Vec<Route> {
 fn route_of_ipv4(line: &str) -> Option<Route> {
     let words: Vec<&str> = line.split_whitespace().take(8).collect();
     let &[interface, network, _, flags, _, _, _, mask] = words.as_slice() else { return None };
-    let hex = |word: &str| u32::from_str_radix(word, 16).ok();
+    let hex = |word: &str| word.hex_digits::<u32>();
     let flags = hex(flags)?;
     let prefix = u32::from_be_bytes(hex(mask)?.to_ne_bytes()).leading_ones();
     let network = Ipv4Addr::from(hex(network)?.to_ne_bytes()).into();
     (flags & IS_UP != 0 && flags & IS_REJECT == 0).then(|| Route { interface: interface.to_owned(), network, prefix })
 }
 
+/// 32 hexadecimal digits.
+fn ipv6_bits(text: &str) -> Option<u128> {
+    let (high, low) = text.split_at_checked(16).filter(|(_, low)| low.len() == 16)?;
+    Some(u128::from(high.hex_digits::<u64>()?) << 64 | u128::from(low.hex_digits::<u64>()?))
+}
+
 /// Network, length of the prefix, source and its length, next hop, metric, two counts, flags, interface.
 fn route_of_ipv6(line: &str) -> Option<Route> {
     let words: Vec<&str> = line.split_whitespace().take(10).collect();
     let &[network, prefix, _, _, _, _, _, _, flags, interface] = words.as_slice() else { return None };
-    let flags = u32::from_str_radix(flags, 16).ok()?;
-    let network = Ipv6Addr::from_bits(u128::from_str_radix(network, 16).ok()?).into();
-    let prefix = u32::from_str_radix(prefix, 16).ok()?;
+    let flags = flags.hex_digits::<u32>()?;
+    let network = Ipv6Addr::from_bits(ipv6_bits(network)?).into();
+    let prefix = prefix.hex_digits::<u32>()?;
     // The kernel's own refusals stand at loopback.
     let is_route = flags & IS_UP != 0 && flags & IS_REJECT == 0 && interface != "lo";
     is_route.then(|| Route { interface: interface.to_owned(), network, prefix })
@@ -109,7 +116,7 @@ fn ssh_peers(root: &Root) -> BTreeSet<IpAddr> {
         let words: Vec<&str> = line.split_whitespace().take(4).collect();
         let &[_, local, remote, state] = words.as_slice() else { return None };
         let (_, port) = local.rsplit_once(':')?;
-        let is_session = state == ESTABLISHED && u16::from_str_radix(port, 16).ok()? == SSH_PORT;
+        let is_session = state == ESTABLISHED && port.hex_digits::<u16>()? == SSH_PORT;
         is_session.then(|| address(remote.rsplit_once(':')?.0)).flatten()
     });
     sessions.filter(|peer| !peer.is_loopback()).take(SESSIONS_MAX).collect()
@@ -117,7 +124,7 @@ fn ssh_peers(root: &Root) -> BTreeSet<IpAddr> {
 
 /// An address of the tables of TCP: one or four numbers of this machine.
 fn address(text: &str) -> Option<IpAddr> {
-    let word = |at: usize| u32::from_str_radix(text.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let word = |at: usize| text.get(at..at + 8)?.hex_digits::<u32>().map(u32::to_ne_bytes);
     match text.len() {
         8 => Some(Ipv4Addr::from(word(0)?).into()),
         32 => {

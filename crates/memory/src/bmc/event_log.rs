@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use surefoot_hostfs::program;
-use surefoot_model::{MemoryProblem, MemorySource};
+use surefoot_model::{Digits, MemoryProblem, MemorySource};
 
 /// Which management controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub fn list(controller: &Controller, patience: Duration) -> Result<String, Memor
 fn entry_count(about: &str) -> Option<u64> {
     let count =
         about.lines().find_map(|line| line.trim().strip_prefix("Entries")?.trim_start().strip_prefix(':'))?.trim();
-    count.bytes().all(|byte| byte.is_ascii_digit()).then(|| count.parse().ok()).flatten()
+    count.digits()
 }
 
 #[cfg(test)]

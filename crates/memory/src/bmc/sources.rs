@@ -3,7 +3,7 @@
 use super::event_log::{self, Controller};
 use super::{Answer, Counted, MODULES_MAX, join, redfish};
 use crate::counted;
-use crate::import::{Clock, Format, Import};
+use crate::import::{self, Clock, Format, Import};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -91,7 +91,8 @@ fn counts(text: &str, name: &str) -> Answer {
         let counter = counter_of(module, report);
         *counter = Some(counter.unwrap_or(0).saturating_add(count));
     }
-    let mut whys = totals.notes;
+    // ipmitool was asked with TZ=UTC.
+    let mut whys: Vec<String> = totals.notes.into_iter().filter(|note| note != import::NO_ZONE).collect();
     if unnamed > 0 {
         let errors = counted(unnamed, "memory error", "memory errors");
         whys.push(format!("it tells of {errors} without naming the module, in no module's count"));

@@ -5,7 +5,7 @@ use crate::read::{Reader, Reading};
 use std::path::Path;
 use surefoot_hostfs::identity::Identity;
 use surefoot_hostfs::{Root, Unsupported};
-use surefoot_model::Vendor;
+use surefoot_model::{Digits, Vendor};
 
 /// Instances of tracefs that are looked at.
 const INSTANCES_MAX: usize = 64;
@@ -65,7 +65,7 @@ impl Facts {
     pub fn read(root: &Root) -> Self {
         let identity = Identity::read(root);
         let machine_check = root.sys("devices/system/machinecheck/machinecheck0");
-        let number = |path: &Path| word(root, path)?.parse::<u64>().ok();
+        let number = |path: &Path| word(root, path)?.digits::<u64>();
         let flag = |name: &str| number(&machine_check.join(name)).map(|value| value != 0);
         Facts {
             vendor: identity.vendor,
@@ -152,7 +152,7 @@ fn overrun(root: &Root, instance: &Path) -> u64 {
     let entries = std::fs::read_dir(instance.join("per_cpu")).into_iter().flatten().flatten().take(PROCESSORS_MAX);
     let lost = |path: std::path::PathBuf| -> Option<u64> {
         let text = root.read_up_to(path.join("stats"), WORD_BYTES_MAX).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("overrun:")?.trim().parse().ok())
+        text.lines().find_map(|line| line.strip_prefix("overrun:")?.trim().digits())
     };
     entries.filter_map(|entry| lost(entry.path())).fold(0, u64::saturating_add)
 }

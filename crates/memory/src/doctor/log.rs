@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use surefoot_hostfs::Root;
+use surefoot_model::Digits;
 
 /// The kernel's own buffer is rarely larger.
 const LOG_BYTES_MAX: usize = 16 << 20;
@@ -60,7 +61,7 @@ impl KernelLog {
             let Some((head, message)) = line.split_once(';') else { continue };
             found.lines += 1;
             // Facility 0 is the kernel; others may write what they like.
-            if head.split(',').next().and_then(|level| level.parse::<u32>().ok()).is_some_and(|level| level < 8) {
+            if head.split(',').next().and_then(|level| level.digits::<u32>()).is_some_and(|level| level < 8) {
                 found.take(message);
             }
         }

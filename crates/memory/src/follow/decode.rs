@@ -8,7 +8,7 @@ mod machine_check;
 mod memory_controller;
 
 use super::events::Kind;
-use surefoot_model::ErrorReport;
+use surefoot_model::{Digits, ErrorReport};
 
 /// When an event was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) fn decode(kind: Kind, text: &str, at: At) -> Said {
 
 /// A number in hexadecimal, with `0x` or without.
 fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+    text.trim().trim_start_matches("0x").hex_digits::<u64>()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use surefoot_hostfs::Root;
 use surefoot_hostfs::tasks::TaskStat;
 use surefoot_hostfs::tracefs::Tracefs;
+use surefoot_model::Digits;
 
 const PREFIX: &str = "surefoot-memory-";
 /// Instances that are looked at for old ones.
@@ -113,7 +114,7 @@ pub(super) fn overrun(per_cpu: &Path) -> u64 {
             let text = fs::read_to_string(core.path().join("stats")).unwrap_or_default();
             let counts = text.lines().filter_map(|line| {
                 let (name, count) = line.split_once(':')?;
-                matches!(name, "overrun" | "dropped events").then(|| count.trim().parse::<u64>().ok())?
+                matches!(name, "overrun" | "dropped events").then(|| count.trim().digits::<u64>())?
             });
             counts.fold(0, u64::saturating_add)
         })
@@ -135,7 +136,7 @@ fn remove_old(base: &Path, root: &Root) {
 /// Whose an instance is, by its name: the process, and when that began.
 fn owner(name: &str) -> Option<(u32, u64)> {
     let (pid, began) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    Some((pid.parse().ok()?, began.parse().ok()?))
+    Some((pid.digits()?, began.digits()?))
 }
 
 /// When a process began, in ticks since the boot; `None` where there is none of that number.

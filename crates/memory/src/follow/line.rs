@@ -7,6 +7,8 @@
 //! CPU:1 [LOST 7 EVENTS]
 //! ```
 
+use surefoot_model::Digits;
+
 /// Columns that the name of the task takes.
 const NAME_COLUMNS: usize = 16;
 
@@ -36,7 +38,7 @@ pub(super) fn read(line: &str) -> Line<'_> {
 
 fn lost(line: &str) -> Option<u64> {
     let (_, rest) = line.strip_prefix("CPU:")?.split_once(" [LOST ")?;
-    rest.split_once(' ')?.0.parse().ok()
+    rest.split_once(' ')?.0.digits()
 }
 
 fn event(line: &str) -> Option<Line<'_>> {
@@ -44,7 +46,7 @@ fn event(line: &str) -> Option<Line<'_>> {
     // `-123     [000] .....   123.456789: mc_event: text`
     let (_, rest) = after_name.split_once('[')?;
     let (cpu, rest) = rest.split_once(']')?;
-    cpu.parse::<u32>().ok()?;
+    cpu.digits::<u32>()?;
     let (head, rest) = rest.split_once(": ")?;
     let time = head.split_whitespace().next_back()?;
     let (name, text) = rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|name| (name, "")))?;
@@ -68,7 +70,7 @@ fn nanoseconds(time: &str) -> Option<u64> {
         return None;
     }
     let scale = 10u64.pow(9 - u32::try_from(part.len()).ok()?);
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part.parse::<u64>().ok()? * scale)
+    seconds.digits::<u64>()?.checked_mul(1_000_000_000)?.checked_add(part.digits::<u64>()? * scale)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Only names are compared. Order and size are no evidence: boards number their slots in ways of their own.
 
 use crate::identity::firmware::Installed;
-use surefoot_model::Certainty;
+use surefoot_model::{Certainty, Digits};
 
 /// Whether a label names a slot.
 type Rule = fn(&Label, &Slot) -> bool;
@@ -97,7 +97,7 @@ fn numbers(text: &str) -> Option<[u32; 4]> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     for pair in words.windows(2) {
         if let Some(place) = layer(pair[0])
-            && let Ok(number) = pair[1].parse()
+            && let Some(number) = pair[1].digits()
         {
             found[place].get_or_insert(number);
         }
@@ -105,7 +105,7 @@ fn numbers(text: &str) -> Option<[u32; 4]> {
     for word in words {
         let begin = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
         if let Some(place) = layer(begin)
-            && let Ok(number) = word[begin.len()..].parse()
+            && let Some(number) = word[begin.len()..].digits()
         {
             found[place].get_or_insert(number);
         }

@@ -3,7 +3,7 @@
 use super::join::join;
 use crate::read::{Block, Controller, Driver, News, Place, PlaceKind, Reading};
 use std::collections::{BTreeMap, BTreeSet};
-use surefoot_model::{Certainty, Fidelity, MemorySource};
+use surefoot_model::{Certainty, Digits, Fidelity, MemorySource};
 
 /// A module with the counters that speak of it; or a remainder, of which only its channel or row is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +113,7 @@ fn recount(module: &mut Module, controller: &Controller, reading: &Reading) {
 }
 
 pub(crate) fn number_of(controller: &str) -> u32 {
-    controller.strip_prefix("mc").and_then(|number| number.parse().ok()).unwrap_or(u32::MAX)
+    controller.strip_prefix("mc").and_then(|number| number.digits()).unwrap_or(u32::MAX)
 }
 
 fn of_controller(controller: &Controller, reading: &Reading) -> Vec<Module> {

@@ -10,11 +10,11 @@
 //! One error may be told by several of them: the record of a machine check or of firmware first, EDAC's line behind it. So a
 //! record waits for some lines, and where EDAC's line comes it is left to that.
 
+use super::kernel_time::{At, Stamps, is_stamp};
 use super::machine_check::{Gathered, hex, hex_after};
-use super::time::{self, Clock};
-use super::{Line, Sink};
-use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, mce_record, words};
-use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
+use super::{Clock, Line, NO_ZONE, Sink};
+use crate::reports::{CpuVendor, McErrorType, McEvent, cut, mc_event, words};
+use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource};
 
 /// So many lines after the last one of a record EDAC's line is still of the same error.
 const WAIT_LINES: u64 = 12;
@@ -28,7 +28,7 @@ pub(super) fn is_line(line: &str) -> bool {
             .trim_start()
             .strip_prefix('[')
             .and_then(|rest| rest.split_once(']'))
-            .is_some_and(|(stamp, _)| stamp.trim().parse::<f64>().is_ok())
+            .is_some_and(|(stamp, _)| is_stamp(stamp))
 }
 
 /// A record that waits to be told by EDAC, or else is told itself.
@@ -49,30 +49,71 @@ struct Pending {
 /// A section of a firmware record.
 #[derive(Debug, Default)]
 struct Firmware {
-    severity: Option<ErrorSeverity>,
-    is_memory: bool,
+    /// Its first line.
+    line: u64,
+    severity: Severity,
+    /// What the section is of; empty where it does not say.
+    kind: String,
     location: DramLocation,
     label: String,
     what: String,
 }
 
+/// How bad firmware says an error is.
+#[derive(Debug, Default)]
+enum Severity {
+    #[default]
+    NotTold,
+    Known(ErrorSeverity),
+    /// In a word that is not known.
+    Unknown(String),
+}
+
 /// A reader of such a log.
 #[derive(Debug)]
 pub(super) struct KernelLog {
-    clock: Clock,
+    stamps: Stamps,
+    /// The stamp of the line.
+    at: At,
+    /// The line before was of a report.
+    was_of_report: bool,
     pending: Option<Pending>,
 }
 
 impl KernelLog {
     pub fn new(clock: Clock) -> KernelLog {
-        KernelLog { clock, pending: None }
+        KernelLog { stamps: Stamps::new(clock), at: At::default(), was_of_report: false, pending: None }
     }
 
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
-        let (at_ns, said) = time::kernel(line, &self.clock);
+        let (at, said) = self.stamps.take(line);
+        self.at = at;
+        let line = self.said(said, at.realtime_ns, sink);
+        // A line that repeats another one is of what that is of.
+        if folded(said).is_none() {
+            self.was_of_report = line != Line::Other;
+        }
+        line
+    }
+
+    fn said(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         let number = sink.totals.line_count;
         if self.pending.as_ref().is_some_and(|pending| number > pending.line + WAIT_LINES) {
             self.flush(sink);
+        }
+        if let Some(what) = folded(said) {
+            let is_of_error = if what.is_empty() {
+                self.was_of_report
+            } else {
+                what.contains("EDAC MC") || what.contains(HARDWARE_ERROR)
+            };
+            return if is_of_error {
+                Line::NotUnderstood(
+                    "syslog folded errors into a count of repeated lines: `journalctl -k` has each of them",
+                )
+            } else {
+                Line::Other
+            };
         }
         if let Some(at) = said.find("EDAC ") {
             return self.edac(&said[at + "EDAC ".len()..], at_ns, sink);
@@ -99,22 +140,33 @@ impl KernelLog {
                 if record.at_realtime_ns == 0 {
                     record.at_realtime_ns = pending.at_realtime_ns;
                 }
-                let report = mce_record(&record);
-                sink.totals.other_unit_count += u64::from(report.is_none());
-                report
+                sink.machine_check(&record, gathered.line)
             }
-            Waiting::Firmware(section) if section.is_memory => Some(section.report(pending.at_realtime_ns)),
-            Waiting::Firmware(_) => None,
+            Waiting::Firmware(section) => section.report(pending.at_realtime_ns, sink),
         };
-        if let Some(mut report) = report {
-            report.source = MemorySource::KernelLog;
-            sink.report(report);
+        if let Some(report) = report {
+            self.tell(report, sink);
         }
+    }
+
+    fn tell(&self, mut report: ErrorReport, sink: &mut Sink<'_>) {
+        report.source = MemorySource::KernelLog;
+        if self.at.is_relative {
+            sink.totals.note(
+                "Some lines tell only how long after the line before they came (dmesg -e, -H, --time-format delta): they are \
+                 dated to the minute that stands above them, or undated. `dmesg --time-format iso` dates each line.",
+            );
+        } else if self.at.is_local && report.at_realtime_ns > 0 {
+            sink.totals.note(NO_ZONE);
+        }
+        sink.report(report);
     }
 
     fn edac(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         if let Some(lost) = said.split_once("Lost ").and_then(|(_, rest)| rest.split_once(" memory errors")) {
-            let count = lost.0.trim().parse().unwrap_or(0);
+            let Some(count) = lost.0.trim().digits::<u64>() else {
+                return Line::NotUnderstood("the driver lost errors and the line does not say how many");
+            };
             sink.totals.lost_count = sink.totals.lost_count.saturating_add(count);
             sink.totals.note("The driver says that it lost memory errors: its ring was full before it was emptied.");
             return Line::OfReport;
@@ -125,14 +177,16 @@ impl KernelLog {
                 ["Machine Check Event", "MACHINE CHECK", "MCE MEMORY ERROR", "TSC ", "ADDR ", "MISC ", "PROCESSOR "];
             return if is_of_error.iter().any(|text| said.contains(text)) { Line::OfReport } else { Line::Other };
         };
-        let Ok(index) = index.parse::<u32>() else { return Line::Other };
-        if words.starts_with("Giving out device") || words.starts_with("Removed device") {
+        // `EDAC MC: Ver: 3.0.0` is of the core itself.
+        if index.is_empty() || words.starts_with("Giving out device") || words.starts_with("Removed device") {
             return Line::Other;
         }
+        let Some(index) = index.digits::<u32>() else {
+            return Line::NotUnderstood("EDAC's line has no number of a memory controller");
+        };
         match edac_event(index, words, at_ns) {
             Ok(event) => {
                 let mut report = mc_event(&event);
-                report.source = MemorySource::KernelLog;
                 if report.at_realtime_ns == 0
                     && let Some(pending) = &self.pending
                 {
@@ -140,7 +194,7 @@ impl KernelLog {
                 }
                 // The record that waited tells the same error.
                 self.pending = None;
-                sink.report(report);
+                self.tell(report, sink);
                 Line::OfReport
             }
             Err(why) => Line::NotUnderstood(why),
@@ -189,7 +243,7 @@ impl KernelLog {
             said.starts_with("Hardware error from APEI") || said.starts_with("Error ") && said.contains(", type: ");
         if is_new || !matches!(self.pending, Some(Pending { waiting: Waiting::Firmware(_), .. })) {
             self.flush(sink);
-            let waiting = Waiting::Firmware(Box::default());
+            let waiting = Waiting::Firmware(Box::new(Firmware { line: number, ..Firmware::default() }));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
         }
         let Some(Pending { waiting: Waiting::Firmware(section), line, .. }) = &mut self.pending else {
@@ -204,8 +258,7 @@ impl KernelLog {
 /// The event of the core's line; why not, otherwise.
 fn edac_event(index: u32, said: &str, at_realtime_ns: u64) -> Result<McEvent, &'static str> {
     let (count, rest) = said.split_once(' ').unwrap_or((said, ""));
-    let count =
-        count.parse().map_err(|_| "EDAC's line begins with no number of errors, as kernels before 3.6 print it")?;
+    let count = count.digits().ok_or("EDAC's line begins with no number of errors, as kernels before 3.6 print it")?;
     let (kind, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let error_type = match kind {
         "CE" => McErrorType::Corrected,
@@ -269,14 +322,14 @@ fn status(said: &str) -> Option<Status> {
         let (_, rest) = rest.split_once("Bank ")?;
         let (bank, status) = rest.split_once(": ")?;
         let vendor = CpuVendor::Intel;
-        return Some(Status { cpu: cpu.parse().ok()?, bank: bank.parse().ok()?, status: hex(status)?, vendor });
+        return Some(Status { cpu: cpu.digits()?, bank: bank.digits()?, status: hex(status)?, vendor });
     }
     let rest = said.strip_prefix("CPU:")?;
     let (cpu, rest) = rest.split_once(' ')?;
     let (_, rest) = rest.split_once(" MC")?;
     let (bank, rest) = rest.split_once("_STATUS[")?;
     let (_, status) = rest.split_once("]: ")?;
-    Some(Status { cpu: cpu.parse().ok()?, bank: bank.parse().ok()?, status: hex(status)?, vendor: CpuVendor::Amd })
+    Some(Status { cpu: cpu.digits()?, bank: bank.digits()?, status: hex(status)?, vendor: CpuVendor::Amd })
 }
 
 /// Lines about a machine check that have no registers in them.
@@ -308,12 +361,13 @@ impl Firmware {
         let value = |name: &str| said.strip_prefix(name).map(str::trim);
         let severity = value("event severity: ").or_else(|| said.split_once(", type: ").map(|(_, kind)| kind.trim()));
         if let Some(word) = severity {
-            self.severity = Some(match word {
-                "fatal" | "recoverable" => ErrorSeverity::Uncorrected,
-                _ => ErrorSeverity::Corrected,
-            });
-        } else if let Some(kind) = value("section_type: ") {
-            self.is_memory = kind == "memory error";
+            self.severity = match word {
+                "fatal" | "recoverable" => Severity::Known(ErrorSeverity::Uncorrected),
+                "corrected" | "info" => Severity::Known(ErrorSeverity::Corrected),
+                _ => Severity::Unknown(cut(word)),
+            };
+        } else if let Some(kind) = value("section_type: ").or_else(|| value("section type: ")) {
+            self.kind = cut(kind);
         } else if let Some(address) = value("physical_address: ").and_then(hex) {
             self.location.address = Some(address);
         } else if let Some(mask) = value("physical_address_mask: ").and_then(hex) {
@@ -334,20 +388,60 @@ impl Firmware {
         }
     }
 
-    fn report(self, at_realtime_ns: u64) -> ErrorReport {
-        ErrorReport {
+    /// The report of a section of memory; `None` for one of another unit, and for one that cannot be read, which is counted.
+    fn report(self, at_realtime_ns: u64, sink: &mut Sink<'_>) -> Option<ErrorReport> {
+        if OTHER_SECTIONS.contains(&self.kind.as_str()) || self.kind.is_empty() {
+            return None;
+        }
+        let severity = match self.severity {
+            Severity::Known(severity) if self.kind == "memory error" => severity,
+            Severity::Known(_) => {
+                sink.totals.record_not_understood(
+                    self.line,
+                    "a firmware record of a kind that is not known",
+                    &self.kind,
+                );
+                return None;
+            }
+            Severity::NotTold => {
+                sink.totals.record_not_understood(
+                    self.line,
+                    "a firmware record that does not say how bad the error is",
+                    "",
+                );
+                return None;
+            }
+            Severity::Unknown(word) => {
+                sink.totals.record_not_understood(self.line, "a firmware record whose severity is not known", &word);
+                return None;
+            }
+        };
+        Some(ErrorReport {
             at_realtime_ns,
             at_ns: None,
             source: MemorySource::KernelLog,
-            severity: self.severity.unwrap_or(ErrorSeverity::Corrected),
+            severity,
             dimm: None,
             label: self.label,
             count: 1,
             fidelity: Fidelity::Sampled,
             location: self.location,
             detail: cut(&format!("firmware record; {}", self.what)),
-        }
+        })
     }
+}
+
+/// Sections of a firmware record that are of other units than memory, as the kernel names them.
+const OTHER_SECTIONS: [&str; 5] =
+    ["general processor error", "PCIe error", "ARM processor error", "Firmware Error Record", "CXL Protocol Error"];
+
+/// What syslog says instead of repeating a line: the line itself, or nothing where it means the one before; `None` for another line.
+fn folded(said: &str) -> Option<&str> {
+    let (before, rest) = said.split_once("message repeated ")?;
+    let (count, rest) = rest.split_once(" times")?;
+    count.digits::<u64>()?;
+    let is_whole = before.is_empty() || before.trim_end() == "last";
+    is_whole.then(|| rest.trim_start_matches([':', ' ', '[']).trim_end_matches(']'))
 }
 
 #[cfg(test)]
@@ -459,17 +553,73 @@ mod tests {
         assert_eq!((report.severity, totals.of_report_count), (ErrorSeverity::Corrected, 15));
     }
 
+    /// A word that is not known is never the mild one.
+    #[test]
+    fn a_firmware_record_with_unknown_words_is_counted_and_shown() {
+        let of = |severity: &str, kind: &str| {
+            read(&format!(
+                "{{1}}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0\n{severity}\
+                 {{1}}[Hardware Error]:   section_type: {kind}\n"
+            ))
+        };
+        let line = |word: &str| format!("{{1}}[Hardware Error]: event severity: {word}\n");
+        for (severity, kind, report_count, not_understood) in [
+            (line("corrected"), "memory error", 1, None),
+            (line("info"), "memory error", 1, None),
+            (line("recoverable"), "PCIe error", 0, None),
+            (line("catastrophic"), "memory error", 0, Some("catastrophic")),
+            (String::new(), "memory error", 0, Some("")),
+            (line("fatal"), "unknown, 00000000-0000", 0, Some("unknown, 00000000-0000")),
+        ] {
+            let (reports, totals) = of(&severity, kind);
+            assert_eq!(reports.len(), report_count, "{severity}{kind}");
+            assert_eq!(totals.not_understood.first().map(|one| one.text.as_str()), not_understood, "{severity}{kind}");
+            assert_eq!(totals.line_count, totals.of_report_count + totals.other_count + totals.not_understood_count);
+        }
+    }
+
+    /// `dmesg -H` and `-e` print how long after the line before a line came; that is no time since boot.
+    #[test]
+    fn a_relative_stamp_dates_nothing_to_the_boot() {
+        let clock =
+            Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) };
+        let of = |text: &str| {
+            let mut import = Import::new(Format::KernelLog, clock);
+            let mut reports = Vec::new();
+            text.lines().for_each(|line| import.line(line, &mut reports));
+            let notes = import.end(&mut reports).notes;
+            assert!(notes.iter().any(|note| note.contains("how long after the line before")), "{notes:?}");
+            reports.iter().map(|report| report.at_realtime_ns).collect::<Vec<_>>()
+        };
+        let relative = EDAC.replace("[  100.1]", "[  +0.000012]");
+        assert_eq!(of(&relative), [0]);
+        // 2026-11-23 08:14, by `date -u -d`.
+        assert_eq!(of(&format!("[Nov23 08:14] mce: x\n{relative}")), [1_795_421_640_000_000_000]);
+    }
+
+    #[test]
+    fn lines_that_syslog_folded_are_not_lost() {
+        let (reports, totals) = read(&format!(
+            "{EDAC}\nNov 23 08:00:01 host kernel: message repeated 7 times: [{EDAC}]\n\
+             Nov 23 08:00:02 host last message repeated 3 times\nusb 1-1: new device\nlast message repeated 2 times\n"
+        ));
+        assert_eq!((reports.len(), totals.not_understood_count, totals.other_count), (1, 1, 3), "{totals:?}");
+        let (_, totals) = read(&format!("{EDAC}\nNov 23 08:00:02 host kernel: last message repeated 3 times\n"));
+        assert_eq!(totals.not_understood_count, 1, "{totals:?}");
+    }
+
     #[test]
     fn what_is_not_understood_is_kept_with_its_number() {
         let (reports, totals) = read(
             "\
 EDAC MC0: CE page 0x283, offset 0xce0, grain 8, syndrome 0x6ec3, row 0, channel 1 \"DIMM_B1\": amd76x_edac
+EDAC MC: Ver: 3.0.0
 EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0: DEV 0000:64:0a.0 (INTERRUPT)
 EDAC sbridge: Lost 31 memory errors
 [Hardware Error]: words of another kernel
 ",
         );
         assert_eq!((reports.len(), totals.lost_count, totals.not_understood_count), (0, 31, 2));
-        assert_eq!(totals.not_understood.iter().map(|one| one.line).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(totals.not_understood.iter().map(|one| one.line).collect::<Vec<_>>(), [1, 5]);
     }
 }

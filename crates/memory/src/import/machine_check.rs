@@ -1,6 +1,7 @@
 //! The registers of a machine check as the kernel and mcelog print them: words and numbers in turn, in hexadecimal.
 
 use crate::reports::{CpuVendor, MceRecord};
+use surefoot_model::Digits;
 
 /// A record that is being gathered from several lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(super) fn hex_after(text: &str, word: &str) -> Option<u64> {
 pub(super) fn hex(text: &str) -> Option<u64> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let end = text.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(text.len());
-    u64::from_str_radix(&text[..end], 16).ok()
+    text[..end].hex_digits::<u64>()
 }
 
 /// A decimal number after a word.
@@ -41,7 +42,7 @@ pub(super) fn decimal_after(text: &str, word: &str) -> Option<u64> {
     let at = text.find(word)?;
     let digits = text[at + word.len()..].trim_start_matches([':', ' ']);
     let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-    digits[..end].parse().ok()
+    digits[..end].digits()
 }
 
 impl Gathered {
@@ -66,7 +67,7 @@ impl Gathered {
     /// Takes `PROCESSOR vendor:cpuid TIME seconds SOCKET n APIC n microcode x`.
     pub fn take_processor(&mut self, text: &str) -> bool {
         let Some((_, rest)) = text.split_once("PROCESSOR ") else { return false };
-        let vendor = rest.split(':').next().and_then(|number| number.trim().parse().ok());
+        let vendor = rest.split(':').next().and_then(|number| number.trim().digits());
         self.record.vendor = vendor.map_or(CpuVendor::Other, CpuVendor::from_number);
         if let Some(seconds) = decimal_after(rest, "TIME ") {
             self.record.at_realtime_ns = seconds.saturating_mul(1_000_000_000);

@@ -2,7 +2,7 @@
 
 use super::machine_check::{Gathered, decimal_after, hex_after};
 use super::{Line, Sink};
-use crate::reports::{CpuVendor, mce_record};
+use crate::reports::CpuVendor;
 use surefoot_model::MemorySource;
 
 /// No record has more lines; what comes after is not of it.
@@ -81,12 +81,9 @@ impl Mcelog {
             sink.totals.record_not_understood(open.line, "a record without STATUS; the log may be cut off there", "");
             return;
         }
-        match mce_record(&open.record) {
-            Some(mut report) => {
-                report.source = MemorySource::Mcelog;
-                sink.report(report);
-            }
-            None => sink.totals.other_unit_count += 1,
+        if let Some(mut report) = sink.machine_check(&open.record, open.line) {
+            report.source = MemorySource::Mcelog;
+            sink.report(report);
         }
     }
 }
@@ -167,6 +164,15 @@ CPUID Vendor Intel Family 6 Model 106 Step 6
         assert_eq!((totals.other_unit_count, totals.other_count, totals.not_understood_count), (1, 1, 1));
         assert_eq!(totals.line_count, totals.of_report_count + totals.other_count + totals.not_understood_count);
         assert!(totals.not_understood[0].why.starts_with("a record without STATUS"));
+    }
+
+    #[test]
+    fn a_processor_that_is_not_known_is_not_one_without_memory_errors() {
+        let mut import = Import::new(Format::Mcelog, Clock::default());
+        let mut reports = Vec::new();
+        RECORD.replace("Vendor Intel", "Vendor Elbrus").lines().for_each(|line| import.line(line, &mut reports));
+        let totals = import.end(&mut reports);
+        assert_eq!((reports.len(), totals.other_unit_count, totals.not_understood_count), (0, 0, 1));
     }
 
     #[test]

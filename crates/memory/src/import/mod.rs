@@ -21,16 +21,16 @@
 //! ```
 
 mod kernel_log;
+mod kernel_time;
 mod machine_check;
 mod mcelog;
 mod modules;
 mod sel;
-pub mod time;
 
 pub use modules::Modules;
-pub use time::Clock;
+pub use surefoot_hostfs::stamp::Clock;
 
-use crate::reports;
+use crate::reports::{self, CpuVendor, MceRecord, mce_record};
 use kernel_log::KernelLog;
 use mcelog::Mcelog;
 use sel::Sel;
@@ -92,7 +92,7 @@ pub struct Totals {
 
 impl Totals {
     /// Notes a thing once.
-    pub(crate) fn note(&mut self, text: &str) {
+    pub fn note(&mut self, text: &str) {
         if self.notes.len() < 16 && !self.notes.iter().any(|known| known == text) {
             self.notes.push(text.to_owned());
         }
@@ -114,6 +114,13 @@ impl Totals {
     }
 }
 
+/// Of records that are dated before there could be any, or after now.
+pub const NOT_PLAUSIBLE: &str =
+    "Some records are dated before 1998 or after now: the clock that stamped them was not set, and they are undated.";
+
+/// Of a log of local times.
+pub const NO_ZONE: &str = "This log names no time zone: its times are read as UTC.";
+
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -127,12 +134,29 @@ pub(crate) enum Line {
 
 /// What a reader of lines gives back besides what a line is.
 pub(crate) struct Sink<'a> {
+    pub clock: Clock,
     pub reports: &'a mut Vec<ErrorReport>,
     pub totals: &'a mut Totals,
 }
 
 impl Sink<'_> {
+    /// The report of a machine check; `None` for one of another unit than memory, and for one that cannot be read. Both are counted.
+    pub fn machine_check(&mut self, record: &MceRecord, line: u64) -> Option<ErrorReport> {
+        if record.vendor == CpuVendor::Other {
+            let why = "a machine check of a processor whose records Surefoot cannot read";
+            self.totals.record_not_understood(line, why, "");
+            return None;
+        }
+        let report = mce_record(record);
+        self.totals.other_unit_count += u64::from(report.is_none());
+        report
+    }
+
     pub fn report(&mut self, mut report: ErrorReport) {
+        if report.at_realtime_ns != 0 && !self.clock.is_plausible(report.at_realtime_ns) {
+            report.at_realtime_ns = 0;
+            self.totals.note(NOT_PLAUSIBLE);
+        }
         // What is known of another host's modules is their place.
         if report.dimm.is_none() {
             report.dimm = reports::place_of(&report);
@@ -153,6 +177,7 @@ enum Reader {
 #[derive(Debug)]
 pub struct Import {
     reader: Reader,
+    clock: Clock,
     totals: Totals,
 }
 
@@ -164,7 +189,7 @@ impl Import {
             Format::Mcelog => Reader::Mcelog(Box::default()),
             Format::Sel => Reader::Sel(Box::default()),
         };
-        Import { reader, totals: Totals::default() }
+        Import { reader, clock, totals: Totals::default() }
     }
 
     /// Takes the next line, and adds the reports that are complete with it.
@@ -173,7 +198,7 @@ impl Import {
         let text = text.trim_end_matches(['\n', '\r']);
         let end = (0..=text.len().min(LINE_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         let text = &text[..end];
-        let mut sink = Sink { reports, totals: &mut self.totals };
+        let mut sink = Sink { clock: self.clock, reports, totals: &mut self.totals };
         let line = match &mut self.reader {
             Reader::KernelLog(log) => log.line(text, &mut sink),
             Reader::Mcelog(log) => log.line(text, &mut sink),
@@ -188,7 +213,7 @@ impl Import {
 
     /// Ends the log: adds the report that its last lines may be of.
     pub fn end(mut self, reports: &mut Vec<ErrorReport>) -> Totals {
-        let mut sink = Sink { reports, totals: &mut self.totals };
+        let mut sink = Sink { clock: self.clock, reports, totals: &mut self.totals };
         match &mut self.reader {
             Reader::KernelLog(log) => log.end(&mut sink),
             Reader::Mcelog(log) => log.end(&mut sink),

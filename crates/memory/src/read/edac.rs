@@ -6,6 +6,7 @@ use super::{Controller, Driver, Place, PlaceKind, Problems};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Error, Root};
+use surefoot_model::Digits;
 use surefoot_model::MemorySource::Edac;
 
 /// Controllers of one host; the largest machines have some dozens.
@@ -73,7 +74,7 @@ pub(super) fn numbered(name: &str, word: &str) -> Option<u32> {
     let digits = name.strip_prefix(word)?;
     let is_plain = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_plain = is_plain && (digits.len() == 1 || !digits.starts_with('0'));
-    is_plain.then(|| digits.parse().ok()).flatten()
+    is_plain.then(|| digits.digits()).flatten()
 }
 
 /// The folder of all controllers as it was at one moment. A controller more or less changes the number of its links, and in other
@@ -453,7 +454,7 @@ fn layers(text: &str) -> Vec<(String, u32)> {
     let mut words = text.split_ascii_whitespace();
     let mut layers = Vec::new();
     while let (Some(name), Some(number)) = (words.next(), words.next())
-        && let Ok(number) = number.parse()
+        && let Some(number) = number.digits()
         && layers.len() < 4
     {
         layers.push((name.to_owned(), number));

@@ -1,6 +1,7 @@
 //! What a reading says of the host itself.
 
 use surefoot_hostfs::{Root, clock};
+use surefoot_model::Digits;
 
 /// Which boot this is.
 pub(super) fn boot_id(root: &Root) -> Option<String> {
@@ -17,7 +18,7 @@ pub(super) fn clock_s(root: &Root) -> Option<f64> {
         return Some(clock::monotonic_ns() as f64 / 1e9);
     }
     let text = root.read_up_to(root.proc("uptime"), 100).ok()?;
-    let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    let seconds: f64 = text.split_ascii_whitespace().next()?.real()?;
     (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
 }
 

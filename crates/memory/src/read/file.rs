@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::{Error, Root};
-use surefoot_model::one_line;
+use surefoot_model::{Digits, one_line};
 
 /// What the kernel writes there fits into a page.
 const FILE_BYTES_MAX: usize = 4096;
@@ -92,7 +92,7 @@ pub(super) fn number(bytes: &[u8], max: u64) -> Result<u64, String> {
         return Err("it is empty where a count should be; look again, and if it stays so reload the EDAC driver".into());
     }
     if text.iter().all(u8::is_ascii_digit) {
-        let count = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok());
+        let count = std::str::from_utf8(text).ok().and_then(|text| text.digits::<u64>());
         return count.filter(|count| *count <= max).ok_or_else(|| {
             format!("it holds {}, more than a counter of its kind can hold ({max}); it was not counted", short(text))
         });

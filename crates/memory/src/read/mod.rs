@@ -23,6 +23,7 @@ pub(crate) use problem::reason;
 use crate::identity::firmware;
 use edac::Plan;
 use surefoot_hostfs::{Root, clock};
+use surefoot_model::Digits;
 
 /// What a reading can differ in from the one before of the same reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -178,7 +179,7 @@ impl Reader {
     pub fn has_counted(&self) -> bool {
         let total = |controller: &Controller, name: &str| {
             let path = self.root.sys("devices/system/edac/mc").join(&controller.id).join(name);
-            self.root.read(path).ok()?.trim().parse::<u64>().ok()
+            self.root.read(path).ok()?.trim().digits::<u64>()
         };
         let is_news = |now: Option<u64>, before: Option<u64>| now.is_some() && now != before;
         self.reading.controllers.iter().any(|controller| {

@@ -60,6 +60,12 @@ pub struct CxlEvent {
 }
 
 impl CxlEvent {
+    /// Whether its type is one of those of CXL 3.1: ECC errors, wrong addresses, errors of the data path, violations of the trusted
+    /// execution environment, scrubbing, and counts.
+    pub fn has_known_type(&self) -> bool {
+        self.event_type <= 5
+    }
+
     /// The bits of `validity_flags` of the fields that are not 0. Rasdaemon keeps no flags, and 0 for a field that the device does not
     /// vouch for: what is not 0 was vouched for, and a 0 may be a place or nothing.
     pub fn told(&self) -> u16 {

@@ -3,7 +3,7 @@
 //! Drivers make them up until somebody registers the words on the board: `CPU_SrcID#0_MC#1_Chan#0_DIMM#1` (skx, i10nm),
 //! `CPU_SrcID#0_Ha#0_Chan#1_DIMM#0` (sb_edac), `mc#0csrow#2channel#1` (the EDAC core). Words on the board tell nothing here.
 
-use surefoot_model::DramLocation;
+use surefoot_model::{Digits, DramLocation};
 
 /// The coordinates in a label.
 pub(super) fn location(label: &str) -> DramLocation {
@@ -14,7 +14,7 @@ pub(super) fn location(label: &str) -> DramLocation {
         // `rfind` gives the first byte of a letter; one that is not ASCII is longer, and then no word that is known begins there.
         let (Some(word), Some(digits)) = (before.get(begin..), label.get(at + 1..)) else { continue };
         let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-        let Ok(value) = digits[..end].parse() else { continue };
+        let Some(value) = digits[..end].digits() else { continue };
         let place = match word.to_ascii_lowercase().as_str() {
             "srcid" => &mut found.socket,
             "mc" => &mut found.controller,

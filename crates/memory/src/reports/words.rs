@@ -8,7 +8,7 @@
 //! | ghes_edac | `APEI location: node:0 card:1 module:0 rank:1 bank:2 row:100 col:24 bit_pos:3 …` |
 //! | the kernel's print of a CPER | `node: 0 card: 1 module: 0 rank: 1 bank: 2 row: 100 column: 24` |
 
-use surefoot_model::DramLocation;
+use surefoot_model::{Digits, DramLocation};
 
 /// The longest text that is searched, bytes; drivers have buffers of 1,024.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -37,8 +37,8 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     let end = text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
     let word = &text[..end];
     match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => word.parse().ok(),
+        Some(digits) => digits.hex_digits::<u64>(),
+        None => word.digits(),
     }
 }
 

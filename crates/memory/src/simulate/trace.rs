@@ -9,6 +9,7 @@
 use super::{Arrival, BANKS_MAX};
 use serde_json::Value;
 use std::collections::HashMap;
+use surefoot_model::Digits;
 
 /// More lines than this are not kept.
 pub const LINES_MAX: usize = 10_000_000;
@@ -181,7 +182,7 @@ fn csv(line: &str) -> Result<Arrival, String> {
     let field = |place: usize, otherwise: u64| match fields.get(place) {
         None | Some(&"") => Ok(otherwise),
         Some(text) => {
-            text.parse::<u64>().map_err(|_| format!("'{}' is not a whole number from 0 up; {FORM}", cut(text)))
+            text.digits::<u64>().ok_or_else(|| format!("'{}' is not a whole number from 0 up; {FORM}", cut(text)))
         }
     };
     let bank = field(1, 0)?;
@@ -203,7 +204,7 @@ fn seconds(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     let digits: String = part.chars().chain("000000000".chars()).take(9).collect();
-    let (whole, part) = (whole.parse::<u64>().map_err(|_| wrong())?, digits.parse::<u64>().map_err(|_| wrong())?);
+    let (whole, part) = (whole.digits::<u64>().ok_or_else(wrong)?, digits.digits::<u64>().ok_or_else(wrong)?);
     whole.checked_mul(NS_PER_S).and_then(|ns| ns.checked_add(part)).ok_or_else(wrong)
 }
 

@@ -13,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
+use surefoot_model::Digits;
 
 /// A file that is to get another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,7 +235,7 @@ fn polls(root: &Root) -> Result<Polls, String> {
     let text = root.read(&path).map_err(|error| error.to_string())?;
     let row = text.lines().find_map(|line| line.trim_start().strip_prefix("MCP:"));
     let row = row.ok_or_else(|| format!("{} has no row MCP, so that polls cannot be counted", path.display()))?;
-    let counts: Vec<u64> = row.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let counts: Vec<u64> = row.split_whitespace().map_while(|word| word.digits()).collect();
     let total = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
     Ok(Polls { total, cores: counts.len() as u64 })
 }

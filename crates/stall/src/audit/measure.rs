@@ -12,7 +12,7 @@ use surefoot_hostfs::settings;
 use surefoot_hostfs::stat::{Stat, Ticks};
 use surefoot_hostfs::tasks::{Task, Tasks};
 use surefoot_hostfs::{Error, Root};
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// How long the thread sleeps between two looks at the stop flag.
 const SLICE: Duration = Duration::from_millis(50);
@@ -149,7 +149,7 @@ fn ran(now: &Tasks, then: &Tasks, cores: &[CpuId]) -> Vec<Ran> {
 fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
-        .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
+        .filter_map(|(name, count)| Some((name.to_owned(), count.trim().digits()?)))
         .collect()
 }
 

@@ -8,7 +8,7 @@ use surefoot_hostfs::isolation::{self, IdleState, InterruptLine};
 use surefoot_hostfs::settings;
 use surefoot_hostfs::tasks::Tasks;
 use surefoot_hostfs::{Error, Root, cpus};
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// A value, or why it is not known. The reason is one sentence without a full stop.
 pub type Known<T> = Result<T, String>;
@@ -23,6 +23,8 @@ pub struct Settings {
     pub audited: Vec<CpuId>,
     /// The cores that run.
     pub online: Known<Vec<CpuId>>,
+    /// The cores that could ever run: boot options mean these by `N` and `all`.
+    pub possible: Known<Vec<CpuId>>,
     /// The boot options, by name; of one given several times the last.
     pub boot: BootOptions,
     /// Cores taken from the scheduler, by boot option or by an isolated cpuset partition.
@@ -146,6 +148,7 @@ impl Settings {
         Settings {
             audited: cores.to_vec(),
             online: cpus::online(root).map_err(reason),
+            possible: cpus::possible(root).map_err(reason),
             boot: BootOptions(root.read(root.proc("cmdline")).map(|_| Identity::read(root)).map_err(reason)),
             isolated: reader.isolated(),
             nohz_full: reader.list(cpu_folder.join("nohz_full"), "the kernel is built without CONFIG_NO_HZ_FULL"),
@@ -277,8 +280,8 @@ impl Reader<'_> {
     /// Decimal on today's kernels (`300`), hexadecimal on very old ones (`12c`).
     fn interval(&self, path: PathBuf) -> Known<i64> {
         let text = settings::word_file(self.root, &path).map_err(reason)?;
-        let number = text.parse().or_else(|_| i64::from_str_radix(&text, 16));
-        number.map_err(|_| format!("{}: '{text}' is not a number of seconds", path.display()))
+        let number = text.signed_digits().or_else(|| text.hex_digits());
+        number.ok_or_else(|| format!("{}: '{text}' is not a number of seconds", path.display()))
     }
 
     /// Huge pages of the core's own node, because those of another are slower and may not be given.
@@ -299,7 +302,7 @@ impl Reader<'_> {
             .take(MOST_NODES)
             .filter_map(|entry| {
                 let name = entry.file_name();
-                let size: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+                let size: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.digits()?;
                 let pages = self.number(entry.path().join("nr_hugepages")).ok()?;
                 Some((size, u64::try_from(pages).ok()?))
             })
@@ -310,5 +313,5 @@ impl Reader<'_> {
 }
 
 fn number_after(entry: &std::fs::DirEntry, prefix: &str) -> Option<u64> {
-    entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()
+    entry.file_name().to_str()?.strip_prefix(prefix)?.digits()
 }

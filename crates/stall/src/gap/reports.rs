@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use surefoot_hostfs::Root;
+use surefoot_model::Digits;
 
 /// Controllers that are read; the largest machines have a few dozen.
 const CONTROLLERS: usize = 256;
@@ -19,7 +20,7 @@ impl ErrorReports {
     /// Finds the controllers that are there now, whatever their numbers: one whose driver found no memory leaves a hole.
     pub(crate) fn open(root: &Root) -> Self {
         let found = std::fs::read_dir(root.sys("devices/system/edac/mc")).into_iter().flatten().flatten();
-        let is_controller = |name: &str| name.strip_prefix("mc").is_some_and(|number| number.parse::<u32>().is_ok());
+        let is_controller = |name: &str| name.strip_prefix("mc").is_some_and(|number| number.digits::<u32>().is_some());
         let controllers = found.filter(|entry| entry.file_name().to_str().is_some_and(is_controller));
         let counts = controllers
             .take(CONTROLLERS)
@@ -40,7 +41,7 @@ impl ErrorReports {
     pub(crate) fn look(&mut self) -> u64 {
         for (path, last) in &mut self.counts {
             let text = self.root.read_again(path).ok();
-            let Some(now) = text.and_then(|text| text.trim().parse::<u64>().ok()) else { continue };
+            let Some(now) = text.and_then(|text| text.trim().digits::<u64>()) else { continue };
             // Anybody may reset the counts; what is there then came since.
             let rise = match *last {
                 Some(before) if now >= before => now - before,

@@ -9,7 +9,7 @@ use crate::ledger::names::printable;
 use std::collections::{BTreeMap, HashMap};
 use surefoot_hostfs::tasks::TaskStat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{Cause, CpuId, Intruder};
+use surefoot_model::{Cause, CpuId, Digits, Intruder};
 use surefoot_probes::{Raised, RaisedKind, moved_from};
 
 /// Wake-ups that wait, with their stacks up to 2 KiB each; beyond, all go and are counted.
@@ -251,7 +251,7 @@ fn cpuset<'a>(root: &Root, path: &'a str) -> Option<(&'a str, Vec<CpuId>)> {
 fn policy(stat: &str) -> String {
     let Some((_, after)) = stat.rsplit_once(')') else { return String::new() };
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<i64>().ok());
+    let field = |number: usize| fields.get(number - 3).and_then(|text| text.signed_digits::<i64>());
     match (field(41), field(40), field(19)) {
         (Some(1), Some(priority), _) => format!("SCHED_FIFO priority {priority}"),
         (Some(2), Some(priority), _) => format!("SCHED_RR priority {priority}"),

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surefoot_model::Digits;
 
 /// How often, and how far apart, a lock that is taken is tried again.
 const LOCK_TRIES: usize = 10;
@@ -99,5 +100,5 @@ fn write_pid(file: &mut File) -> std::io::Result<()> {
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(16).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    text.trim().digits()
 }

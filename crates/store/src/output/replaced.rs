@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_model::Digits;
 
 /// Names that are tried for the new file, beside the one that it replaces.
 const NAMES_MAX: u32 = 16;
@@ -62,8 +63,8 @@ impl Replaced {
         let ending = name.as_bytes().strip_prefix(self.name.as_bytes())?.strip_prefix(b".")?;
         let (process, number) = std::str::from_utf8(ending).ok()?.split_once('.')?;
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-        let number: u32 = number.parse().ok().filter(|_| is_number(number))?;
-        process.parse().ok().filter(|_| is_number(process) && number < NAMES_MAX)
+        let number: u32 = number.digits().filter(|_| is_number(number))?;
+        process.digits().filter(|_| is_number(process) && number < NAMES_MAX)
     }
 
     /// The file.

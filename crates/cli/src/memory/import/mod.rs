@@ -18,7 +18,8 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
-use surefoot_memory::import::{Clock, Modules, NotUnderstood, time};
+use surefoot_hostfs::stamp;
+use surefoot_memory::import::{Clock, Modules, NotUnderstood};
 use surefoot_model::{Dimm, ErrorReport};
 
 #[derive(Args)]
@@ -140,7 +141,7 @@ pub fn clock(booted: Option<&str>) -> anyhow::Result<Clock> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now_realtime_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let booted_realtime_ns = booted
-        .map(|text| time::iso(text).ok_or_else(|| anyhow::anyhow!("--booted: {}", time::not_iso(text))))
+        .map(|text| stamp::iso(text).ok_or_else(|| anyhow::anyhow!("--booted: {}", stamp::not_iso(text))))
         .transpose()?;
     ensure!(booted_realtime_ns.is_none_or(|ns| ns <= now_realtime_ns), "--booted: this time is still to come");
     Ok(Clock { now_realtime_ns, booted_realtime_ns })

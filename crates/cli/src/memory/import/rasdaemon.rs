@@ -4,7 +4,8 @@ use super::read::{Reading, Take};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
-use surefoot_memory::import::time;
+use surefoot_hostfs::stamp;
+use surefoot_memory::import::{Clock, NOT_PLAUSIBLE};
 use surefoot_memory::reports::{
     CpuVendor, CxlEvent, CxlKind, McErrorType, McEvent, MceRecord, cxl_event, mc_event, mce_record, place_of,
 };
@@ -78,13 +79,17 @@ impl Filled {
     }
 }
 
-pub fn read(file: &Path, mut reading: Reading, take: &mut Take<'_>) -> anyhow::Result<Reading> {
+pub fn read(file: &Path, clock: Clock, mut reading: Reading, take: &mut Take<'_>) -> anyhow::Result<Reading> {
     let mut known = Known::default();
     let mut failed = None;
     let filled = Filled::of(file)?;
     let skipped = for_each_row(file, |row| {
         reading.totals.line_count += 1;
         let Some(mut report) = report(row, &filled, &mut reading) else { return ControlFlow::Continue(()) };
+        if report.at_realtime_ns != 0 && !clock.is_plausible(report.at_realtime_ns) {
+            report.at_realtime_ns = 0;
+            reading.totals.note(NOT_PLAUSIBLE);
+        }
         if row.table == Table::McEvent {
             known.add(&report);
         } else if row.table == Table::MceRecord && known.has(&report) {
@@ -133,6 +138,12 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
         }
         Table::MceRecord => {
             let record = machine_check(row);
+            if record.vendor == CpuVendor::Other {
+                let why = "a machine check of a processor whose records Surefoot cannot read";
+                let vendor = format!("cpuvendor {}", row.number("cpuvendor").unwrap_or(0));
+                reading.totals.not_understood(line, why, &vendor);
+                return None;
+            }
             let mut report = mce_record(&record);
             if let Some(report) = report.as_mut().filter(|_| record.ipid == UMC_IPID) {
                 // The register that names the channel was not kept.
@@ -142,7 +153,13 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
             report
         }
         Table::CxlDram | Table::CxlGeneralMedia => {
-            let report = cxl_event(&cxl(row, filled.flags(row)));
+            let event = cxl(row, filled.flags(row));
+            if !event.has_known_type() {
+                let why = "an event of a CXL device of a type that Surefoot does not know";
+                reading.totals.not_understood(line, why, &format!("{} type {}", event.memdev, event.event_type));
+                return None;
+            }
+            let report = cxl_event(&event);
             reading.totals.other_count += u64::from(report.is_none());
             report
         }
@@ -150,7 +167,7 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
 }
 
 fn at(row: &Row<'_>) -> u64 {
-    time::iso(row.text("timestamp")).unwrap_or(0)
+    stamp::iso(row.text("timestamp")).unwrap_or(0)
 }
 
 fn small(row: &Row<'_>, column: &str) -> u32 {

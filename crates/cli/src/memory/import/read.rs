@@ -82,7 +82,7 @@ pub fn read(file: &Path, format: FormatName, clock: Clock, take: &mut Take<'_>) 
             "{}: this is a database, not a log; leave --format out",
             file.display()
         );
-        return rasdaemon::read(file, Reading::new(file, "rasdaemon"), take);
+        return rasdaemon::read(file, clock, Reading::new(file, "rasdaemon"), take);
     }
     let source: Source = if is_stdin {
         anyhow::ensure!(

@@ -39,7 +39,7 @@ pub(super) fn link(
         cpus: 1 + most(|operation| operation.cpu.into()),
         nics: 1 + most(|operation| operation.nic.into()),
         calc_max_ns: most(|operation| if operation.kind == Kind::Calc { operation.amount } else { 0 }),
-        bytes_max: most(|operation| if operation.kind == Kind::Calc { 0 } else { operation.amount }),
+        bytes_max: most(|operation| if operation.kind == Kind::Send { operation.amount } else { 0 }),
         operations,
         lines,
         dependents,
@@ -59,45 +59,60 @@ fn key(operation: &Operation, tag: u32) -> (u32, u32, u32) {
     }
 }
 
-/// Numbers the channels; in each, as many messages are sent as are received, of every size.
+/// Numbers the channels (sender, receiver and tag), and checks that each can deliver all its messages: as many are received as
+/// are sent, and the n-th largest receive holds the n-th largest message.
+///
+/// Files made from MPI traces give a receive the size of the buffer that it was posted with, which may be larger than the message.
 fn match_messages(operations: &mut [Operation], lines: &[u32]) -> Result<usize, Error> {
     let is_message = |number: &u32| operations[*number as usize].kind != Kind::Calc;
     let mut order: Vec<u32> = (0..operations.len() as u32).filter(is_message).collect();
     order.sort_unstable_by_key(|number| {
         let operation = &operations[*number as usize];
-        (key(operation, operation.channel), operation.amount, *number)
+        (key(operation, operation.channel), operation.kind != Kind::Send, operation.amount, *number)
     });
-    let (mut channels, mut last) = (0u32, None);
     let same = |one: &u32, other: &u32| {
         let (one, other) = (&operations[*one as usize], &operations[*other as usize]);
-        key(one, one.channel) == key(other, other.channel) && one.amount == other.amount
+        key(one, one.channel) == key(other, other.channel)
     };
+    let mut channels = 0;
     let mut numbered = Vec::with_capacity(order.len());
-    for alike in order.chunk_by(same) {
-        let first = &operations[alike[0] as usize];
-        let (from, to, tag) = key(first, first.channel);
-        let is_send = |number: &&u32| operations[**number as usize].kind == Kind::Send;
-        let sent = alike.iter().filter(is_send).count();
-        let received = alike.len() - sent;
-        if sent != received {
-            let of_more = |number: &&u32| is_send(number) == (sent > received);
-            let line = alike.iter().rfind(of_more).map_or(0, |number| lines[*number as usize]);
-            let bytes = first.amount;
-            let why = format!(
-                "rank {from} sends {sent} messages of {bytes} bytes with tag {tag} to rank {to}, which receives {received} \
-                 of these"
-            );
-            return Err(Error::Goal { line, why });
-        }
-        if last.replace((from, to, tag)).is_some_and(|last| last != (from, to, tag)) {
-            channels += 1;
-        }
-        numbered.extend(alike.iter().map(|number| (*number, channels)));
+    for channel in order.chunk_by(same) {
+        check_channel(channel, operations, lines)?;
+        numbered.extend(channel.iter().map(|number| (*number, channels)));
+        channels += 1;
     }
     for (number, channel) in &numbered {
         operations[*number as usize].channel = *channel;
     }
-    Ok(if numbered.is_empty() { 0 } else { channels as usize + 1 })
+    Ok(channels as usize)
+}
+
+/// The messages of one channel, its sends first, each kind from small to large.
+fn check_channel(channel: &[u32], operations: &[Operation], lines: &[u32]) -> Result<(), Error> {
+    let of = |number: u32| &operations[number as usize];
+    let line = |number: u32| lines[number as usize];
+    let (sends, receives) = channel.split_at(channel.partition_point(|&number| of(number).kind == Kind::Send));
+    let first = of(channel[0]);
+    let (from, to, tag) = key(first, first.channel);
+    if sends.len() != receives.len() {
+        let (sent, received) = (sends.len(), receives.len());
+        let more = if sent > received { sends } else { receives };
+        let why = format!(
+            "rank {from} sends {sent} messages with tag {tag} to rank {to}, which receives {received} of them; each message \
+             needs one receive"
+        );
+        return Err(Error::Goal { line: more.iter().map(|&number| line(number)).max().unwrap_or(0), why });
+    }
+    let too_small = sends.iter().zip(receives).rev().find(|&(&send, &receive)| of(send).amount > of(receive).amount);
+    let Some((&send, &receive)) = too_small else { return Ok(()) };
+    let why = format!(
+        "rank {to} receives {} bytes with tag {tag} from rank {from}, whose message in line {} has {}: a receive may be larger \
+         than its message, never smaller",
+        of(receive).amount,
+        line(send),
+        of(send).amount
+    );
+    Err(Error::Goal { line: line(receive), why })
 }
 
 impl Goal {

@@ -15,7 +15,8 @@
 //!
 //! `calc` is work in nanoseconds, `requires` waits for an operation's end, `irequires` for its start; what nothing makes wait
 //! begins at once. `cpu N` and `nic N` after an operation name one of several cores and interfaces of a rank; without them it
-//! is 0. Comments are `// …` and `/* … */`. A receive from any source (`-1`) is not read, because which message it takes would
+//! is 0. A receive takes the messages of its sender and tag in the order of their sending; it may be larger than its message, as in
+//! MPI, and what it costs is the message's. Comments are `// …` and `/* … */`. A receive from any source (`-1`) is not read, because which message it takes would
 //! hang on the noise.
 
 mod link;
@@ -85,7 +86,7 @@ struct Operation {
     peer: u32,
     /// Of a message: one for each sender, receiver and tag. While the file is read, its tag.
     channel: u32,
-    /// Nanoseconds, or bytes.
+    /// Nanoseconds, or bytes; of a receive, the most that it takes.
     amount: u64,
 }
 
@@ -100,7 +101,7 @@ impl Goal {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, is no GOAL file or too large a one; a message has no receive or the other way round; operations of a
+    /// It cannot be read, is no GOAL file or too large a one; a message has no receive or the other way round, or a smaller one; operations of a
     /// rank wait for each other. Says the line.
     pub fn parse(text: impl BufRead) -> Result<Goal, Error> {
         parse::parse(text)

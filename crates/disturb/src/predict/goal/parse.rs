@@ -6,6 +6,7 @@ use crate::Error;
 use crate::predict::{BYTES_MAX, COST_MAX_NS, RANKS_MAX};
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
+use surefoot_model::Digits;
 
 /// What was read so far.
 #[derive(Debug, Default)]
@@ -268,7 +269,7 @@ impl Reading {
 
     fn number(&self, what: &str, text: &str, low: u64, high: u64) -> Result<u64, Error> {
         let is_number = !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit());
-        let number = if is_number { text.parse().ok() } else { None };
+        let number = if is_number { text.digits() } else { None };
         number
             .filter(|number| (low..=high).contains(number))
             .ok_or_else(|| self.wrong(format!("{what} '{text}': {low} to {high} are possible")))

@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
     movers: Option<Movers>,
     /// What each operation still waits for.
     waits: Vec<u32>,
-    /// Of each operation, the next one in its channel's queue.
+    /// Of each operation in a channel's queue, the next one there; of a receive that has its message, the send.
     next: Vec<u32>,
     /// Of each message sent.
     arrival_ns: Vec<u64>,
@@ -134,6 +134,7 @@ impl<'a> Run<'a> {
                 Kind::Receive => {
                     self.tell_dependents(number, true);
                     if let Some(sent) = self.meet(number, Kind::Send) {
+                        self.next[number as usize] = sent;
                         let arrival_ns = self.arrival_ns[sent as usize].max(now_ns);
                         self.events.push(Reverse((arrival_ns, Event::Arrived(number))));
                     }
@@ -181,7 +182,12 @@ impl<'a> Run<'a> {
         let operation = &self.goal.operations[number as usize];
         let work_ns = match operation.kind {
             Kind::Calc => operation.amount,
-            Kind::Send | Kind::Receive => self.network.message(operation.amount).overhead_ns,
+            Kind::Send => self.network.message(operation.amount).overhead_ns,
+            // What arrived counts, not the room that the receive has for it.
+            Kind::Receive => {
+                let send = &self.goal.operations[self.next[number as usize] as usize];
+                self.network.message(send.amount).overhead_ns
+            }
         };
         let done_ns = self.clocks.done(core, now_ns, work_ns);
         #[cfg(test)]
@@ -232,6 +238,7 @@ impl<'a> Run<'a> {
         };
         self.arrival_ns[number as usize] = arrival_ns;
         if let Some(receive) = self.meet(number, Kind::Receive) {
+            self.next[receive as usize] = number;
             self.events.push(Reverse((arrival_ns, Event::Arrived(receive))));
         }
     }

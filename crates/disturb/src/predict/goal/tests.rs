@@ -207,13 +207,17 @@ fn what_is_no_goal_file_says_its_line() {
         ("a:", "line 3: nothing follows the label"),
         ("calc 1 ä", "line 3: '\\u{e4}' is nothing"),
         ("rank 1 {", "line 3: 'rank' is no operation"),
-        ("send 8b to 1", "line 3: rank 0 sends 1 messages of 8 bytes with tag 0 to rank 1, which receives 0"),
+        ("send 8b to 1", "line 3: rank 0 sends 1 messages with tag 0 to rank 1, which receives 0"),
+        ("recv 8b from 1\nrecv 8b from 1", "line 4: rank 1 sends 0 messages with tag 0 to rank 0, which receives 2"),
         (
-            "recv 8b from 1\nrecv 8b from 1",
-            "line 4: rank 1 sends 0 messages of 8 bytes with tag 0 to rank 0, which receives 2",
+            "send 9b to 0\nrecv 8b from 0",
+            "line 4: rank 0 receives 8 bytes with tag 0 from rank 0, whose message in line 3 has 9: a receive may be larger",
         ),
-        ("send 8b to 0\nrecv 9b from 0", "line 3: rank 0 sends 1 messages of 8 bytes"),
-        ("send 8b to 0 tag 1\nrecv 8b from 0 tag 2", "line 3: rank 0 sends 1 messages of 8 bytes with tag 1"),
+        (
+            "send 1b to 0\nsend 9b to 0\nrecv 8b from 0\nrecv 99b from 0\nsend 90b to 0\nrecv 8b from 0",
+            "line 8: rank 0 receives 8 bytes with tag 0 from rank 0, whose message in line 4 has 9",
+        ),
+        ("send 8b to 0 tag 1\nrecv 8b from 0 tag 2", "line 3: rank 0 sends 1 messages with tag 1"),
         ("a: calc 1\na requires a", "line 3: this operation of rank 0 waits for itself"),
         ("c: calc 3\na: calc 1\nb: calc 2\na requires b\nb irequires a\nc requires a", "waits for itself"),
     ] {
@@ -241,6 +245,24 @@ fn what_is_no_goal_file_says_its_line() {
     let long = format!("num_ranks 1 //{}", "x".repeat(LINE_BYTES_MAX as usize));
     assert!(refused(&long).contains("line 1: it is longer than 65536 bytes"));
     assert!(Goal::parse(&b"num_ranks 1\n\xff"[..]).unwrap_err().to_string().contains("line 2: it is no text"));
+}
+
+/// Files made from MPI traces give receives the size of their posted buffers.
+#[test]
+fn a_receive_larger_than_its_message_takes_as_long_as_the_message() {
+    let per_byte = Network { overhead_per_byte_ps: 1_000, ..PLAIN };
+    let of = |room| {
+        let text = format!(
+            "num_ranks 2\nrank 0 {{\nl1: calc 1000\nl2: send 8b to 1 tag 7\nl2 requires l1\n}}\n\
+             rank 1 {{\nl1: recv {room}b from 0 tag 7\nl2: calc 500\nl2 requires l1\n}}\n"
+        );
+        undisturbed_ns(&text, per_byte)
+    };
+    assert!(of(8).is_ok());
+    assert_eq!(of(4096), of(8));
+    // Several of one tag: each message has a receive that holds it.
+    let several = "num_ranks 1\nrank 0 {\nsend 1b to 0\nsend 64b to 0\nrecv 64b from 0\nrecv 4096b from 0\n}\n";
+    assert!(undisturbed_ns(several, per_byte).is_ok());
 }
 
 #[test]

@@ -291,7 +291,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn named(name: &str, setting: &Setting) -> Option<Ready> {
     let kind = KINDS.iter().find(|kind| kind.name == name)?;
     let measure = |(name, metric, compared): &(&str, &str, Compared)| {
-        let metric: Metric = metric.parse().ok()?;
+        let metric = metric.parse::<Metric>().ok()?;
         Some(Measure { name: (*name).to_owned(), metric, compared: *compared })
     };
     let seconds = if setting.is_quick { kind.lasts_s.0 } else { kind.lasts_s.1 };

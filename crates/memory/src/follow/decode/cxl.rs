@@ -6,6 +6,7 @@ use super::{At, Said, hexadecimal};
 use crate::follow::events::Kind;
 use crate::reports::{CxlEvent, CxlKind, cxl_event as report_of};
 use std::collections::BTreeMap;
+use surefoot_model::Digits;
 
 /// Pairs of one line; the kernel prints fewer than 40.
 const PAIRS_MAX: usize = 64;
@@ -26,7 +27,7 @@ const LOGS: [&str; 4] = ["Informational", "Warning", "Failure", "Fatal"];
 pub(super) fn cxl_event(kind: Kind, text: &str, at: At) -> Said {
     let pairs = pairs(text);
     let get = |name: &str| pairs.get(name).copied();
-    let number = |name: &str| get(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let number = |name: &str| get(name).and_then(|value| value.digits::<u64>()).unwrap_or(0);
     let (Some(memdev), Some(dpa)) = (get("memdev"), get("dpa").and_then(hexadecimal)) else { return Said::Garbled };
     let kind = if kind == Kind::CxlDram { CxlKind::Dram } else { CxlKind::GeneralMedia };
     let descriptor = get("descriptor")
@@ -38,7 +39,7 @@ pub(super) fn cxl_event(kind: Kind, text: &str, at: At) -> Said {
         at_ns: Some(at.at_ns),
         memdev: memdev.to_owned(),
         // Printed as a signed number.
-        serial: get("serial").and_then(|value| value.parse::<i64>().ok()).map_or(0, i64::cast_unsigned),
+        serial: get("serial").and_then(|value| value.signed_digits::<i64>()).map_or(0, i64::cast_unsigned),
         log: get("log").and_then(|word| LOGS.iter().position(|known| *known == word)).map_or(0, |at| narrow(at as u64)),
         hdr_flags: get("flags").map_or(0, |words| {
             FLAGS.iter().filter(|(word, _)| has(words, word)).fold(0, |bits, (_, bit)| bits | 1 << bit)
@@ -58,7 +59,7 @@ pub(super) fn cxl_event(kind: Kind, text: &str, at: At) -> Said {
         // One of the two prints its count in decimal, the other in hexadecimal.
         corrected_count: get("cvme_count")
             .and_then(hexadecimal)
-            .or_else(|| get("cme_count").and_then(|value| value.parse().ok()))
+            .or_else(|| get("cme_count").and_then(|value| value.digits()))
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(0),
     };

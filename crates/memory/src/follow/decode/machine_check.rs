@@ -5,6 +5,7 @@
 
 use super::{At, Said, hexadecimal};
 use crate::reports::{CpuVendor, MceRecord, mce_record as report_of};
+use surefoot_model::Digits;
 
 /// The report that a line is.
 pub(super) fn mce_record(text: &str, at: At) -> Said {
@@ -21,7 +22,7 @@ fn record(text: &str, at: At) -> Option<MceRecord> {
         let name = name.trim().to_ascii_lowercase();
         let mut values = value.trim().split('/');
         match name.as_str() {
-            "cpu" => record.cpu = value.trim().parse().ok()?,
+            "cpu" => record.cpu = value.trim().digits()?,
             "mcgc/s" => {
                 record.mcgcap = hexadecimal(values.next()?)?;
                 record.mcgstatus = hexadecimal(values.next()?)?;
@@ -35,11 +36,11 @@ fn record(text: &str, at: At) -> Option<MceRecord> {
             "addr" => record.addr = hexadecimal(value)?,
             "misc" => record.misc = hexadecimal(value)?,
             "synd" => record.synd = hexadecimal(value)?,
-            "processor" => record.vendor = CpuVendor::from_number(value.split(':').next()?.trim().parse().ok()?),
-            "vendor" => record.vendor = CpuVendor::from_number(value.trim().parse().ok()?),
-            "socket" => record.socketid = value.trim().parse().ok()?,
+            "processor" => record.vendor = CpuVendor::from_number(value.split(':').next()?.trim().digits()?),
+            "vendor" => record.vendor = CpuVendor::from_number(value.trim().digits()?),
+            "socket" => record.socketid = value.trim().digits()?,
             name => {
-                if let Some(bank) = name.strip_prefix("mc").and_then(|bank| bank.parse().ok()) {
+                if let Some(bank) = name.strip_prefix("mc").and_then(|bank| bank.digits()) {
                     record.bank = bank;
                     record.status = hexadecimal(value)?;
                     has_status = true;

@@ -2,7 +2,7 @@
 
 use super::{At, hexadecimal};
 use crate::reports::{McErrorType, McEvent, mc_event as report_of};
-use surefoot_model::{DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource, one_line};
+use surefoot_model::{Digits, DramLocation, ErrorReport, ErrorSeverity, Fidelity, MemorySource, one_line};
 
 /// `3 Corrected errors: memory read error on A1 (mc:0 location:1:0:-1 address:0x12 grain:32 syndrome:0x0 the driver's words)`
 pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
@@ -17,13 +17,13 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
     };
     let fields = fields.trim_end().strip_suffix(')').unwrap_or(fields);
     let mut parts = fields.splitn(6, ' ');
-    let mc_index = parts.next()?.parse().ok()?;
-    let mut layers = parts.next()?.strip_prefix("location:")?.split(':').map(str::parse::<i32>);
-    let mut layer = || layers.next()?.ok();
+    let mc_index = parts.next()?.digits()?;
+    let mut layers = parts.next()?.strip_prefix("location:")?.split(':').map(str::signed_digits::<i32>);
+    let mut layer = || layers.next()?;
     let (top_layer, middle_layer, lower_layer) = (layer()?, layer()?, layer()?);
     let address = hexadecimal(parts.next()?.strip_prefix("address:")?)?;
     // Printed as 1 << grain_bits, in an int: 32 bits are none.
-    let grain: i64 = parts.next()?.strip_prefix("grain:")?.parse().ok()?;
+    let grain: i64 = parts.next()?.strip_prefix("grain:")?.signed_digits()?;
     let syndrome = hexadecimal(parts.next()?.strip_prefix("syndrome:")?)?;
     Some(report_of(&McEvent {
         at_realtime_ns: at.at_realtime_ns,
@@ -31,7 +31,7 @@ pub(super) fn mc_event(text: &str, at: At) -> Option<ErrorReport> {
         error_type: McErrorType::from_word(kind).unwrap_or(McErrorType::Info),
         msg: msg.trim().to_owned(),
         label: label.trim().to_owned(),
-        error_count: count.parse().ok()?,
+        error_count: count.digits()?,
         mc_index,
         top_layer,
         middle_layer,
@@ -65,7 +65,7 @@ pub(super) fn extlog(text: &str, at: At) -> Option<ErrorReport> {
     let place = |word: &str| {
         let (_, rest) = after.split_once(word)?;
         let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok()
+        digits.digits()
     };
     Some(ErrorReport {
         // The kernel's words for the severities of firmware: corrected, recoverable, fatal, info.

@@ -2,9 +2,9 @@
 
 use super::{Facts, Judgement, Known, Measured, Rule, cores_text, fine, fix, known};
 use crate::audit::measure::listed;
-use surefoot_hostfs::cpus::{format_list, parse_list};
+use surefoot_hostfs::cpus::{format_list, parse_boot_list};
 use surefoot_hostfs::tasks::Task;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -58,17 +58,27 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// `managed_irq,domain,1-3` as its flags and its cores.
-fn isolcpus_parts(value: &str) -> Known<(Vec<&str>, Vec<CpuId>)> {
+/// `managed_irq,domain,1-3` as its flags and its cores. A flag that is not known may change what the others mean.
+fn isolcpus_parts<'a>(value: &'a str, facts: &Facts<'_>) -> Known<(Vec<&'a str>, Vec<CpuId>)> {
     let is_flag = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphabetic());
     let flags: Vec<&str> = value.split(',').take_while(is_flag).collect();
+    if let Some(unknown) = flags.iter().find(|flag| !ISOLCPUS_FLAGS.contains(flag)) {
+        return Err(format!(
+            "isolcpus={value}: '{unknown}' is not a flag that Surefoot knows, and the kernel may ignore it or the whole option; \
+             see what the kernel's log says of isolcpus"
+        ));
+    }
     let rest = value.split(',').skip(flags.len()).collect::<Vec<_>>().join(",");
-    Ok((flags, boot_list(&rest)?))
+    Ok((flags, boot_list(&rest, facts)?))
 }
 
-/// Cores as boot options name them. Grouped ranges (`0-7:2/4`) are rare and not read.
-fn boot_list(list: &str) -> Known<Vec<CpuId>> {
-    parse_list(list).map_err(|error| format!("of the boot options {error}"))
+/// The flags of `isolcpus=`. The kernel takes every word before the first digit for one, `N` and `all` too.
+const ISOLCPUS_FLAGS: [&str; 3] = ["nohz", "domain", "managed_irq"];
+
+/// Cores as boot options name them.
+fn boot_list(list: &str, facts: &Facts<'_>) -> Known<Vec<CpuId>> {
+    let possible = known(&facts.settings.possible)?;
+    parse_boot_list(list, possible).map_err(|error| format!("of the boot options {error}"))
 }
 
 fn isolcpus(facts: &Facts<'_>) -> Known<Judgement> {
@@ -90,7 +100,7 @@ fn managed_irq(facts: &Facts<'_>) -> Known<Judgement> {
     let Some(value) = facts.settings.boot.get("isolcpus")? else {
         return fix("isolcpus is not given", format!("only a boot option helps: {}", expected_isolcpus(facts)));
     };
-    let (flags, cores) = isolcpus_parts(value)?;
+    let (flags, cores) = isolcpus_parts(value, facts)?;
     if flags.contains(&"managed_irq") && cores.contains(&facts.cpu()) {
         return fine(format!("isolcpus={value}"));
     }
@@ -122,10 +132,9 @@ fn rcu_nocbs(facts: &Facts<'_>) -> Known<Judgement> {
     let covers = |name: &str| -> Known<Option<(String, Vec<CpuId>)>> {
         match facts.settings.boot.get(name)? {
             None => Ok(None),
-            Some("all") => Ok(Some((format!("{name}=all"), facts.settings.online.clone()?))),
             // Without a list the option only prepares the kernel for it.
             Some("") => Ok(Some((name.to_owned(), Vec::new()))),
-            Some(list) => Ok(Some((format!("{name}={list}"), boot_list(list)?))),
+            Some(list) => Ok(Some((format!("{name}={list}"), boot_list(list, facts)?))),
         }
     };
     let named = covers("rcu_nocbs")?;
@@ -150,7 +159,7 @@ fn callback_threads<'a>(facts: &Facts<'a>) -> Known<Vec<&'a Task>> {
 }
 
 fn serves(task: &Task, cpu: CpuId) -> bool {
-    let number = task.name.split_once('/').and_then(|(_, number)| number.parse().ok());
+    let number = task.name.split_once('/').and_then(|(_, number)| number.digits());
     !task.name.starts_with("rcuog") && number == Some(cpu.0)
 }
 
@@ -217,7 +226,16 @@ mod tests {
         assert_eq!(found.fix, "only a boot option helps: isolcpus=managed_irq,domain,2-3");
         try_it.fix(&booted("isolcpus=managed_irq,1"));
         try_it.fix(&booted("quiet"));
-        assert!(try_it.cannot(&booted("isolcpus=managed_irq,0-7:2/4")).actual.contains("'0-7:2/4'"));
+        // N is the last core that there can be.
+        try_it.ok(&booted("isolcpus=managed_irq,domain,2-N"));
+        try_it.ok(&booted("isolcpus=managed_irq,0-3:1/2"));
+        try_it.fix(&booted("isolcpus=managed_irq,1-3:1/2"));
+        // The kernel refuses a list with a core that cannot be, and takes words before the list for flags.
+        assert!(try_it.cannot(&booted("isolcpus=managed_irq,2-7")).actual.contains("core 7 is not possible here"));
+        for words in ["managed_irq,N", "managed_irq,all", "managed_irq,quiet,2-3"] {
+            let found = try_it.cannot(&booted(&format!("isolcpus={words}")));
+            assert!(found.actual.contains("is not a flag"), "{found:?}");
+        }
     }
 
     #[test]
@@ -235,6 +253,10 @@ mod tests {
         let try_it = Try::new("rcu_nocbs");
         assert_eq!(try_it.ok(&booted("rcu_nocbs=2-3")).actual, "rcu_nocbs=2-3");
         assert_eq!(try_it.ok(&booted("rcu_nocbs=all")).actual, "rcu_nocbs=all");
+        assert_eq!(try_it.ok(&booted("rcu_nocbs=2-N")).actual, "rcu_nocbs=2-N");
+        assert_eq!(try_it.ok(&booted("nohz_full=1-N:1/1")).actual, "nohz_full=1-N:1/1");
+        // N counts from the cores that there can be, also where some do not run now.
+        try_it.fix(&booted("rcu_nocbs=N").file("sys/devices/system/cpu/possible", "0-7\n"));
         assert_eq!(try_it.ok(&booted("nohz_full=1-3")).actual, "nohz_full=1-3");
         let found = try_it.fix(&booted("rcu_nocbs=1"));
         assert_eq!(found.fix, "only a boot option helps: rcu_nocbs=1-3");

@@ -3,7 +3,7 @@
 use super::{Facts, Judgement, Known, Rule, cores_text, fine, fix, known};
 use crate::audit::measure::listed;
 use surefoot_hostfs::isolation::IdleState;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 
 /// The wake-up that a low-latency core may take, microseconds: that of C1 on today's servers.
 const WAKE_UP_MOST_US: u64 = 2;
@@ -107,7 +107,7 @@ fn wake_up_limit(facts: &Facts<'_>) -> (u64, String) {
     let core = match facts.core.resume_latency.as_deref() {
         // In this file 0 is "no limit" and n/a is "no latency at all".
         Ok("n/a") => Some(0),
-        Ok(text) => text.parse::<u64>().ok().filter(|&us| us > 0),
+        Ok(text) => text.digits::<u64>().filter(|&us| us > 0),
         Err(_) => None,
     };
     const NOBODY_US: u64 = 2_000_000_000;

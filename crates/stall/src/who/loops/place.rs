@@ -3,7 +3,7 @@
 use crate::gap::tapes::Tapes;
 use surefoot_hostfs::Root;
 use surefoot_hostfs::tasks::TaskStat;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, Digits};
 use surefoot_probes::layout::Turn;
 
 /// Readings of the loop are not ordered, and anchors have an error: together less than this, nanoseconds.
@@ -140,7 +140,7 @@ pub(crate) fn home(root: &Root, pid: u32, tid: u32) -> Home {
 /// The core of a thread's status that allows one only.
 fn only_core(status: &str) -> Option<CpuId> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    allowed.trim().parse().ok().map(CpuId)
+    allowed.trim().digits().map(CpuId)
 }
 
 #[cfg(test)]

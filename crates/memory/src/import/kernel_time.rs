@@ -1,0 +1,298 @@
+//! What stands before the words of the kernel, in the forms of `dmesg`, `journalctl` and syslog.
+//!
+//! | who | what |
+//! |---|---|
+//! | `dmesg`, `journalctl -o short-monotonic` | `[   12.345678] `, with `-d` also `[   12.345678 <    0.000012>] ` |
+//! | `dmesg -T` | `[Mon Nov 23 08:00:00 2026] `, local time |
+//! | `dmesg -e`, `-H` | `[Nov23 08:00] ` for a new minute, otherwise `[  +0.000012] ` since the line before |
+//! | `dmesg --time-format iso`, `journalctl -o short-iso` | `2026-11-23T08:00:00,123456+00:00 ` |
+//! | syslog, `journalctl` | `Nov 23 08:00:00 host kernel: `, local time |
+//! | `journalctl -o short-full` | `Mon 2026-11-23 08:00:00 UTC host kernel: ` |
+//! | `journalctl -o short-unix` | `1795420800.123456 host kernel: ` |
+//! | `dmesg -x`, `-r` | `kern  :warn  : `, `<4>` before the stamp |
+//!
+//! Another stamp, and one that tells only how long after another line this one came, dates nothing.
+
+use surefoot_hostfs::stamp::{
+    Clock, SECOND_NS, at_offset, iso, month_of, nanoseconds, nanoseconds_of_fraction, of_day, offset_s, without_year,
+};
+use surefoot_model::Digits;
+
+/// When a line was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct At {
+    /// Nanoseconds since 1970; 0 where the line does not tell.
+    pub realtime_ns: u64,
+    /// It is a local time whose zone is not told, and was read as UTC.
+    pub is_local: bool,
+    /// The line tells only how long after another one it came.
+    pub is_relative: bool,
+}
+
+/// Reads stamps line by line.
+#[derive(Debug)]
+pub(super) struct Stamps {
+    clock: Clock,
+    /// The minute that `dmesg -e` told last.
+    minute: Option<At>,
+}
+
+impl Stamps {
+    pub fn new(clock: Clock) -> Stamps {
+        Stamps { clock, minute: None }
+    }
+
+    /// When a line was written, and its words.
+    pub fn take<'a>(&mut self, line: &'a str) -> (At, &'a str) {
+        let line = undecorated(line);
+        // Without a stamp a line may begin with a bracket of its own: `[Hardware Error]`.
+        if let Some((stamp, words)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+            && let Some(at) = self.bracket(stamp.trim())
+        {
+            return (at, without_host(without_caller(words)));
+        }
+        let known = |realtime_ns| At { realtime_ns, ..At::default() };
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some(at_ns) = iso(&first.replace(',', ".")) {
+            return (known(at_ns), after_host(rest));
+        }
+        if let Some(at_ns) = unix(first) {
+            return (known(at_ns), after_host(rest));
+        }
+        if let Some((at, rest)) = short_full(line) {
+            return (at, after_host(rest));
+        }
+        match self.syslog(line) {
+            Some((at, rest)) => (at, after_host(rest)),
+            None => (At::default(), line),
+        }
+    }
+
+    /// What stands in brackets; `None` for what is no stamp.
+    fn bracket(&mut self, stamp: &str) -> Option<At> {
+        if let Some(delta) = stamp.strip_prefix('+') {
+            // Within the minute that was told last, and within none where the text begins later.
+            let at = At { is_relative: true, ..self.minute.unwrap_or_default() };
+            return seconds(delta.trim()).map(|_| at);
+        }
+        if let Some(delta) = stamp.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
+            return seconds(delta.trim()).map(|_| At { is_relative: true, ..At::default() });
+        }
+        // The time since the line before stands behind the time itself.
+        let stamp = stamp.split_once('<').map_or(stamp, |(stamp, _)| stamp.trim_end());
+        if let Some(since_boot) = seconds(stamp) {
+            let booted = self.clock.booted_realtime_ns;
+            let realtime_ns = booted.and_then(|booted| booted.checked_add(since_boot)).unwrap_or(0);
+            return Some(At { realtime_ns, ..At::default() });
+        }
+        let at = ctime(stamp).or_else(|| self.minute(stamp))?;
+        self.minute = Some(at);
+        Some(at)
+    }
+
+    /// `Nov23 08:00` or `Nov 3 08:00`.
+    fn minute(&self, stamp: &str) -> Option<At> {
+        let (month, rest) = stamp.split_at_checked(3)?;
+        let (day, time) = rest.trim_start().split_once(' ')?;
+        let (month, day, (second, _)) = (month_of(month)?, day.digits()?, of_day(&format!("{}:00", time.trim()))?);
+        let realtime_ns = without_year(month, day, second, &self.clock).unwrap_or(0);
+        Some(At { realtime_ns, is_local: true, ..At::default() })
+    }
+
+    /// `Nov 23 08:00:00 `.
+    fn syslog<'a>(&self, line: &'a str) -> Option<(At, &'a str)> {
+        let (month, rest) = line.split_once(' ')?;
+        let (day, rest) = rest.trim_start().split_once(' ')?;
+        let (time, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+        let (month, day, (second, fraction)) = (month_of(month)?, day.digits()?, of_day(time)?);
+        let at_ns = without_year(month, day, second, &self.clock);
+        let realtime_ns = at_ns.map_or(0, |ns| ns.saturating_add(fraction));
+        Some((At { realtime_ns, is_local: true, ..At::default() }, rest))
+    }
+}
+
+/// Whether a text in brackets is a stamp of the kernel's log.
+pub(super) fn is_stamp(text: &str) -> bool {
+    Stamps::new(Clock::default()).bracket(text.trim()).is_some()
+}
+
+/// Without what `dmesg` puts around a stamp: colours, `<4>`, `kern  :warn  : `.
+fn undecorated(line: &str) -> &str {
+    let mut line = line.trim_start();
+    while let Some(rest) = line.strip_prefix("\u{1b}[") {
+        let Some((_, rest)) = rest.split_once('m').filter(|(code, _)| code.len() <= 16) else { break };
+        line = rest.trim_start();
+    }
+    if let Some((level, rest)) = line.strip_prefix('<').and_then(|rest| rest.split_once('>'))
+        && level.digits::<u16>().is_some()
+    {
+        return rest.trim_start();
+    }
+    let decoded = line.split_once(':').and_then(|(facility, rest)| Some((facility, rest.split_once(": ")?)));
+    match decoded {
+        Some((facility, (level, rest)))
+            if FACILITIES.contains(&facility.trim_end()) && LEVELS.contains(&level.trim_end()) =>
+        {
+            rest.trim_start()
+        }
+        _ => line,
+    }
+}
+
+/// `dmesg -x`.
+const FACILITIES: [&str; 12] =
+    ["kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp"];
+const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+
+/// Without `[    T1]` or `[    C0]`, which kernels with `CONFIG_PRINTK_CALLER` print behind the stamp.
+fn without_caller(words: &str) -> &str {
+    let words = words.trim_start();
+    let Some((caller, rest)) = words.strip_prefix('[').and_then(|rest| rest.split_once(']')) else { return words };
+    let number = caller.trim().strip_prefix(['T', 'C']);
+    if number.is_some_and(|number| number.digits::<u32>().is_some()) { rest.trim_start() } else { words }
+}
+
+/// Without `host kernel: ` behind a stamp in brackets.
+fn without_host(words: &str) -> &str {
+    match words.split_once(" kernel: ") {
+        Some((host, rest)) if !host.contains([' ', ':']) => rest.trim_start(),
+        _ => words,
+    }
+}
+
+/// `12.345678` as nanoseconds.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.')?;
+    let fraction = if fraction.is_empty() { return None } else { nanoseconds_of_fraction(fraction)? };
+    whole.digits::<u64>()?.checked_mul(SECOND_NS)?.checked_add(fraction)
+}
+
+/// `1795420800.123456`.
+fn unix(text: &str) -> Option<u64> {
+    let is_long = text.split_once('.').is_some_and(|(whole, _)| whole.len() >= 9);
+    is_long.then(|| seconds(text)).flatten()
+}
+
+/// `Mon Nov 23 08:00:00 2026`.
+fn ctime(stamp: &str) -> Option<At> {
+    let words: Vec<&str> = stamp.split_whitespace().collect();
+    let &[_, month, day, time, year] = words.as_slice() else { return None };
+    let (month, (second, _)) = (month_of(month)?, of_day(time)?);
+    let realtime_ns = nanoseconds(year.digits()?, month, day.digits()?, second)?;
+    Some(At { realtime_ns, is_local: true, ..At::default() })
+}
+
+/// `Mon 2026-11-23 08:00:00 UTC `. Where the zone has several meanings the line dates nothing.
+fn short_full(line: &str) -> Option<(At, &str)> {
+    let (weekday, rest) = line.split_once(' ')?;
+    let stamp = rest.get(..19).filter(|_| weekday.len() == 3)?;
+    let at_ns = iso(stamp)?;
+    let (zone, rest) = rest[19..].strip_prefix(' ')?.split_once(' ')?;
+    let realtime_ns = offset_s(zone).and_then(|east_s| at_offset(at_ns, 0, east_s)).unwrap_or(0);
+    Some((At { realtime_ns, ..At::default() }, rest))
+}
+
+/// What follows `host kernel: `, and after it the seconds since boot that rsyslog leaves in.
+fn after_host(rest: &str) -> &str {
+    let words = ["kernel: ", "mcelog: "].iter().find_map(|tag| {
+        rest.find(tag).filter(|&at| rest[..at].matches(' ').count() <= 2).map(|at| &rest[at + tag.len()..])
+    });
+    let words = words.unwrap_or(rest).trim_start();
+    match words.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((stamp, after)) if seconds(stamp.trim()).is_some() => after.trim_start(),
+        _ => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    // `date -u -d '2026-11-23 08:00:00' +%s`.
+    const AT: u64 = 1_795_420_800 * SECOND_NS;
+
+    fn clock() -> Clock {
+        Clock { now_realtime_ns: AT + 3600 * SECOND_NS, booted_realtime_ns: Some(AT - 100 * SECOND_NS) }
+    }
+
+    fn one(line: &str, clock: Clock) -> (u64, &str) {
+        let (at, words) = Stamps::new(clock).take(line);
+        (at.realtime_ns, words)
+    }
+
+    #[test]
+    fn every_way_to_write_a_time_is_read() {
+        for line in [
+            "[  100.000000] words",
+            "[  100.000000 <    0.000012>] words",
+            "[  100.000000][    T1] words",
+            "[  100.000000] [  C12] words",
+            "[  100.000000] host kernel: words",
+            "\u{1b}[32m[  100.000000] words",
+            "<4>[  100.000000] words",
+            "[Mon Nov 23 08:00:00 2026] words",
+            "[Nov23 08:00] words",
+            "Nov 23 08:00:00 host kernel: words",
+            "Nov 23 08:00:00 host kernel: [   99.123456] words",
+            "2026-11-23T08:00:00+0000 host kernel: words",
+            "2026-11-23T08:00:00,000000+00:00 words",
+            "Mon 2026-11-23 08:00:00 UTC host kernel: words",
+            "Mon 2026-11-23 09:00:00 CET host kernel: words",
+            "1795420800.000000 host kernel: words",
+            "kern  :warn  : [  100.000000] words",
+            "daemon:info  : [  100.000000] words",
+        ] {
+            assert_eq!(one(line, clock()), (AT, "words"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_december_that_is_read_in_january_is_of_last_year() {
+        let january = Clock { now_realtime_ns: iso("2027-01-02T00:00:00Z").unwrap(), booted_realtime_ns: None };
+        assert_eq!(one("Dec 31 08:00:00 host kernel: x", january).0, iso("2026-12-31T08:00:00Z").unwrap());
+        assert_eq!(one("Jan  1 08:00:00 host kernel: x", january).0, iso("2027-01-01T08:00:00Z").unwrap());
+        assert_eq!(one("Feb 29 08:00:00 host kernel: x", january).0, iso("2024-02-29T08:00:00Z").unwrap());
+    }
+
+    #[test]
+    fn a_time_since_the_line_before_is_no_time_since_boot() {
+        for line in ["[  +0.000012] words", "[<    0.000012>] words", "[  +5.1] words"] {
+            assert_eq!(one(line, clock()), (0, "words"), "{line}");
+        }
+        // It is of the minute that stands above it.
+        let mut stamps = Stamps::new(clock());
+        stamps.take("[Nov23 07:59] words");
+        stamps.take("[Nov23 08:00] words");
+        assert_eq!(
+            stamps.take("[  +0.000012] words"),
+            (At { realtime_ns: AT, is_local: true, is_relative: true }, "words")
+        );
+    }
+
+    #[test]
+    fn what_dates_nothing_is_0_and_the_words_stay() {
+        assert_eq!(one("[  100.5] words", Clock::default()), (0, "words"));
+        assert_eq!(one("Nov 23 08:00:00.5 host kernel: words", Clock::default()), (0, "words"));
+        assert_eq!(one("Mon 2026-11-23 08:00:00 CST host kernel: words", clock()), (0, "words"));
+        for line in [
+            "words",
+            "[Hardware Error]: words",
+            "[Mo Nov 23 08:00:00 26] words",
+            "[ +] x",
+            "[1e5.0] x",
+            "Nov +3 08:00:00 x",
+        ] {
+            let words = if line.starts_with('[') { line } else { one(line, clock()).1 };
+            assert_eq!(one(line, clock()), (0, words), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_does_harm(text in "\\PC*", dates in "[0-9:/TZ.,+<> \\[\\]-]{0,40}") {
+            let _ = (one(&text, clock()), one(&dates, clock()));
+        }
+    }
+}
