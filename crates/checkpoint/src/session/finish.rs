@@ -80,13 +80,10 @@ impl Checkpointer {
         let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
         let is_there = is_written && target.tier.is_committed(generation);
         let missing = self.ranks.sum(u64::from(!is_there))?;
+        let kept = self.ranks.sum(u64::from(target.tier.is_committed(generation)))?;
         let said = |took: &str| format!("generation {number} is {place}{took}");
         if missing == 0 {
             return Ok(told(Some(generation), true, said("")));
-        }
-        if !is_written && let Some(durable) = &self.tiers.durable {
-            // What a run that was killed left of it: before any rank writes, because the directory goes when it is empty.
-            durable.tier.abandon(generation, self.ranks.rank());
         }
         // What is in memory no more, because a restart had it from elsewhere, cannot be written from here.
         let content = if is_written { Ok(Content::There(generation)) } else { self.in_memory(generation) };
@@ -94,10 +91,23 @@ impl Checkpointer {
             Ok(content) => content,
             Err(Error::Group { why }) => return Err(Error::Group { why }),
             Err(error) => {
-                let said = format!("generation {number} is not {place}: {error}; save once more");
+                let said = match kept {
+                    0 => format!("generation {number} is not {place}: {error}; save once more"),
+                    _ => format!(
+                        "generation {number} stays {place} as it was saved, and cannot be written again by these ranks: {error}; \
+                         save once more"
+                    ),
+                };
                 return Ok(told(Some(generation), false, said));
             }
         };
+        if !is_written && let Some(durable) = &self.tiers.durable {
+            // What a run that was killed left of it; only now that every rank has what takes its place. A checkpoint of another
+            // number of ranks looks the same from here, and may be the only one.
+            durable.tier.abandon(generation, self.ranks.rank());
+        }
+        // Nobody writes before all have abandoned, because the directory goes when it is empty.
+        self.ranks.all_or_none(Ok(()))?;
         let bytes = self.tiers.durable.as_ref().map_or(0, |durable| content.bytes_for(&durable.tier));
         let left = self.spend_late(bytes)?;
         if let Some(durable) = &mut self.tiers.durable {

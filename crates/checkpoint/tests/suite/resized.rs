@@ -181,6 +181,26 @@ fn the_ssd_and_the_shared_directory_will_do_as_well() {
 }
 
 #[test]
+fn finishing_without_a_save_leaves_the_checkpoint_of_the_other_ranks() {
+    let tiers = Tiers::new();
+    let config = with_ssd(&tiers);
+    save(3, &config, 1..=2);
+    fs::remove_dir_all(tiers.home.path().join("memory").join("job")).unwrap();
+    for ranks in [2, 5, 1] {
+        let finished = run(ranks, &config, |mut part| {
+            part.job.restart_resized().unwrap().unwrap();
+            part.expect(2);
+            part.job.finish().unwrap()
+        });
+        for finished in finished {
+            assert!(finished.said.contains("stays on the SSD as it was saved"), "{}", finished.said);
+            assert_eq!(finished.generation.map(|generation| generation.number), Some(2));
+        }
+        back_to(3, &config, 2);
+    }
+}
+
+#[test]
 fn files_come_to_the_rank_that_comes_round() {
     let tiers = Tiers::new();
     let config = memory_only(&tiers);
