@@ -39,7 +39,7 @@ impl Tiers {
 
     fn open(&self) -> Checkpointer {
         let mut config = Config::new("training", self.path("memory"), Some(self.path("ssd")));
-        config.policy = Policy::Fixed(Fixed::EveryNth(2));
+        config.policy = Policy::Fixed(Fixed::PaperNth(2));
         Checkpointer::open(config, Box::new(Alone)).unwrap()
     }
 
@@ -398,7 +398,8 @@ fn numbers_that_are_none_are_refused() {
 
 /// A job that writes to the SSD whenever its drive bears it; what it decided, and its notices.
 fn decisions_of(tiers: &Tiers, settings: &[(&str, &str)]) -> (Vec<surefoot_checkpoint::Decision>, Vec<String>) {
-    let mut config = Config::new("worn", tiers.path("memory"), Some(tiers.path("ssd")));
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut config = Config::new("worn", memory.path(), Some(tiers.path("ssd")));
     for (name, value) in [("durable_mtbf_s", "1e-9"), ("staleness_max_s", "1e9")].iter().chain(settings) {
         config.set(name, value).unwrap();
     }

@@ -45,7 +45,7 @@ impl Tiers {
 
     /// A job whose newest checkpoint on the SSD is spoilt, and whose name is as odd as one may be.
     fn with_damage(&self) {
-        let mut job = self.open("odd:[name]", Policy::Fixed(Fixed::EveryNth(2)));
+        let mut job = self.open("odd:[name]", Policy::Fixed(Fixed::PaperNth(2)));
         fs::write(job.route_file("state").unwrap(), [7; 10_000]).unwrap();
         for _ in 0..4 {
             job.checkpoint().unwrap();

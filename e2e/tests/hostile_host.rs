@@ -66,7 +66,8 @@ fn give(path: &Path, user: u32) {
 /// Takes checkpoints of a job, and gives them to a user.
 fn job(home: &Path, name: &str, count: usize, user: u32) {
     let mut config = Config::new(name, home.join("memory"), Some(home.join("ssd")));
-    config.policy = Policy::Fixed(Fixed::EveryNth(1));
+    config.policy = Policy::Fixed(Fixed::PaperNth(1));
+    config.set("durable.allow_memory", "yes").unwrap();
     config.set("drive_file", "none").unwrap();
     let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
     fs::write(job.route_file("state").unwrap(), [7; 5_000]).unwrap();

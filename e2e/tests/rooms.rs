@@ -15,7 +15,7 @@ fn job(tiers: &Path) -> Checkpointer {
         std::fs::create_dir(tiers.join(tier)).unwrap();
     }
     let mut config = Config::new("cfd/wing", tiers.join("memory"), Some(tiers.join("ssd")));
-    config.policy = Policy::Fixed(Fixed::EveryNth(2));
+    config.policy = Policy::Fixed(Fixed::PaperNth(2));
     config.set("drive_file", "none").unwrap();
     let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
     std::fs::write(job.route_file("state").unwrap(), [7; 50_000]).unwrap();

@@ -82,7 +82,7 @@ pub(crate) fn tiers() -> tempfile::TempDir {
     }
     let take = |name: &str, count: usize| {
         let mut config = Config::new(name, home.path().join("memory"), Some(home.path().join("ssd")));
-        config.policy = Policy::Fixed(Fixed::EveryNth(1));
+        config.policy = Policy::Fixed(Fixed::PaperNth(1));
         config.set("drive_file", "none").unwrap();
         let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
         fs::write(job.route_file("state").unwrap(), [7; 10_000]).unwrap();

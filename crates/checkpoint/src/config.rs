@@ -4,6 +4,7 @@ use crate::controller::{Endurance, Fixed, Paper, PaperRules, Policy, Priority, S
 use crate::image::Protection;
 use crate::tier::DurableOptions;
 use crate::{Disk, Error, Storage};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use surefoot_model::DriveReport;
 
@@ -92,6 +93,13 @@ pub struct ParityConfig {
     pub parity: u32,
 }
 
+impl ParityConfig {
+    /// What `data` may be.
+    pub const DATA: RangeInclusive<u32> = 1..=16;
+    /// What `parity` may be.
+    pub const PARITY: RangeInclusive<u32> = 1..=3;
+}
+
 /// Settings of a job; the same on all ranks.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -164,17 +172,22 @@ pub const SETTINGS: &[(&str, &str)] = &[
          least as much memory as they take",
     ),
     ("partner", "yes or no: whether another rank keeps a copy in its memory, too"),
-    ("parity", "K+M: of K+M ranks that keep parity of each other in memory M may be lost, such as 4+1; or `none`"),
+    (
+        "parity",
+        "K+M, such as 4+1: of K+M ranks that keep parity of each other in memory M may be lost, K 1 to 16 and M 1 to 3; or `none`",
+    ),
     ("durable", "directory on the SSD; `none` for no such tier"),
     ("durable.keep", "complete checkpoints that are kept there, at least 1"),
     ("durable.queue_depth", "writes under way at once, 1 to 64"),
     ("durable.protection", "shard or checked"),
     ("durable.limit_bytes_per_s", "most bytes that a rank writes per second, such as 250000000"),
+    ("durable.allow_memory", ALLOW_MEMORY),
     ("shared", "directory that all nodes see, as a third tier; `none` for no such tier"),
     ("shared.keep", "complete checkpoints that are kept there, at least 1"),
     ("shared.queue_depth", "writes under way at once, 1 to 64"),
     ("shared.protection", "shard or checked"),
     ("shared.limit_bytes_per_s", "most bytes that a rank writes per second, such as 250000000"),
+    ("shared.allow_memory", ALLOW_MEMORY),
     ("shared.staleness_max_s", "how old the copy there may get, seconds, more than 0"),
     ("shared.every", "copy every Nth checkpoint that goes to the SSD, whatever the age; `none` for by age alone"),
     ("endurance.rated_bytes", "bytes that the drive is rated for, such as 600e12"),
@@ -196,10 +209,30 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("drive_file", "where the wear of the host's drives is published; `none` to read nothing"),
 ];
 
+/// What `allow_memory` of a durable tier means.
+const ALLOW_MEMORY: &str = "yes or no: whether the directory may be in memory (tmpfs, ramfs, a RAM disk), for tests; its copies are \
+                            then reported as not durable";
+
 /// Settings that only the policy `surefoot` has.
 const OF_SUREFOOT: [&str; 4] = ["memory_mtbf_s", "durable_mtbf_s", "staleness_max_s", "priority"];
 
 impl Config {
+    /// Refuses redundancy that contradicts itself.
+    pub(crate) fn check_redundancy(&self) -> Result<(), Error> {
+        let Some(ParityConfig { data, parity }) = self.parity else { return Ok(()) };
+        let refuse = |why: String| Err(Error::Option { option: "parity", why });
+        if self.partner {
+            return refuse("a partner keeps a whole copy already: ask for one of the two".into());
+        }
+        if !ParityConfig::DATA.contains(&data) || !ParityConfig::PARITY.contains(&parity) {
+            return refuse(format!("{data}+{parity} is not possible: 1 to 16 ranks give data, and 1 to 3 may be lost"));
+        }
+        match self.memory {
+            Some(_) => Ok(()),
+            None => refuse("it protects checkpoints in memory, and no memory tier is configured".into()),
+        }
+    }
+
     /// Changes one setting; [`SETTINGS`] are the names.
     ///
     /// # Errors
@@ -297,12 +330,12 @@ impl Config {
                     }
                 }
             }
-            "partner" => self.partner = ["no", "yes"].iter().position(|word| *word == value)? == 1,
+            "partner" => self.partner = yes(value)?,
             "parity" if value == "none" => self.parity = None,
             "parity" => {
                 let (data, parity) = value.split_once('+')?;
-                let data = data.parse().ok().filter(|data| (1..=16).contains(data))?;
-                let parity = parity.parse().ok().filter(|parity| (1..=3).contains(parity))?;
+                let data = data.parse().ok().filter(|data| ParityConfig::DATA.contains(data))?;
+                let parity = parity.parse().ok().filter(|parity| ParityConfig::PARITY.contains(parity))?;
                 self.parity = Some(ParityConfig { data, parity });
             }
             "after_completion" => {
@@ -375,9 +408,14 @@ fn set_target(options: &mut DurableOptions, part: &str, value: &str) -> Option<(
         "keep" => options.keep = value.parse().ok().filter(|&keep| keep > 0)?,
         "queue_depth" => options.queue_depth = value.parse().ok().filter(|depth| (1..=64).contains(depth))?,
         "protection" => options.protection = protection(value).filter(|&found| found != Protection::Chip)?,
+        "allow_memory" => options.allow_memory = yes(value)?,
         _ => options.limit_bytes_per_s = Some(value.parse().ok().filter(|&limit| limit > 0)?),
     }
     Some(())
+}
+
+fn yes(value: &str) -> Option<bool> {
+    ["no", "yes"].iter().position(|word| *word == value).map(|position| position == 1)
 }
 
 fn directory(value: &str) -> Option<PathBuf> {
@@ -465,11 +503,13 @@ mod tests {
             ("durable.queue_depth", "8"),
             ("durable.protection", "shard"),
             ("durable.limit_bytes_per_s", "250000000"),
+            ("durable.allow_memory", "yes"),
             ("shared", "/pfs"),
             ("shared.keep", "4"),
             ("shared.queue_depth", "2"),
             ("shared.protection", "shard"),
             ("shared.limit_bytes_per_s", "100000000"),
+            ("shared.allow_memory", "no"),
             ("shared.staleness_max_s", "7200"),
             ("shared.every", "5"),
             ("endurance.rated_bytes", "600e12"),

@@ -21,8 +21,11 @@ pub mod generation;
 pub mod group;
 pub mod inspect;
 pub mod measure;
+pub mod medium;
 pub mod session;
 pub mod settings;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tier;
 
 pub use config::{Config, DurableConfig, MemoryConfig, ParityConfig, SharedConfig};

@@ -1,7 +1,9 @@
 //! Copies the newest checkpoint of a job that is dead from memory to its SSD, as its session would have at its end.
 
 use super::Progress;
+use crate::config::Config;
 use crate::generation::{Age, Commit, GenerationId, Manifest};
+use crate::medium::Medium;
 use crate::tier::{
     Budget, Durable, DurableOptions, JobDirectory, KeptFor, NodePart, StoredPart, node_parts, small_bytes,
 };
@@ -10,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use surefoot_model::CheckpointTier;
 
 /// Generations that are tried before giving up.
 const GENERATIONS_TRIED_MAX: usize = 16;
@@ -48,6 +51,8 @@ pub struct Drained {
     pub healed_pages: u64,
     /// Newer ones that were not taken, and why.
     pub refused: Vec<String>,
+    /// What the durable tier lies on; `None` where it could not be looked at.
+    pub medium: Option<Medium>,
 }
 
 /// The parts of a generation in the memory of this node, by rank, the one to try first first.
@@ -63,6 +68,9 @@ type Parts = BTreeMap<u32, Vec<NodePart>>;
 pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
     let refuse = |why: String| Err(Error::Option { option: "job", why });
     let (memory, durable) = (real(&wish.memory)?, real(&wish.durable)?);
+    let mut config = Config::new(&wish.job, &memory, Some(durable.clone()));
+    config.durable.iter_mut().for_each(|durable| durable.options = wish.options.clone());
+    let medium = config.check()?.of(CheckpointTier::Durable).cloned();
     let Some(directory) = JobDirectory::open(&memory, &wish.job)? else {
         return refuse(format!("{} holds nothing of {:?}", wish.memory.display(), wish.job));
     };
@@ -94,7 +102,7 @@ pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
         }
         let tier = Durable::open(Arc::new(Disk), &durable, &wish.job, wish.options.clone())?;
         match write(&tier, generation, &parts, [wish.is_part, wish.prunes], progress) {
-            Ok(written) => return Ok(Drained { refused, ..written }),
+            Ok(written) => return Ok(Drained { refused, medium, ..written }),
             Err(Error::Damaged { path, why }) => {
                 refused.push(format!("generation {number}: {}: {why}", path.display()));
             }
@@ -144,6 +152,7 @@ fn write(
         ranks: first.ranks,
         bytes: 0,
         healed_pages: 0,
+        medium: None,
         refused: Vec::new(),
     };
     let is_there = |rank: u32| {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 use super::Checkpointer;
 use crate::controller::Surefoot;
+use crate::testing::{Home, make_memory};
 use crate::{Alone, Config, Place, Policy};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ const BYTES: usize = 4_000_000;
 /// A session whose first checkpoint is durable, and the others by its bound on age alone.
 fn session(home: &Path, staleness_max_s: f64, settings: &[(&str, &str)], work: impl FnOnce(&mut Checkpointer)) {
     let [memory, ssd] = ["memory", "ssd"].map(|name| home.join(name));
-    std::fs::create_dir(&memory).unwrap();
+    make_memory(&memory);
     std::fs::create_dir(&ssd).unwrap();
     let mut config = Config::new("job", &memory, Some(ssd));
     config.drive_file = None;
@@ -28,7 +29,7 @@ fn session(home: &Path, staleness_max_s: f64, settings: &[(&str, &str)], work: i
 
 #[test]
 fn the_first_saves_which_take_the_slots_are_not_what_every_save_costs() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     session(home.path(), 3_600.0, &[("memory.slots", "4"), ("memory.ahead_bytes", "0")], |job| {
         let mut usual_s: Option<f64> = None;
         let mut unusual = 0;
@@ -53,7 +54,7 @@ fn the_first_saves_which_take_the_slots_are_not_what_every_save_costs() {
 
 #[test]
 fn saves_into_slots_that_were_made_ahead_take_none_of_them() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     session(home.path(), 3_600.0, &[("memory.slots", "4")], |job| {
         job.need_checkpoint().unwrap();
         let bytes = job.geometry(BYTES as u64).unwrap().file_bytes() as u64;
@@ -80,7 +81,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_program_that_is_slower_while_a_checkpoint_is_written_has_that_counted() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // A write takes a tenth of a second, and the bound asks for one again and again.
     session(home.path(), 1.0, &[("durable.limit_bytes_per_s", "40000000")], |job| {
         assert_eq!(job.schedule.course.drain_loss_s(), None);

@@ -23,7 +23,7 @@ pub(super) const NOT_COMPLETED: Age = Age { epoch: 0, generation: GenerationId {
 pub struct Finished {
     /// The newest that this session took, or came back to; `None` where it has none.
     pub generation: Option<GenerationId>,
-    /// Whether it survives the loss of power.
+    /// Whether it survives the loss of power, as far as the medium is known: see `said`. Not where the durable tier is in memory.
     pub is_durable: bool,
     /// The same in words, one line; where it is not durable, why not.
     pub said: String,
@@ -76,14 +76,14 @@ impl Checkpointer {
             );
             return Ok(told(Some(generation), false, said));
         };
-        let place = target.kind.place();
+        let (place, is_durable) = (target.place(), target.is_volatile().is_none());
         let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
         let is_there = is_written && target.tier.is_committed(generation);
         let missing = self.ranks.sum(u64::from(!is_there))?;
         let kept = self.ranks.sum(u64::from(target.tier.is_committed(generation)))?;
         let said = |took: &str| format!("generation {number} is {place}{took}");
         if missing == 0 {
-            return Ok(told(Some(generation), true, said("")));
+            return Ok(told(Some(generation), is_durable, said("")));
         }
         // What is in memory no more, because a restart had it from elsewhere, cannot be written from here.
         let content = if is_written { Ok(Content::There(generation)) } else { self.in_memory(generation) };
@@ -115,7 +115,7 @@ impl Checkpointer {
         }
         match self.end_drain(Which::Durable)? {
             Some(error) => Err(error),
-            None => Ok(told(Some(generation), true, said(", written by this call"))),
+            None => Ok(told(Some(generation), is_durable, said(", written by this call"))),
         }
     }
 

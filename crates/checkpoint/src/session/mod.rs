@@ -215,7 +215,7 @@ impl Checkpointer {
         let waited_s = waiting.elapsed().as_secs_f64();
         let taken = match decision.is_refused {
             true => {
-                let why = format!("{}: make room in {}", decision.reasons.join("; "), self.tiers.directories());
+                let why = format!("{}: {}", decision.reasons.join("; "), self.room_said());
                 Err(Error::NoTier { age_s: situation.since_any_s, why })
             }
             false => self.take(decided, contents, begun, waited_s),

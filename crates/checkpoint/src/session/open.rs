@@ -67,7 +67,7 @@ impl Checkpointer {
         let usable = opened.usable(&config);
         let nodes = Nodes::of(&ranks, &host, name)?;
         ranks.place(&nodes);
-        let Opened { mut tiers, files, ending, .. } = opened;
+        let Opened { mut tiers, files, ending, media, wear, .. } = opened;
         let threads = config.memory.as_ref().and_then(|memory| memory.threads);
         let threads = threads.unwrap_or_else(|| threads_here(nodes.ranks_here));
         tiers.memory.iter_mut().for_each(|memory| memory.use_threads(threads));
@@ -75,7 +75,7 @@ impl Checkpointer {
         let (redundancy, weakness) = Redundancy::open(&ranks, &nodes, &config, fault)?;
         let mut job = Checkpointer {
             journal: Journal::new(&usable, ranks.rank()),
-            schedule: Schedule::new(&config, host, ending),
+            schedule: Schedule::new(&config, host, wear, ending),
             config,
             ranks,
             nodes,
@@ -90,6 +90,7 @@ impl Checkpointer {
         if let Some(weakness) = job.weakness.clone() {
             job.note(weakness);
         }
+        media.notices(&job.config).into_iter().for_each(|notice| job.note(notice));
         job.begin(is_any_unopened)?;
         Ok(job)
     }

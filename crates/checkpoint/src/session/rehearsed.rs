@@ -6,6 +6,7 @@ use super::Checkpointer;
 use crate::controller::{Paper, Surefoot, Visible, YEAR_S};
 use crate::session::journal::{self, Event};
 use crate::simulate::{Kind, Settings, Stepping};
+use crate::testing::{Home, make_memory};
 use crate::{Alone, Config, Decision, Place, Policy, Situation};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,9 +37,9 @@ struct Call {
 
 /// A session of some calls, every third of which only asks; and how long each write in the background took.
 fn session(policy: &Policy) -> (Vec<Call>, BTreeMap<u64, f64>) {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
-    std::fs::create_dir(&memory).unwrap();
+    make_memory(&memory);
     std::fs::create_dir(&ssd).unwrap();
     let mut config = Config::new("job", &memory, Some(ssd));
     config.drive_file = None;

@@ -1,6 +1,6 @@
 //! Finds the newest checkpoint that all ranks can prove intact, and restores it.
 
-use crate::generation::{GenerationId, Manifest};
+use crate::generation::{Age, GenerationId, Manifest};
 use crate::image::{Healer, Tally};
 use crate::session::Checkpointer;
 use crate::session::bytes::Bytes;
@@ -9,6 +9,7 @@ use crate::session::files::Incoming;
 use crate::session::nodes::{Held, Inventory, Wanted};
 use crate::session::ranks::Call;
 use crate::session::resized::{Breadth, Key};
+use crate::session::tiers::drain;
 use crate::tier::{Durable, SlotId, SlotImage};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::collections::BTreeMap;
@@ -114,6 +115,7 @@ impl Checkpointer {
                     }
                     restored.report = self.with_weakness(restored.report);
                     self.come_back_to(generation);
+                    self.prune_before(key);
                     return Ok(Some(restored));
                 }
                 Err(why) => {
@@ -227,6 +229,16 @@ impl Checkpointer {
         self.run.newest = Some((generation, Instant::now()));
         self.run.number = self.run.number.max(generation.number);
         self.schedule.course.last_any_s = self.schedule.now_s();
+    }
+
+    /// Removes from the durable tiers what is older than the checkpoint that came back and beyond those to keep. The ranks do
+    /// as after a commit.
+    fn prune_before(&self, proved: Key) {
+        let proved = Age { epoch: proved.epoch, generation: proved.generation };
+        for target in self.tiers.targets().filter(|target| drain::prunes(&self.ranks, target.kind, &self.nodes)) {
+            // What cannot be removed now is tried again after the next commit.
+            let _ = target.tier.prune_before(proved);
+        }
     }
 
     /// Refuses to go on from an older checkpoint, or from none, where a newer one of another number of ranks is: it would

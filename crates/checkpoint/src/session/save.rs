@@ -8,8 +8,8 @@ use crate::session::Checkpointer;
 use crate::session::files::Contents;
 use crate::session::ranks::OfRoot;
 use crate::session::schedule::decide::Decided;
-use crate::session::tiers::Which;
 use crate::session::tiers::drain::{self, Content, Drain};
+use crate::session::tiers::{Target, Which};
 use crate::tier::{SlotId, SlotImage, Written, node};
 use std::time::Instant;
 use surefoot_model::CheckpointTier as Tier;
@@ -54,6 +54,7 @@ impl Checkpointer {
         match decision.place {
             Place::Durable => self.save_durable(&manifest, &contents, situation, begun)?,
             place => {
+                self.spend_memory(situation);
                 let slot = self.save_in_memory(manifest, &contents)?;
                 preparing_s = self.tiers.memory.as_ref().map_or(0.0, |memory| memory.preparing().as_secs_f64());
                 if place == Place::Both {
@@ -317,14 +318,23 @@ impl Checkpointer {
     /// Says that a checkpoint is written on all ranks, so many bytes.
     fn note_arrival(&mut self, kind: Tier, drain: &Drain, written: Written, size_bytes: u64) {
         let (number, took_s) = (drain.generation().number, drain.took_s());
-        self.record_drain(kind, drain, size_bytes);
+        let volatile = self.tiers.targets().find(|target| target.kind == kind).and_then(Target::is_volatile);
+        match &volatile {
+            None => self.record_drain(kind, drain, size_bytes),
+            Some(why) => self.record_not_durable(kind, drain.generation(), why),
+        }
         let healed = match written.healed_pages {
             0 => String::new(),
             pages => format!("; {pages} of its pages had gone bad before and were repaired on the way"),
         };
-        self.note(match kind {
-            Tier::Memory | Tier::Durable => format!("generation {number} is durable, after {took_s:.1} s{healed}"),
-            Tier::Shared => format!("generation {number} is in the shared directory, after {took_s:.1} s{healed}"),
+        self.note(match (kind, volatile) {
+            (_, Some(why)) => format!("generation {number} is written, after {took_s:.1} s; {why}{healed}"),
+            (Tier::Memory | Tier::Durable, None) => {
+                format!("generation {number} is durable, after {took_s:.1} s{healed}")
+            }
+            (Tier::Shared, None) => {
+                format!("generation {number} is in the shared directory, after {took_s:.1} s{healed}")
+            }
         });
     }
 }

@@ -95,6 +95,7 @@ fn of_target(options: &DurableOptions, part: &str) -> Option<String> {
         "keep" => options.keep.to_string(),
         "queue_depth" => options.queue_depth.to_string(),
         "protection" => options.protection.label().to_owned(),
+        "allow_memory" => if options.allow_memory { "yes" } else { "no" }.to_owned(),
         "limit_bytes_per_s" => options.limit_bytes_per_s.map_or_else(|| "no limit".to_owned(), |n| n.to_string()),
         _ => return None,
     })

@@ -32,11 +32,19 @@ pub struct DurableOptions {
     pub protection: Protection,
     /// The most bytes per second of this rank; `None` for as fast as it goes.
     pub limit_bytes_per_s: Option<u64>,
+    /// Whether its directory may be in memory, for tests. Its copies are then reported as not durable.
+    pub allow_memory: bool,
 }
 
 impl Default for DurableOptions {
     fn default() -> Self {
-        DurableOptions { keep: 2, queue_depth: 4, protection: Protection::Checked, limit_bytes_per_s: None }
+        DurableOptions {
+            keep: 2,
+            queue_depth: 4,
+            protection: Protection::Checked,
+            limit_bytes_per_s: None,
+            allow_memory: false,
+        }
     }
 }
 
@@ -238,6 +246,11 @@ impl Durable {
         Ok(StoredPart::new(manifest, self.image(generation, rank, false)?, path))
     }
 
+    /// Complete generations that are kept.
+    pub(crate) fn keep(&self) -> usize {
+        self.options.keep
+    }
+
     /// What protects what it writes.
     pub fn protection(&self) -> Protection {
         self.options.protection
@@ -404,6 +417,16 @@ impl Durable {
     /// Removes committed generations beyond those to keep, and parts of older ones that were never committed, the
     /// oldest first. For rank 0, after a commit: the old is removed last.
     pub fn prune(&self) -> Result<usize, Error> {
+        self.prune_where(|_| true)
+    }
+
+    /// As [`Durable::prune`], but only what is older than a checkpoint that all ranks have just proved: `keep` may be less than
+    /// it was, and a drive without room for one more gets some before the next is written.
+    pub(crate) fn prune_before(&self, proved: Age) -> Result<usize, Error> {
+        self.prune_where(|stored| stored.age() < proved)
+    }
+
+    fn prune_where(&self, may_go: impl Fn(&Stored) -> bool) -> Result<usize, Error> {
         let generations = self.generations()?;
         let committed: Vec<&Stored> = generations
             .iter()
@@ -418,7 +441,7 @@ impl Durable {
             None => stored.generation < oldest_kept.generation,
         };
         let mut removed = 0;
-        for stored in generations.iter().rev().filter(is_older) {
+        for stored in generations.iter().rev().filter(is_older).filter(|stored| may_go(stored)) {
             self.remove(stored.generation)?;
             removed += 1;
         }

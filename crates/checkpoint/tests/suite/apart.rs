@@ -227,7 +227,7 @@ fn ranks_that_ask_and_save_in_another_order_overwrite_nothing() {
 }
 
 /// Another value of each setting than [`with_all`] has, and whether ranks may differ in it.
-const OTHERS: [(&str, &str, bool); 32] = [
+const OTHERS: [(&str, &str, bool); 34] = [
     ("memory", "none", false),
     ("memory.slots", "5", false),
     ("memory.protection", "checked", false),
@@ -240,11 +240,13 @@ const OTHERS: [(&str, &str, bool); 32] = [
     ("durable.queue_depth", "3", true),
     ("durable.protection", "shard", false),
     ("durable.limit_bytes_per_s", "900000000", true),
+    ("durable.allow_memory", "no", false),
     ("shared", "none", false),
     ("shared.keep", "7", false),
     ("shared.queue_depth", "3", true),
     ("shared.protection", "shard", false),
     ("shared.limit_bytes_per_s", "900000000", true),
+    ("shared.allow_memory", "yes", false),
     ("shared.staleness_max_s", "77", false),
     ("shared.every", "4", false),
     ("endurance.rated_bytes", "600e12", true),

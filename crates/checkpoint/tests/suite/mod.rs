@@ -6,6 +6,8 @@ mod ends;
 mod faulty;
 mod inspect;
 mod kill;
+mod media;
+mod mounted;
 mod parity;
 #[path = "../../../heal/tests/suite/payload.rs"]
 mod payload;

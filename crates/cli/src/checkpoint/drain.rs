@@ -12,9 +12,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::Error;
 use surefoot_checkpoint::inspect::{self, Drains};
+use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::tier::DurableOptions;
 
-/// A checkpoint that is durable now.
+/// A checkpoint that was copied to the durable tier.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "drained")]
@@ -30,6 +31,10 @@ pub struct Line<'a> {
     written_bytes: u64,
     pages_repaired_count: u64,
     refused: &'a [String],
+    /// What the directory lies on, such as `ext4 on sda1`; `null` where it could not be looked at.
+    medium: Option<&'a str>,
+    /// Whether that survives a loss of power; `null` where it is not known.
+    is_durable: Option<bool>,
 }
 
 pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
@@ -49,7 +54,7 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         job: options.job.clone(),
         memory,
         durable: durable.clone(),
-        options: DurableOptions { keep, ..DurableOptions::default() },
+        options: DurableOptions { keep, allow_memory: options.allow_memory, ..DurableOptions::default() },
         is_part: options.part,
         prunes: options.keep.is_some(),
     };
@@ -84,6 +89,8 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
                 written_bytes: drained.bytes,
                 pages_repaired_count: drained.healed_pages,
                 refused: &drained.refused,
+                medium: drained.medium.as_ref().map(|medium| medium.said.as_str()),
+                is_durable: drained.medium.as_ref().and_then(Medium::is_durable),
             },
         )?;
     } else {
@@ -98,13 +105,24 @@ pub fn run(options: &DrainOptions) -> anyhow::Result<Outcome> {
         };
         writeln!(
             out,
-            "Generation {number} of {} UTC is durable in {}: {} of {} ranks, {written}{repaired}",
+            "Generation {number} of {} UTC is {}: {} of {} ranks, {written}{repaired}",
             utc(drained.taken_realtime_ns),
-            durable.display(),
+            place(&durable, drained.medium.as_ref()),
             drained.ranks_here.len(),
             drained.ranks,
         )?;
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// Where it is, and how durable that is.
+fn place(directory: &Path, medium: Option<&Medium>) -> String {
+    let directory = directory.display();
+    let said = medium.map_or("it could not be looked at", |medium| medium.said.as_str());
+    match medium.and_then(Medium::is_durable) {
+        Some(true) => format!("durable in {directory}"),
+        Some(false) => format!("in {directory}, which is in memory ({said}), so it is not durable"),
+        None => format!("in {directory}, an unknown medium ({said})"),
+    }
 }

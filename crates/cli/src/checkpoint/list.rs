@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
+use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::{Error, GenerationId, Manifest};
 
 /// Copies of one checkpoint in one tier.
@@ -33,6 +34,8 @@ pub struct Row {
     payload_bytes: u64,
     stored_bytes: u64,
     protection: Option<&'static str>,
+    /// Whether the directory survives a loss of power, by what it lies on; `null` where that is not known.
+    is_durable: Option<bool>,
     /// `null` in memory, where nothing is marked.
     is_committed: Option<bool>,
 }
@@ -112,6 +115,10 @@ fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy])
         payload_bytes: manifests.iter().fold(0, |sum, manifest| sum.saturating_add(manifest.payload_bytes)),
         stored_bytes: copies.iter().fold(0, |sum, copy| sum.saturating_add(copy.stored_bytes)),
         protection: first.map(|manifest| manifest.protection.label()),
+        is_durable: match tier {
+            Tier::Memory => Some(false),
+            Tier::Durable => Medium::of(directory).ok().and_then(|medium| medium.is_durable()),
+        },
         is_committed: (tier == Tier::Durable).then(|| copies.iter().any(|copy| copy.committed_ranks.is_some())),
     }
 }
@@ -150,7 +157,11 @@ fn text(rows: &[Row]) -> String {
         let ranks = row.ranks.map_or("-".to_owned(), |ranks| ranks.to_string());
         table.row(vec![
             row.job.clone(),
-            row.tier.into(),
+            match (row.tier, row.is_durable) {
+                ("durable", Some(false)) => "in memory, not durable".to_owned(),
+                ("durable", None) => "on an unknown medium".to_owned(),
+                (tier, _) => tier.to_owned(),
+            },
             row.generation.to_string(),
             format!("{} of {ranks}", row.ranks_here.len()),
             size(row.payload_bytes as f64),

@@ -32,7 +32,7 @@ pub enum CheckpointCommand {
     Plan(PlanOptions),
     /// Simulate every policy on the microbenchmark of MEMSYS'16.
     Simulate(SimulateOptions),
-    /// Show the settings in force and the source of each: default, file, variable or program.
+    /// Show the settings in force and the source of each, and check them: what a job would refuse is an error.
     Settings(SettingsOptions),
     /// Show how worn the drives are and the source of each number; --write publishes it for jobs.
     Drive(DriveOptions),
@@ -144,6 +144,9 @@ pub struct DrainOptions {
     /// Complete checkpoints that are kept on that SSD, at least 1 [default: 2]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub keep: Option<usize>,
+    /// Take a directory in memory (tmpfs, ramfs, a RAM disk) as the SSD, for tests; the copy is reported as not durable
+    #[arg(long)]
+    pub allow_memory: bool,
     /// JSON lines instead of text
     #[arg(long)]
     pub json: bool,

@@ -8,9 +8,12 @@ use anyhow::Context;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use surefoot_checkpoint::Config;
 use surefoot_checkpoint::config::memory_default;
 use surefoot_checkpoint::inspect;
+use surefoot_checkpoint::medium::Media;
 use surefoot_checkpoint::settings::{Settings, Surroundings, Told, read_published};
+use surefoot_model::CheckpointTier;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -32,8 +35,19 @@ pub fn run(options: &SettingsOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "checkpoint settings")?;
     }
     if options.directories.is_empty() {
-        let here = Settings::of(&Surroundings::here(), "", memory_default())?.told();
-        show(&mut out, options, None, &here)?;
+        let here = Settings::of(&Surroundings::here(), "", memory_default())?;
+        show(&mut out, options, None, &here.told())?;
+        out.flush()?;
+        // What no program has said yet, such as a tier, the program may still say.
+        let media = here.to_open().and_then(Config::check).context("a job that is started here would be refused")?;
+        if !options.json {
+            tell_media(&mut out, here.config(), &media)?;
+        }
+        anyhow::ensure!(
+            media.unlooked.is_empty(),
+            "a new job that is started here would be refused: {}",
+            media.unlooked.join("; ")
+        );
     } else {
         let jobs = opened(&options.directories)?;
         for (directory, told) in &jobs {
@@ -48,6 +62,17 @@ pub fn run(options: &SettingsOptions) -> anyhow::Result<Outcome> {
     }
     out.flush()?;
     Ok(Outcome::Done)
+}
+
+/// What the tiers lie on, and what a user should know of it.
+fn tell_media(out: &mut impl Write, config: &Config, media: &Media) -> io::Result<()> {
+    for tier in [CheckpointTier::Memory, CheckpointTier::Durable, CheckpointTier::Shared] {
+        if let Some(medium) = media.of(tier) {
+            writeln!(out, "{} is on {}", tier.as_str(), surefoot_model::one_line(&medium.said))?;
+        }
+    }
+    media.notices(config).iter().try_for_each(|notice| writeln!(out, "Note: {}", surefoot_model::one_line(notice)))?;
+    out.flush()
 }
 
 /// The jobs below these directories that say with what they were opened.

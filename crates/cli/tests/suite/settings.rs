@@ -23,25 +23,71 @@ fn row(text: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn each_setting_is_shown_with_who_said_it() {
-    let home = tempfile::tempdir().unwrap();
+    let home = on_disk();
+    let ssd = home.path().to_str().unwrap();
     let file = home.path().join("checkpoint.conf");
     std::fs::write(&file, "durable.keep = 4\nshared.keep = 5\nmemory.slots = 6\n").unwrap();
     let path = file.to_str().unwrap();
-    let variables = [("SUREFOOT_CHECKPOINT_SETTINGS", path), ("SUREFOOT_CHECKPOINT_DURABLE", "/ssd")];
+    let variables = [("SUREFOOT_CHECKPOINT_SETTINGS", path), ("SUREFOOT_CHECKPOINT_DURABLE", ssd)];
     let said = text(&settings(&variables, &[]));
     assert_eq!(row(&said, "policy"), ["surefoot", "default"]);
-    assert_eq!(row(&said, "durable"), ["/ssd", "SUREFOOT_CHECKPOINT_DURABLE"]);
+    assert_eq!(row(&said, "durable"), [ssd, "SUREFOOT_CHECKPOINT_DURABLE"]);
     assert_eq!(row(&said, "durable.keep"), ["4", &format!("{path}, line 1")]);
     assert_eq!(row(&said, "shared.keep"), ["5", &format!("{path}, line 2; not in force")]);
-    assert!(said.ends_with("Not in force: it belongs to a tier or a policy that this job does not have.\n"), "{said}");
+    assert!(said.contains("\nNot in force: it belongs to a tier or a policy that this job does not have.\n"), "{said}");
+    assert!(said.contains("\ndurable is on ") && said.contains("\nmemory is on "), "{said}");
     let lines = text(&settings(&variables, &["--json"]));
     let slots = lines.lines().find(|line| line.contains("\"memory.slots\"")).unwrap();
     assert!(slots.contains(r#""type":"setting","job_directory":null"#) && slots.contains("line 3"), "{slots}");
 }
 
+/// A folder of the build's: temporary files may lie in memory.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn what_a_job_would_refuse_is_an_error_here_with_the_same_words() {
+    let home = on_disk();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let (disk, memory, none) = (path(home.path()), path(memory.path()), path(&home.path().join("none")));
+    for (said, words) in [
+        (vec![("DURABLE", &disk), ("SHARED", &disk)], "is the directory of durable, too"),
+        (vec![("MEMORY", &disk), ("DURABLE", &disk)], "is the directory of memory, too"),
+        (vec![("DURABLE", &memory)], "durable.allow_memory=yes"),
+        (vec![("SHARED", &memory)], "shared.allow_memory=yes"),
+        (vec![("DURABLE", &none)], "it does not exist; create or mount it"),
+        (vec![("MEMORY", &"none".to_owned())], "no checkpoint directory configured"),
+        (vec![("PARITY", &"4+1".to_owned()), ("PARTNER", &"yes".to_owned())], "ask for one of the two"),
+        (vec![("PARITY", &"17+1".to_owned())], "K 1 to 16 and M 1 to 3"),
+    ] {
+        let names: Vec<String> = said.iter().map(|(name, _)| format!("SUREFOOT_CHECKPOINT_{name}")).collect();
+        let variables: Vec<(&str, &str)> =
+            names.iter().zip(&said).map(|(name, (_, value))| (name.as_str(), value.as_str())).collect();
+        for flags in [&[][..], &["--json"]] {
+            let output = settings(&variables, flags);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.code() == Some(2) && error.contains(words), "{said:?}: {output:?}");
+        }
+        let surroundings = Surroundings {
+            variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            host_file: None,
+        };
+        let refused = Settings::of(&surroundings, "train", "/dev/shm")
+            .and_then(|wished| Checkpointer::open(wished.to_open()?.clone(), Box::new(Alone)).map(drop));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(words) || refused.contains("create or mount it"), "{said:?}: {refused}");
+    }
+    let allowed =
+        [("SUREFOOT_CHECKPOINT_DURABLE", memory.as_str()), ("SUREFOOT_CHECKPOINT_DURABLE_ALLOW_MEMORY", "yes")];
+    let said = text(&settings(&allowed, &[]));
+    assert!(said.contains("durable is on tmpfs") && said.contains("are not durable"), "{said}");
+}
+
 #[test]
 fn a_job_shows_what_its_program_said_when_it_was_opened() {
-    let tier = tempfile::tempdir().unwrap();
+    let tier = tempfile::tempdir_in("/dev/shm").unwrap();
     let variables = vec![("SUREFOOT_CHECKPOINT_MEMORY_SLOTS".into(), "4".into())];
     let mut wished = Settings::of(&Surroundings { variables, host_file: None }, "train", tier.path()).unwrap();
     wished.set("policy", "every:7").unwrap();
@@ -91,7 +137,8 @@ fn a_set_user_id_program_takes_no_setting_from_its_environment() {
         let mut command = Command::new(&program);
         command.args(["checkpoint", "settings"]).env("SUREFOOT_CHECKPOINT_DURABLE", "/chosen/by/another");
         let output = command.uid(STARTER).gid(STARTER).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        // The directory that was chosen is none, which is an error.
+        assert_eq!(output.status.code(), Some(if mode == 0o755 { 2 } else { 0 }), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     assert!(run(0o755).contains("/chosen/by/another"));

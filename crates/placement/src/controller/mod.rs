@@ -82,6 +82,8 @@ pub struct Situation {
     pub drain_s: f64,
     /// Whether a former durable checkpoint is still being written.
     pub is_draining: bool,
+    /// Bytes that a checkpoint in the memory tier writes to a drive on one node: 0 where the tier is in memory, as it should be.
+    pub memory_wear_bytes: f64,
     /// Whether the memory tier has room for the checkpoint on every node.
     pub fits_memory: bool,
     /// Whether there is a durable tier at all.
@@ -353,6 +355,7 @@ pub(crate) mod tests {
             durable_alone_s: 4.0,
             drain_s: 4.0,
             is_draining: false,
+            memory_wear_bytes: 0.0,
             fits_memory: true,
             has_durable: true,
             fits_durable: true,

@@ -82,6 +82,21 @@ impl Surefoot {
     }
 
     pub(super) fn decide(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
+        let decision = self.decide_by_tiers(bucket, situation);
+        match decision.place {
+            Place::Memory if situation.memory_wear_bytes > 0.0 => self.within_wear(bucket, situation, decision),
+            _ => decision,
+        }
+    }
+
+    /// A memory tier that lies on a disk gets no more than the drive bears.
+    fn within_wear(&self, bucket: &mut Bucket, situation: &Situation, decision: Decision) -> Decision {
+        let budget = self.budget(bucket, situation, situation.memory_wear_bytes);
+        let why = format!("{}; the memory tier is on a disk, so its checkpoints count", budget.text);
+        if budget.is_enough { decision.because(why) } else { Decision::new(Place::Skip, why) }
+    }
+
+    fn decide_by_tiers(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
         match (situation.can_use_memory(), situation.fits_durable) {
             (true, true) => self.decide_of_both(bucket, situation),
             (false, true) => self.decide_without_memory(bucket, situation),
@@ -95,7 +110,7 @@ impl Surefoot {
     }
 
     fn decide_of_both(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
-        let budget = self.budget(bucket, situation);
+        let budget = self.budget(bucket, situation, situation.size_bytes + situation.memory_wear_bytes);
         let is_overdue = self.is_overdue(situation);
         if situation.is_draining {
             // The program never waits for the drive. A bound that the drive is too slow for is kept as well as it can be:
@@ -127,7 +142,7 @@ impl Surefoot {
 
     /// Each checkpoint is a write to the drive then: as many as it bears.
     fn decide_without_memory(&self, bucket: &mut Bucket, situation: &Situation) -> Decision {
-        let budget = self.budget(bucket, situation);
+        let budget = self.budget(bucket, situation, situation.size_bytes);
         let goes_first = self.is_overdue(situation) && self.priority == Priority::Staleness;
         let why = format!("{}, so each goes to the SSD", situation.memory_fault().unwrap_or_default());
         match (budget.is_enough, goes_first) {
@@ -203,23 +218,24 @@ impl Surefoot {
     /// Fills the bucket up to now; the rate that the drive bears, and what may be written now.
     fn fill(&self, bucket: &mut Bucket, drive: &Drive, situation: &Situation) -> (f64, f64) {
         let rate = drive.bearable_bytes_per_s(self.granted_share);
-        let most_bytes = (rate * self.burst_s).max(situation.size_bytes);
+        let most_bytes = (rate * self.burst_s).max(situation.size_bytes + situation.memory_wear_bytes);
         (rate, bucket.fill(situation.now_s, rate, most_bytes))
     }
 
-    fn budget(&self, bucket: &mut Bucket, situation: &Situation) -> Budget {
+    /// Whether the drive bears a write of so many bytes now.
+    fn budget(&self, bucket: &mut Bucket, situation: &Situation, needed_bytes: f64) -> Budget {
         let Some(drive) = situation.drive else {
             let text = "the drive's wear is not known, so its endurance limits nothing".to_owned() + &said(situation);
             return Budget { is_enough: true, text };
         };
         let (rate, tokens_bytes) = self.fill(bucket, &drive, situation);
         Budget {
-            is_enough: tokens_bytes >= situation.size_bytes,
+            is_enough: tokens_bytes >= needed_bytes,
             text: format!(
                 "the drive bears {:.2} MB/s until the end of its life; {:.2} GB may be written now, {:.2} are needed{}",
                 rate / 1e6,
                 tokens_bytes / 1e9,
-                situation.size_bytes / 1e9,
+                needed_bytes / 1e9,
                 said(situation)
             ),
         }
@@ -314,6 +330,33 @@ mod tests {
             oldest_s = oldest_s.max(now_s + situation.drain_s - durable_s);
         }
         (written, oldest_s)
+    }
+
+    #[test]
+    fn a_memory_tier_on_a_disk_gets_no_more_than_the_drive_bears() {
+        let mut controller = Controller::new(Policy::Surefoot(Surefoot::default()));
+        let (mut written, mut skipped, mut taken) = (0.0, 0, 0);
+        for step in 1..=17_280u64 {
+            let now_s = step as f64 * 5.0;
+            let alone = Situation { has_durable: false, fits_durable: false, ..calm() };
+            let situation = Situation { now_s, memory_wear_bytes: 1e9, drive: drive(600e12), ..alone };
+            let decision = controller.decide(&situation);
+            assert!(decision.reasons.join("; ").contains("the memory tier is on a disk"), "{decision:?}");
+            match decision.place {
+                Place::Memory => {
+                    controller.spend(1e9);
+                    (written, taken) = (written + 1e9, taken + 1);
+                }
+                _ => skipped += 1,
+            }
+        }
+        // 3.8 MB/s is 328.5 GB a day, and a burst of an hour at the start.
+        assert!((300e9..=342.2e9).contains(&written) && skipped > taken, "{written} {skipped} {taken}");
+        let both = Situation { memory_wear_bytes: 1e9, drive: drive(600e12), ..calm() };
+        let mut controller = Controller::new(Policy::Surefoot(Surefoot::default()));
+        assert_eq!(controller.decide(&both).place, Place::Both);
+        let unworn = Situation { drive: None, ..both };
+        assert_eq!(controller.decide(&unworn).place, Place::Both, "an unknown wear limits nothing, and says so");
     }
 
     #[test]

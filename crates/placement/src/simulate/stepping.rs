@@ -105,6 +105,7 @@ impl<'a> Stepping<'a> {
             durable_alone_s: self.course.durable_alone_s(),
             drain_s: self.copies.drain_s(),
             is_draining: self.on_its_way.is_some(),
+            memory_wear_bytes: 0.0,
             fits_memory: self.rooms.has_memory()
                 && (self.kind != Kind::SizeLimited || self.size_bytes <= self.settings.memory_limit_bytes),
             has_durable: true,

@@ -110,8 +110,13 @@ impl Checkpointer {
 
     /// Writes down that one did not.
     pub(in super::super) fn record_failed_drain(&mut self, kind: Tier, generation: GenerationId, error: &Error) {
-        let why = sentence(&error.to_string());
-        self.journal.append(Event::NotDurable { tier: kind.as_str().to_owned(), generation: generation.number, why });
+        self.record_not_durable(kind, generation, &error.to_string());
+    }
+
+    /// As [`Checkpointer::record_failed_drain`], in words.
+    pub(in super::super) fn record_not_durable(&mut self, kind: Tier, generation: GenerationId, why: &str) {
+        let (tier, why) = (kind.as_str().to_owned(), sentence(why));
+        self.journal.append(Event::NotDurable { tier, generation: generation.number, why });
     }
 
     pub(in super::super) fn record_restart(&mut self, restored: &Result<Option<Restored>, Error>) {

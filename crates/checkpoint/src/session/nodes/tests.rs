@@ -4,6 +4,7 @@
 use crate::controller::{Policy, Surefoot};
 use crate::group::thread_group;
 use crate::session::{Checkpointer, Restored};
+use crate::testing::{Home, make_memory};
 use crate::{Config, Group};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,11 @@ enum Kept {
 fn config(home: &Path, node: &str, kept: Kept) -> Config {
     let folder = |kind: &str| -> PathBuf {
         let path = home.join(node).join(kind);
-        fs::create_dir_all(&path).unwrap();
+        if kind == "memory" {
+            make_memory(&path)
+        } else {
+            fs::create_dir_all(&path).unwrap()
+        };
         path
     };
     let mut config = Config::new("train", folder("memory"), None);
@@ -164,7 +169,7 @@ fn ranks_come_back_on_whatever_node_of_the_job_they_are() {
     const NODES: [&str; 4] = ["a", "b", "c", "d"];
     for kept in [Kept::Memory, Kept::Partner, Kept::Parity, Kept::Ssd, Kept::MemoryAndShared] {
         for count in 2..=4 {
-            let home = tempfile::tempdir_in(folder()).unwrap();
+            let home = Home::new();
             save(home.path(), &NODES[..count], kept, 1..=2);
             // Of four nodes every third order, which has those that leave some nodes in their places and some that do not.
             let step = if count == 4 { 3 } else { 1 };
@@ -175,16 +180,10 @@ fn ranks_come_back_on_whatever_node_of_the_job_they_are() {
     }
 }
 
-/// Where there is a memory file system, tests with many small files are quicker there.
-fn folder() -> PathBuf {
-    let memory = PathBuf::from("/dev/shm");
-    if tempfile::tempdir_in(&memory).is_ok() { memory } else { std::env::temp_dir() }
-}
-
 #[test]
 fn a_job_goes_on_from_other_nodes_and_back_and_the_memory_of_before_is_given_back() {
     for kept in [Kept::Memory, Kept::Partner, Kept::Parity, Kept::Ssd] {
-        let home = tempfile::tempdir_in(folder()).unwrap();
+        let home = Home::new();
         let orders = [["a", "b", "c"], ["b", "c", "a"], ["c", "b", "a"], ["a", "b", "c"]];
         save(home.path(), &orders[0], kept, 1..=2);
         for (order, step) in orders[1..].iter().zip([2, 3, 4]) {
@@ -215,7 +214,7 @@ fn a_job_goes_on_from_other_nodes_and_back_and_the_memory_of_before_is_given_bac
 fn a_spare_node_that_shifts_the_ranks_costs_nothing_that_partner_or_parity_keeps() {
     for kept in [Kept::Partner, Kept::Parity] {
         for lost in 0..3 {
-            let home = tempfile::tempdir_in(folder()).unwrap();
+            let home = Home::new();
             let nodes = ["a", "b", "c"];
             save(home.path(), &nodes, kept, 1..=2);
             fs::remove_dir_all(home.path().join(nodes[lost])).unwrap();
@@ -240,7 +239,7 @@ fn a_spare_node_that_shifts_the_ranks_costs_nothing_that_partner_or_parity_keeps
 
 #[test]
 fn a_drive_of_another_node_serves_where_its_memory_is_lost() {
-    let home = tempfile::tempdir_in(folder()).unwrap();
+    let home = Home::new();
     let kept = Kept::MemoryAndSsd;
     save(home.path(), &["a", "b", "c"], kept, 1..=2);
     fs::remove_dir_all(home.path().join("b/memory")).unwrap();
@@ -252,7 +251,7 @@ fn a_drive_of_another_node_serves_where_its_memory_is_lost() {
 
 #[test]
 fn a_bad_part_on_another_node_is_repaired_there_or_an_older_one_is_taken() {
-    let home = tempfile::tempdir_in(folder()).unwrap();
+    let home = Home::new();
     save(home.path(), &["a", "b"], Kept::Memory, 1..=2);
     let image = home.path().join("b/memory/train/rank-00001/slot-1.image");
     let content = fs::read(&image).unwrap();
@@ -273,7 +272,7 @@ fn a_bad_part_on_another_node_is_repaired_there_or_an_older_one_is_taken() {
 #[test]
 fn what_lies_on_a_node_that_is_gone_is_a_refusal_that_names_it() {
     for kept in [Kept::Memory, Kept::Ssd] {
-        let home = tempfile::tempdir_in(folder()).unwrap();
+        let home = Home::new();
         save(home.path(), &["a", "b", "c"], kept, 1..=2);
         for nodes in [["a", "new", "b"], ["new", "b", "a"]] {
             for said in refused(home.path(), &nodes, kept) {
@@ -292,7 +291,7 @@ fn what_lies_on_a_node_that_is_gone_is_a_refusal_that_names_it() {
             assert!(said.contains("the part of rank 2, written on c and no longer there"), "{kept:?}: {said}");
         }
         // And with all of them it goes on.
-        let home = tempfile::tempdir_in(folder()).unwrap();
+        let home = Home::new();
         save(home.path(), &["a", "b", "c"], kept, 1..=2);
         refused(home.path(), &["a", "new", "b"], kept);
         back_to(home.path(), &["c", "a", "b"], kept, 2);
@@ -301,7 +300,7 @@ fn what_lies_on_a_node_that_is_gone_is_a_refusal_that_names_it() {
 
 #[test]
 fn two_lost_nodes_are_too_many_for_one_row_of_parity_and_are_named() {
-    let home = tempfile::tempdir_in(folder()).unwrap();
+    let home = Home::new();
     save(home.path(), &["a", "b", "c", "d"], Kept::Parity, 1..=1);
     for said in refused(home.path(), &["d", "b", "new", "newer"], Kept::Parity) {
         assert!(said.contains("generation 1") && said.contains("job \"train\""), "{said}");
@@ -313,7 +312,7 @@ fn two_lost_nodes_are_too_many_for_one_row_of_parity_and_are_named() {
 
 #[test]
 fn on_other_nodes_altogether_the_shared_directory_says_where_the_job_ran() {
-    let home = tempfile::tempdir_in(folder()).unwrap();
+    let home = Home::new();
     let kept = Kept::MemoryAndShared;
     let none = run(home.path(), &["x", "y"], kept, |mut rank| rank.restart());
     assert_eq!(none, [Ok(None), Ok(None)], "a new job begins");
@@ -332,7 +331,7 @@ fn on_other_nodes_altogether_the_shared_directory_says_where_the_job_ran() {
 #[test]
 fn an_older_run_s_higher_number_does_not_win_over_newer_work() {
     for kept in [Kept::Memory, Kept::Ssd, Kept::Partner] {
-        let home = tempfile::tempdir_in(folder()).unwrap();
+        let home = Home::new();
         save(home.path(), &["a", "a"], kept, 1..=9);
         // A run on another node that found nothing, and began from 1.
         save(home.path(), &["b", "b"], kept, 51..=53);
@@ -356,7 +355,7 @@ fn an_older_run_s_higher_number_does_not_win_over_newer_work() {
 
 #[test]
 fn newer_work_that_is_out_of_reach_is_said_when_an_older_checkpoint_is_taken() {
-    let home = tempfile::tempdir_in(folder()).unwrap();
+    let home = Home::new();
     save(home.path(), &["a", "b"], Kept::Ssd, 1..=2);
     // The next ones are in memory only, and with them a node is lost that had the drive of nobody else's part.
     run(home.path(), &["a", "b"], Kept::Ssd, |mut rank| {

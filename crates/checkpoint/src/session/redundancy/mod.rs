@@ -65,16 +65,8 @@ impl Redundancy {
         fault: Option<&str>,
     ) -> Result<(Self, Option<String>), Error> {
         let Some(wished) = config.parity else { return Ok((Redundancy::Own, None)) };
-        let refuse = |why: &str| Err(Error::Option { option: "parity", why: why.to_owned() });
-        if config.partner {
-            return refuse("a partner keeps a whole copy already: ask for one of the two");
-        }
-        if !(1..=parity::DATA_MAX).contains(&wished.data) || !(1..=parity::PARITY_MAX).contains(&wished.parity) {
-            return refuse("1 to 16 ranks give data, and 1 to 3 may be lost");
-        }
-        let Some(memory) = &config.memory else {
-            return refuse("it protects checkpoints in memory, and no memory tier is configured");
-        };
+        config.check_redundancy()?;
+        let Some(memory) = &config.memory else { return Ok((Redundancy::Own, None)) };
         let store = match fault {
             Some(why) => Ok(Memory::unopened(&memory.directory, &config.job, why.to_owned())),
             None => Memory::open_for_parity(&memory.directory, &config.job, ranks.rank(), memory.slots.max(2)),

@@ -4,15 +4,20 @@
 use crate::Config;
 use crate::group::thread_group;
 use crate::session::Checkpointer;
+use crate::testing::{Home, make_memory};
 use std::time::Duration;
 
 /// What each rank is told by a job on these nodes: at its opening, and by each report.
 fn told(nodes: &[&str], settings: &[(&str, &str)]) -> Vec<(Vec<String>, Vec<String>)> {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let on = |node: &str| {
         let tier = |kind: &str| {
             let path = home.path().join(node).join(kind);
-            std::fs::create_dir_all(&path).unwrap();
+            if kind == "memory" {
+                make_memory(&path)
+            } else {
+                std::fs::create_dir_all(&path).unwrap()
+            };
             path
         };
         let mut config = Config { drive_file: None, ..Config::new("job", tier("memory"), Some(tier("ssd"))) };

@@ -74,12 +74,27 @@ impl Checkpointer {
 
     /// Takes the checkpoint that is about to be written off the budget; returns what is left, where this rank keeps it.
     pub(in crate::session) fn spend(&mut self, situation: &Situation) -> Option<Budget> {
+        self.spend_bytes(situation, situation.size_bytes)
+    }
+
+    fn spend_bytes(&mut self, situation: &Situation, bytes: f64) -> Option<Budget> {
         // Where the program said where to, no decision has looked at the budget yet.
         self.schedule.controller.refill(situation);
-        self.schedule.controller.spend(situation.size_bytes);
+        self.schedule.controller.spend(bytes);
         let left_bytes = self.schedule.controller.budget_bytes().filter(|_| self.keeps_budget())?;
         // A drive without a rated life left may take all at once, and that is no number to go on with.
         left_bytes.is_finite().then(|| Budget { left_bytes, realtime_ns: clock::realtime_ns() })
+    }
+
+    /// Takes a checkpoint in a memory tier that lies on a disk off the budget.
+    pub(in crate::session) fn spend_memory(&mut self, situation: &Situation) {
+        if situation.memory_wear_bytes <= 0.0 {
+            return;
+        }
+        let left = self.spend_bytes(situation, situation.memory_wear_bytes);
+        let durable = self.tiers.durable.as_ref().filter(|durable| durable.tier.fault().is_none());
+        let unkept = left.zip(durable).and_then(|(left, durable)| durable.tier.keep_budget(&left).err());
+        self.note_unkept(unkept);
     }
 
     /// As [`Checkpointer::spend`], for a checkpoint that was taken before, of which this rank writes so many bytes. Collective.
@@ -112,6 +127,7 @@ mod tests {
     use crate::controller::{Place, Policy, Surefoot, YEAR_S};
     use crate::group::{ThreadGroup, thread_group};
     use crate::inspect::{self, Drains};
+    use crate::testing::{Home, make_memory};
     use crate::{Alone, Config, Group};
     use std::fs;
     use std::path::Path;
@@ -127,7 +143,7 @@ mod tests {
     /// A job on a drive that bears one checkpoint in an hour, in a directory of its own.
     fn config(home: &Path) -> Config {
         let [memory, ssd] = ["memory", "ssd"].map(|name| home.join(name));
-        fs::create_dir_all(&memory).unwrap();
+        make_memory(&memory);
         fs::create_dir_all(&ssd).unwrap();
         let mut config = Config::new("job", &memory, Some(ssd));
         config.drive_file = None;
@@ -156,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_job_that_crashes_in_a_loop_writes_no_burst_at_each_start() {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let places: Vec<Place> = (0..5).map(|_| alone(home.path()).0).collect();
         assert_eq!(places[0], Place::Both);
         assert!(places[1..].iter().all(|place| *place == Place::Memory), "{places:?}");
@@ -185,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_finish_a_drain_and_the_program_itself_write_comes_off_the_budget() {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let mut state = vec![7u8; BYTES];
         let mut opened = || {
             let mut job = Checkpointer::open_on("a".into(), config(home.path()), Box::new(Alone)).unwrap();
@@ -235,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_missing_damaged_or_from_the_future_is_what_is_safe() {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         assert_eq!(alone(home.path()).0, Place::Both);
         let file = home.path().join("ssd/job/budget");
         let good = fs::read(&file).unwrap();
@@ -261,7 +277,7 @@ mod tests {
 
     #[test]
     fn ranks_of_several_nodes_go_on_with_the_least_that_any_drive_has_left() {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let [a, b] = ["a", "b"].map(|host| home.path().join(host));
         let run = || -> Vec<Place> {
             let ranks: Vec<(ThreadGroup, &Path, &str)> = thread_group(2, None)

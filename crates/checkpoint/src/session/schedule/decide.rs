@@ -177,7 +177,10 @@ impl Checkpointer {
         let rules = self.rules(question, &told.gathered, &situation);
         let is_last = rules.ending.is_some();
         self.schedule.ending.is_agreed |= told.gathered.has(flag::TOLD_TO_END);
-        let (decision, _) = rules.apply(&mut self.schedule.controller, &situation, shared.as_ref(), Some(said));
+        let (mut decision, _) = rules.apply(&mut self.schedule.controller, &situation, shared.as_ref(), Some(said));
+        if decision.place.is_durable() {
+            decision.reasons.extend(self.tiers.durable.as_ref().and_then(Target::is_volatile));
+        }
         Ok(Decided { decision, situation, is_shared: told.of_root.is_shared == 1, is_last, told })
     }
 
@@ -196,6 +199,7 @@ impl Checkpointer {
             taken_count: self.schedule.course.taken_count,
             unshared_count: self.schedule.unshared_count,
             has_durable: self.tiers.durable.is_some(),
+            memory_wear_factor: self.schedule.memory_wear_factor,
         }
     }
 
@@ -216,6 +220,66 @@ impl Checkpointer {
             told.flags |= if is_set { flag } else { 0 };
         }
         told
+    }
+
+    /// What the next checkpoint needs in each tier of this rank, and what is free there; another rank may be the one without
+    /// room.
+    pub(in crate::session) fn room_said(&self) -> String {
+        let facts = self.facts(0.0, drive::DriveFacts::default());
+        let said = |directory: &Path, needed_bytes: u64, free_bytes: Option<u64>| {
+            let free = free_bytes.map_or_else(|| "an unknown number of".to_owned(), |bytes| bytes.to_string());
+            let needed = match needed_bytes {
+                u64::MAX => "more than there can be".to_owned(),
+                bytes => format!("{bytes} bytes"),
+            };
+            let place = directory.display();
+            match free_bytes.is_some_and(|free_bytes| needed_bytes <= free_bytes) {
+                true => format!("{place} on rank {} has room for the {needed} that are needed", self.ranks.rank()),
+                false => format!("make room in {place}: {needed} are needed, {free} bytes are free"),
+            }
+        };
+        let memory = self
+            .tiers
+            .memory
+            .as_ref()
+            .map(|memory| said(memory.directory(), facts.memory_needed_bytes, Some(facts.memory_available_bytes)));
+        let durable =
+            self.tiers.durable.as_ref().map(|durable| {
+                said(durable.tier.directory(), facts.durable_needed_bytes, facts.durable_available_bytes)
+            });
+        memory.into_iter().chain(durable).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Why the durable tier takes none of this rank, and what can be done.
+    pub(in crate::session) fn durable_room_said(&self) -> Option<String> {
+        let durable = self.tiers.durable.as_ref()?;
+        let facts = self.facts(0.0, drive::DriveFacts::default());
+        let (place, needed) = (durable.tier.directory().display(), facts.durable_needed_bytes);
+        let free = match facts.durable_available_bytes {
+            Some(free) if free < needed => free,
+            Some(_) => {
+                return Some(format!(
+                    "{place} has room on rank {}; another rank's tier is full, or cannot be written to",
+                    self.ranks.rank()
+                ));
+            }
+            None => return Some(format!("{place} cannot be written to")),
+        };
+        let stored = durable.tier.generations().unwrap_or_default();
+        let complete = stored.iter().filter(|stored| stored.committed_ranks.is_some()).count();
+        let setting = durable.kind.as_str();
+        let remedy = match complete {
+            0 | 1 => format!("name a larger directory with {setting}"),
+            count => {
+                format!("start the job again with {setting}.keep={}: its restart then removes the oldest", count - 1)
+            }
+        };
+        Some(format!(
+            "{place} is full: {needed} bytes are needed, {free} are free beside {complete} complete checkpoints \
+             ({setting}.keep={}). Free {} bytes there, or {remedy}",
+            durable.tier.keep(),
+            needed - free
+        ))
     }
 
     fn facts(&self, now_s: f64, drive: drive::DriveFacts) -> Facts {

@@ -71,8 +71,12 @@ pub(in crate::session) fn granted_share(policy: &Policy) -> f64 {
 impl Checkpointer {
     /// What is known of the drive now. A shared directory in the SSD's place has no drive of this node.
     pub(in crate::session) fn look_at_drive(&mut self) -> DriveFacts {
-        let Some(durable) = &self.config.durable else { return DriveFacts::default() };
-        let facts = self.schedule.drive_file.look(&durable.endurance, granted_share(&self.config.policy));
+        let endurance = match &self.config.durable {
+            Some(durable) => durable.endurance,
+            None if self.schedule.memory_wear_factor > 0.0 => Endurance::default(),
+            None => return DriveFacts::default(),
+        };
+        let facts = self.schedule.drive_file.look(&endurance, granted_share(&self.config.policy));
         if let Some(notice) = self.schedule.drive_file.take_notice() {
             self.note(notice);
         }
@@ -87,29 +91,30 @@ type Stamp = (u64, i64, i64, u64);
 #[derive(Debug)]
 pub(in crate::session) struct DriveFile {
     path: Option<PathBuf>,
-    /// The number of the device that the durable directory lies on.
-    device_number: Option<String>,
+    /// The numbers of the devices that are written to: the durable directory's, and that of a memory tier on a disk.
+    device_numbers: Vec<String>,
     stamp: Option<Stamp>,
     report: Result<DriveReport, String>,
     notice: Option<String>,
 }
 
 impl DriveFile {
-    /// For the durable directory of a job.
-    pub fn of(config: &Config) -> Self {
-        let directory = config.durable.as_ref().map(|durable| durable.directory.as_path());
-        DriveFile::new(config.drive_file.as_deref(), directory)
+    /// For the directories of a job that lie on drives.
+    pub fn of(config: &Config, is_memory_on_disk: bool) -> Self {
+        let durable = config.durable.as_ref().map(|durable| durable.directory.as_path());
+        let memory = config.memory.as_ref().filter(|_| is_memory_on_disk).map(|memory| memory.directory.as_path());
+        DriveFile::new(config.drive_file.as_deref(), durable.into_iter().chain(memory))
     }
 
-    /// For a directory; without a path nothing is read.
-    pub fn new(path: Option<&Path>, directory: Option<&Path>) -> Self {
+    /// For these directories; without a path nothing is read.
+    pub fn new<'a>(path: Option<&Path>, directories: impl IntoIterator<Item = &'a Path>) -> Self {
         let number = |directory: &Path| {
             let number = fs::metadata(directory).ok()?.dev();
             Some(format!("{}:{}", libc::major(number), libc::minor(number)))
         };
         DriveFile {
             path: path.map(Path::to_owned),
-            device_number: directory.and_then(number),
+            device_numbers: directories.into_iter().filter_map(number).collect(),
             stamp: None,
             report: Err("no file was read".into()),
             notice: None,
@@ -151,14 +156,18 @@ impl DriveFile {
 
     fn of_report(&self, endurance: &Endurance, granted_share: f64) -> Result<(Drive, String), String> {
         let report = self.report.as_ref().map_err(Clone::clone)?;
-        let number = self.device_number.as_deref().unwrap_or("unknown");
-        let drives: Vec<&DriveWear> = report.beneath(number).take(256).collect();
+        let drives: Vec<&DriveWear> =
+            self.device_numbers.iter().flat_map(|number| report.beneath(number)).take(256).collect();
         let age_s = clock::realtime_ns().saturating_sub(report.read_realtime_ns) as f64 / 1e9;
         let found = of_drives(&drives, endurance, age_s, granted_share);
         let (drive, mut said) = found.map_err(|why| {
             why.unwrap_or_else(|| {
                 let path = self.path.as_deref().unwrap_or(Path::new("")).display();
-                format!("{path} names no drive for the durable directory's device {number}")
+                let numbers = match self.device_numbers.is_empty() {
+                    true => "unknown".to_owned(),
+                    false => self.device_numbers.join(" and "),
+                };
+                format!("{path} names no drive for the device {numbers} of the checkpoint directory")
             })
         })?;
         if age_s > STALE_S {
@@ -213,6 +222,7 @@ mod tests {
     use super::*;
     use crate::controller::Surefoot;
     use crate::group::{ThreadGroup, thread_group};
+    use crate::testing::{Home, make_memory};
     use crate::{Decision, Place};
     use surefoot_model::{DriveSource, Sourced};
 
@@ -220,14 +230,14 @@ mod tests {
 
     /// A durable directory and the file of drives beside it.
     struct Case {
-        home: tempfile::TempDir,
+        home: Home,
         file: DriveFile,
     }
 
     impl Case {
         fn new() -> Self {
-            let home = tempfile::tempdir().unwrap();
-            let file = DriveFile::new(Some(&home.path().join("drives.json")), Some(home.path()));
+            let home = Home::new();
+            let file = DriveFile::new(Some(&home.path().join("drives.json")), [home.path()]);
             Case { home, file }
         }
 
@@ -235,7 +245,7 @@ mod tests {
             let of = |value, source| Some(Sourced::new(value, source, ""));
             DriveWear {
                 name: name.into(),
-                device_numbers: vec!["999:1".into(), self.file.device_number.clone().unwrap()],
+                device_numbers: vec!["999:1".into(), self.file.device_numbers[0].clone()],
                 rated_bytes: of(rated_bytes, DriveSource::RatingTable),
                 written_bytes: of(rated_bytes / 4, DriveSource::NvmeHealthLog),
                 ..DriveWear::default()
@@ -350,7 +360,7 @@ mod tests {
             assert_eq!(case.file.take_notice(), None, "{words}");
         }
         assert_eq!(rated(&case.publishes(&good)), Some(600_000.0), "a good one is used again");
-        let mut folder = DriveFile::new(Some(case.home.path()), Some(case.home.path()));
+        let mut folder = DriveFile::new(Some(case.home.path()), [case.home.path()]);
         assert!(folder.look(&Endurance::default(), 1.0).said.contains("not a regular file"));
     }
 
@@ -364,7 +374,7 @@ mod tests {
         case.publishes(&report);
         let both = case.file.look(&hand, 1.0).drive().unwrap();
         assert_eq!((both.rated_bytes, both.written_bytes), (5e12, 150_000.0));
-        let mut none = DriveFile::new(None, Some(case.home.path()));
+        let mut none = DriveFile::new(None, [case.home.path()]);
         assert_eq!(none.look(&Endurance::default(), 1.0).said, "drive_file is none");
     }
 
@@ -425,7 +435,7 @@ mod tests {
     fn all_ranks_obey_the_most_worn_drive_of_their_nodes() {
         let case = Case::new();
         let home = case.home.path();
-        fs::create_dir(home.join("memory")).unwrap();
+        make_memory(&home.join("memory"));
         fs::create_dir(home.join("ssd")).unwrap();
         let publish = |worn_percent: u64| {
             for (rank, percent) in [(0, 1), (1, worn_percent)] {

@@ -79,6 +79,8 @@ pub(in crate::session) struct Known {
     pub taken_count: u64,
     pub unshared_count: u64,
     pub has_durable: bool,
+    /// How often a checkpoint in the memory tier is written to a drive: 0 where that tier is in memory.
+    pub memory_wear_factor: f64,
 }
 
 impl Facts {
@@ -173,6 +175,7 @@ fn situation(all: &Gathered, of_root: &OfRoot, known: Known) -> Situation {
         durable_alone_s: all.durable_alone_s,
         drain_s: all.drain_s,
         is_draining: all.has(flag::IS_DRAINING),
+        memory_wear_bytes: known.memory_wear_factor * all.node_size_bytes as f64,
         fits_memory: !all.has(flag::LACKS_MEMORY | flag::UNFIT_MEMORY),
         has_durable: known.has_durable,
         fits_durable,

@@ -25,6 +25,8 @@ pub(in crate::session) struct Schedule {
     /// Checkpoints that went to the SSD since the last that the shared directory was to get.
     pub(in crate::session) unshared_count: u64,
     pub(in crate::session) drive_file: DriveFile,
+    /// How often a checkpoint in the memory tier is written to a drive, on any rank: 0 where that tier is in memory.
+    pub(in crate::session) memory_wear_factor: f64,
     /// What tells this machine from others.
     pub(in crate::session) host: String,
     /// How old the newest was when it was last said that none was taken; `None` when one was.
@@ -40,14 +42,15 @@ pub(in crate::session) struct Schedule {
 }
 
 impl Schedule {
-    pub(in crate::session) fn new(config: &Config, host: String, ending: Ending) -> Self {
+    pub(in crate::session) fn new(config: &Config, host: String, opened: Wear, ending: Ending) -> Self {
         Schedule {
             controller: Controller::new(policy(config)),
             course: Course::default(),
             began: Instant::now(),
             ending,
             unshared_count: 0,
-            drive_file: DriveFile::of(config),
+            drive_file: DriveFile::of(config, opened.is_here),
+            memory_wear_factor: if opened.is_anywhere { writes_in_memory(config) } else { 0.0 },
             host,
             said_untaken_s: None,
             said_undurable_s: None,
@@ -103,14 +106,27 @@ impl Checkpointer {
         let age_s = situation.since_durable_s;
         if self.schedule.said_undurable_s.is_none_or(|said_s| age_s >= 2.0 * said_s) {
             self.schedule.said_undurable_s = Some(age_s.max(1.0));
-            let place = self.tiers.durable.as_ref().map(|durable| durable.tier.directory().display().to_string());
-            let place = place.unwrap_or_default();
+            let why = self.durable_room_said().unwrap_or_default();
             self.note(format!(
-                "no checkpoint becomes durable: {place} is full, or it cannot be written to; the durable copy is \
-                 {age_s:.0} s old, or as old as the start"
+                "no checkpoint becomes durable: {why}. The durable copy is {age_s:.0} s old, or as old as the start"
             ));
         }
     }
+}
+
+/// Whether the memory tier lies on a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::session) struct Wear {
+    /// Of this rank.
+    pub(in crate::session) is_here: bool,
+    /// Of any rank.
+    pub(in crate::session) is_anywhere: bool,
+}
+
+/// How often a node's memory tier takes the bytes of a checkpoint: once, and what other ranks keep of it.
+fn writes_in_memory(config: &Config) -> f64 {
+    let parity = config.parity.map_or(0.0, |parity| f64::from(parity.parity) / f64::from(parity.data.max(1)));
+    1.0 + if config.partner { 1.0 } else { parity }
 }
 
 /// The policy of a job. Without an SSD the shared directory is the durable tier, and both bounds on age hold for it.

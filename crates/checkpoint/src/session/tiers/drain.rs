@@ -165,6 +165,16 @@ impl Drop for Drain {
     }
 }
 
+/// Whether a rank keeps the drive of a node without rank 0.
+fn has_own_drive(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
+    kind == Tier::Durable && nodes.are_several() && nodes.is_first_here && ranks.rank() != 0
+}
+
+/// Whether this rank removes from a durable tier what is not to be kept.
+pub(in crate::session) fn prunes(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
+    ranks.rank() == 0 || has_own_drive(ranks, kind, nodes)
+}
+
 /// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
 /// a drive that only the ranks of another node see, the first rank there does.
 pub(in crate::session) fn commit(
@@ -181,7 +191,7 @@ pub(in crate::session) fn commit(
     };
     let own = if ranks.rank() == 0 { mark() } else { Ok(()) };
     ranks.all_or_none(own)?;
-    let has_own_drive = kind == Tier::Durable && nodes.are_several() && nodes.is_first_here && ranks.rank() != 0;
+    let has_own_drive = has_own_drive(ranks, kind, nodes);
     if kind == Tier::Durable && nodes.are_several() {
         let own = match has_own_drive && !durable.is_committed(generation) {
             true => mark(),
@@ -189,7 +199,7 @@ pub(in crate::session) fn commit(
         };
         ranks.all_or_none(own)?;
     }
-    if ranks.rank() == 0 || has_own_drive {
+    if prunes(ranks, kind, nodes) {
         // What cannot be removed now is tried again after the next.
         let _ = durable.prune();
     }

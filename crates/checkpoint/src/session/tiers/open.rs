@@ -2,10 +2,12 @@
 
 use crate::config::{Config, MemoryConfig};
 use crate::generation::{Age, check_job_name};
+use crate::medium::Media;
 use crate::session::Checkpointer;
 use crate::session::files::Files;
 use crate::session::finish::NOT_COMPLETED;
 use crate::session::ranks::{Message, Ranks};
+use crate::session::schedule::Wear;
 use crate::session::schedule::ending::Ending;
 use crate::session::tiers::{Target, Tiers};
 use crate::tier::{Durable, DurableOptions, Memory, node};
@@ -23,6 +25,9 @@ pub(in crate::session) struct Opened {
     pub(in crate::session) tiers: Tiers,
     pub(in crate::session) files: Files,
     pub(in crate::session) ending: Ending,
+    /// What the tiers lie on.
+    pub(in crate::session) media: Media,
+    pub(in crate::session) wear: Wear,
     /// Why the first of those could not be opened that could not.
     fault: Option<Error>,
     /// Whether there is anything of this job that one might go on from.
@@ -36,13 +41,14 @@ impl Opened {
     /// When no tier can be used; when a setting is wrong, or another process runs the same rank of the same job.
     pub(in crate::session) fn open(config: &Config, storage: &Arc<dyn Storage>, rank: u32) -> Result<Self, Error> {
         check_job_name(&config.job).map_err(|why| Error::Option { option: "job", why })?;
+        let media = config.check()?;
         let mut fault = None;
         let memory = config.memory.as_ref().map(|memory| open_memory(memory, &config.job, rank, &mut fault));
         let memory = memory.transpose()?;
         let mut target = |directory: &Path, options: &DurableOptions, kind: Tier| {
             let tier = open_durable(storage, directory, &config.job, options, rank)?;
             fault = fault.take().or(tier.fault());
-            Ok::<_, Error>(Target::new(tier, kind))
+            Ok::<_, Error>(Target::new(tier, kind, media.of(kind).cloned()))
         };
         let ssd = config.durable.as_ref().map(|durable| target(&durable.directory, &durable.options, Tier::Durable));
         let ssd = ssd.transpose()?;
@@ -54,10 +60,6 @@ impl Opened {
             config.durable.as_ref().map(|of| (&of.directory, is_open(&ssd))),
             config.shared.as_ref().map(|of| (&of.directory, is_open(&shared))),
         ];
-        if directories.iter().all(Option::is_none) {
-            let why = "no checkpoint directory configured: set memory, durable or shared".into();
-            return Err(Error::Option { option: "memory", why });
-        }
         let base = directories.into_iter().flatten().find_map(|(directory, is_open)| is_open.then_some(directory));
         let files = match (base, fault.take()) {
             (None, Some(error)) => return Err(error),
@@ -77,7 +79,7 @@ impl Opened {
         let (durable, shared) = if ssd.is_some() { (ssd, shared) } else { (shared, None) };
         let ending = Ending::watching(config.sigterm)?;
         let tiers = Tiers { memory, durable, shared, to_share: None };
-        Ok(Opened { tiers, files, ending, fault, holds_any })
+        Ok(Opened { tiers, files, ending, media, wear: Wear::default(), fault, holds_any })
     }
 
     /// The settings without the tiers that could not be opened: nothing else is written there, either.
@@ -102,7 +104,10 @@ impl Opened {
     /// On all ranks, with what is wrong with the tier.
     pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<bool, Error> {
         let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
-        let told = ranks.sum(told)?;
+        let is_here = self.media.is_memory_on_disk();
+        let told = ranks.tell(Message { sums: [told, u64::from(is_here)], ..Message::default() }, |_| ())?.sums;
+        self.wear = Wear { is_here, is_anywhere: told[1] > 0 };
+        let told = told[0];
         let (unopened_count, holding_count) = (told as u32, told >> 32);
         if unopened_count > 0 && holding_count == 0 {
             ranks.all_or_none(self.fault.take().map_or(Ok(()), Err))?;
@@ -229,6 +234,7 @@ mod tests {
     use super::*;
     use crate::controller::{Policy, Surefoot};
     use crate::session::clock;
+    use crate::testing::{Home, make_memory};
     use crate::{Alone, Disk, Place, StoredFile};
     use std::io;
     use std::path::PathBuf;
@@ -306,9 +312,10 @@ mod tests {
 
     #[test]
     fn a_drive_that_fails_to_be_read_stops_no_restart_and_is_no_beginning() {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
-        [&memory, &ssd].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+        make_memory(&memory);
+        std::fs::create_dir(&ssd).unwrap();
         let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
         config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
         let drive = Arc::new(Failing::default());
@@ -356,10 +363,11 @@ mod tests {
     }
 
     /// A job of two tiers whose every save asks for a durable copy.
-    fn with_durable_saves() -> (tempfile::TempDir, Config) {
-        let home = tempfile::tempdir().unwrap();
+    fn with_durable_saves() -> (Home, Config) {
+        let home = Home::new();
         let [memory, ssd] = ["memory", "ssd"].map(|name| home.path().join(name));
-        [&memory, &ssd].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+        make_memory(&memory);
+        std::fs::create_dir(&ssd).unwrap();
         let mut config = Config { drive_file: None, ..Config::new("job", &memory, Some(ssd)) };
         config.policy = Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() });
         (home, config)

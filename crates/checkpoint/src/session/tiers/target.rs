@@ -1,6 +1,7 @@
 //! A durable tier as a session sees it: what it is called, and what is on its way to it.
 
 use crate::controller::Copies;
+use crate::medium::{self, Medium};
 use crate::session::tiers::drain::Drain;
 use crate::tier::Durable;
 use std::cell::Cell;
@@ -19,6 +20,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub(in crate::session) struct Target {
     pub(in crate::session) tier: Durable,
     pub(in crate::session) kind: Tier,
+    /// What it lies on; `None` where that could not be looked at.
+    medium: Option<Medium>,
     pub(in crate::session) drain: Option<Drain>,
     /// What it got from this rank so far.
     pub(in crate::session) copies: Copies,
@@ -46,9 +49,28 @@ pub(in crate::session) enum Which {
 }
 
 impl Target {
-    pub(in crate::session) fn new(tier: Durable, kind: Tier) -> Self {
+    pub(in crate::session) fn new(tier: Durable, kind: Tier, medium: Option<Medium>) -> Self {
         let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
-        Target { tier, kind, drain: None, copies: Copies::default(), free, failing: None, is_noted: false }
+        Target { tier, kind, medium, drain: None, copies: Copies::default(), free, failing: None, is_noted: false }
+    }
+
+    /// Why nothing there is durable, where it is in memory, which the user permitted.
+    pub(in crate::session) fn is_volatile(&self) -> Option<String> {
+        let medium = self.medium.as_ref().filter(|medium| medium.kind == medium::Kind::Memory)?;
+        Some(format!("{} is in memory ({}), so no copy there is durable", self.tier.directory().display(), medium.said))
+    }
+
+    /// The place within a sentence, with what is not known of it.
+    pub(in crate::session) fn place(&self) -> String {
+        let place = self.kind.place();
+        match &self.medium {
+            Some(Medium { kind: medium::Kind::Disk, .. }) => place.to_owned(),
+            Some(Medium { kind: medium::Kind::Unknown, said }) => format!("{place} (unknown medium: {said})"),
+            Some(Medium { kind: medium::Kind::Memory, said }) => {
+                format!("in {}, which is in memory ({said}) and not durable", self.tier.directory().display())
+            }
+            None => format!("{place} (unknown medium: it could not be looked at)"),
+        }
     }
 
     /// Whether all nodes see it.

@@ -1,12 +1,10 @@
 //! Directories that are full, small, read-only, shared, or laid with traps.
 
+use super::super::mounted::{apart, mount};
 use super::super::payload::payload;
 use super::super::session::{Rank, Tiers, always_both, job, restarted};
 use super::{Outcome, Row, Seed};
-use std::ffi::CString;
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::controller::Fixed;
@@ -18,35 +16,6 @@ use Outcome::{Elsewhere, Older, Refused, Whole};
 
 fn memory_only() -> Policy {
     Policy::Fixed(Fixed::Memory)
-}
-
-/// Runs something in a thread whose mounts and whose mask of permissions nobody else sees.
-fn apart<T: Send>(run: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: it concerns this thread alone, which ends here.
-            match unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS) } {
-                0 => {}
-                _ => return Err(format!("mounts of one's own are not allowed here: {}", io::Error::last_os_error())),
-            }
-            mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, "")?;
-            run()
-        });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn mount(what: Option<&Path>, at: &Path, flags: libc::c_ulong, options: &str) -> Result<(), String> {
-    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
-    let (source, target, options) =
-        (text(what.unwrap_or(Path::new("tmpfs"))), text(at), CString::new(options).unwrap());
-    // SAFETY: all texts end in a zero and outlive the call.
-    let done =
-        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), flags, options.as_ptr().cast()) };
-    match done {
-        0 => Ok(()),
-        _ => Err(format!("{} cannot be mounted: {}", at.display(), io::Error::last_os_error())),
-    }
 }
 
 /// Saves step after step; returns those that were saved, where the last was, and what the others were refused with.
@@ -74,7 +43,7 @@ fn full_memory(has_ssd: bool, seed: &mut Seed) -> Result<Outcome, String> {
     apart(|| {
         let tiers = Tiers::new();
         let memory = fs::canonicalize(tiers.home.path().join("memory")).unwrap();
-        mount(None, &memory, 0, &format!("size={kibibytes}k,mode=0700"))?;
+        mount("tmpfs", None, &memory, 0, &format!("size={kibibytes}k,mode=0700"))?;
         let mut config = tiers.config(memory_only());
         if !has_ssd {
             config.durable = None;
@@ -98,7 +67,7 @@ fn ranks_of_one_node_that_fit_alone_but_not_together_are_not_sent_into_memory() 
         let places = apart(|| {
             let tiers = Tiers::new();
             let memory = fs::canonicalize(tiers.home.path().join("memory")).unwrap();
-            mount(None, &memory, 0, &format!("size={kibibytes}k,mode=0700"))?;
+            mount("tmpfs", None, &memory, 0, &format!("size={kibibytes}k,mode=0700"))?;
             Ok(job(2, &tiers.config(memory_only()), |mut rank| {
                 rank.compute(1);
                 let saved = rank.job.checkpoint().unwrap();
@@ -120,7 +89,7 @@ fn memory_with_room_for_two_of_three_slots_uses_these_two() {
     let places = apart(|| {
         let tiers = Tiers::new();
         let memory = fs::canonicalize(tiers.home.path().join("memory")).unwrap();
-        mount(None, &memory, 0, "size=900k,mode=0700")?;
+        mount("tmpfs", None, &memory, 0, "size=900k,mode=0700")?;
         let places =
             job(1, &tiers.config(memory_only()), |mut rank| (1..=5).map(|step| rank.save(step)).collect::<Vec<_>>());
         let back = restarted(1, &tiers.config(memory_only()), 5);
@@ -137,7 +106,7 @@ fn memory_with_room_for_two_of_three_slots_uses_these_two() {
 fn small_shm(has_ssd: bool) -> Result<Outcome, String> {
     apart(|| {
         let tiers = Tiers::new();
-        mount(None, Path::new("/dev/shm"), 0, "size=64m,mode=1777")?;
+        mount("tmpfs", None, Path::new("/dev/shm"), 0, "size=64m,mode=1777")?;
         let mut config = Config::new("job", "/dev/shm", has_ssd.then(|| tiers.home.path().join("ssd")));
         config.policy = memory_only();
         config.health_file = tiers.home.path().join("health.json");
@@ -184,8 +153,8 @@ fn read_only_disk() -> Result<Outcome, String> {
         config.memory = None;
         job(1, &config, |mut rank| (1..=2).for_each(|step| _ = rank.save(step)));
         let disk = tiers.home.path().join("ssd");
-        mount(Some(&disk), &disk, libc::MS_BIND, "")?;
-        mount(None, &disk, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY, "")?;
+        mount("tmpfs", Some(&disk), &disk, libc::MS_BIND, "")?;
+        mount("tmpfs", None, &disk, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY, "")?;
         let refused = job(1, &config, |mut rank| {
             rank.job.restart().unwrap().unwrap();
             assert!(rank.is_at(2), "wrong data");

@@ -16,14 +16,15 @@
 //! Member i is at distance d = (i - s) mod G from stripe s: below M it holds its row d of parity, else its chunk d - M
 //! is symbol d - M of the stripe. The code is RS(19,16): symbols from K on are zeros, rows from M on are not kept.
 
+use crate::config::ParityConfig;
 use crate::image::PAGE_BYTES;
 use std::collections::BTreeMap;
 
 /// The most members that give data to a stripe: the data symbols of the code.
-pub(in crate::session) const DATA_MAX: u32 = 16;
+pub(in crate::session) const DATA_MAX: u32 = *ParityConfig::DATA.end();
 
 /// The most rows of parity: the parity symbols of the code.
-pub(in crate::session) const PARITY_MAX: u32 = 3;
+pub(in crate::session) const PARITY_MAX: u32 = *ParityConfig::PARITY.end();
 
 /// A group of ranks that share parity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

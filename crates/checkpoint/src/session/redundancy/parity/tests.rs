@@ -3,6 +3,7 @@
 
 use crate::group::{ThreadGroup, thread_group};
 use crate::session::Checkpointer;
+use crate::testing::{Home, make_memory};
 use crate::{Config, Group};
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +24,7 @@ fn run<T: Send>(home: &Path, nodes: &[&str], parity: &str, run: impl Fn(Checkpoi
         let rank = group.rank() as usize;
         let host = nodes[rank / 2];
         let memory = home.join(host);
-        std::fs::create_dir_all(&memory).unwrap();
+        make_memory(&memory);
         let mut config = Config::new("job", memory, None);
         config.health_file = home.join("health.json");
         config.set("policy", "memory").unwrap();
@@ -56,7 +57,7 @@ fn restart(mut job: Checkpointer, rank: usize) -> Result<String, String> {
 
 #[test]
 fn the_loss_of_a_whole_node_is_made_good_even_when_another_takes_its_place() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let notices = run(home.path(), &["a", "b", "c", "d"], "3+1", save);
     assert!(notices.iter().all(Vec::is_empty), "{notices:?}");
     std::fs::remove_dir_all(home.path().join("c")).unwrap();
@@ -76,7 +77,7 @@ fn the_loss_of_a_whole_node_is_made_good_even_when_another_takes_its_place() {
 
 #[test]
 fn ranks_that_lie_too_close_together_are_told() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let notices = run(home.path(), &["a", "b"], "3+1", save);
     assert!(notices.iter().all(|notices| notices[0].contains("2 of the ranks that share parity are on one node")));
 }

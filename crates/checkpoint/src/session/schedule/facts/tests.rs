@@ -3,6 +3,7 @@ use super::*;
 use crate::controller::{Policy, Priority, Surefoot, YEAR_S};
 use crate::group::{ThreadGroup, thread_group};
 use crate::image::{Geometry, Protection};
+use crate::testing::{Home, make_memory};
 use crate::{Checkpointer, Config, Group};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ fn facts(host: &str) -> Facts {
     }
 }
 
-const KNOWN: Known = Known { taken_count: 1, unshared_count: 4, has_durable: true };
+const KNOWN: Known = Known { taken_count: 1, unshared_count: 4, has_durable: true, memory_wear_factor: 0.0 };
 const OF_ROOT: OfRoot = OfRoot {
     since_any_s: 1.0,
     since_durable_s: 1.0,
@@ -120,7 +121,7 @@ fn ranks_of_one_node_share_its_room() {
 
 #[test]
 fn a_drive_bears_what_its_own_node_writes() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // Room for two and a half checkpoints of a node; a byte per second comes to it.
     let node_bytes = 2.0 * Geometry::new(100_000, Protection::Checked).unwrap().file_bytes() as f64;
     let policy = Surefoot {
@@ -132,8 +133,9 @@ fn a_drive_bears_what_its_own_node_writes() {
     let durable_count = |group: ThreadGroup| {
         let host = format!("node {}", group.rank() / 2);
         let directories = ["memory", "ssd"].map(|name| home.path().join(&host).join(name));
-        directories.iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
         let [memory, ssd] = directories;
+        make_memory(&memory);
+        std::fs::create_dir_all(&ssd).unwrap();
         let mut config = Config { drive_file: None, ..Config::new("job", memory, Some(ssd)) };
         config.policy = Policy::Surefoot(policy);
         config.set("endurance.rated_bytes", &YEAR_S.to_string()).unwrap();
@@ -251,6 +253,7 @@ mod by_hand {
             durable_alone_s: most(|facts| facts.durable_alone_s),
             drain_s: most(|facts| facts.drain_s),
             is_draining: all.iter().any(|facts| facts.is_draining),
+            memory_wear_bytes: 0.0,
             fits_memory,
             has_durable: true,
             fits_durable,

@@ -1,0 +1,123 @@
+//! What a block device is: a disk, memory in the guise of one, or several others.
+
+use super::{Kind, Medium};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The number of a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DeviceNumber(u64);
+
+impl From<u64> for DeviceNumber {
+    fn from(number: u64) -> Self {
+        DeviceNumber(number)
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", libc::major(self.0), libc::minor(self.0))
+    }
+}
+
+/// Disks, by the beginning of the kernel's name, which a digit or a letter for each follows.
+const DISKS: [&str; 8] = ["sd", "nvme", "vd", "xvd", "hd", "mmcblk", "dasd", "ubd"];
+
+/// Memory that is seen as a block device.
+const IN_MEMORY: [&str; 3] = ["ram", "zram", "nullb"];
+
+/// Devices that are made of others, which `slaves` names.
+const MADE_OF_OTHERS: [&str; 3] = ["dm-", "md", "bcache"];
+
+/// What a block device is.
+pub(super) fn medium(number: DeviceNumber, layers: u32) -> Medium {
+    let linked = PathBuf::from(format!("/sys/dev/block/{number}"));
+    match fs::canonicalize(&linked) {
+        Ok(directory) => of_directory(&directory, layers),
+        Err(_) => {
+            Medium { kind: Kind::Unknown, said: format!("device {number}, which is not in {}", "/sys/dev/block") }
+        }
+    }
+}
+
+fn of_directory(directory: &Path, layers: u32) -> Medium {
+    // A partition lies in the directory of its disk.
+    let whole = match (directory.join("partition").exists(), directory.parent()) {
+        (true, Some(whole)) => whole,
+        _ => directory,
+    };
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let of = |kind: Kind, more: &str| Medium { kind, said: format!("{name}{more}") };
+    let is_any = |known: &[&str]| known.iter().any(|known| is_named(&name, known));
+    match () {
+        () if layers == 0 => of(Kind::Unknown, ", on more layers than are looked through"),
+        () if is_any(&IN_MEMORY) => of(Kind::Memory, ", a block device in memory"),
+        () if is_named(&name, "loop") => of_loop(whole, &name, layers - 1),
+        () if is_any(&MADE_OF_OTHERS) => of_others(whole, &name, layers - 1),
+        () if is_any(&DISKS) && is_emulated(whole) => of(Kind::Memory, ", which scsi_debug keeps in memory"),
+        () if is_any(&DISKS) => of(Kind::Disk, ""),
+        () => of(Kind::Unknown, ", an unknown kind of device"),
+    }
+}
+
+/// Whether a name is this word and then a number, or for disks letters.
+fn is_named(name: &str, known: &str) -> bool {
+    name.strip_prefix(known).is_some_and(|rest| {
+        let is_letter = known.ends_with('d') && !known.ends_with("md");
+        rest.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || (is_letter && byte.is_ascii_lowercase()))
+    })
+}
+
+fn of_loop(whole: &Path, name: &str, layers: u32) -> Medium {
+    let unknown = |why: &str| Medium { kind: Kind::Unknown, said: format!("{name}, {why}") };
+    let Ok(text) = fs::read_to_string(whole.join("loop/backing_file")) else {
+        return unknown("whose file is not known");
+    };
+    let file = PathBuf::from(text.trim_end_matches('\n'));
+    match Medium::look(&file, layers) {
+        Ok(beneath) => {
+            Medium { kind: beneath.kind, said: format!("{name}, whose file {} is on {}", file.display(), beneath.said) }
+        }
+        Err(_) => unknown(&format!("whose file {} is not visible from here", file.display())),
+    }
+}
+
+/// Of several the least durable counts: a stripe of a disk and of memory is lost with the memory.
+fn of_others(whole: &Path, name: &str, layers: u32) -> Medium {
+    let slaves = fs::read_dir(whole.join("slaves")).into_iter().flatten();
+    let slaves = slaves.map(|slave| slave.and_then(|slave| fs::canonicalize(slave.path())));
+    let mut found: Vec<Medium> = slaves
+        .map(|slave| match slave {
+            Ok(directory) => of_directory(&directory, layers),
+            Err(_) => Medium { kind: Kind::Unknown, said: "a device that cannot be looked at".into() },
+        })
+        .collect();
+    found.sort_by_key(|medium| std::cmp::Reverse(medium.kind));
+    match found.first() {
+        Some(worst) => Medium { kind: worst.kind, said: format!("{name} on {}", worst.said) },
+        None => Medium { kind: Kind::Unknown, said: format!("{name}, which names no device beneath it") },
+    }
+}
+
+/// Whether a SCSI disk is the kernel's own for tests.
+fn is_emulated(whole: &Path) -> bool {
+    fs::read_to_string(whole.join("device/model")).is_ok_and(|model| model.trim() == "scsi_debug")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_told_apart() {
+        for (name, known) in [("sda", "sd"), ("nvme0n1", "nvme"), ("vda1", "vd"), ("dm-3", "dm-"), ("md127", "md")] {
+            assert!(is_named(name, known), "{name}");
+        }
+        for (name, known) in
+            [("sd", "sd"), ("mdx", "md"), ("ramx", "ram"), ("nvme", "nvme"), ("loop", "loop"), ("zram0", "ram")]
+        {
+            assert!(!is_named(name, known), "{name}");
+        }
+    }
+}

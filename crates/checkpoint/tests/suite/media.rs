@@ -1,0 +1,280 @@
+//! What tiers lie on: real file systems, in a mount namespace of the test's own.
+
+use super::mounted::{apart, mount};
+use super::session::{Rank, always_both};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::medium::{Kind, Medium};
+use surefoot_checkpoint::session::journal::{Event, read};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Place, Policy};
+use surefoot_model::CheckpointTier as Tier;
+use surefoot_testkit::not_run::not_run;
+
+/// Runs a test with mounts of its own, or says why it cannot.
+fn with_mounts(test: &str, run: impl FnOnce(&Path) -> Result<(), String> + Send) {
+    // On the disk of the build: /tmp may lie in memory.
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    if let Err(why) = apart(|| run(home.path())) {
+        not_run(&format!("media::{test}"), &why);
+    }
+}
+
+fn made(path: PathBuf) -> PathBuf {
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn in_memory(path: PathBuf, kind: &str) -> Result<PathBuf, String> {
+    let path = made(path);
+    mount(kind, None, &path, 0, "").map(|()| path)
+}
+
+/// An overlay whose upper directory lies below this one.
+fn overlay(at: PathBuf, upper: &Path) -> Result<PathBuf, String> {
+    let at = made(at);
+    let (lower, over, work) =
+        (made(at.with_extension("lower")), made(upper.join("over, it")), made(upper.join("work")));
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        over.display().to_string().replace(',', "\\,"),
+        work.display()
+    );
+    mount("overlay", None, &at, 0, &options).map(|()| at)
+}
+
+/// A disk of a file.
+fn disk_of_file(at: PathBuf, file: &Path, mib: u64) -> Result<PathBuf, String> {
+    let at = made(at);
+    fs::File::create(file).unwrap().set_len(mib << 20).unwrap();
+    let run = |program: &str, words: &[&Path]| {
+        let output = Command::new(program).args(words).output().map_err(|error| format!("{program}: {error}"))?;
+        let said = || format!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        output.status.success().then_some(()).ok_or_else(said)
+    };
+    run("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), file])?;
+    run("mount", &[Path::new("-o"), Path::new("loop"), file, &at])?;
+    Ok(at)
+}
+
+fn tiers(memory: &Path, durable: &Path) -> Config {
+    let mut config = Config::new("job", memory, Some(durable.to_owned()));
+    config.drive_file = None;
+    config.policy = Policy::Fixed(Fixed::EveryNth(1));
+    config
+}
+
+fn open(config: &Config) -> Result<Rank, Error> {
+    Rank::open(config.clone(), Alone)
+}
+
+fn refused(config: &Config) -> String {
+    let checked = config.check().unwrap_err().to_string();
+    assert_eq!(open(config).err().unwrap().to_string(), checked, "opening and checking refuse the same");
+    checked
+}
+
+#[test]
+fn every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown() {
+    with_mounts("every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown", |home| {
+        let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
+        let ramfs = in_memory(home.join("ramfs"), "ramfs")?;
+        let bound = made(home.join("bound"));
+        mount("none", Some(&tmpfs), &bound, libc::MS_BIND, "")?;
+        symlink(&tmpfs, home.join("link")).unwrap();
+        let of = |path: &Path| Medium::of(path).unwrap();
+        for path in [&tmpfs, &ramfs, &bound, &home.join("link")] {
+            assert_eq!(of(path).kind, Kind::Memory, "{}: {:?}", path.display(), of(path));
+        }
+        let disk = of(home);
+        assert_eq!(overlay(home.join("on-tmpfs"), &tmpfs).map(|at| of(&at).kind)?, Kind::Memory);
+        let over_disk = made(home.join("on-disk-upper"));
+        let on_disk = overlay(home.join("on-disk"), &over_disk)?;
+        assert_eq!(of(&on_disk).kind, disk.kind, "{:?}", of(&on_disk));
+        assert!(of(&on_disk).said.contains("upper directory"), "{:?}", of(&on_disk));
+        fs::rename(&over_disk, home.join("elsewhere")).unwrap();
+        assert_eq!(of(&on_disk).kind, Kind::Unknown, "{:?}", of(&on_disk));
+        assert_eq!(of(Path::new("/proc")).kind, Kind::Unknown, "{:?}", of(Path::new("/proc")));
+        assert!(Medium::of(&home.join("none")).is_err());
+        assert_eq!(Medium::of_nearest(&tmpfs.join("a/b")).unwrap().kind, Kind::Memory);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_disk_of_a_file_is_what_the_file_is_on() {
+    with_mounts("a_disk_of_a_file_is_what_the_file_is_on", |home| {
+        let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
+        let memory = Medium::of(&disk_of_file(home.join("memory-disk"), &tmpfs.join("image"), 32)?).unwrap();
+        assert!(memory.kind == Kind::Memory && memory.said.contains("on tmpfs"), "{memory:?}");
+        let file = Medium::of(&disk_of_file(home.join("file-disk"), &home.join("image"), 32)?).unwrap();
+        assert_eq!(file.kind, Medium::of(home).unwrap().kind, "{file:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so() {
+    with_mounts("memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so", |home| {
+        let memory = in_memory(home.join("memory"), "tmpfs")?;
+        let tmpfs = in_memory(home.join("tmpfs"), "tmpfs")?;
+        let ramfs = in_memory(home.join("ramfs"), "ramfs")?;
+        let overlay = overlay(home.join("overlay"), &in_memory(home.join("upper"), "tmpfs")?)?;
+        for (directory, said) in [(&tmpfs, "(tmpfs)"), (&ramfs, "(ramfs)"), (&overlay, "(overlay, upper directory ")] {
+            let mut config = tiers(&memory, directory);
+            let why = refused(&config);
+            let words = ["durable: ", directory.to_str().unwrap(), "is in memory", said, "durable.allow_memory=yes"];
+            assert!(words.iter().all(|word| why.contains(word)), "{why}");
+            // As the shared directory, too.
+            config.durable = None;
+            config.set("shared", directory.to_str().unwrap()).unwrap();
+            let why = refused(&config);
+            assert!(why.starts_with("shared: ") && why.contains("shared.allow_memory=yes"), "{why}");
+        }
+        for tier in ["durable", "shared"] {
+            let mut config = Config { durable: None, ..tiers(&memory, &tmpfs) };
+            config.job = format!("job-{tier}");
+            config.set(tier, tmpfs.to_str().unwrap()).unwrap();
+            config.set(&format!("{tier}.allow_memory"), "yes").unwrap();
+            let mut rank = open(&config).unwrap();
+            let opening = rank.job.take_notices().join("; ");
+            assert!(opening.contains("are not durable") && opening.contains("allow_memory permits"), "{opening}");
+            rank.compute(1);
+            let saved = rank.job.checkpoint().unwrap();
+            assert_eq!(saved.decision.place, Place::Both);
+            assert!(saved.decision.reasons.join("; ").contains("no copy there is durable"), "{saved:?}");
+            rank.job.wait_for_copies().unwrap();
+            let notices = rank.job.take_notices().join("; ");
+            assert!(notices.contains("no copy there is durable") && !notices.contains("1 is durable"), "{notices}");
+            for finished in [rank.job.finish().unwrap(), rank.job.complete().unwrap()] {
+                assert!(
+                    !finished.is_durable && finished.said.contains("in memory (tmpfs) and not durable"),
+                    "{finished:?}"
+                );
+            }
+            let journal = read(&memory.join(&config.job), usize::MAX).unwrap().unwrap();
+            let events = || journal.entries.iter().map(|entry| &entry.event);
+            assert!(!events().any(|event| matches!(event, Event::Durable { .. })), "{journal:?}");
+            assert!(events().any(|event| matches!(event, Event::NotDurable { why, .. } if why.contains("tmpfs"))));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn one_directory_is_no_two_tiers_by_whatever_name() {
+    with_mounts("one_directory_is_no_two_tiers_by_whatever_name", |home| {
+        let (one, bound) = (made(home.join("one")), made(home.join("bound")));
+        mount("none", Some(&one), &bound, libc::MS_BIND, "")?;
+        symlink(&one, home.join("link")).unwrap();
+        let others = [one.clone(), one.join("."), home.join("link"), bound, home.join("link/../one")];
+        for other in &others {
+            let why = refused(&tiers(&one, other));
+            assert!(
+                why.starts_with("durable: ") && why.contains("of memory") && why.contains("one of its own"),
+                "{why}"
+            );
+            let mut config = Config { memory: None, ..tiers(&one, &one) };
+            config.set("shared", other.to_str().unwrap()).unwrap();
+            let why = refused(&config);
+            assert!(why.starts_with("shared: ") && why.contains("of durable"), "{why}");
+        }
+        let missing = home.join("missing");
+        assert!(tiers(&missing, &missing).check().unwrap_err().to_string().contains("of memory, too"));
+        // A tier within what another keeps of the job, and the other way round; beside that it does no harm.
+        let within = made(one.join("job/rank-00000"));
+        for (memory, durable) in [(&one, &within), (&within, &one)] {
+            let why = refused(&tiers(memory, durable));
+            assert!(why.contains("what the other keeps of job \"job\""), "{why}");
+        }
+        let beside = made(one.join("beside"));
+        assert!(open(&tiers(&one, &beside)).is_ok() && open(&tiers(&beside, &made(home.join("two")))).is_ok());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears() {
+    with_mounts("a_memory_tier_on_a_disk_is_reported_and_takes_no_more_than_the_drive_bears", |home| {
+        if Medium::of(home).unwrap().kind != Kind::Disk {
+            return Err(format!("the build's folder is on {}", Medium::of(home).unwrap().said));
+        }
+        let (memory, durable) = (made(home.join("memory")), made(home.join("ssd")));
+        let mut config = tiers(&memory, &durable);
+        config.policy = always_both();
+        // It bears a checkpoint in both tiers, and then hardly a byte in a second.
+        for (name, value) in [("rated_bytes", "1e9"), ("written_bytes", "0"), ("remaining_years", "1")] {
+            config.set(&format!("endurance.{name}"), value).unwrap();
+        }
+        config.set("priority", "endurance").unwrap();
+        let mut rank = open(&config).unwrap();
+        let notices = rank.job.take_notices().join("; ");
+        assert!(notices.contains("is on a disk") && notices.contains("/dev/shm"), "{notices}");
+        assert_eq!(rank.save(1), Place::Both);
+        rank.job.wait_for_copies().unwrap();
+        rank.compute(2);
+        let second = rank.job.checkpoint().unwrap();
+        assert_eq!(second.decision.place, Place::Skip, "{second:?}");
+        assert!(second.decision.reasons.join("; ").contains("the memory tier is on a disk"), "{second:?}");
+        drop(rank);
+        // Nor does the next session begin with a full budget.
+        let mut rank = open(&config).unwrap();
+        rank.job.restart().unwrap().unwrap();
+        rank.compute(3);
+        assert_eq!(rank.job.checkpoint().unwrap().decision.place, Place::Skip);
+        // In memory it costs the drive nothing.
+        let mut config = tiers(&in_memory(home.join("tmpfs"), "tmpfs")?, &durable);
+        config.policy = always_both();
+        let media = config.check().unwrap();
+        assert!(!media.is_memory_on_disk() && media.notices(&config).is_empty(), "{media:?}");
+        assert_eq!(media.of(Tier::Durable).map(|medium| medium.kind), Some(Kind::Disk));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_full_ssd_names_its_numbers_and_a_smaller_keep_comes_to_a_newer_copy() {
+    with_mounts("a_full_ssd_names_its_numbers_and_a_smaller_keep_comes_to_a_newer_copy", |home| {
+        let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
+        // Room for two images of 325 KiB with their small files, and not for three.
+        mount("tmpfs", None, &ssd, 0, "size=1000k")?;
+        let mut config = tiers(&memory, &ssd);
+        config.set("durable.allow_memory", "yes").unwrap();
+        let mut rank = open(&config).unwrap();
+        for step in 1..=2 {
+            assert_eq!(rank.save(step), Place::Both);
+            rank.job.wait_for_copies().unwrap();
+        }
+        rank.job.take_notices();
+        assert_eq!(rank.save(3), Place::Memory);
+        let said = rank.job.take_notices().join("; ");
+        let words = ["bytes are needed", "are free beside 2 complete checkpoints", "durable.keep=2", "durable.keep=1"];
+        assert!(words.iter().all(|word| said.contains(word)) && said.contains(ssd.to_str().unwrap()), "{said}");
+        drop(rank);
+        config.set("durable.keep", "1").unwrap();
+        let mut rank = open(&config).unwrap();
+        assert_eq!(rank.job.restart().unwrap().unwrap().generation.number, 3);
+        for step in 4..=6 {
+            assert_eq!(rank.save(step), Place::Both, "{:?}", rank.job.take_notices());
+            rank.job.wait_for_copies().unwrap();
+        }
+        // Without memory the same is an error with the same numbers.
+        let mut config = Config { memory: None, job: "other".into(), ..config };
+        config.policy = Policy::Fixed(Fixed::Durable);
+        let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
+        let mut state = vec![1u8; 2_000_000];
+        // SAFETY: the state outlives the job, and is left alone during its calls.
+        unsafe { job.protect("state", state.as_mut_ptr(), state.len()).unwrap() };
+        let error = job.checkpoint().unwrap_err();
+        let why = error.to_string();
+        assert!(matches!(error, Error::NoTier { .. }), "{why}");
+        assert!(
+            why.contains(&format!("make room in {}/other: 2", ssd.display())) && why.contains("bytes are free"),
+            "{why}"
+        );
+        Ok(())
+    });
+}
