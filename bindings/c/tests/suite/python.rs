@@ -1,7 +1,8 @@
 //! The Python package over this library: its own tests, run by the Python that is here.
 //!
-//! That is the first one with NumPy, PyTorch and mpi4py of the shell's and the distribution's. `SUREFOOT_PYTHON` names
-//! another one, such as that of an environment with newer versions.
+//! That is the first one with NumPy, PyTorch and mpi4py of the shell's and the distribution's; for what needs NumPy 2 and
+//! ml_dtypes, the environment that `xtask/setup.sh test` makes. `SUREFOOT_PYTHON` names another one, such as that of an
+//! environment with newer versions.
 
 use super::build::{bindings, libraries};
 use std::process::Command;
@@ -13,11 +14,15 @@ const PYTHON_MIN: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
 /// What all of the tests need.
 const PACKAGES: &str = "import numpy, torch, mpi4py";
 
-/// The Python that runs the tests.
-fn python() -> String {
+/// What tests of small numbers need.
+const SMALL: &str = "import numpy, ml_dtypes";
+
+/// The Python that runs tests which need these packages.
+fn python(packages: &str) -> String {
     std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| {
-        let candidates = ["python3", "/usr/bin/python3"];
-        let complete = candidates.into_iter().find(|python| succeeds(python, PACKAGES));
+        let tools = libraries().join("../../tools/ml_dtypes/bin/python3");
+        let candidates = ["python3", "/usr/bin/python3", tools.to_str().unwrap()];
+        let complete = candidates.into_iter().find(|python| succeeds(python, packages));
         complete.unwrap_or(candidates[0]).to_owned()
     })
 }
@@ -28,9 +33,16 @@ fn succeeds(python: &str, program: &str) -> bool {
 
 /// Runs a class of tests: all of them pass, or none runs on this machine, for the reason that they give.
 fn passes(test: &str, class: &str) {
-    let python = python();
+    passes_with(PACKAGES, test, class);
+}
+
+fn passes_with(packages: &str, test: &str, class: &str) {
+    let python = python(packages);
     if !succeeds(&python, PYTHON_MIN) {
         return not_run(test, &format!("{python} is not there, or older than 3.9; install python3"));
+    }
+    if packages == SMALL && !succeeds(&python, packages) {
+        return not_run(test, "no Python here has NumPy and ml_dtypes; xtask/setup.sh test installs them with pip");
     }
     let output = Command::new(&python)
         .args(["-m", "unittest", "--verbose", &format!("tests.{class}")])
@@ -137,7 +149,17 @@ fn pytorch_tensors() {
 
 #[test]
 fn numpy_small_floats() {
-    passes("numpy_small_floats", "test_numpy.SmallFloats");
+    passes_with(SMALL, "numpy_small_floats", "test_numpy.SmallFloats");
+}
+
+#[test]
+fn numpy_2_round_trips() {
+    passes_with(SMALL, "numpy_2_round_trips", "test_roundtrip.Roundtrips.test_from_memory");
+}
+
+#[test]
+fn numpy_2_arrays() {
+    passes_with(SMALL, "numpy_2_arrays", "test_numpy.Arrays");
 }
 
 #[test]
