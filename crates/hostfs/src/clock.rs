@@ -1,6 +1,11 @@
 //! Clocks: `CLOCK_MONOTONIC` for events, and the processor's own counter for loops that cannot afford a call.
+//!
+//! Times are those of the machine's clocks, as eBPF programs and trace events have them: in a time namespace its offsets are taken
+//! off here, and nowhere else. What /proc tells of times since the boot has the namespace's offset: [`proc_ahead_ns`].
 
+use crate::namespaces::{Namespaces, Offsets};
 use crate::{Error, Root, Unsupported};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Pairs read for one anchor. The best of them is what counts; a few hundred make an undisturbed one certain enough.
@@ -19,9 +24,16 @@ const WIDE_BRACKET: u64 = 4;
 /// Fractional bits of the rate, so that rounding costs less than 0.1 ns in ten minutes.
 const RATE_BITS: u32 = 48;
 
-/// `CLOCK_MONOTONIC`, nanoseconds.
+/// `CLOCK_MONOTONIC` of the machine, nanoseconds.
 pub fn monotonic_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
+    read_clock(libc::CLOCK_MONOTONIC).saturating_add_signed(-offsets().monotonic_ns)
+}
+
+/// How far this process's clocks are ahead of the machine's. Where that is unknown they are taken as they are, and
+/// [`Namespaces::offsets`] says so to whoever compares them with the kernel's.
+pub fn offsets() -> Offsets {
+    static OFFSETS: OnceLock<Offsets> = OnceLock::new();
+    *OFFSETS.get_or_init(|| Namespaces::of_this_process().offsets().unwrap_or_default())
 }
 
 /// `CLOCK_REALTIME`, nanoseconds since 1970 (UTC).
@@ -47,11 +59,17 @@ pub fn boot_offset_ns() -> u64 {
     // As above; the former is never behind the latter, but for the time of the reads.
     let best = (0..8).map(|_| {
         let before = monotonic_ns();
-        let boot = read_clock(libc::CLOCK_BOOTTIME);
+        let boot = read_clock(libc::CLOCK_BOOTTIME).saturating_add_signed(-offsets().boottime_ns);
         let after = monotonic_ns();
         (after - before, boot.saturating_sub(before.midpoint(after)))
     });
     best.min_by_key(|(bracket, _)| *bracket).map_or(0, |(_, offset)| offset)
+}
+
+/// How far times since the boot in /proc (the start of a process, the uptime) are ahead of [`monotonic_ns`], nanoseconds: by what the
+/// machine has slept, and by the offset of this process's time namespace.
+pub fn proc_ahead_ns() -> i64 {
+    i64::try_from(boot_offset_ns()).unwrap_or(i64::MAX).saturating_add(offsets().boottime_ns)
 }
 
 pub(crate) fn read_clock(clock: libc::clockid_t) -> u64 {

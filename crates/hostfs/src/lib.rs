@@ -44,6 +44,7 @@ pub mod isolation;
 mod kept;
 pub mod memory;
 pub mod mounts;
+pub mod namespaces;
 pub mod netlink;
 pub mod packet;
 pub mod peer;

@@ -33,6 +33,8 @@ const SHARED: &[&str] = &[
 pub struct Mount {
     /// The file system's number.
     pub number: DeviceNumber,
+    /// The folder of the file system that is seen; of control groups relative to the namespace of the reader.
+    pub root: PathBuf,
     /// Where it is seen.
     pub point: PathBuf,
     /// Its kind, such as `ext4`.
@@ -51,14 +53,23 @@ impl Mount {
         let (place, what) = line.split_once(" - ")?;
         let mut place = place.split(' ').skip(2);
         let number = place.next()?.parse::<DeviceNumber>().ok()?;
-        let point = PathBuf::from(OsString::from_vec(unescape(place.nth(1)?)));
+        let path = |word: &str| PathBuf::from(OsString::from_vec(unescape(word)));
+        let (root, point) = (path(place.next()?), path(place.next()?));
         let own_options = place.next().unwrap_or_default().to_owned();
         let mut what = what.split(' ');
         let (kind, source) = (text(what.next()?), text(what.next()?));
         if point.as_os_str().is_empty() || kind.is_empty() {
             return None;
         }
-        Some(Mount { number, point, kind, source, own_options, options: what.next().unwrap_or_default().to_owned() })
+        Some(Mount {
+            number,
+            root,
+            point,
+            kind,
+            source,
+            own_options,
+            options: what.next().unwrap_or_default().to_owned(),
+        })
     }
 
     /// The value of an option of the file system.
@@ -255,6 +266,7 @@ nonsense
         (0u32..300, 0u32..3, point, "[a-z9.]{1,8}", "[a-z:/ \\\\#]{1,9}", "[a-z=,]{0,9}").prop_map(
             |(major, minor, point, kind, source, options)| Mount {
                 number: DeviceNumber { major, minor },
+                root: "/".into(),
                 point: point.into(),
                 kind,
                 source,
