@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const SOURCES: [&str; 5] = ["ledger", "ledger_plain", "raisers", "planted", "freeze"];
+const SOURCES: [&str; 6] = ["ledger", "ledger_plain", "raisers", "planted", "freeze", "task_numbers"];
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");

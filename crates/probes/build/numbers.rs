@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// The headers that declare nothing but what is shared. Others define maps, of which one object may have each once.
-const HEADERS: [&str; 5] = ["layout.h", "programs.h", "records.h", "raisers.h", "freeze.h"];
+const HEADERS: [&str; 6] = ["layout.h", "programs.h", "records.h", "raisers.h", "freeze.h", "task_numbers.h"];
 
 /// What a header declares, in the order of its text.
 #[derive(Default)]

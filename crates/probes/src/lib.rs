@@ -34,12 +34,14 @@ mod raisers;
 mod remembered;
 mod ring;
 mod shared;
+mod task_numbers;
 mod tracepoints;
 
 pub use error::Error;
 pub use freeze::{FREEZE_LEAD_NS, FREEZE_LENGTH_MAX_NS, FREEZE_RECORDS, FreezePlan, FreezeRecord, Freezer};
 pub use raised::{ANY_CORE, COPY_BYTES, Mark, MarkKind, Raised, RaisedKind, STACK_FRAMES, UserCopy, moved_from};
 pub use raisers::{CallEvidence, MARKS, RaiserCounts, RaiserOptions, RaiserRuns, Raisers, UserStacks};
+pub use task_numbers::{TaskNumbers, TaskNumbersReader};
 pub use tracepoints::Tracefs;
 
 use layout::{CAUSES, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
@@ -69,7 +71,7 @@ pub enum Workload {
     /// None is named: only kernel threads count as lost time.
     #[default]
     None,
-    /// These processes, by process number; with plain tracepoints these threads.
+    /// These processes, by the kernel's own process numbers; with plain tracepoints these threads.
     Processes(Vec<u32>),
     /// Threads of this name, 15 bytes at most.
     Comm(String),
@@ -95,6 +97,10 @@ pub struct Options {
     pub silent_rows: Vec<String>,
     /// Whether [`Raisers::attach`] follows: what both would attach to is left to its programs, which do both parts.
     pub raisers_follow: bool,
+    /// How far this process's `CLOCK_MONOTONIC` is ahead of the kernel's, as in a time namespace, nanoseconds.
+    pub clock_ahead_ns: i64,
+    /// This process's number, as the kernel has it; in a PID namespace it is another one than the process itself knows.
+    pub own_pid: u32,
 }
 
 impl Default for Options {
@@ -107,6 +113,8 @@ impl Default for Options {
             tracefs: Tracefs::default(),
             silent_rows: Vec::new(),
             raisers_follow: false,
+            clock_ahead_ns: 0,
+            own_pid: std::process::id(),
         }
     }
 }
@@ -182,6 +190,7 @@ pub struct Probes {
     silent_rows: Vec<String>,
     cpu_count: usize,
     start_ns: u64,
+    clock_ahead_ns: i64,
     slots_read: AtomicU64,
     turns_read: AtomicU64,
 }
@@ -202,7 +211,7 @@ impl Probes {
         if let Workload::Processes(ids) = &options.workload {
             load::put_ids(&object, "workload_ids", ids)?;
         }
-        let start_ns = monotonic_ns();
+        let start_ns = monotonic_ns(options.clock_ahead_ns);
         load::start_slots(&maps, cpu_count, start_ns);
         let is_left = options.raisers_follow && flavour == Flavour::Btf;
         let left_to_raisers = if is_left { load::left_to_raisers()? } else { Vec::new() };
@@ -218,6 +227,7 @@ impl Probes {
             silent_rows: options.silent_rows.clone(),
             cpu_count,
             start_ns,
+            clock_ahead_ns: options.clock_ahead_ns,
             slots_read: AtomicU64::new(0),
             turns_read: AtomicU64::new(0),
         };
@@ -335,7 +345,7 @@ impl Probes {
         let mut slot = Box::new(Slot::zeroed());
         for _ in 0..SNAPSHOT_ATTEMPTS {
             self.maps.slots.load(index, &mut slot);
-            let at_ns = monotonic_ns();
+            let at_ns = monotonic_ns(self.clock_ahead_ns);
             let seq = self.maps.slots.word(index, offset_of!(Slot, seq));
             if seq == slot.seq && seq.is_multiple_of(2) && adds_up(&slot) {
                 return Some(Snapshot { at_ns: at_ns.max(slot.last_ns), slot });
@@ -481,12 +491,12 @@ fn missed_runs(fd: i32) -> u64 {
     program_info(fd).map_or(0, |info| info.recursion_misses)
 }
 
-/// The clock that the programs read, too.
-fn monotonic_ns() -> u64 {
+/// The clock that the programs read, too; this process's is so far ahead of it.
+fn monotonic_ns(ahead_ns: i64) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local timespec; CLOCK_MONOTONIC always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    (time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).saturating_add_signed(-ahead_ns)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::sync::Mutex;
 static LEDGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
 static RAISERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raisers.bpf.o"));
 static FREEZE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/freeze.bpf.o"));
+static TASK_NUMBERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_numbers.bpf.o"));
 static LEDGER_PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger_plain.bpf.o"));
 
 /// What libbpf says while it loads; kept to explain a refusal instead of being printed.
@@ -115,7 +116,7 @@ pub(crate) fn refusal(error: &libbpf_rs::Error) -> Error {
 fn program_config(options: &Options, cpu_count: usize) -> Result<ProgramConfig, Error> {
     let mut config = ProgramConfig {
         late_threshold_ns: options.late_threshold_ns,
-        self_tgid: std::process::id(),
+        self_tgid: options.own_pid,
         cpu_count: cpu_count as u32,
         console: u32::from(options.console && options.flavour != Some(Flavour::Plain)),
         ..ProgramConfig::default()
@@ -293,6 +294,12 @@ pub(crate) fn open_raisers() -> Result<OpenObject, Error> {
 pub(crate) fn open_freezer() -> Result<OpenObject, Error> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, listen)));
     ObjectBuilder::default().open_memory(FREEZE).map_err(|error| Error::Refused { why: reason(&error) })
+}
+
+/// Opens the program that lists tasks.
+pub(crate) fn open_task_numbers() -> Result<OpenObject, Error> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, listen)));
+    ObjectBuilder::default().open_memory(TASK_NUMBERS).map_err(|error| Error::Refused { why: reason(&error) })
 }
 
 /// The tracepoint that a section names.

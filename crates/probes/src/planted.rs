@@ -82,7 +82,7 @@ impl Core {
             Err(error) => panic!("{error}"),
         };
         let maps = map_all(&object).unwrap();
-        start_slots(&maps, cpu_count, monotonic_ns());
+        start_slots(&maps, cpu_count, monotonic_ns(0));
         Some(Core { object, maps, cpu, on: IDLE })
     }
 

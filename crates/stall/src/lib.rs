@@ -34,6 +34,7 @@ pub mod gap;
 mod host;
 mod kernel_names;
 pub mod ledger;
+mod namespaces;
 pub mod spin;
 pub mod status;
 mod tracepoints;

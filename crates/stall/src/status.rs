@@ -1,7 +1,9 @@
 //! The rows of `surefoot status` about lost time: what of it works on this host, with the reason and the remedy. Pure: facts
 //! in, rows out. What records, stores or shows it has rows of its own elsewhere.
 
+use crate::namespaces;
 use surefoot_hostfs::Unsupported;
+use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::tracefs::Place;
 use surefoot_model::{Capability, CapabilityState};
 use surefoot_probes::{Flavour, Missing};
@@ -48,6 +50,8 @@ pub struct Facts {
     pub error_reports: bool,
     /// Whether every core may be used for spinning and sleeping.
     pub all_cores_allowed: bool,
+    /// Which part of the host this process sees.
+    pub namespaces: Namespaces,
 }
 
 /// A row under construction.
@@ -63,7 +67,7 @@ fn row(
 
 use CapabilityState::{Reduced, Unsupported as No, Works};
 
-/// Every capability of lost time, in the order of the table; their identifiers begin with `stall.`.
+/// Every capability of lost time, in the order of the table; their identifiers begin with `stall.`; and the namespaces.
 pub fn capabilities(facts: &Facts) -> Vec<Capability> {
     let mut rows = vec![ledger(facts)];
     rows.extend(parts_of_the_ledger(facts));
@@ -74,6 +78,7 @@ pub fn capabilities(facts: &Facts) -> Vec<Capability> {
     rows.push(smi(facts));
     rows.push(steal(facts));
     rows.push(error_reports(facts));
+    rows.extend(namespaces::rows(&facts.namespaces));
     rows
 }
 
@@ -261,7 +266,19 @@ fn error_reports(facts: &Facts) -> Capability {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_hostfs::Root;
     use surefoot_probes::programs;
+    use surefoot_testkit::HostTree;
+
+    /// The host's own.
+    fn initial() -> Namespaces {
+        let numbers = [("time", 834), ("pid", 836), ("user", 837), ("net", 833), ("mnt", 832), ("cgroup", 835)];
+        let tree =
+            numbers.iter().fold(HostTree::new().file("proc/self/status", "NSpid:\t7\n"), |tree, (name, number)| {
+                tree.link(format!("proc/self/ns/{name}"), format!("{name}:[4026531{number}]"))
+            });
+        Namespaces::read(&Root::at(tree.path()))
+    }
 
     fn facts(tracing: Tracing) -> Facts {
         Facts {
@@ -275,6 +292,7 @@ mod tests {
             symbols_missing: None,
             error_reports: true,
             all_cores_allowed: true,
+            namespaces: initial(),
         }
     }
 
@@ -291,7 +309,8 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), rows.len());
-        assert!(ids.iter().all(|id| id.starts_with("stall.")), "rows of others: {ids:?}");
+        let is_own = |id: &&String| id.starts_with("stall.") || id.starts_with("host.namespace.");
+        assert!(ids.iter().all(is_own), "rows of others: {ids:?}");
     }
 
     #[test]

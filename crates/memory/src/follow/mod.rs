@@ -36,6 +36,7 @@ use once::Once;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::tracefs::Tracefs;
 use surefoot_hostfs::{Root, Unsupported, clock};
 use surefoot_model::{ErrorReport, LossKind, MemoryProblem, MemorySource};
@@ -105,6 +106,8 @@ impl Follower {
     }
 
     fn of_host(root: &Root) -> Result<Self, Unsupported> {
+        // Events have the times of the machine's clock.
+        Namespaces::of_this_process().offsets()?;
         let tracefs = Tracefs::open(root)?;
         let mut problems = Vec::new();
         let mut found = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! Everything is read from another core, from memory of the kernel; nothing is sent to the cores that are measured.
 
-use super::read::Known;
+use super::read::{Known, all_tasks};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ impl Snapshot {
     fn take(root: &Root, cores: &[CpuId]) -> Self {
         let reason = |error: Error| error.to_string();
         // The threads take longest to read, so they come first: the counts are those of the moment after.
-        let tasks = Tasks::read(root).map_err(reason);
+        let tasks = all_tasks(root);
         let scans = settings::number_file(root, &root.sys("kernel/mm/ksm/full_scans")).map_err(reason);
         Snapshot {
             at: Instant::now(),

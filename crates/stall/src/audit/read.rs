@@ -1,5 +1,6 @@
 //! What the kernel's files say about isolation, as plain data.
 
+use crate::namespaces;
 use crate::who::advice::HostFacts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -136,15 +137,23 @@ const SYSCTLS: [&str; 8] = [
     "vm.nr_hugepages",
 ];
 
+/// All threads of the machine.
+///
+/// # Errors
+/// Why they are not all known: a PID namespace shows its own alone.
+pub(crate) fn all_tasks(root: &Root) -> Known<Tasks> {
+    namespaces::shows_all_tasks(root)?;
+    let tasks = Tasks::read(root).map_err(reason)?;
+    if tasks.tasks.is_empty() { Err("no thread can be seen below /proc".to_owned()) } else { Ok(tasks) }
+}
+
 impl Settings {
     /// Reads everything; what cannot be read is known to be unknown, with the reason.
     pub fn read(root: &Root, cores: &[CpuId]) -> Self {
         let reader = Reader { root };
         let cpu_folder = root.sys("devices/system/cpu");
         let huge = root.sys("kernel/mm/transparent_hugepage");
-        let tasks = Tasks::read(root).map_err(reason).and_then(|tasks| {
-            if tasks.tasks.is_empty() { Err("no thread can be seen below /proc".to_owned()) } else { Ok(tasks) }
-        });
+        let tasks = all_tasks(root);
         Settings {
             audited: cores.to_vec(),
             online: cpus::online(root).map_err(reason),

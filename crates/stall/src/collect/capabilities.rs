@@ -6,13 +6,14 @@ use crate::config::{Config, SourceChoice, allowed_cores, housekeeping_core};
 use crate::gap::witness::Witness;
 use crate::kernel_names::KernelNames;
 use crate::status::{self, Facts, Tracing};
-use crate::{Error, host, tracepoints};
+use crate::{Error, host, namespaces, tracepoints};
 use std::time::Duration;
 use surefoot_hostfs::clock::{self, TscClock};
 use surefoot_hostfs::identity::Identity;
+use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, consoles, cpus};
 use surefoot_model::{Capability, Event};
-use surefoot_probes::{Options, Probes};
+use surefoot_probes::{Options, Probes, Workload};
 
 /// The host and its capabilities, as they open a stream that has no collector: a watch for raisers alone.
 ///
@@ -27,11 +28,12 @@ pub fn opening_of(root: &Root, config: Config) -> Result<Vec<Event>, Error> {
 /// interrupted.
 pub fn host_capabilities(root: &Root) -> Vec<Capability> {
     let identity = Identity::read(root);
-    let checked = Probes::check(&Options { tracefs: tracepoints::tracefs(), ..Options::default() });
+    let checked = namespaces::options(None, &Workload::None).and_then(|options| Ok(Probes::check(&options)?));
     let kernel = checked.is_ok().then(|| KernelNames::load(root));
     let tracing = match checked {
         Ok((flavour, missing)) => Tracing::Attached { flavour, missing },
-        Err(error) => refusal(&error),
+        Err(Error::Probes(error)) => refusal(&error),
+        Err(error) => Tracing::Refused { why: error.to_string(), remedy: String::new() },
     };
     let witness = Witness::open(root, &identity, housekeeping_core(&[], root));
     status::capabilities(&facts(root, &identity, tracing, &witness, kernel.as_ref()))
@@ -58,6 +60,7 @@ pub(super) fn facts(
         symbols_missing: kernel.and_then(KernelNames::missing).cloned(),
         error_reports: witness.sees_error_reports(),
         all_cores_allowed: online.iter().all(|cpu| allowed.contains(cpu)),
+        namespaces: if root.is_host() { *Namespaces::of_this_process() } else { Namespaces::read(root) },
     }
 }
 
@@ -71,20 +74,23 @@ pub(super) fn attach(config: &Config, root: &Root) -> Result<Result<Probes, Trac
         SourceChoice::Best => None,
         SourceChoice::Ebpf(flavour) => Some(flavour),
     };
-    let options = Options {
-        late_threshold_ns: config.gap_threshold_ns,
-        workload: config.workload.clone(),
-        flavour,
-        // Where nothing prints them, messages hold nobody.
-        console: consoles::any_enabled(root),
-        tracefs: tracepoints::tracefs(),
-        silent_rows: silent_rows(root),
-        raisers_follow: config.who.is_some(),
-    };
-    match Probes::attach(&options) {
+    let attached = namespaces::options(flavour, &config.workload).and_then(|options| {
+        let options = Options {
+            late_threshold_ns: config.gap_threshold_ns,
+            // Where nothing prints them, messages hold nobody.
+            console: consoles::any_enabled(root),
+            silent_rows: silent_rows(root),
+            raisers_follow: config.who.is_some(),
+            ..options
+        };
+        Ok(Probes::attach(&options)?)
+    });
+    // Without eBPF nobody follows a process: where the kernel's counters have to do, that is refused, and not left out unsaid.
+    let is_followed = matches!(config.workload, Workload::Processes(_)) && namespaces::unsupported().is_some();
+    match attached {
         Ok(probes) => Ok(Ok(probes)),
-        Err(error) if flavour.is_none() => Ok(Err(refusal(&error))),
-        Err(error) => Err(error.into()),
+        Err(Error::Probes(error)) if flavour.is_none() && !is_followed => Ok(Err(refusal(&error))),
+        Err(error) => Err(error),
     }
 }
 

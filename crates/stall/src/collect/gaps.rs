@@ -10,6 +10,7 @@ use crate::gap::tapes::Traced;
 use crate::gap::verdict::{Evidence, decide};
 use crate::gap::witness::{REPORT_NS, Witness};
 use crate::ledger::Hidden;
+use crate::namespaces;
 use crate::spin::Jump;
 use crate::spin::sentinel::Sentinel;
 use std::collections::{BTreeMap, VecDeque};
@@ -84,10 +85,10 @@ impl Gaps {
             clock.reanchor();
             let mut jumps: Vec<Jump> = Vec::new();
             sentinel.take(&mut jumps);
-            let (cpu, tid) = (sentinel.config.cpu, sentinel.tid);
+            let (cpu, own) = (sentinel.config.cpu, namespaces::of_kernel(sentinel.tid));
             let spans: Vec<_> = jumps.iter().map(|jump| (clock.ns(jump.before), clock.ns(jump.after))).collect();
             for (start_ns, end_ns) in spans {
-                let found = found(GapSource::Sentinel, cpu, start_ns, end_ns, Some(tid));
+                let found = found(GapSource::Sentinel, cpu, start_ns, end_ns, own);
                 self.wait(Pending { found, while_idle: false });
             }
         }

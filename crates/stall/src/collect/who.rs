@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::gap::tapes::Traced;
-use crate::who::{Watch, WhoConfig};
+use crate::who::{Watch, WhoConfig, refuse_in_a_namespace};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, thread};
 use surefoot_model::{CpuId, Event};
@@ -30,6 +30,7 @@ impl WhoSide {
                 remedy: "leave out --who to watch with less".into(),
             }));
         };
+        refuse_in_a_namespace()?;
         Ok(WhoSide { watch: Watch::attach_for_good(root, traced, config)?, told: Instant::now() })
     }
 

@@ -1,6 +1,7 @@
 //! The names of the threads on a tape. A tape has only numbers, and these are given again: to another thread once the
 //! first has ended, and to another program when it calls exec.
 
+use crate::namespaces;
 use std::collections::HashMap;
 use surefoot_hostfs::stat::ticks_per_s;
 use surefoot_hostfs::tasks::TaskStat;
@@ -37,12 +38,15 @@ impl TaskNames {
         TaskNames { root: root.clone(), known: HashMap::new(), tick_ns: 1_000_000_000 / ticks_per_s().max(1) }
     }
 
-    /// The name of the thread that had this number at a time, `CLOCK_MONOTONIC`.
+    /// The name of the thread that had this number at a time, `CLOCK_MONOTONIC`. One outside of this PID namespace has none here.
     pub(crate) fn name(&mut self, pid: u32, at_ns: u64) -> String {
-        self.name_at(pid, at_ns, clock::monotonic_ns(), clock::boot_offset_ns())
+        match namespaces::in_proc(pid) {
+            Some(pid) => self.name_at(pid, at_ns, clock::monotonic_ns(), clock::proc_ahead_ns()),
+            None => format!("thread {pid} of the host"),
+        }
     }
 
-    fn name_at(&mut self, pid: u32, at_ns: u64, now_ns: u64, boot_offset_ns: u64) -> String {
+    fn name_at(&mut self, pid: u32, at_ns: u64, now_ns: u64, proc_ahead_ns: i64) -> String {
         // What was looked up later than the time in question need not be looked up again.
         if self.known.get(&pid).is_none_or(|known| known.looked_ns < at_ns) {
             self.look(pid, now_ns);
@@ -50,7 +54,7 @@ impl TaskNames {
         let gone = || format!("thread {pid}, gone");
         let Some(Known { task: Some(task), before, .. }) = self.known.get(&pid) else { return gone() };
         // Ticks count from the boot and include sleep, which the clock of the tape leaves out; a tick is rounded down.
-        let started_ns = task.start_ticks.saturating_mul(self.tick_ns).saturating_sub(boot_offset_ns);
+        let started_ns = task.start_ticks.saturating_mul(self.tick_ns).saturating_add_signed(-proc_ahead_ns);
         match before {
             _ if started_ns > at_ns => gone(),
             Some((name, until_ns)) if at_ns <= *until_ns => name.clone(),
@@ -121,7 +125,7 @@ mod tests {
 
         /// The name of thread 7 at one tick, asked at another; the machine slept for 20 ticks after its boot.
         fn asked(&mut self, at: u64, now: u64) -> String {
-            self.names.name_at(7, at * TICK_NS, now * TICK_NS, 20 * TICK_NS)
+            self.names.name_at(7, at * TICK_NS, now * TICK_NS, 20 * TICK_NS as i64)
         }
     }
 

@@ -12,6 +12,7 @@ use crate::config::{LONGEST_RUN, SourceChoice, checked_cores, checked_threshold,
 use crate::gap::judge::{Found, Judge};
 use crate::gap::tapes::{Tapes, Traced};
 use crate::gap::witness::Witness;
+use crate::namespaces;
 use crate::spin::Jump;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -199,15 +200,16 @@ fn attach(config: &ProbeConfig, root: &Root, missing: &mut Vec<String>) -> Resul
         SourceChoice::Best => None,
         SourceChoice::Ebpf(flavour) => Some(flavour),
     };
-    match Probes::attach(&Options {
-        flavour,
-        workload: Workload::None,
-        console: surefoot_hostfs::consoles::any_enabled(&Root::host()),
-        tracefs: crate::tracepoints::tracefs(),
-        late_threshold_ns: 0,
-        silent_rows: silent_rows(root),
-        raisers_follow: false,
-    }) {
+    let attached = namespaces::options(flavour, &Workload::None).and_then(|options| {
+        let options = Options {
+            console: surefoot_hostfs::consoles::any_enabled(&Root::host()),
+            late_threshold_ns: 0,
+            silent_rows: silent_rows(root),
+            ..options
+        };
+        Ok(Probes::attach(&options)?)
+    });
+    match attached {
         Ok(probes) => {
             if probes.flavour() == surefoot_probes::Flavour::Plain {
                 let threads = surefoot_hostfs::tasks::kernel_threads(&Root::host());
@@ -215,11 +217,11 @@ fn attach(config: &ProbeConfig, root: &Root, missing: &mut Vec<String>) -> Resul
             }
             Ok(Some(probes))
         }
-        Err(error) if flavour.is_none() => {
+        Err(Error::Probes(error)) if flavour.is_none() => {
             missing.push(format!("tracing: {error}"));
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -265,7 +267,7 @@ impl Run {
                 cpu: loops[index].cpu,
                 start_ns,
                 end_ns,
-                own: Some(loops[index].tid),
+                own: namespaces::of_kernel(loops[index].tid),
                 idle: false,
                 peers: peers(loops, index, start_ns, end_ns),
                 tape: Vec::new(),

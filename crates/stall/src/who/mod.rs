@@ -44,9 +44,10 @@ use crate::Error;
 use crate::collect::attach::{Patching, silent_rows};
 use crate::config::{LONGEST_RUN, checked_cores, keep_off};
 use crate::gap::tapes::Traced;
+use crate::namespaces;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::{Root, consoles, thread};
+use surefoot_hostfs::{Root, Unsupported, consoles, thread};
 use surefoot_model::{CpuId, WhoReport};
 use surefoot_probes::{Options, Probes, Workload};
 
@@ -91,17 +92,15 @@ pub fn run(
     let cpus = checked_cores(&config.cpus, root)?;
     keep_off(&cpus, root);
     let workload = config.pid.map_or(Workload::None, |pid| Workload::Processes(vec![pid]));
-    let tracefs = crate::tracepoints::tracefs();
+    refuse_in_a_namespace()?;
     let patching = Patching::begin(root);
     let silent = silent_rows(root);
     let options = Options {
         late_threshold_ns: 0,
-        workload,
         console: consoles::any_enabled(root),
-        flavour: None,
-        tracefs,
         silent_rows: silent.clone(),
         raisers_follow: true,
+        ..namespaces::options(None, &workload)?
     };
     let probes = Probes::attach(&options)?;
     let mut traced = Traced::new(root, probes, &cpus);
@@ -123,6 +122,12 @@ pub fn run(
     let parts = [attaching, report.cost.attach_interrupts, patching.end(root, &cpus)];
     report.cost.attach_interrupts = parts.into_iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part?)));
     Ok(report)
+}
+
+/// Refuses where what the programs tell of tasks cannot be looked up.
+pub(crate) fn refuse_in_a_namespace() -> Result<(), Error> {
+    let Some(Unsupported { why, remedy }) = namespaces::unsupported() else { return Ok(()) };
+    Err(Error::Probes(surefoot_probes::Error::Unsupported { why, remedy }))
 }
 
 /// Rows in which the first interrupts ever came while it was watched, each as a sentence.

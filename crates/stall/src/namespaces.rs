@@ -1,0 +1,316 @@
+//! What the kernel's programs are told in namespaces, and the numbers of tasks: those of the programs, and those that /proc shows and
+//! users type, which differ in a PID namespace.
+//!
+//! Nothing that a program counted under a number is looked up in /proc by it but through [`in_proc`]: there it may be another task's.
+
+use crate::Error;
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Offsets, Place};
+use surefoot_hostfs::{Root, Unsupported};
+use surefoot_model::{Capability, CapabilityState};
+use surefoot_probes::{Flavour, Options, TaskNumbersReader, Workload};
+
+/// The list of tasks is read again when it is so old and a kernel's number is not on it: most that are not are outside the
+/// namespace.
+const OLD: Duration = Duration::from_millis(100);
+
+/// What helps where numbers are in the way.
+pub const REMEDY: &str =
+    "start Surefoot in the PID namespace of the host (docker and podman: --pid=host; Kubernetes: hostPID: true)";
+
+/// How this process's numbers stand to the kernel's.
+enum Numbering {
+    Same,
+    Translated(Mutex<List>),
+    Unknown(Unsupported),
+}
+
+/// All tasks of the namespace, as they were last.
+struct List {
+    reader: TaskNumbersReader,
+    read: Option<Instant>,
+    /// The kernel's number by the namespace's, and back.
+    kernels: HashMap<u32, u32>,
+    own: HashMap<u32, u32>,
+}
+
+impl List {
+    /// Looks a number up; where it is not there, in a list that is no older than this.
+    fn look(&mut self, old: Duration, find: impl Fn(&Self) -> Option<u32>) -> Option<u32> {
+        if let Some(found) = find(self) {
+            return Some(found);
+        }
+        if self.read.is_none_or(|read| read.elapsed() >= old) {
+            self.read = Some(Instant::now());
+            let tasks = self.reader.read().unwrap_or_default();
+            self.kernels = tasks.iter().map(|task| (task.tid, task.kernels_tid)).collect();
+            self.own = tasks.iter().map(|task| (task.kernels_tid, task.tid)).collect();
+        }
+        find(self)
+    }
+}
+
+fn numbering() -> &'static Numbering {
+    static NUMBERING: OnceLock<Numbering> = OnceLock::new();
+    NUMBERING.get_or_init(|| numbering_in(Namespaces::of_this_process()))
+}
+
+fn numbering_in(namespaces: &Namespaces) -> Numbering {
+    let unknown = |why: String| Numbering::Unknown(Unsupported::new(why, REMEDY));
+    match namespaces.place(Kind::Pid) {
+        Place::Initial if namespaces.proc_is_ours() => return Numbering::Same,
+        Place::Unknown => return unknown("/proc does not tell in which PID namespace this process is".into()),
+        _ if !namespaces.proc_is_ours() => {
+            let why = "/proc shows the numbers of another PID namespace than this process is in";
+            return Numbering::Unknown(Unsupported::new(
+                why,
+                format!("mount a /proc of this namespace (unshare --mount-proc), or {REMEDY}"),
+            ));
+        }
+        _ => {}
+    }
+    match TaskNumbersReader::open() {
+        Ok(reader) => {
+            let mut list = List { reader, read: None, kernels: HashMap::new(), own: HashMap::new() };
+            let own = std::process::id();
+            match list.look(OLD, |list| list.kernels.get(&own).copied()) {
+                Some(_) => Numbering::Translated(Mutex::new(list)),
+                None => unknown("this process is in a PID namespace, and the kernel does not list its tasks".into()),
+            }
+        }
+        Err(error) => unknown(format!(
+            "this process is in a PID namespace, and the kernel does not tell its programs' numbers from those in it ({error})"
+        )),
+    }
+}
+
+/// What the kernel calls a task that is called so in /proc; `None` where there is none, or it is not known.
+pub(crate) fn of_kernel(tid: u32) -> Option<u32> {
+    match numbering() {
+        Numbering::Same => Some(tid),
+        Numbering::Translated(list) => list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .look(Duration::ZERO, |list| list.kernels.get(&tid).copied()),
+        Numbering::Unknown(_) => None,
+    }
+}
+
+/// What /proc calls a task that the kernel calls so; `None` for one outside the PID namespace that /proc shows.
+pub(crate) fn in_proc(kernels: u32) -> Option<u32> {
+    match numbering() {
+        Numbering::Same => Some(kernels),
+        Numbering::Translated(list) => {
+            list.lock().unwrap_or_else(PoisonError::into_inner).look(OLD, |list| list.own.get(&kernels).copied())
+        }
+        Numbering::Unknown(_) => None,
+    }
+}
+
+/// What the programs are told of this process's namespaces: `wanted` is the kind of tracepoint, `workload` as the user named it.
+///
+/// # Errors
+/// [`Error::Probes`] where the programs cannot be used here, or nobody knows whom they would count;
+/// [`Error::Option`] for a process that is not there.
+pub(crate) fn options(wanted: Option<Flavour>, workload: &Workload) -> Result<Options, Error> {
+    let namespaces = Namespaces::of_this_process();
+    if let Place::Other(_) = namespaces.place(Kind::User) {
+        return Err(refused(&Unsupported::new(
+            "this process is in a user namespace, whose root may not load eBPF programs",
+            "start Surefoot as root outside the user namespace",
+        )));
+    }
+    let clock_ahead_ns = namespaces.offsets().map_err(|missing| refused(&missing))?.monotonic_ns;
+    let (own, tracefs) = (std::process::id(), crate::tracepoints::tracefs());
+    let options =
+        Options { flavour: wanted, clock_ahead_ns, tracefs, workload: workload.clone(), ..Options::default() };
+    match (numbering(), wanted) {
+        (Numbering::Same, _) => Ok(options),
+        (Numbering::Unknown(missing), _) => Err(refused(missing)),
+        (Numbering::Translated(_), Some(Flavour::Plain)) => Err(refused(&Unsupported::new(
+            "plain tracepoints know kernel threads by number, and this PID namespace does not show them",
+            REMEDY,
+        ))),
+        (Numbering::Translated(_), _) => {
+            let workload = match workload {
+                Workload::Processes(ids) => Workload::Processes(of_workload(ids)?),
+                other => other.clone(),
+            };
+            let own_pid = of_kernel(own).unwrap_or(u32::MAX);
+            Ok(Options { flavour: Some(Flavour::Btf), own_pid, workload, ..options })
+        }
+    }
+}
+
+fn refused(missing: &Unsupported) -> Error {
+    let Unsupported { why, remedy } = missing.clone();
+    Error::Probes(surefoot_probes::Error::Unsupported { why, remedy })
+}
+
+/// The rows of `surefoot status`: in which namespaces this process is, and what that takes away.
+pub(crate) fn rows(namespaces: &Namespaces) -> Vec<Capability> {
+    Kind::ALL.into_iter().map(|kind| row(namespaces, kind)).collect()
+}
+
+fn row(namespaces: &Namespaces, kind: Kind) -> Capability {
+    use CapabilityState::{Reduced, Unsupported as No, Works};
+    let place = namespaces.place(kind);
+    let (state, what, remedy) = match (kind, place) {
+        (Kind::Pid, Place::Initial) if !namespaces.proc_is_ours() => {
+            (Reduced, "; /proc does not show its processes".to_owned(), "mount the host's /proc")
+        }
+        (_, Place::Initial) => (Works, String::new(), ""),
+        (Kind::Time, Place::Other(_)) => match namespaces.offsets() {
+            Ok(Offsets { monotonic_ns, boottime_ns }) => {
+                let ahead = |ns: i64| format!("{:.1} s", ns as f64 / 1e9);
+                let (monotonic, boottime) = (ahead(monotonic_ns), ahead(boottime_ns));
+                (
+                    Works,
+                    format!("; its offsets, {monotonic} and {boottime} since the boot, are taken off all times"),
+                    "",
+                )
+            }
+            Err(missing) => {
+                let remedy = "start Surefoot outside the time namespace";
+                (No, format!("; {}", missing.why), remedy)
+            }
+        },
+        (Kind::Time, Place::Unknown) => (
+            No,
+            ": times cannot be compared with the kernel's".to_owned(),
+            "mount /proc, which tells the time namespace",
+        ),
+        (Kind::Pid, _) if namespaces.proc_is_ours() => {
+            let what = "; --pid works, tasks outside it have no names, and stall who and --who are refused";
+            (Reduced, what.to_owned(), REMEDY)
+        }
+        (Kind::Pid, _) => {
+            let what = "; /proc shows the numbers of another one, so that only status runs";
+            (
+                Reduced,
+                what.to_owned(),
+                "mount a /proc of this namespace (unshare --mount-proc), or use the host's (--pid=host)",
+            )
+        }
+        (Kind::User, Place::Other(_)) => {
+            let what = "; its root may not load eBPF programs, read MSRs or the kernel's log";
+            (Reduced, what.to_owned(), "start Surefoot as root outside the user namespace")
+        }
+        (Kind::Network, Place::Other(_)) => {
+            let what = "; interfaces and connections of the host are not seen";
+            (
+                Reduced,
+                what.to_owned(),
+                "start Surefoot in the network namespace of the host (docker and podman: --network=host)",
+            )
+        }
+        (Kind::Mount, Place::Other(_)) => {
+            (Works, "; files, disks, /run and /dev/shm are those that are mounted in it".to_owned(), "")
+        }
+        (Kind::Cgroup, Place::Other(_)) => (Works, "; paths of control groups begin at its root".to_owned(), ""),
+        (Kind::User, Place::Unknown) => {
+            (Reduced, ": whether root here is root of the host is not known".to_owned(), "mount /proc")
+        }
+        (_, Place::Unknown) => {
+            let what = ": this kernel gives the host's own no fixed number, and its own threads' cannot be read";
+            (Reduced, what.to_owned(), "run as root in the PID namespace of the host to know")
+        }
+    };
+    Capability {
+        id: format!("host.namespace.{}", kind.file()),
+        name: format!("{} namespace", kind.label()),
+        state,
+        reason: format!("{place}{what}"),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// Whether /proc lists every task of the machine.
+///
+/// # Errors
+/// Why it does not, or why that is not known.
+pub(crate) fn shows_all_tasks(root: &Root) -> Result<(), String> {
+    // A recorded tree has what was recorded.
+    if !root.is_host() || Namespaces::of_this_process().pids_are_the_kernels() {
+        return Ok(());
+    }
+    Err(format!("this PID namespace shows its own tasks alone; {REMEDY}"))
+}
+
+/// Why a task's program, stacks and place cannot be told here, which are read in /proc; `None` where they can.
+pub(crate) fn unsupported() -> Option<Unsupported> {
+    match numbering() {
+        Numbering::Same => None,
+        Numbering::Unknown(missing) => Some(missing.clone()),
+        Numbering::Translated(_) => Some(Unsupported::new(
+            "this process is in a PID namespace: who interrupts a core is mostly outside it, and /proc shows nothing of them here",
+            REMEDY,
+        )),
+    }
+}
+
+/// The kernel's numbers of processes that a user named.
+fn of_workload(ids: &[u32]) -> Result<Vec<u32>, Error> {
+    let missing =
+        |pid| Error::Option { option: "pid", why: format!("there is no process {pid} in this PID namespace") };
+    ids.iter().map(|&pid| of_kernel(pid).ok_or_else(|| missing(pid))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use surefoot_testkit::HostTree;
+
+    fn found(pid: u64, numbers: &str) -> Namespaces {
+        let tree = HostTree::new()
+            .link("proc/self/ns/pid", format!("pid:[{pid}]"))
+            .file("proc/self/status", format!("NSpid:\t{numbers}\n"));
+        Namespaces::read(&Root::at(tree.path()))
+    }
+
+    #[test]
+    fn status_tells_each_namespace_and_what_is_unknown_never_works() {
+        let unknown = rows(&Namespaces::read(&Root::at(HostTree::new().path())));
+        assert_eq!(unknown.len(), Kind::ALL.len());
+        for row in &unknown {
+            assert!(row.state != CapabilityState::Works && row.reason.starts_with("unknown"), "{row:?}");
+        }
+        let in_pid = rows(&found(4_026_532_300, "12"));
+        let row = in_pid.iter().find(|row| row.id == "host.namespace.pid").unwrap();
+        assert_eq!(row.state, CapabilityState::Reduced);
+        assert!(row.reason.starts_with("another than the initial one (4026532300)"), "{row:?}");
+        assert!(row.remedy.contains("--pid=host"), "{row:?}");
+        for row in unknown.iter().chain(&in_pid) {
+            assert!(
+                row.reason.len() < 250 && (row.state == CapabilityState::Works || !row.remedy.is_empty()),
+                "{row:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_kernels_in_the_initial_namespace_alone() {
+        assert!(matches!(numbering_in(&found(4_026_531_836, "812")), Numbering::Same));
+        let Numbering::Unknown(above) = numbering_in(&found(4_026_532_300, "812\t1")) else { panic!() };
+        assert!(above.why.contains("another PID namespace") && above.remedy.contains("--mount-proc"), "{above:?}");
+        let Numbering::Unknown(none) = numbering_in(&Namespaces::read(&Root::at(HostTree::new().path()))) else {
+            panic!()
+        };
+        assert!(none.why.contains("does not tell"), "{none:?}");
+    }
+
+    #[test]
+    fn this_process_has_the_same_number_for_itself_and_through_the_kernel() {
+        let own = std::process::id();
+        if let Some(kernels) = of_kernel(own) {
+            assert_eq!(in_proc(kernels), Some(own));
+            assert_eq!(of_workload(&[own]).unwrap(), [kernels]);
+        } else {
+            assert!(unsupported().is_some());
+        }
+    }
+}
