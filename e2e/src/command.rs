@@ -63,6 +63,7 @@ pub fn surefoot(words: &str) -> Surefoot {
         signal: None,
         hidden: Vec::new(),
         may_mount: true,
+        inside: None,
         stdout: None,
     }
 }
@@ -75,6 +76,7 @@ pub struct Surefoot {
     signal: Option<(&'static str, Inherited)>,
     hidden: Vec<&'static str>,
     may_mount: bool,
+    inside: Option<(&'static str, &'static str)>,
     stdout: Option<Stdio>,
 }
 
@@ -131,6 +133,12 @@ impl Surefoot {
         self
     }
 
+    /// Runs in new namespaces: the options of unshare(1), and what a shell does in them first. As root only.
+    pub fn inside(mut self, unshared: &'static str, first: &'static str) -> Self {
+        self.inside = Some((unshared, first));
+        self
+    }
+
     /// Where standard output goes instead of to the test.
     pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.stdout = Some(stdout.into());
@@ -140,7 +148,7 @@ impl Surefoot {
     fn command(&self, copy: Option<&tempfile::TempDir>) -> Command {
         let binary = copy.map_or_else(|| binary().to_path_buf(), |copy| copy.path().join("surefoot"));
         assert!(self.may_mount || !self.hidden.is_empty(), "it hides nothing");
-        let wrappers = [self.goes_first, self.signal.is_some(), !self.hidden.is_empty()];
+        let wrappers = [self.goes_first, self.signal.is_some(), !self.hidden.is_empty(), self.inside.is_some()];
         assert!(wrappers.into_iter().filter(|wanted| *wanted).count() <= 1, "one of them");
         let mut command = if let Some((name, inherited)) = self.signal {
             let option = match inherited {
@@ -153,6 +161,12 @@ impl Surefoot {
         } else if self.goes_first && machine::has_program("chrt") {
             let mut command = Command::new("chrt");
             command.args(["--rr", "1"]).arg(binary);
+            command
+        } else if let Some((unshared, first)) = self.inside {
+            let mut command = Command::new("unshare");
+            // The one that waits ends when it is killed, and with it what it has started.
+            command.args(unshared.split_ascii_whitespace()).args(["--fork", "--kill-child", "sh", "-c"]);
+            command.arg(format!("set -e; {first}\nexec \"$0\" \"$@\"")).arg(binary);
             command
         } else if self.hidden.is_empty() {
             Command::new(&binary)

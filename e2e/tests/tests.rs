@@ -21,6 +21,7 @@ mod inloop;
 mod install;
 mod ledger;
 mod memory;
+mod namespaces;
 mod nic;
 mod offline;
 mod oracle;

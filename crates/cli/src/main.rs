@@ -24,6 +24,7 @@ mod running;
 mod schema;
 mod settle;
 mod shards;
+mod spaces;
 mod status;
 mod table;
 mod trace;
@@ -45,7 +46,12 @@ fn main() -> ExitCode {
     surefoot_hostfs::memory::keep_small();
     // Each process, library and recording that is looked at has a descriptor for a while.
     surefoot_hostfs::confine::raise_open_files();
-    let outcome = match arguments.command {
+    let outcome = spaces::check(&arguments.command).map_err(Into::into).and_then(|()| run(arguments.command));
+    exit::code(outcome)
+}
+
+fn run(command: Command) -> anyhow::Result<Outcome> {
+    match command {
         Command::ReadNames => names::read_names().map(|()| Outcome::Done).map_err(Into::into),
         Command::GuardWorkload => surefoot_disturb::workload::guard().map(|()| Outcome::Done).map_err(Into::into),
         Command::Watch(options) => watch::run(&options),
@@ -62,6 +68,5 @@ fn main() -> ExitCode {
             StallCommand::Record(options) => record::record(&options),
             StallCommand::Replay(options) => record::replay(&options),
         },
-    };
-    exit::code(outcome)
+    }
 }

@@ -156,6 +156,14 @@ pub fn socket(directory: &Path, own: Option<u32>) -> Option<(UnixStream, u32)> {
 /// The watch of root or of this user that runs from this directory, and what it runs with; `None` where none does.
 pub fn standing(directory: &Path, root: &Root) -> Option<RunningWatch> {
     let (_, pid) = socket(directory, Privilege::read(root).effective_uid)?;
+    if pid == 0 {
+        // The kernel has no number for it here.
+        crate::people::tell!(
+            "surefoot: a watch answers in {} from outside this PID namespace; what it runs with cannot be seen from here",
+            directory.display()
+        );
+        return None;
+    }
     let standing = Standing::of_process(root, pid).ok()?;
     Some(RunningWatch {
         pid,

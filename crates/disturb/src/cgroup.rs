@@ -4,9 +4,10 @@ use crate::Fault;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::children::{self, Signal};
+use surefoot_hostfs::mounts::Mounts;
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::Digits;
 
@@ -71,8 +72,11 @@ pub(crate) fn of_process(root: &Root, version: Version, process: &str) -> Option
             Version::One => kind == "cgroup" && options.split(',').any(|option| option == "freezer"),
             Version::Two => kind == "cgroup2",
         };
-        is_it.then(|| root.path(at))
+        is_it.then_some(at)
     })?;
+    // What of the hierarchy is seen there; it begins above the namespace where the kernel tells a path that leads up.
+    let mounts = Mounts::read(root).map(|mounts| mounts.list).unwrap_or_default();
+    let shown = mounts.iter().rfind(|mount| mount.point == Path::new(mounted)).map(|mount| mount.root.clone());
     let groups = root.read(root.proc(format!("{process}/cgroup"))).ok()?;
     let below = groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -83,9 +87,10 @@ pub(crate) fn of_process(root: &Root, version: Version, process: &str) -> Option
         };
         is_it.then_some(path)
     })?;
+    let below = Path::new(below).strip_prefix(shown.as_deref().unwrap_or(Path::new("/"))).ok()?;
     // Of a process outside of its namespace the kernel tells a path that leads up.
-    let stays = !below.split('/').any(|part| part == "..");
-    stays.then(|| mounted.join(below.trim_start_matches('/')))
+    let stays = below.components().all(|part| matches!(part, Component::Normal(_)));
+    stays.then(|| root.path(mounted).join(below))
 }
 
 /// The best one that this process may make; tried, because delegation and mounts decide it as well.
@@ -225,7 +230,16 @@ mod tests {
             of_process(&root, Version::Two, "self").unwrap(),
             tree.path().join("sys/fs/cgroup/unified/user.slice")
         );
-        let tree = tree.file("proc/self/cgroup", "0::/../../x\n");
+        // As in a container that shows a part of the hierarchy: the path and what is mounted begin alike.
+        let shown = "30 22 0:27 /user.slice /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let tree = tree.file("proc/self/cgroup", "0::/user.slice/a\n").file("proc/self/mountinfo", shown);
+        let root = Root::at(tree.path());
+        assert_eq!(of_process(&root, Version::Two, "self").unwrap(), tree.path().join("sys/fs/cgroup/unified/a"));
+        // In a namespace of control groups whose hierarchy was mounted outside, nobody tells where the own group lies in it.
+        let shown = "30 22 0:27 /../.. /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let tree = tree.file("proc/self/cgroup", "0::/\n").file("proc/self/mountinfo", shown);
+        assert_eq!(of_process(&Root::at(tree.path()), Version::Two, "self"), None);
+        let tree = tree.without("proc/self/mountinfo").file("proc/self/cgroup", "0::/../../x\n");
         assert_eq!(Version::BOTH.map(|version| of_process(&Root::at(tree.path()), version, "self")), [None, None]);
         assert!(find(&Root::at(tree.path())).unwrap_err().is_unsupported());
     }

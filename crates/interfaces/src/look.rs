@@ -96,7 +96,7 @@ impl Looker {
                 names
             }
             (why, _) => {
-                look.unsupported = Some(why.map_or_else(String::new, |why| why.why));
+                look.unsupported = Some(why.map_or_else(String::new, |why| format!("{}; {}", why.why, why.remedy)));
                 return look;
             }
         };

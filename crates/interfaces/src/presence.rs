@@ -1,17 +1,29 @@
 //! Whether this host has network interfaces to look at.
 
 use crate::read;
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Place, sys_shows_our_network};
 use surefoot_hostfs::{Root, Unsupported};
 use surefoot_model::{Capability, CapabilityState};
 
 /// Why nothing is known of this host's interfaces, and what to do; `None` where it has any beside loopback.
 pub fn unsupported(root: &Root) -> Option<Unsupported> {
+    if root.is_host() && sys_shows_our_network(root) == Some(false) {
+        return Some(Unsupported::new(
+            "/sys shows the interfaces of another network namespace than this process is in",
+            "mount a /sys of this namespace, as `ip netns exec` does, or run Surefoot in the network namespace of that /sys",
+        ));
+    }
     let why = match read::names(root, None) {
         Ok((names, _)) if !names.is_empty() => return None,
         Ok(_) => "there is no network interface but loopback here".to_owned(),
         Err(error) => error.to_string(),
     };
     Some(Unsupported::new(why, "run Surefoot in the network namespace that has the interfaces"))
+}
+
+/// Whether the interfaces are those of another network namespace than the host's.
+pub fn of_another(root: &Root) -> bool {
+    root.is_host() && matches!(Namespaces::of_this_process().place(Kind::Network), Place::Other(_))
 }
 
 /// The row of `surefoot status`.
@@ -21,7 +33,15 @@ pub fn capability(root: &Root) -> Capability {
             let hardware = names.iter().filter(|name| read::has_device(root, name)).count();
             let all = names.len();
             let words = if all == 1 { "one interface".to_owned() } else { format!("{all} interfaces") };
-            (CapabilityState::Works, format!("{words}, {hardware} with a device below"), String::new())
+            let seen = format!("{words}, {hardware} with a device below");
+            match of_another(root) {
+                false => (CapabilityState::Works, seen, String::new()),
+                true => (
+                    CapabilityState::Reduced,
+                    format!("{seen}, in a network namespace: those of the host and of other namespaces are not seen"),
+                    "run Surefoot in the host's network namespace to see the host's".to_owned(),
+                ),
+            }
         }
         (Some(missing), _) => (CapabilityState::Unsupported, missing.why, missing.remedy),
         (None, Err(error)) => (CapabilityState::Unsupported, error.to_string(), String::new()),

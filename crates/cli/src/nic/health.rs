@@ -20,7 +20,7 @@ use surefoot_hostfs::{Root, Unsupported};
 use surefoot_interfaces::baseline::Baselines;
 use surefoot_interfaces::look::Looker;
 use surefoot_interfaces::probe::{Peer, Prober};
-use surefoot_interfaces::{Error, self_test};
+use surefoot_interfaces::{Error, presence, self_test};
 use surefoot_model::{
     Interface, InterfaceLook, InterfaceProbe, InterfaceProblem, InterfaceState, RecoveryOutcome, SelfTest,
 };
@@ -55,6 +55,11 @@ struct Health {
 impl Health {
     fn open(options: &HealthOptions) -> anyhow::Result<Self> {
         let root = crate::memory::status::root(options.host_root.as_ref())?;
+        if presence::of_another(&root) && presence::unsupported(&root).is_none() {
+            crate::people::tell!(
+                "surefoot: this process is in a network namespace: interfaces of the host and of other namespaces are not seen"
+            );
+        }
         let looker = Looker::new(root.clone()).only(options.interface.clone()).with_limits(options.limits());
         let path: Option<&PathBuf> = options.baseline.as_ref();
         let baselines = path.map(|path| Baselines::load(path)).transpose().map_err(told)?.unwrap_or_default();

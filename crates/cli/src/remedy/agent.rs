@@ -3,6 +3,7 @@
 use super::place::{Server, ServerOptions};
 use crate::exit::Outcome;
 use crate::privileges;
+use crate::spaces;
 use crate::units::{counted, parse_duration};
 use anyhow::Context;
 use clap::Args;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{Accepted, Agent, Exchange, HostFindings, OrderAnswer};
 use surefoot_daemon::rooms::remedy::checks;
+use surefoot_hostfs::namespaces::Namespaces;
 use surefoot_hostfs::{Root, signals};
 use surefoot_model::{CheckState, Finding, Health, HostCheck};
 use surefoot_remedy::Act;
@@ -79,6 +81,9 @@ impl Exchange for Server {
 
 pub fn run(options: &AgentOptions) -> anyhow::Result<Outcome> {
     let stop = signals::stop_flag()?;
+    if options.orders {
+        spaces::check_orders(Namespaces::of_this_process())?;
+    }
     let server = Server::new(&options.server)?;
     let server = if options.orders { server.obeyed()? } else { server };
     let host = options.host.clone().unwrap_or_else(super::node_name);

@@ -4,6 +4,7 @@
 //! switch they keep somebody from stopping the wrong machine.
 
 use std::collections::BTreeSet;
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
 use surefoot_hostfs::{Root, cpus, tasks};
 use surefoot_model::Digits;
 
@@ -47,7 +48,20 @@ pub fn evidence(root: &Root, own_user: u32) -> Vec<String> {
     users(root, own_user, &mut found);
     load(root, &mut found);
     served(root, &mut found);
+    if root.is_host() {
+        unseen(Namespaces::of_this_process(), &mut found);
+    }
     found
+}
+
+/// What of the host cannot be seen from here, where others may need it.
+fn unseen(namespaces: &Namespaces, found: &mut Vec<String>) {
+    if !namespaces.pids_are_the_kernels() {
+        found.push("from this PID namespace the host's other processes are not seen".to_owned());
+    }
+    if let Place::Other(_) = namespaces.place(Kind::Network) {
+        found.push("from this network namespace the host's connections are not seen".to_owned());
+    }
 }
 
 fn programs(root: &Root, found: &mut Vec<String>) {
@@ -131,6 +145,26 @@ mod tests {
     fn a_quiet_host_has_nothing_that_says_it_is_in_use() {
         let tree = process(process(quiet(), 10, "bash", 1_000), 11, "vim", 1_001);
         assert_eq!(evidence(&Root::at(tree.path()), 1_000), Vec::<String>::new(), "one other user");
+    }
+
+    #[test]
+    fn what_a_namespace_hides_counts_as_in_use() {
+        let words = |tree: HostTree| {
+            let mut found = Vec::new();
+            unseen(&Namespaces::read(&Root::at(tree.path())), &mut found);
+            found.join("; ")
+        };
+        let place = |pid: u64, net: u64| {
+            HostTree::new()
+                .file("proc/self/status", "NSpid:\t7\n")
+                .link("proc/self/ns/pid", format!("pid:[{pid}]"))
+                .link("proc/self/ns/net", format!("net:[{net}]"))
+        };
+        assert_eq!(words(place(4_026_531_836, 4_026_531_833)), "");
+        assert!(words(place(4_026_532_300, 4_026_531_833)).contains("PID namespace"));
+        let elsewhere = place(4_026_531_836, 4_026_532_300).link("proc/2/ns/net", "net:[4026531833]");
+        assert!(words(elsewhere).contains("network namespace"));
+        assert!(words(HostTree::new()).contains("PID namespace"), "unknown is not alone");
     }
 
     #[test]

@@ -5,14 +5,19 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surefoot_hostfs::Root;
+use surefoot_hostfs::namespaces::Namespaces;
 
 /// The locks of whole files that processes hold here: major and minor number of the device, and the inode.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Option<BTreeSet<(u64, u64, u64)>>);
 
 impl Locks {
-    /// Reads them; where they cannot be read, nothing is known.
+    /// Reads them; where they cannot be read, nothing is known. The kernel leaves out those of processes outside the PID namespace of
+    /// /proc.
     pub(super) fn read(root: &Root) -> Self {
+        if root.is_host() && !Namespaces::of_this_process().pids_are_the_kernels() {
+            return Locks(None);
+        }
         Locks(root.read(root.proc("locks")).ok().map(|text| parse(&text)))
     }
 
