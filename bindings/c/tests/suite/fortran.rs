@@ -1,8 +1,46 @@
 //! The Fortran module, compiled and run.
 
 use super::build::{bindings, can_run, libraries};
-use super::run::{Tiers, line, said, text_of};
+use super::run::{Tiers, line, mpirun, said, text_of};
 use std::process::Command;
+
+/// Compiles a program with the modules that it needs.
+fn compile(compiler: &str, sources: &[&str], tiers: &Tiers) -> std::path::PathBuf {
+    let program = tiers.path("tmp/program");
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-J"]).arg(tiers.path("tmp"));
+    sources.iter().for_each(|source| _ = command.arg(bindings().join("../fortran").join(source)));
+    command.arg("-o").arg(&program).arg(libraries().join("libsurefoot.a")).args(["-lpthread", "-ldl", "-lm"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    program
+}
+
+#[test]
+fn fortran_ranks_of_mpi_with_a_variable_on_one_of_them_are_told() {
+    let test = "fortran_ranks_of_mpi_with_a_variable_on_one_of_them_are_told";
+    if !can_run(test, &["mpif90", "mpirun"], "install Open MPI (libopenmpi-dev, openmpi-bin) and gfortran") {
+        return;
+    }
+    let tiers = Tiers::new();
+    let sources = ["surefoot_checkpoint.f90", "surefoot_checkpoint_mpi.f90", "checkpoint_mpi.f90"];
+    let program = compile("mpif90", &sources, &tiers);
+    let memory = tiers.path("memory").display().to_string();
+    // Open MPI starts the ranks in the order of the parts that a colon separates.
+    let run = |variable: &str| {
+        let mut command = mpirun(1, &tiers, &program);
+        command.env("MPIEXEC_TIMEOUT", "120").env("SUREFOOT_CHECKPOINT_MEMORY", &memory);
+        command.args(["25", ":", "-np", "1", "-x", variable]).arg(&program).arg("25");
+        command.output().unwrap()
+    };
+    let same = run("SUREFOOT_CHECKPOINT_MEMORY_THREADS=2");
+    assert!(same.status.success(), "{}", said(&same));
+    let other = run("SUREFOOT_CHECKPOINT_MEMORY_SLOTS=5");
+    let text = said(&other);
+    assert!(!other.status.success() && text.contains("memory.slots is 2 on rank 0 and 5 on rank 1"), "{text}");
+    let wrong = run("SUREFOOT_CHECKPOINT_MEMORY_SLOTS=500");
+    assert!(!wrong.status.success() && said(&wrong).contains("SUREFOOT_CHECKPOINT_MEMORY_SLOTS"), "{}", said(&wrong));
+}
 
 #[test]
 fn a_fortran_program_goes_on_where_it_was() {

@@ -151,8 +151,8 @@ impl Checkpointer {
     /// The directories of this job where this rank puts the mark, one of each tier that no other rank here does.
     fn marked_directories(&self) -> Vec<PathBuf> {
         let is_root = self.ranks.rank() == 0;
-        let is_here = |kind: Tier| is_root || (kind == Tier::Durable && self.nodes.is_first_here);
-        let memory = self.config.memory.as_ref().filter(|_| self.nodes.is_first_here);
+        let is_here = |kind: Tier| is_root || (kind == Tier::Durable && self.nodes.is_first_on_ssd);
+        let memory = self.config.memory.as_ref().filter(|_| self.nodes.is_first_in_memory);
         let memory = memory.map(|memory| memory.directory.join(&self.config.job));
         let durable = self.tiers.targets().filter(|target| is_here(target.kind));
         // The tier that fails rather goes first.

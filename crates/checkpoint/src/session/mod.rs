@@ -165,7 +165,17 @@ impl Checkpointer {
     /// generation: where these differ, all of them get an error before anything is written. After an error
     /// of the group this session says no more to the others, who may be elsewhere.
     fn collective<T>(&mut self, call: Call, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        self.begin_call(call, false)?;
+        self.collective_after(self.newest(), call, work)
+    }
+
+    /// As [`Checkpointer::collective`], for a call about this generation.
+    fn collective_after<T>(
+        &mut self,
+        generation: GenerationId,
+        call: Call,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.ranks.begin(call, false, generation)?;
         let begun = if call.begins_with_decision() { Ok(()) } else { self.ranks.all_or_none(Ok(())) };
         self.ended(begun).and_then(|()| {
             let done = work(self);
@@ -181,14 +191,14 @@ impl Checkpointer {
     /// call; [`Error::Option`] where there is no call of this name.
     pub fn prepare(&mut self, call: &str, failure: Option<&str>) -> Result<(), Error> {
         let no_call = || Error::Option { option: "call", why: format!("there is no call {call:?}") };
-        self.begin_call(Call::of(call).ok_or_else(no_call)?, true)?;
+        self.ranks.begin(Call::of(call).ok_or_else(no_call)?, true, self.newest())?;
         let told = self.ranks.tell_failure(failure);
         self.ended(told)
     }
 
-    fn begin_call(&mut self, call: Call, is_preparing: bool) -> Result<(), Error> {
-        let newest = self.run.newest.map_or(0, |(generation, _)| generation.nonce);
-        self.ranks.begin(call, is_preparing, GenerationId { number: self.run.number, nonce: newest })
+    /// The number of the newest generation of all ranks, and which this session has come to.
+    fn newest(&self) -> GenerationId {
+        GenerationId { number: self.run.number, nonce: self.run.newest.map_or(0, |(generation, _)| generation.nonce) }
     }
 
     /// The result of a call, after which the ranks may have to part.

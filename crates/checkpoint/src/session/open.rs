@@ -10,7 +10,7 @@ use super::ranks::Ranks;
 use super::redundancy::Redundancy;
 use super::regions::Regions;
 use super::run::Run;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, facts};
 use super::tiers::{Opened, UNSEEN_NUMBERS};
 use super::{Checkpointer, clock};
 use crate::config::Config;
@@ -65,7 +65,7 @@ impl Checkpointer {
         let mut opened = ranks.all_or_none(opened)?;
         let is_any_unopened = opened.expect_a_reason_to_go_on(&ranks)?;
         let usable = opened.usable(&config);
-        let nodes = Nodes::of(&ranks, &host, name)?;
+        let nodes = Nodes::of(&ranks, &host, name, &config)?;
         ranks.place(&nodes);
         let Opened { mut tiers, files, ending, media, wear, .. } = opened;
         let threads = config.memory.as_ref().and_then(|memory| memory.threads);
@@ -117,6 +117,9 @@ impl Checkpointer {
             self.note(format!(
                 "any user may take away or replace what is in {open}: chmod o-w, or the sticky bit, ends that"
             ));
+        }
+        if let Some(doubt) = facts::health_doubt(&self.config.health_file) {
+            self.note(doubt);
         }
         for unopened in self.tiers.unopened() {
             self.note(format!("{unopened}; it gets no checkpoints"));

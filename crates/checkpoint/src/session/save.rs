@@ -89,7 +89,7 @@ impl Checkpointer {
         let is_due = self.run.resized_at.is_some_and(|count| self.schedule.course.taken_count >= count + 2);
         let Some(memory) = self.config.memory.as_ref().filter(|_| is_due) else { return };
         self.run.resized_at = None;
-        if self.nodes.is_first_here {
+        if self.nodes.is_first_in_memory {
             let released = node::release_unused(&memory.directory, &self.config.job, complete);
             if let Err(error) = released {
                 self.note(format!("memory of ranks that run here no more is still taken: {error}"));

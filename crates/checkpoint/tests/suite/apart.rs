@@ -274,7 +274,6 @@ fn with_all(tiers: &Tiers) -> Config {
 
 #[test]
 fn any_setting_that_differs_on_one_rank_is_named_on_all_of_them_or_hurts_nobody() {
-    // Those that a disk of this machine refuses are in another test.
     for (name, _) in SETTINGS {
         assert!(
             OTHERS.iter().any(|(known, ..)| known == name),
@@ -365,4 +364,73 @@ fn a_rank_that_cannot_open_keeps_no_other_waiting() {
     });
     assert!(said.iter().all(|said| said.contains("durable.kep")), "{said:?}");
     assert!(said[0].contains("rank 1 failed") && !said[1].contains("rank 1"), "{said:?}");
+}
+
+#[test]
+fn ranks_of_one_machine_whose_directories_are_their_own_lose_nothing() {
+    let tiers = Tiers::new();
+    let of_rank = |rank: u32| {
+        let directory = |tier: &str| {
+            let path = tiers.home.path().join(format!("{tier}-{rank}"));
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let mut config = config(&tiers);
+        config.set("memory", directory("memory").to_str().unwrap()).unwrap();
+        config.set("durable", directory("ssd").to_str().unwrap()).unwrap();
+        config
+    };
+    let run = |work: &(dyn Fn(Rank) + Sync)| {
+        ranks(3, 7, |group| {
+            let config = of_rank(group.rank());
+            work(Rank::open(&config, group).unwrap());
+        })
+    };
+    run(&|mut rank| {
+        for step in 1..=4 {
+            rank.compute(step);
+            rank.job.checkpoint().unwrap();
+            assert!(rank.job.finish().unwrap().is_durable);
+        }
+    });
+    for rank in 0..3 {
+        let kept = std::fs::read_dir(tiers.home.path().join(format!("ssd-{rank}/job"))).unwrap();
+        let kept = kept.filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir()).count();
+        assert_eq!(kept, 2, "rank {rank}: what is older than is to be kept goes from every directory");
+        std::fs::remove_dir_all(tiers.home.path().join(format!("memory-{rank}"))).unwrap();
+    }
+    run(&|mut rank| {
+        let restored = rank.job.restart().unwrap().unwrap();
+        assert!(rank.state == computed(rank.rank, 4), "{restored:?}");
+        rank.job.complete().unwrap();
+    });
+    run(&|mut rank| {
+        assert!(rank.job.restart().unwrap().is_none(), "it was completed");
+        rank.job.checkpoint().unwrap();
+        rank.job.discard().unwrap();
+    });
+    for rank in 0..3 {
+        for tier in ["memory", "ssd"] {
+            let left = tiers.home.path().join(format!("{tier}-{rank}/job"));
+            assert!(!left.exists(), "{} is left", left.display());
+        }
+    }
+}
+
+#[test]
+fn ranks_that_read_pieces_of_different_checkpoints_are_told_so() {
+    let tiers = Tiers::new();
+    let config = config(&tiers);
+    saved(3, &config);
+    let said = ranks(3, 8, |group| {
+        let mut rank = Rank::open(&config, group).unwrap();
+        let former = rank.job.open_resized().unwrap().unwrap();
+        rank.job.checkpoint().unwrap();
+        let newer = rank.job.open_resized().unwrap().unwrap();
+        rank.job.read_resized(&newer, &mut []).unwrap();
+        let opened = if rank.rank == 2 { &former } else { &newer };
+        rank.job.read_resized(opened, &mut []).unwrap_err().to_string()
+    });
+    let wanted = "rank 2 calls read_resized, after generation 2 ";
+    assert!(said.iter().all(|said| said.contains(wanted) && said.contains("after generation 3 ")), "{said:?}");
 }

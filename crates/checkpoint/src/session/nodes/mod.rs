@@ -17,9 +17,13 @@ pub(super) use inventory::Inventory;
 pub(crate) use placement::ranks_here;
 
 use crate::Error;
-use crate::session::ranks::Ranks;
+use crate::config::Config;
+use crate::session::ranks::{Ranks, digest};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The longest name of a node that is told and written down.
 const NAME_BYTES_MAX: usize = 64;
@@ -44,14 +48,34 @@ impl Host {
     }
 }
 
+/// Bytes that tell one directory of a node from another.
+const PLACE_BYTES: usize = 16;
+
+/// What tells a directory from others of its node, whatever path leads there: in another container the same path may be another
+/// one, and another path the same. One that cannot be looked at is known by its path.
+fn place(directory: &Path) -> [u8; PLACE_BYTES] {
+    let [device, number] = match std::fs::metadata(directory) {
+        Ok(found) => [found.dev(), found.ino()],
+        Err(_) => [u64::MAX, digest(directory.as_os_str().as_bytes())],
+    };
+    let mut bytes = [0; PLACE_BYTES];
+    bytes[..8].copy_from_slice(&device.to_le_bytes());
+    bytes[8..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
 /// The nodes of a job, which rank runs on which, and this rank's place among them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     all: Vec<Host>,
     /// The number of each rank's node, from 0 in the order of their first ranks.
     of_ranks: Vec<u32>,
-    /// Whether this rank is the first on its own.
-    pub(super) is_first_here: bool,
+    /// Whether this rank is the first of those whose checkpoints lie in the same directory: in memory, and on the SSD. Ranks
+    /// of one node need not have the same ones, as in containers, or with a drive for each.
+    pub(super) is_first_in_memory: bool,
+    pub(super) is_first_on_ssd: bool,
+    /// Directories on SSDs that ranks have, of all nodes.
+    pub(super) ssd_count: usize,
     /// Ranks on this one's.
     pub(super) ranks_here: usize,
 }
@@ -59,15 +83,23 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Asks all ranks where they run. `id` tells nodes apart, `name` is what people call this one. It is the only time
     /// that every rank hears something of each other one while a job runs on: a hundred bytes of each, at the start.
-    pub(super) fn of(ranks: &Ranks, id: &str, name: &str) -> Result<Self, Error> {
+    pub(super) fn of(ranks: &Ranks, id: &str, name: &str, config: &Config) -> Result<Self, Error> {
         let mut end = name.len().min(NAME_BYTES_MAX);
         while !name.is_char_boundary(end) {
             end -= 1;
         }
-        let all = ranks.gather_all(&[id.as_bytes(), &[0], &name.as_bytes()[..end]].concat())?;
+        let places = [
+            config.memory.as_ref().map(|memory| &memory.directory),
+            config.durable.as_ref().map(|durable| &durable.directory),
+        ];
+        let [memory, ssd] = places.map(|directory| directory.map_or([0; PLACE_BYTES], |directory| place(directory)));
+        let all = ranks.gather_all(&[&memory, &ssd, id.as_bytes(), &[0], &name.as_bytes()[..end]].concat())?;
         let mut numbers: BTreeMap<&[u8], u32> = BTreeMap::new();
         let mut nodes = Nodes::default();
+        let (mut in_memory, mut on_ssds) = (Vec::new(), Vec::new());
         for message in &all {
+            let short = || Error::Group { why: "a rank said where it runs in a way that cannot be read".into() };
+            let (places, message) = message.split_at_checked(2 * PLACE_BYTES).ok_or_else(short)?;
             let mut halves = message.splitn(2, |byte| *byte == 0);
             let (id, name) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
             let number = *numbers.entry(id).or_insert_with(|| {
@@ -75,9 +107,14 @@ impl Nodes {
                 nodes.all.len() as u32 - 1
             });
             nodes.of_ranks.push(number);
+            in_memory.push((number, places[..PLACE_BYTES].to_vec()));
+            on_ssds.push((number, places[PLACE_BYTES..].to_vec()));
         }
-        let here = nodes.of_ranks.get(ranks.rank() as usize).copied();
-        nodes.is_first_here = nodes.of_ranks.iter().position(|of| Some(*of) == here) == Some(ranks.rank() as usize);
+        let own = ranks.rank() as usize;
+        let is_first = |of: &[(u32, Vec<u8>)]| of.iter().position(|place| Some(place) == of.get(own)) == Some(own);
+        (nodes.is_first_in_memory, nodes.is_first_on_ssd) = (is_first(&in_memory), is_first(&on_ssds));
+        nodes.ssd_count = on_ssds.iter().collect::<BTreeSet<_>>().len();
+        let here = nodes.of_ranks.get(own).copied();
         nodes.ranks_here = nodes.of_ranks.iter().filter(|of| Some(**of) == here).count();
         Ok(nodes)
     }

@@ -148,24 +148,26 @@ pub(crate) fn ranks_here(file: &dyn StoredFile, epoch: u64) -> Option<Vec<(u32, 
 }
 
 impl Checkpointer {
-    /// The job's directories in all tiers; whether all nodes see it.
+    /// The job's directories in all tiers; whether this rank is the first of those that see it.
     fn job_directories(&self) -> Vec<(PathBuf, bool)> {
-        let memory = self.config.memory.iter().map(|memory| (memory.directory.join(&self.config.job), false));
-        let durable = self.tiers.targets().map(|target| (target.tier.directory().to_owned(), target.is_shared()));
+        let is_first_in_memory = self.nodes.is_first_in_memory;
+        let memory = self.config.memory.iter();
+        let memory = memory.map(|memory| (memory.directory.join(&self.config.job), is_first_in_memory));
+        let durable = self.tiers.targets().map(|target| {
+            let is_first = if target.is_shared() { self.ranks.rank() == 0 } else { self.nodes.is_first_on_ssd };
+            (target.tier.directory().to_owned(), is_first)
+        });
         memory.chain(durable).collect()
     }
 
     /// Writes down on which nodes this run saves, after its first checkpoint: once on each node, and in the shared
     /// directory. That it fails is a notice. Not collective.
     pub(in super::super) fn write_placement(&mut self) {
-        if std::mem::replace(&mut self.run.is_placement_written, true) || !self.nodes.is_first_here {
+        if std::mem::replace(&mut self.run.is_placement_written, true) {
             return;
         }
         let rank = self.ranks.rank();
-        for (directory, is_shared) in self.job_directories() {
-            if is_shared && rank != 0 {
-                continue;
-            }
+        for (directory, _) in self.job_directories().into_iter().filter(|(_, is_first)| *is_first) {
             let mut placements = Placements::read(&directory);
             placements.add(Placement::new(self.run.epoch, &self.nodes));
             if let Err(error) = placements.write(&directory, rank) {
@@ -177,14 +179,14 @@ impl Checkpointer {
     /// Writes down that a checkpoint is complete in one of the durable tiers, once in a run: what is not there later was lost, and
     /// not never written. That it fails is a notice. Not collective.
     pub(in super::super) fn write_durable(&mut self, which: Which) {
-        let (rank, is_first_here) = (self.ranks.rank(), self.nodes.is_first_here);
+        let (rank, is_first_on_ssd) = (self.ranks.rank(), self.nodes.is_first_on_ssd);
         let target = match which {
             Which::Durable => &mut self.tiers.durable,
             Which::Shared => &mut self.tiers.shared,
         };
         let Some(target) = target.as_mut().filter(|target| !target.is_noted) else { return };
         target.is_noted = true;
-        if !(if target.is_shared() { rank == 0 } else { is_first_here }) {
+        if !(if target.is_shared() { rank == 0 } else { is_first_on_ssd }) {
             return;
         }
         let directory = target.tier.directory().to_owned();
@@ -198,11 +200,9 @@ impl Checkpointer {
     /// What the files on all nodes say, the newest run first. Collective.
     fn placements(&self) -> Result<Vec<Placement>, Error> {
         let mut own = Placements::default();
-        // The others on this node see the same files, and one rank is enough for the shared directory.
-        for (directory, is_shared) in self.job_directories() {
-            if self.nodes.is_first_here && (!is_shared || self.ranks.rank() == 0) {
-                Placements::read(&directory).runs.into_iter().for_each(|run| own.add(run));
-            }
+        // The others that see a directory see the same file.
+        for (directory, _) in self.job_directories().into_iter().filter(|(_, is_first)| *is_first) {
+            Placements::read(&directory).runs.into_iter().for_each(|run| own.add(run));
         }
         let text = serde_json::to_vec(&own).map_err(|error| Error::Group { why: error.to_string() })?;
         let mut all = Placements::default();

@@ -22,6 +22,7 @@ mod tree;
 pub(super) use call::{Call, ranks_in_words};
 pub(super) use gathered::{Gathered, OfDrives, OfNode, flag};
 pub(super) use message::{BYTES, Message, OfRoot};
+pub(super) use settings::digest;
 pub(super) use tree::Tree;
 
 use crate::generation::{GenerationId, MANIFEST_LONG_BYTES_MAX, Manifest};

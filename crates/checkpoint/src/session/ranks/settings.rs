@@ -122,7 +122,7 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = (String, String)> + '_ {
 }
 
 /// FNV-1a with 64 bits: the same on every machine.
-fn digest(bytes: &[u8]) -> u64 {
+pub(in super::super) fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

@@ -143,3 +143,74 @@ fn a_session_that_ended_says_so_and_sends_nothing() {
     assert!(why.contains("rank 1 is gone") && why.contains("takes none any more"), "{why}");
     assert_eq!(traffic.sent().0, 0);
 }
+
+/// A rank of another release: what it says is of that one, and what it hears is of another one to it.
+struct OtherRelease(ThreadGroup);
+
+impl OtherRelease {
+    fn is_message(bytes: &[u8]) -> bool {
+        bytes.len() == BYTES
+    }
+
+    fn of(bytes: &[u8], major: u64) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        bytes[16..24].copy_from_slice(&(major << 32).to_le_bytes());
+        bytes
+    }
+}
+
+impl Group for OtherRelease {
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.0.size()
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: u32) -> Result<(), Error> {
+        assert!(Self::is_message(bytes), "nothing else is said before the releases are known to be the same");
+        let mut said = Self::of(bytes, 9);
+        self.0.broadcast(&mut said, root)?;
+        bytes.copy_from_slice(&Self::of(&said, if root == self.rank() { 9 } else { 3 }));
+        Ok(())
+    }
+
+    fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        panic!("{} bytes are told to a rank of another release", own.len());
+    }
+
+    fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
+        assert!(send.is_empty() || Self::is_message(send));
+        let said = if send.is_empty() { Vec::new() } else { Self::of(send, 9) };
+        self.0.exchange(to, &said, from, receive)?;
+        if !receive.is_empty() {
+            receive.copy_from_slice(&Self::of(receive, 3));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_rank_of_another_release_is_named_on_all_ranks_before_anything_else_is_said() {
+    for size in 2..=5 {
+        for odd in 0..size {
+            let groups = thread_group(size, Some(PATIENCE)).into_iter();
+            let told: Vec<Error> = std::thread::scope(|scope| {
+                let open = |group: ThreadGroup| {
+                    let group: Box<dyn Group> =
+                        if group.rank() == odd { Box::new(OtherRelease(group)) } else { Box::new(group) };
+                    Ranks::new(group, "job").agree_on_settings(Ok(vec![("job", "job".into())])).unwrap_err()
+                };
+                let threads: Vec<_> = groups.map(|group| scope.spawn(move || open(group))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            for (rank, error) in told.into_iter().enumerate() {
+                let Error::Group { why } = error else { panic!("{error:?}") };
+                let is_named =
+                    why.contains("Surefoot 9.0.0 (protocol 2)") || why.contains("Surefoot 3.0.0 (protocol 2)");
+                assert!(is_named && why.contains("run one release on all ranks"), "{size}, {odd}, {rank}: {why}");
+            }
+        }
+    }
+}

@@ -99,6 +99,8 @@ impl Redundancy {
         ranks: &Ranks,
         image: Result<(Manifest, SlotImage), Error>,
     ) -> Result<(), Error> {
+        // A manifest that cannot be told stops all ranks here: later ones would wait for it.
+        let image = image.and_then(|(manifest, image)| manifest.to_bytes().map(|_| (manifest, image)));
         match self {
             Redundancy::Own => Ok(()),
             Redundancy::Partner(partner) => {

@@ -222,7 +222,7 @@ impl Checkpointer {
     /// [`Error::Option`] on all ranks when one asks for what is not there; [`Error::NothingIntact`] on all ranks when a
     /// part cannot be read any more, and then no piece holds anything useful; [`Error::Group`].
     pub fn read_resized(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {
-        self.collective(Call::ReadResized, |job| job.read_pieces(resized, pieces))
+        self.collective_after(resized.generation, Call::ReadResized, |job| job.read_pieces(resized, pieces))
     }
 
     fn read_pieces(&mut self, resized: &Resized, pieces: &mut [Piece<'_>]) -> Result<(), Error> {

@@ -110,10 +110,10 @@ impl Checkpointer {
         }
     }
 
-    /// Whether this rank keeps the budget: the first on its node, or of all where they share the directory.
+    /// Whether this rank keeps the budget: the first of those that share its directory.
     fn keeps_budget(&self) -> bool {
         match self.tiers.durable.as_ref().map(|durable| durable.kind) {
-            Some(Tier::Durable) => self.nodes.is_first_here,
+            Some(Tier::Durable) => self.nodes.is_first_on_ssd,
             Some(Tier::Shared) => self.ranks.rank() == 0,
             Some(Tier::Memory) | None => false,
         }

@@ -208,7 +208,7 @@ impl Checkpointer {
         let granted_share = drive::granted_share(&self.config.policy);
         let rank = self.ranks.rank();
         let facts = self.facts(now_s, drive);
-        let mut told = facts.told(rank, self.nodes.of_rank(rank), self.nodes.is_first_here, granted_share);
+        let mut told = facts.told(rank, self.nodes.of_rank(rank), self.nodes.is_first_on_ssd, granted_share);
         let is_running = |target: &Option<Target>| {
             target.as_ref().and_then(|target| target.drain.as_ref()).is_some_and(|drain| drain.is_running())
         };

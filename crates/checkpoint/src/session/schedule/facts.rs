@@ -198,6 +198,29 @@ pub(in crate::session) fn memory_suspect(path: &Path) -> String {
     found.map(|finding| finding.sentence.chars().take(SENTENCE_CHARACTERS_MAX).collect()).unwrap_or_default()
 }
 
+/// Why the host's health says nothing of memory although there is such a file: it cannot be read, or is of a version that this
+/// release does not know.
+pub(in crate::session) fn health_doubt(path: &Path) -> Option<String> {
+    let is_absent = path.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let why = match read_small(path).map(|text| serde_json::from_slice::<serde_json::Value>(&text)) {
+        None if is_absent => return None,
+        None => "it cannot be read".to_owned(),
+        Some(Err(error)) => format!("it is no health file: {error}"),
+        Some(Ok(health)) => match health.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(Health::VERSION) => {
+                serde_json::from_value::<Health>(health).err().map(|error| format!("it is no health file: {error}"))?
+            }
+            Some(version) => format!("it has version {version}, and this release knows {}", Health::VERSION),
+            None => "it has no version".to_owned(),
+        },
+    };
+    Some(format!(
+        "whether this host's memory can be trusted is unknown: {}: {why}. Run the same release of surefoot watch and of this \
+         library, or set health_file",
+        path.display()
+    ))
+}
+
 /// A regular file that is no longer than a health file; a pipe in its place is not waited for.
 fn read_small(path: &Path) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();

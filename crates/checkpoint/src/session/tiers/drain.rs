@@ -167,7 +167,7 @@ impl Drop for Drain {
 
 /// Whether a rank keeps the drive of a node without rank 0.
 fn has_own_drive(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bool {
-    kind == Tier::Durable && nodes.are_several() && nodes.is_first_here && ranks.rank() != 0
+    kind == Tier::Durable && nodes.ssd_count > 1 && nodes.is_first_on_ssd && ranks.rank() != 0
 }
 
 /// Whether this rank removes from a durable tier what is not to be kept.
@@ -176,7 +176,7 @@ pub(in crate::session) fn prunes(ranks: &Ranks, kind: Tier, nodes: &Nodes) -> bo
 }
 
 /// Rank 0 marks a generation that all ranks have written as complete, and removes what is older than is to be kept. On
-/// a drive that only the ranks of another node see, the first rank there does.
+/// a drive that rank 0 does not see, the first rank there does.
 pub(in crate::session) fn commit(
     ranks: &Ranks,
     durable: &Durable,
@@ -192,7 +192,7 @@ pub(in crate::session) fn commit(
     let own = if ranks.rank() == 0 { mark() } else { Ok(()) };
     ranks.all_or_none(own)?;
     let has_own_drive = has_own_drive(ranks, kind, nodes);
-    if kind == Tier::Durable && nodes.are_several() {
+    if kind == Tier::Durable && nodes.ssd_count > 1 {
         let own = match has_own_drive && !durable.is_committed(generation) {
             true => mark(),
             false => Ok(()),

@@ -189,12 +189,24 @@ fn only_fresh_health_that_speaks_of_memory_counts() {
     let version = Health::VERSION;
     let errors = "DIMM A1 has uncorrected errors.";
     assert_eq!(health(version, now, Room::Memory, Severity::Critical), errors);
+    assert_eq!(health_doubt(&path), None);
     assert_eq!(health(version, 1, Room::Memory, Severity::Critical), "", "too old");
     assert_eq!(health(version + 1, now, Room::Memory, Severity::Critical), "", "of another version");
     assert_eq!(health(version, now, Room::Memory, Severity::Warning), "", "corrected errors");
     assert_eq!(health(version, now, Room::Stall, Severity::Critical), "", "of another room");
-    assert_eq!(says(b"no JSON"), "");
+    health(version + 1, now, Room::Memory, Severity::Critical);
+    let doubt = health_doubt(&path).unwrap();
+    let wanted = format!("it has version {}, and this release knows {version}", version + 1);
+    assert!(doubt.contains("can be trusted is unknown") && doubt.contains(&wanted), "{doubt}");
+    for (text, wanted) in
+        [(&b"no JSON"[..], "no health file"), (b"{}", "no version"), (b"{\"version\":2}", "missing field")]
+    {
+        assert_eq!(says(text), "");
+        assert!(health_doubt(&path).unwrap().contains(wanted), "{:?}", health_doubt(&path));
+    }
     assert_eq!(memory_suspect(&home.path().join("none")), "");
+    assert_eq!(health_doubt(&home.path().join("none")), None);
+    assert!(health_doubt(home.path()).unwrap().contains("it cannot be read"), "a directory");
 }
 
 /// The same by going over what each rank knows, as it would be with all of it at hand: rank by rank, and node by node.
