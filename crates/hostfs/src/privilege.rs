@@ -197,8 +197,9 @@ impl Standing {
             no_new_privileges: field(&text, "NoNewPrivs:") == Some("1"),
             seccomp: match field(&text, "Seccomp:") {
                 Some("1") => Seccomp::Strict,
-                Some("2") => Seccomp::Filter,
-                _ => Seccomp::None,
+                None | Some("0") => Seccomp::None,
+                // A mode that is not known restricts in ways that are not known.
+                Some(_) => Seccomp::Filter,
             },
             unit: None,
         })

@@ -51,6 +51,8 @@ struct Pending {
 struct Firmware {
     /// Its first line.
     line: u64,
+    /// What stands in braces before each of its lines.
+    tag: String,
     severity: Severity,
     /// What the section is of; empty where it does not say.
     kind: String,
@@ -121,7 +123,11 @@ impl KernelLog {
         if let Some(at) = said.find(HARDWARE_ERROR) {
             let is_firmware = said[..at].ends_with('}');
             let rest = said[at + HARDWARE_ERROR.len()..].trim();
-            return if is_firmware { self.firmware(rest, at_ns, sink) } else { self.machine_check(rest, at_ns, sink) };
+            return if is_firmware {
+                self.firmware(&said[..at], rest, at_ns, sink)
+            } else {
+                self.machine_check(rest, at_ns, sink)
+            };
         }
         // The machine check that it follows is told by its record.
         if said.starts_with("mce: Uncorrected hardware memory error") { Line::OfReport } else { Line::Other }
@@ -237,13 +243,18 @@ impl KernelLog {
         }
     }
 
-    fn firmware(&mut self, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
+    fn firmware(&mut self, tag: &str, said: &str, at_ns: u64, sink: &mut Sink<'_>) -> Line {
         let number = sink.totals.line_count;
         let is_new =
             said.starts_with("Hardware error from APEI") || said.starts_with("Error ") && said.contains(", type: ");
-        if is_new || !matches!(self.pending, Some(Pending { waiting: Waiting::Firmware(_), .. })) {
+        // Each record has a number, and the lines of two may follow each other without a headline.
+        let tag = tag.rsplit(['{', ' ']).next().unwrap_or_default();
+        let is_same =
+            matches!(&self.pending, Some(Pending { waiting: Waiting::Firmware(section), .. }) if section.tag == tag);
+        if is_new || !is_same {
             self.flush(sink);
-            let waiting = Waiting::Firmware(Box::new(Firmware { line: number, ..Firmware::default() }));
+            let section = Firmware { line: number, tag: cut(tag), ..Firmware::default() };
+            let waiting = Waiting::Firmware(Box::new(section));
             self.pending = Some(Pending { waiting, at_realtime_ns: at_ns, line: number });
         }
         let Some(Pending { waiting: Waiting::Firmware(section), line, .. }) = &mut self.pending else {
@@ -551,6 +562,35 @@ mod tests {
         );
         assert_eq!((report.location.address, report.location.grain_bits), (Some(0x1234_5040), Some(6)));
         assert_eq!((report.severity, totals.of_report_count), (ErrorSeverity::Corrected, 15));
+    }
+
+    /// With a blank behind the colon and without, a bare status, and the bank of newer kernels.
+    #[test]
+    fn firmware_s_forms_of_every_kernel_are_read() {
+        let (reports, totals) = read(
+            "\
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]: event severity: corrected
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:  Error 0, type: corrected
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   section_type: memory error
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   error_status: 0x0000000000000400
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   node: 1 card: 4 module: 0 rank: 0 bank: 1 device: 14 row: 58165 column: 816
+Nov 21 10:00:01 n kernel: {37}[Hardware Error]:   DIMM location: CPU 2 DIMM 30
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]: event severity: recoverable
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:  Error 0, type: recoverable
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:  fru_text: B1
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:   section_type: memory error
+Nov 21 10:00:09 n kernel: {38}[Hardware Error]:   node:0 card:1 module:1 rank:1 bank_group:2 bank_address:1 row:300 column:40 chip_id:3
+",
+        );
+        let [first, second] = reports.as_slice() else { panic!("{reports:?}") };
+        assert_eq!((first.severity, first.label.as_str()), (ErrorSeverity::Corrected, "CPU 2 DIMM 30"));
+        assert_eq!(
+            (first.location.row, first.location.column, first.location.bank),
+            (Some(58_165), Some(816), Some(1))
+        );
+        assert_eq!((second.severity, second.label.as_str()), (ErrorSeverity::Uncorrected, "B1"));
+        assert_eq!((second.location.bank_group, second.location.bank), (Some(2), Some(1)));
+        assert_eq!(totals.not_understood_count, 0);
     }
 
     /// A word that is not known is never the mild one.

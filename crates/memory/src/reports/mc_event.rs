@@ -15,22 +15,11 @@ pub enum McErrorType {
     Deferred,
     /// 3.
     Fatal,
-    /// 4, and whatever a newer kernel adds.
+    /// 4.
     Info,
 }
 
 impl McErrorType {
-    /// The kernel's number.
-    pub fn from_number(number: u64) -> McErrorType {
-        match number {
-            0 => McErrorType::Corrected,
-            1 => McErrorType::Uncorrected,
-            2 => McErrorType::Deferred,
-            3 => McErrorType::Fatal,
-            _ => McErrorType::Info,
-        }
-    }
-
     /// The word that the kernel's print and rasdaemon use; `None` for another one.
     pub fn from_word(word: &str) -> Option<McErrorType> {
         Some(match word {
@@ -240,8 +229,10 @@ mod tests {
 
     #[test]
     fn fatal_and_uncorrected_are_lost_bits_and_deferred_are_not_used_yet() {
-        let of = |number| mc_event(&McEvent { error_type: McErrorType::from_number(number), ..skx() }).severity;
+        let of = |word| mc_event(&McEvent { error_type: McErrorType::from_word(word).unwrap(), ..skx() }).severity;
         use ErrorSeverity::{Corrected, Deferred, Uncorrected};
-        assert_eq!([0, 1, 2, 3].map(of), [Corrected, Uncorrected, Deferred, Uncorrected]);
+        let words = ["Corrected", "Uncorrected", "Deferred", "Fatal", "Info"];
+        assert_eq!(words.map(of), [Corrected, Uncorrected, Deferred, Uncorrected, Corrected]);
+        assert_eq!(McErrorType::from_word("Catastrophic"), None);
     }
 }

@@ -200,6 +200,17 @@ fn what_cannot_be_seen_is_said_to_be_unknown() {
     }
 }
 
+/// The kernel says `Unknown` and `Reserved` itself; neither is a code, and neither says that there is none.
+#[test]
+fn a_mode_of_correction_that_is_not_known_is_neither_on_nor_off() {
+    for mode in ["Unknown", "Reserved", "S32ECD32ED", "on"] {
+        let found = checks(&intel().file(format!("{MC}/mc1/dimm2/dimm_edac_mode"), format!("{mode}\n")));
+        let check = of(&found, "ecc-off");
+        assert_eq!((check.severity, check.certainty), (Severity::Ok, Certainty::CannotTellApartHere), "{check:?}");
+        assert!(check.evidence.contains(mode), "{check:?}");
+    }
+}
+
 #[test]
 fn where_there_is_nothing_nothing_is_checked() {
     let why = doctor::check(&Root::at(HostTree::new().path())).unwrap_err();

@@ -10,6 +10,9 @@ pub(super) const RULE: Rule = Rule { name: "threshold-blocks-locked", check };
 const ZEN: u32 = 0x17;
 
 fn check(facts: &Facts) -> Verdict {
+    if facts.vendor == Vendor::Other && facts.has_machine_check {
+        return Verdict::CannotTell("it is not known which counters a processor of this maker has".into());
+    }
     if facts.vendor != Vendor::Amd || facts.family < ZEN {
         return Verdict::Fine("the processor has no threshold blocks of memory controllers".into());
     }

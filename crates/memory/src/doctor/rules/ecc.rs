@@ -6,8 +6,9 @@ use surefoot_model::Severity;
 
 pub(super) const RULE: Rule = Rule { name: "ecc-off", check };
 
-/// `dimm_edac_mode` of modules without a code (`edac_caps` in drivers/edac).
-const OFF: [&str; 3] = ["none", "unknown", "reserved"];
+/// `dimm_edac_mode` of modules without a code, and of those with one (`edac_caps` in drivers/edac).
+const OFF: &str = "none";
+const CODES: [&str; 7] = ["PARITY", "EC", "SECDED", "S2ECD2ED", "S4ECD4ED", "S8ECD8ED", "S16ECD16ED"];
 
 fn check(facts: &Facts) -> Verdict {
     let places = facts.reading.controllers.iter().flat_map(|one| one.places.iter().map(move |place| (one, place)));
@@ -15,9 +16,15 @@ fn check(facts: &Facts) -> Verdict {
     if told.is_empty() {
         return Verdict::CannotTell("no module tells its mode of correction (dimm_edac_mode)".into());
     }
-    let is_off = |mode: &str| OFF.contains(&mode.to_ascii_lowercase().as_str());
-    let off: Vec<_> = told.iter().filter(|(_, place)| is_off(&place.edac_mode)).collect();
+    let off: Vec<_> = told.iter().filter(|(_, place)| place.edac_mode.eq_ignore_ascii_case(OFF)).collect();
     let Some((controller, place)) = off.first() else {
+        // The kernel's own words `Unknown` and `Reserved` are among these.
+        if let Some((controller, place)) = told.iter().find(|(_, place)| !CODES.contains(&place.edac_mode.as_str())) {
+            return Verdict::CannotTell(format!(
+                "{}/{}/dimm_edac_mode is {}, which is none of the codes that Surefoot knows",
+                controller.id, place.name, place.edac_mode
+            ));
+        }
         return Verdict::Fine(format!(
             "all {} modules or ranks have a code, such as {}",
             told.len(),
