@@ -67,6 +67,10 @@ mod tests {
         assert_eq!("18446744073709551616".digits::<u64>(), None);
         assert_eq!("000255".digits::<u8>(), Some(255));
         assert_eq!("256".digits::<u8>(), None);
+        for text in ["+0", "+1", "-1", "", " 1", "1 ", "1_0", "0x1", "1.0"] {
+            assert_eq!((text.digits::<u64>(), text.digits::<u8>()), (None, None), "{text}");
+        }
+        assert_eq!(("+1".signed_digits::<i64>(), "+1".hex_digits::<u64>()), (None, None));
         assert_eq!("-9223372036854775808".signed_digits::<i64>(), Some(i64::MIN));
         assert_eq!(("-129".signed_digits::<i8>(), "--1".signed_digits::<i64>()), (None, None));
         assert_eq!("ffffffffffffffff".hex_digits::<u64>(), Some(u64::MAX));
