@@ -9,6 +9,7 @@ use crate::{Root, Unsupported};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::OnceLock;
+use surefoot_model::Digits;
 
 /// The kinds that Surefoot's answers depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -203,7 +204,7 @@ fn is_absent(error: std::io::Error) -> bool {
 fn number(root: &Root, process: &str, kind: Kind) -> Option<u64> {
     let link = root.proc(process).join("ns").join(kind.file()).read_link().ok()?;
     let text = link.to_str()?.strip_prefix(kind.file())?.strip_prefix(":[")?;
-    text.strip_suffix(']')?.parse().ok()
+    text.strip_suffix(']')?.digits()
 }
 
 /// Whose numbers /proc shows.
@@ -254,8 +255,8 @@ fn read_offsets(root: &Root) -> Option<Offsets> {
             let is_it = words.next()? == name;
             is_it.then_some(words)
         })?;
-        let seconds: i64 = words.next()?.parse().ok()?;
-        let nanoseconds: i64 = words.next()?.parse().ok()?;
+        let seconds: i64 = words.next()?.signed_digits()?;
+        let nanoseconds: i64 = words.next()?.digits()?;
         seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
     };
     Some(Offsets { monotonic_ns: of("monotonic")?, boottime_ns: of("boottime")? })
