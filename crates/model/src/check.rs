@@ -78,12 +78,23 @@ impl HostCheck {
     /// How the rules of findings of checks begin; the name of the check follows.
     pub const RULE: &'static str = "check-";
 
-    /// What it says of its host.
+    /// The finding of this check; everybody may read its name and state, and nothing of what the check printed.
     pub fn finding(&self) -> Finding {
         let (rule, subject) = (format!("{}{}", HostCheck::RULE, self.name), Subject::host());
-        Finding::new(Room::Remedy, &rule, subject, self.state.severity(), &*self.sentence)
+        let of = |sentence: &str| Finding::new(Room::Remedy, &rule, subject.clone(), self.state.severity(), sentence);
+        of(&self.sentence)
             .with_evidence(self.evidence.clone())
+            .with_public(&of(&self.public_sentence()))
             .since(self.since_realtime_ns)
+    }
+
+    /// The check with its name and state, without what it printed.
+    pub fn for_everybody(self) -> HostCheck {
+        HostCheck { sentence: self.public_sentence(), evidence: Vec::new(), ..self }
+    }
+
+    fn public_sentence(&self) -> String {
+        format!("Check {}: {}.", self.name, self.state.as_str())
     }
 
     /// See [`crate::Event::comes_to_ns`].
@@ -118,6 +129,10 @@ mod tests {
             assert_eq!((finding.key.as_str(), finding.severity), ("remedy/check-clock/host", state.severity()));
             assert_eq!((finding.since_realtime_ns, finding.sentence.as_str()), (7, "It is late."));
         }
+        let secret = HostCheck { evidence: vec!["/root/key is gone".into()], ..check.clone() };
+        let public = secret.finding().for_everybody();
+        assert_eq!((public.sentence.as_str(), public.evidence.len()), ("Check clock: unknown.", 0));
+        assert_eq!(secret.clone().for_everybody().finding().for_everybody(), public);
         assert!(check.happened().is_empty());
         assert_eq!(HostCheck { is_change: true, ..check }.happened().len(), 1);
     }

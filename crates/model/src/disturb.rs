@@ -401,11 +401,14 @@ impl DisturbEvent {
     /// See [`crate::Event::takes_cores`].
     pub(crate) fn takes_cores(&self) -> Option<CoresTaken> {
         match self {
-            DisturbEvent::Began(began) if began.is_of_cores => {
-                Some(CoresTaken { by: began.experiment.clone(), what: began.what(), is_over: false })
-            }
+            DisturbEvent::Began(began) if began.is_of_cores => Some(CoresTaken {
+                by: began.experiment.clone(),
+                what: began.what_for_everybody(),
+                uid: began.stranger(),
+                is_over: false,
+            }),
             DisturbEvent::Ended(ExperimentEnded { experiment, .. }) | DisturbEvent::Gone { experiment } => {
-                Some(CoresTaken { by: experiment.clone(), what: String::new(), is_over: true })
+                Some(CoresTaken { by: experiment.clone(), what: String::new(), uid: None, is_over: true })
             }
             _ => None,
         }
@@ -436,8 +439,10 @@ impl DisturbEvent {
 pub struct CoresTaken {
     /// A name for it, until it is over.
     pub by: String,
-    /// What it does, a part of a sentence; empty once it is over.
+    /// What it does, a part of a sentence without words of a user other than root; empty once it is over.
     pub what: String,
+    /// The user whose journal says so; `None` for root's, which are the host's own.
+    pub uid: Option<u32>,
     /// Whether it has ended.
     pub is_over: bool,
 }
@@ -463,6 +468,21 @@ impl ExperimentBegan {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
         let is_name = (1..=Self::NAME_LETTERS_MAX).contains(&name.len()) && name.chars().all(is_plain);
         is_name.then_some(name)
+    }
+
+    /// The user whose word it is, unless that is root's or a recording does not say: everybody can write a journal.
+    pub fn stranger(&self) -> Option<u32> {
+        self.uid.filter(|uid| *uid != 0)
+    }
+
+    /// As [`ExperimentBegan::what`], from numbers alone where a user other than root wrote the words.
+    pub fn what_for_everybody(&self) -> String {
+        match self.stranger() {
+            Some(_) if !self.disturbance.is_empty() => {
+                ExperimentBegan { disturbance: "a disturbance".into(), ..self.clone() }.what()
+            }
+            _ => self.what(),
+        }
     }
 
     /// What it does to the cores, as a part of a sentence: `holds cores 0-1 for 2 ms every 1 s, each at a moment of its own`.
@@ -606,6 +626,9 @@ mod tests {
         };
         assert_eq!(rated.what(), "disturbs core 3 by ipi 1000 times a second");
         assert_eq!(ExperimentBegan::default().what(), "does what its lines do not tell");
+        let forged = ExperimentBegan { uid: Some(1000), disturbance: "send money".into(), ..rated.clone() };
+        assert_eq!(forged.what_for_everybody(), "disturbs core 3 by a disturbance 1000 times a second");
+        assert_eq!(rated.what_for_everybody(), rated.what());
         let several = ExperimentBegan { period_ns: 0, ..rated };
         assert_eq!(several.what(), "disturbs core 3 in several ways, by turns");
         assert_eq!(

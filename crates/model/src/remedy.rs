@@ -270,6 +270,26 @@ impl Case {
         self.steps.iter().enumerate().find(|(_, step)| step.is_waiting())
     }
 
+    /// The case with its number, state, severity and times, without what is wrong, with what, and what is done about it.
+    pub fn for_everybody(self) -> Case {
+        Case {
+            service: String::new(),
+            fault: String::new(),
+            subject: String::new(),
+            alert_key: String::new(),
+            sentence: String::new(),
+            evidence: Vec::new(),
+            policy: String::new(),
+            steps: Vec::new(),
+            waits_for: String::new(),
+            ticket: String::new(),
+            part: None,
+            replaced: None,
+            lease: Lease::default(),
+            ..self
+        }
+    }
+
     /// About how much memory it holds.
     pub fn held_bytes(&self) -> usize {
         let steps: usize = self

@@ -3,9 +3,10 @@
 //! Everybody may connect, as to the port; what each sees is decided by his user in the same way. It appears under its name
 //! once this process is the one that publishes in the directory, as `health.json` does.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -27,20 +28,23 @@ impl SocketFile {
     /// A socket that listens and has no name yet under which others look for it.
     ///
     /// # Errors
-    /// When the directory cannot be written, or its path is longer than a socket's may be (some 100 bytes).
+    /// When the directory cannot be written, or the socket was exchanged while it was made.
     pub(crate) fn prepare(directory: &Path) -> io::Result<(UnixListener, SocketFile)> {
-        let prepared = directory.join(format!(".{SOCKET_NAME}.{}", std::process::id()));
+        // Held, so that everything below happens in one directory, however its path is changed meanwhile.
+        let held = hold(directory, libc::O_DIRECTORY)?;
+        let name = format!(".{SOCKET_NAME}.{}", std::process::id());
+        let inside = by_descriptor(&held).join(&name);
         // Left behind by an earlier process of this number.
-        match fs::remove_file(&prepared) {
+        match fs::remove_file(&inside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&prepared)?;
-        let about = fs::symlink_metadata(&prepared)?;
-        let path = directory.join(SOCKET_NAME);
+        let listener = UnixListener::bind(&inside)?;
+        let (path, prepared) = (directory.join(SOCKET_NAME), directory.join(&name));
+        let about = open_to_all(&inside)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", prepared.display())))?;
         let file = SocketFile { path, prepared, is: (about.dev(), about.ino()), is_published: false };
         listener.set_nonblocking(true)?;
-        fs::set_permissions(&file.prepared, fs::Permissions::from_mode(0o666))?;
         Ok((listener, file))
     }
 
@@ -52,6 +56,27 @@ impl SocketFile {
         }
         Ok(())
     }
+}
+
+/// Lets everybody connect to our socket of this name, by its descriptor: a link that takes the name is not followed.
+fn open_to_all(socket: &Path) -> io::Result<fs::Metadata> {
+    let held = hold(socket, libc::O_NOFOLLOW)?;
+    let about = held.metadata()?;
+    if !about.file_type().is_socket() || about.uid() != surefoot_hostfs::privilege::effective_user() {
+        let why = "another file took the place of the socket; let no other user write to this directory";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    fs::set_permissions(by_descriptor(&held), fs::Permissions::from_mode(0o666))?;
+    Ok(about)
+}
+
+/// A descriptor of the file itself, which reads and opens nothing.
+fn hold(path: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)
+}
+
+fn by_descriptor(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 impl Drop for SocketFile {
@@ -67,6 +92,19 @@ impl Drop for SocketFile {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_link_that_took_the_sockets_name_is_refused_and_its_target_keeps_its_mode() {
+        let home = tempfile::tempdir().unwrap();
+        let (secret, link) = (home.path().join("secret"), home.path().join("link"));
+        fs::write(&secret, "").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        for taken in [&link, &secret] {
+            assert_eq!(open_to_all(taken).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn it_takes_the_place_of_a_dead_one_and_leaves_another_alone() {

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod nic;
 pub mod remedy;
 pub mod stall;
+pub(crate) mod turns;
 pub(crate) mod watch;
 
 use crate::config::Config;

@@ -23,4 +23,5 @@ mod metrics;
 mod remedies;
 mod routes;
 mod schema;
+mod viewers;
 mod who;

@@ -1,14 +1,17 @@
 //! What experiments come to: that one runs, because it explains what the other rooms see, and that one went wrong. Pure.
 
 use super::state::{Experiment, State};
+use std::collections::BTreeMap;
 use surefoot_model::{ExperimentOutcome, Finding, Room, Severity, Subject, SubjectKind};
 
 /// One that went wrong is told of for so long.
 const TOLD_FOR_NS: u64 = 3_600_000_000_000;
+/// Experiments of a user other than root that have a finding of their own while they run.
+const RUNNING_OF_USER_MAX: u64 = 4;
 
 /// Everything that is to be said at a time; nothing where no experiment is known.
 pub fn of(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = state.running().map(running).collect();
+    let mut findings = all_running(state);
     findings.extend(went_wrong(state, now_realtime_ns));
     if findings.is_empty() && !state.is_empty() {
         findings.push(Finding::new(Room::Disturb, "experiments", Subject::host(), Severity::Ok, quiet(state)));
@@ -20,9 +23,26 @@ fn subject(one: &Experiment) -> Subject {
     Subject::new(SubjectKind::Experiment, &one.began.experiment)
 }
 
-/// The word of root, or of nobody in particular, is the host's own.
-fn owner(one: &Experiment) -> Option<u32> {
-    one.began.uid.filter(|uid| *uid != 0)
+/// Each experiment that runs; of a user other than root the newest, and how many more.
+fn all_running(state: &State) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut of_users: BTreeMap<u32, u64> = BTreeMap::new();
+    for one in state.running().collect::<Vec<_>>().into_iter().rev() {
+        let count = one.began.stranger().map_or(0, |uid| {
+            let count = of_users.entry(uid).or_default();
+            *count += 1;
+            *count
+        });
+        if count <= RUNNING_OF_USER_MAX {
+            findings.push(running(one));
+        }
+    }
+    let over = of_users.into_iter().filter(|(_, count)| *count > RUNNING_OF_USER_MAX);
+    findings.extend(over.map(|(uid, count)| {
+        let sentence = format!("{} more experiments of user {uid} run.", count - RUNNING_OF_USER_MAX);
+        Finding::new(Room::Disturb, "more-run", Subject::host(), Severity::Notice, sentence).of_user(Some(uid))
+    }));
+    findings
 }
 
 fn running(one: &Experiment) -> Finding {
@@ -41,14 +61,18 @@ fn running(one: &Experiment) -> Finding {
             .with_evidence(evidence)
             .since(began.at_realtime_ns)
     };
-    // That a core stands still is felt by everybody; what its workload is, is not everybody's to know.
-    let told = finding(evidence).with_public(&finding(everybody));
-    if began.is_of_cores { told } else { told.of_user(owner(one)) }
+    // Only root's word is the host's own: everybody can write a journal.
+    finding(evidence).with_public(&finding(everybody)).of_user(began.stranger())
 }
 
-/// The newest experiment, if it went wrong and that is not long ago.
-fn went_wrong(state: &State, now_realtime_ns: u64) -> Option<Finding> {
-    let newest = state.experiments().next_back()?;
+/// The newest experiment of each user, if it went wrong and that is not long ago.
+fn went_wrong(state: &State, now_realtime_ns: u64) -> Vec<Finding> {
+    let newest: BTreeMap<Option<u32>, &Experiment> =
+        state.experiments().map(|one| (one.began.stranger(), one)).collect();
+    newest.into_values().filter_map(|one| one_went_wrong(one, now_realtime_ns)).collect()
+}
+
+fn one_went_wrong(newest: &Experiment, now_realtime_ns: u64) -> Option<Finding> {
     let ended = newest.ended.as_ref()?;
     if now_realtime_ns.saturating_sub(ended.at_realtime_ns) > TOLD_FOR_NS {
         return None;
@@ -57,26 +81,29 @@ fn went_wrong(state: &State, now_realtime_ns: u64) -> Option<Finding> {
         ExperimentOutcome::Finished => return None,
         ExperimentOutcome::Refused => ("refused", "The newest experiment was refused"),
         ExperimentOutcome::Failed => ("failed", "The newest experiment failed"),
-        ExperimentOutcome::Vanished => ("vanished", "The newest experiment ended without a word"),
+        ExperimentOutcome::Vanished => ("vanished", "The newest experiment was killed before it reported a result"),
     };
     let sentence = format!("{sentence}: {}.", ended.why.trim_end_matches('.'));
     let finding = Finding::new(Room::Disturb, rule, subject(newest), Severity::Notice, sentence);
     // Why may quote what a user's workload said.
-    Some(finding.since(ended.at_realtime_ns).of_user(owner(newest)))
+    Some(finding.since(ended.at_realtime_ns).of_user(newest.began.stranger()))
 }
 
 fn quiet(state: &State) -> String {
     let count = state.experiments().count();
     let kept = if count == 1 { "1 is kept".to_owned() } else { format!("{count} are kept") };
-    let newest = state.newest(ExperimentOutcome::Finished);
+    // In the words of root's journals alone.
+    let is_hosts = |one: &&Experiment| one.began.stranger().is_none();
+    let finished = |one: &&Experiment| one.ended.as_ref().is_some_and(|end| end.outcome == ExperimentOutcome::Finished);
+    let newest = state.experiments().filter(is_hosts).rfind(finished);
     let last = newest.and_then(|one| one.ended.as_ref()).map_or(String::new(), |ended| match &ended.effect {
         Some(effect) => {
             let (low, high) = (effect.interval_low, effect.interval_high);
             let ratio = effect.ratio;
-            format!("; the newest that finished made its number {ratio:.3} times as large ({low:.3} to {high:.3})")
+            format!("; last result: ratio {ratio:.3} ({low:.3}-{high:.3})")
         }
         None if ended.summary.is_empty() => String::new(),
-        None => format!("; the newest that finished came to {}", ended.summary),
+        None => format!("; last result: {}", ended.summary),
     });
     format!("No experiment runs; {kept}{last}.")
 }
@@ -86,6 +113,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::state::tests::{folded, told};
     use super::*;
+    use surefoot_model::DisturbEvent;
 
     #[test]
     fn one_that_runs_says_what_it_does_to_the_cores_and_hides_what_it_runs() {
@@ -93,7 +121,7 @@ mod tests {
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert_eq!(finding.sentence, "An experiment holds core 1 for 2 ms every 1 s: 1 of 3 runs are done.");
         assert_eq!((finding.key.as_str(), finding.severity), ("disturb/runs/experiment/a", Severity::Notice));
-        assert_eq!((finding.since_realtime_ns, finding.uid), (5_000, None));
+        assert_eq!((finding.since_realtime_ns, finding.uid), (5_000, Some(1000)), "his word is not the host's");
         assert!(finding.evidence.iter().any(|line| line.contains("./secret")));
         let public = finding.clone().for_everybody();
         assert_eq!(public.evidence, ["process 7 of user 1000, by bpf"]);
@@ -112,10 +140,37 @@ mod tests {
 
     #[test]
     fn the_newest_result_is_told_where_nothing_runs() {
-        let finding = of(&folded(&told("a", Some(ExperimentOutcome::Finished))), 9_000).remove(0);
-        let words = "No experiment runs; 1 is kept; the newest that finished made its number 1.200 times as large (1.100 to 1.300).";
+        let mut events = told("a", Some(ExperimentOutcome::Finished));
+        let finding = of(&folded(&events), 9_000).remove(0);
+        assert_eq!(finding.sentence, "No experiment runs; 1 is kept.", "the result of a user other than root");
+        of_root(&mut events);
+        let finding = of(&folded(&events), 9_000).remove(0);
+        let words = "No experiment runs; 1 is kept; last result: ratio 1.200 (1.100-1.300).";
         assert_eq!((finding.sentence.as_str(), finding.severity), (words, Severity::Ok));
-        let finding = of(&folded(&super::super::state::tests::several("a")), 9_000).remove(0);
-        assert!(finding.sentence.ends_with("came to 2 numbers, of which 1 shows an effect."), "{finding:?}");
+        let mut events = super::super::state::tests::several("a");
+        of_root(&mut events);
+        let finding = of(&folded(&events), 9_000).remove(0);
+        assert!(finding.sentence.ends_with("last result: 2 numbers, of which 1 shows an effect."), "{finding:?}");
+    }
+
+    fn of_root(events: &mut [DisturbEvent]) {
+        for event in events {
+            if let DisturbEvent::Began(began) = event {
+                began.uid = Some(0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_users_journals_hide_nothing_of_roots_and_are_a_few_findings() {
+        let mut events = told("2026-root", Some(ExperimentOutcome::Failed));
+        of_root(&mut events);
+        events.extend((0..40).flat_map(|number| told(&format!("99-forged-{number:02}"), None)));
+        let findings = of(&folded(&events), 10_000);
+        let of_host: Vec<&str> =
+            findings.iter().filter(|one| one.uid.is_none()).map(|one| one.sentence.as_str()).collect();
+        assert_eq!(of_host, ["The newest experiment failed: the workload ended with code 1."]);
+        assert_eq!(findings.len() as u64, 1 + RUNNING_OF_USER_MAX + 1);
+        assert!(findings.iter().any(|one| one.sentence == "36 more experiments of user 1000 run."), "{findings:?}");
     }
 }

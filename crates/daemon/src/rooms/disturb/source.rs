@@ -5,7 +5,9 @@
 //! the look that found it.
 
 use crate::rooms::growing::{self, GrowingFile, Place};
+use crate::rooms::turns::in_turn;
 use crate::sources::{End, Source, Start};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// A look that takes long is followed by a rest of so many times that.
 const REST_FACTOR: u32 = 19;
 /// Entries of a directory that are looked at.
-const ENTRIES_MAX: usize = 4096;
+const ENTRIES_MAX: usize = 1 << 16;
 /// Journals that are read: the newest.
 const JOURNALS_MAX: usize = super::state::EXPERIMENTS_MAX;
 /// Problems that are told.
@@ -51,7 +53,8 @@ struct Experiments {
 }
 
 struct Journal {
-    file: GrowingFile,
+    /// Open until the end was read: a directory may hold many that have ended.
+    file: Option<GrowingFile>,
     uid: u32,
     place: Place,
     /// What it began with.
@@ -96,6 +99,10 @@ impl Experiments {
             if let Some(why) = &journal.problem {
                 problem(&mut look, &path, why);
             }
+            // Its process may not have come to lock it yet: it is opened again at the next look.
+            if journal.file.is_none() && journal.place.bytes == 0 {
+                self.journals.remove(&name);
+            }
         }
         look.at_ns = clock::monotonic_ns();
         look.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -109,7 +116,7 @@ impl Experiments {
 
     /// The newest journals by their names.
     fn find(&self, look: &mut ExperimentLook) -> BTreeMap<String, PathBuf> {
-        let mut found = BTreeMap::new();
+        let mut found = Vec::new();
         for directory in &self.directories {
             let entries = match directory.read_dir() {
                 Ok(entries) => entries,
@@ -121,18 +128,43 @@ impl Experiments {
                 }
             };
             look.directories.push(one_line(&directory.to_string_lossy()));
-            for path in entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()) {
-                if let Some(name) = ExperimentBegan::name_of(&path) {
-                    found.insert(name.to_owned(), path);
+            let mut entries = entries.flatten().map(|entry| entry.path());
+            for path in entries.by_ref().take(ENTRIES_MAX) {
+                let Some(name) = ExperimentBegan::name_of(&path).map(str::to_owned) else { continue };
+                // What is gone by now is not there.
+                if let Ok(about) = path.symlink_metadata() {
+                    found.push(Candidate { name, path, uid: about.uid() });
                 }
             }
+            if entries.next().is_some() {
+                problem(look, directory, &format!("it has more than {ENTRIES_MAX} entries; the rest is not looked at"));
+            }
         }
-        while found.len() > JOURNALS_MAX {
-            found.pop_first();
-            look.left_out_count += 1;
-        }
-        found
+        self.choose(found, look)
     }
+
+    /// The newest of each user in turn, so that one user's journals keep no other's from being read. Of two with one name, root's
+    /// or this process's own user's counts, and the other is a problem.
+    fn choose(&self, mut found: Vec<Candidate>, look: &mut ExperimentLook) -> BTreeMap<String, PathBuf> {
+        let own = surefoot_hostfs::privilege::effective_user();
+        found.sort_by_key(|one| (one.uid != 0, one.uid != own, Reverse(one.name.clone())));
+        let mut chosen = BTreeMap::new();
+        for one in in_turn(found, |one| one.uid) {
+            match chosen.contains_key(&one.name) {
+                true => problem(look, &one.path, "another journal has this name; this one is not read"),
+                false if chosen.len() >= JOURNALS_MAX => look.left_out_count += 1,
+                false => drop(chosen.insert(one.name, one.path)),
+            }
+        }
+        chosen
+    }
+}
+
+/// A journal that could be read.
+struct Candidate {
+    name: String,
+    path: PathBuf,
+    uid: u32,
 }
 
 fn problem(look: &mut ExperimentLook, path: &Path, why: &str) {
@@ -146,18 +178,16 @@ impl Journal {
     fn open(path: &Path) -> std::io::Result<Journal> {
         let file = GrowingFile::open_no_link(path)?;
         let uid = file.file().metadata()?.uid();
-        Ok(Journal { file, uid, place: Place::default(), began: None, is_over: false, problem: None })
+        Ok(Journal { file: Some(file), uid, place: Place::default(), began: None, is_over: false, problem: None })
     }
 
     fn read_on(&mut self, name: &str, now: (u64, u64), events: &mut Vec<DisturbEvent>) {
-        if self.is_over {
-            return;
-        }
+        let Some(file) = self.file.take() else { return };
         // Looked at before it is read: what its process wrote until it ended is read then, also its last word.
-        let is_held = self.is_held();
+        let is_held = is_held(&file);
         let mut place = std::mem::take(&mut self.place);
         let mut lines = Vec::new();
-        let read = growing::read_on(&self.file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
+        let read = growing::read_on(&file, &mut place, ExperimentBegan::JOURNAL_BYTES_MAX, |number, line| {
             let read = line.map_err(str::to_owned).and_then(|line| {
                 serde_json::from_slice::<DisturbEvent>(line).map_err(|error| format!("not of a journal: {error}"))
             });
@@ -183,17 +213,9 @@ impl Journal {
             let ended = ExperimentEnded::new(name.to_owned(), now, outcome, VANISHED.to_owned());
             events.push(DisturbEvent::Ended(ended));
         }
-    }
-
-    /// Whether its process holds its lock. One that has just made it waits for this look, which lets go at once.
-    fn is_held(&self) -> bool {
-        match self.file.file().try_lock_shared() {
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(_)) => false,
-            Ok(()) => {
-                let _ = self.file.file().unlock();
-                false
-            }
+        // One that is full, or that no process writes any more, says nothing else.
+        if !self.is_over && !is_full && is_held {
+            self.file = Some(file);
         }
     }
 
@@ -254,6 +276,18 @@ impl Journal {
     }
 }
 
+/// Whether its process holds its lock. One that has just made it waits for this look, which lets go at once.
+fn is_held(of: &GrowingFile) -> bool {
+    match of.file().try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+        Ok(()) => {
+            let _ = of.file().unlock();
+            false
+        }
+    }
+}
+
 /// The beginning of a stranger's words, in one line.
 fn clipped(text: &str) -> String {
     one_line(&text.chars().take(LETTERS_MAX).collect::<String>())
@@ -310,6 +344,40 @@ mod tests {
         assert_eq!(words(&source.look()), ["look 0"]);
         fs::remove_file(home.path().join(ExperimentBegan::journal(NAME))).unwrap();
         assert_eq!(words(&source.look()), [format!("gone {NAME}"), "look 0".into()]);
+    }
+
+    #[test]
+    fn journals_that_ended_are_not_kept_open() {
+        let home = tempfile::tempdir().unwrap();
+        let mut source = experiments(home.path());
+        for number in 0..20 {
+            let name = format!("20261125T1200{number:02}-7-0");
+            let lines: String = told(&name, Some(ExperimentOutcome::Finished)).iter().map(line).collect();
+            fs::write(home.path().join(ExperimentBegan::journal(&name)), lines).unwrap();
+            fs::write(home.path().join(ExperimentBegan::journal(&format!("{name}-empty"))), "").unwrap();
+        }
+        source.look();
+        assert_eq!(source.journals.values().filter(|one| one.file.is_some()).count(), 0);
+        assert_eq!(source.look().len(), 1, "each is told once");
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let of_home = open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(home.path())));
+        assert_eq!(of_home.count(), 0);
+    }
+
+    #[test]
+    fn one_users_journals_keep_no_others_from_being_read() {
+        let candidate = |uid, name: String| Candidate { path: PathBuf::from(format!("/{uid}/{name}")), name, uid };
+        let mut found: Vec<Candidate> = (0..300).map(|number| candidate(1000, format!("9999-{number:03}"))).collect();
+        found.extend((0..10).map(|number| candidate(0, format!("2026-{number}"))));
+        found.push(candidate(1000, "2026-3".into()));
+        let mut look = ExperimentLook::default();
+        let chosen = experiments(Path::new("/")).choose(found, &mut look);
+        assert_eq!(chosen.len(), JOURNALS_MAX);
+        for number in 0..10 {
+            let name = format!("2026-{number}");
+            assert_eq!(chosen[&name], Path::new("/0").join(&name), "root's journal counts");
+        }
+        assert_eq!(look.left_out_count + chosen.len() as u64 + look.problems.len() as u64, 311);
     }
 
     #[test]

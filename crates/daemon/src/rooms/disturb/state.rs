@@ -4,8 +4,7 @@ use super::stalls::{CoreStalls, by_core};
 use crate::http::access::Viewer;
 use std::collections::BTreeMap;
 use surefoot_model::{
-    CpuId, DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentLook, ExperimentOutcome, ExperimentRow,
-    ExperimentRun, InjectedStall,
+    CpuId, DisturbEvent, ExperimentBegan, ExperimentEnded, ExperimentLook, ExperimentRow, ExperimentRun, InjectedStall,
 };
 
 /// Experiments that are kept: the newest.
@@ -164,15 +163,11 @@ impl State {
         self.experiments.values().filter(|one| one.ended.is_none())
     }
 
-    /// The newest that has ended so.
-    pub(super) fn newest(&self, outcome: ExperimentOutcome) -> Option<&Experiment> {
-        let has = |one: &&Experiment| one.ended.as_ref().is_some_and(|ended| ended.outcome == outcome);
-        self.experiments.values().rfind(has)
-    }
-
-    /// What of it this viewer may see: what was done to the cores is everybody's, what others run is not.
+    /// The part of it that this viewer may see: what root did to the cores is for everybody, the workload is not; of other users'
+    /// journals each user sees only his own.
     pub(super) fn seen_by(&self, viewer: Viewer) -> State {
         let mut state = self.clone();
+        state.experiments.retain(|_, one| viewer.may_see(one.began.stranger()));
         for one in state.experiments.values_mut().filter(|one| !viewer.may_see(Some(one.began.uid.unwrap_or(0)))) {
             let began = &mut one.began;
             for text in [&mut began.workload, &mut began.metric, &mut began.series, &mut began.part] {
@@ -208,6 +203,7 @@ pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
+    use surefoot_model::ExperimentOutcome;
 
     /// An experiment of core 1 that ended so, or runs.
     pub(in crate::rooms::disturb) fn told(name: &str, outcome: Option<ExperimentOutcome>) -> Vec<DisturbEvent> {
@@ -318,7 +314,7 @@ pub(super) mod tests {
 
     #[test]
     fn rows_are_kept_up_to_a_number_and_are_their_users_alone() {
-        let mut state = folded(&several("a"));
+        let mut state = folded(&of_root(several("a")));
         let row = DisturbEvent::Row { experiment: "a".into(), row: ExperimentRow::default().into() };
         (0..ROWS_MAX).for_each(|_| state.take(&row));
         let one = state.experiment("a").unwrap();
@@ -330,16 +326,24 @@ pub(super) mod tests {
         assert!(ended.summary.is_empty() && ended.warnings.is_empty(), "{ended:?}");
     }
 
+    fn of_root(mut events: Vec<DisturbEvent>) -> Vec<DisturbEvent> {
+        let DisturbEvent::Began(began) = &mut events[0] else { unreachable!() };
+        began.uid = Some(0);
+        events
+    }
+
     #[test]
-    fn what_somebody_runs_is_his_and_what_is_done_to_the_cores_is_everybodys() {
-        let state = folded(&told("a", Some(ExperimentOutcome::Finished)));
+    fn what_root_does_to_the_cores_is_for_everybody_and_a_users_journal_for_himself() {
+        let of_user = folded(&told("a", Some(ExperimentOutcome::Finished)));
+        let shows = |uid, sees_all| of_user.seen_by(Viewer { uid: Some(uid), sees_all }).experiment("a").is_some();
+        assert_eq!([shows(1000, false), shows(1001, false), shows(1001, true)], [true, false, true]);
+        let state = folded(&of_root(told("a", Some(ExperimentOutcome::Finished))));
         let seen = |uid, sees_all| {
             let state = state.seen_by(Viewer { uid: Some(uid), sees_all });
             let one = state.experiment("a").unwrap().clone();
             let effect = one.ended.unwrap().effect.unwrap();
             (one.began.workload.is_empty(), effect.workload.is_empty(), effect.ratio, one.began.cores.len())
         };
-        assert_eq!(seen(1000, false), (false, false, 1.2, 1));
         assert_eq!(seen(1001, false), (true, true, 1.2, 1));
         assert_eq!(seen(1001, true), (false, false, 1.2, 1));
     }

@@ -26,8 +26,11 @@ fn of_case(case: &Case) -> Finding {
     };
     let waits = if case.waits_for.is_empty() { String::new() } else { format!("; it waits for {}", case.waits_for) };
     let sentence = format!("Case {} of {} ({}) is {}{waits}.", case.id, case.host, case.fault, case.state.as_str());
-    Finding::new(Room::Remedy, "case", Subject::new(SubjectKind::Case, case.id.to_string()), severity, sentence)
+    let subject = Subject::new(SubjectKind::Case, case.id.to_string());
+    let of = |sentence: String| Finding::new(Room::Remedy, "case", subject.clone(), severity, sentence);
+    of(sentence)
         .with_evidence(case.evidence.clone())
+        .with_public(&of(format!("Case {}: {}.", case.id, case.state.as_str())))
         .since(case.since_realtime_ns)
 }
 

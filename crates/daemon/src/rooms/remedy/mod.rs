@@ -83,10 +83,11 @@ impl Room for Remedy {
     }
 
     fn routes(self: Arc<Self>) -> Vec<Route> {
-        vec![Route::new("/api/v1/remedy", SAYS, move |shared, _, uri| {
+        vec![Route::new("/api/v1/remedy", SAYS, move |shared, viewer, uri| {
             parameters(uri, &[])?;
             let why = self.why_not_watched(&shared.moment());
-            Ok(json_text(&Answer::of(&lock(&self.state), why)))
+            let state = lock(&self.state).seen_by(viewer);
+            Ok(json_text(&Answer::of(&state, why)))
         })]
     }
 

@@ -1,5 +1,6 @@
 //! The fold over checks and cases; pure, so that a recording folds to the same.
 
+use crate::http::access::Viewer;
 use std::collections::BTreeMap;
 use surefoot_model::{Case, Event, HostCheck};
 
@@ -47,6 +48,16 @@ impl State {
             return;
         }
         self.checks.insert(check.name.clone(), check.clone());
+    }
+
+    /// The part of it that this viewer may see: of root's checks and cases, everybody sees names, numbers and states.
+    pub(super) fn seen_by(&self, viewer: Viewer) -> State {
+        let mut state = self.clone();
+        if !viewer.sees_all {
+            state.checks = state.checks.into_iter().map(|(name, check)| (name, check.for_everybody())).collect();
+            state.cases = state.cases.into_iter().map(|(id, case)| (id, case.for_everybody())).collect();
+        }
+        state
     }
 
     /// Whether nothing was told yet.

@@ -30,33 +30,51 @@ pub(super) struct State {
     taken: Taking,
 }
 
-/// What Surefoot itself takes from cores on purpose: what it is, and when it ended.
+/// What experiments take from cores on purpose, by the experiment's name.
 #[derive(Debug, Clone, Default)]
-struct Taking(BTreeMap<String, (String, Option<u64>)>);
+struct Taking(BTreeMap<String, TakenByOne>);
+
+#[derive(Debug, Clone)]
+struct TakenByOne {
+    what: String,
+    /// The user whose journal says so, unless it is root's.
+    uid: Option<u32>,
+    end_ns: Option<u64>,
+}
 
 impl Taking {
-    fn take(&mut self, CoresTaken { by, what, is_over }: CoresTaken, at_ns: u64) {
+    fn take(&mut self, CoresTaken { by, what, uid, is_over }: CoresTaken, at_ns: u64) {
         match (is_over, self.0.get_mut(&by)) {
-            (true, Some((_, end_ns))) => *end_ns = end_ns.or(Some(at_ns)),
+            (true, Some(one)) => one.end_ns = one.end_ns.or(Some(at_ns)),
             (false, None) => {
-                self.0.insert(by, (what, None));
-                // Their names are in the order of time.
+                self.0.insert(by, TakenByOne { what, uid, end_ns: None });
                 while self.0.len() > TAKEN_MAX {
-                    self.0.pop_first();
+                    self.drop_one();
                 }
             }
             _ => {}
         }
     }
 
+    /// Drops the oldest of the user who has the most, root's last: names are in the order of time, and a user may write any.
+    fn drop_one(&mut self) {
+        let count = |uid: Option<u32>| self.0.values().filter(|one| one.uid == uid).count();
+        let most = self.0.values().map(|one| one.uid).max_by_key(|uid| (uid.is_some(), count(*uid)));
+        let name = most.and_then(|uid| self.0.iter().find(|(_, one)| one.uid == uid)).map(|(name, _)| name.clone());
+        name.and_then(|name| self.0.remove(&name));
+    }
+
     /// What was taken in the minute before this, a sentence for each.
     fn within(&self, end_ns: u64) -> Vec<String> {
         let is_within = |end: &Option<u64>| end.is_none_or(|end| end.saturating_add(FINDINGS_SPAN_NS) > end_ns);
-        let said = |(by, (what, end)): (&String, &(String, Option<u64>))| {
-            let ended = if end.is_some() { "; it has ended" } else { "" };
-            format!("an experiment of Surefoot's own {what}, which is part of this ({by}{ended})")
+        let said = |(by, TakenByOne { what, uid, end_ns }): (&String, &TakenByOne)| {
+            let ended = if end_ns.is_some() { "; it has ended" } else { "" };
+            match uid {
+                None => format!("an experiment of Surefoot's own {what}, which is part of this ({by}{ended})"),
+                Some(uid) => format!("user {uid} reports an experiment that {what}{ended}"),
+            }
         };
-        self.0.iter().filter(|(_, (_, end))| is_within(end)).map(said).collect()
+        self.0.iter().filter(|(_, one)| is_within(&one.end_ns)).map(said).collect()
     }
 }
 
@@ -189,7 +207,21 @@ mod tests {
     use super::*;
 
     fn taken(by: &str, what: &str) -> CoresTaken {
-        CoresTaken { by: by.into(), what: what.into(), is_over: what.is_empty() }
+        CoresTaken { by: by.into(), what: what.into(), uid: None, is_over: what.is_empty() }
+    }
+
+    #[test]
+    fn a_users_experiments_push_no_others_off_and_say_nothing_in_his_words() {
+        let mut taking = Taking::default();
+        taking.take(taken("2026", "holds core 1"), 5);
+        for number in 0..100 {
+            let by = format!("99-send-money-{number:03}");
+            taking.take(CoresTaken { uid: Some(1000), ..taken(&by, "holds core 0") }, 5);
+        }
+        let said = taking.within(0);
+        assert_eq!(said.len(), TAKEN_MAX);
+        assert_eq!(said[0], "an experiment of Surefoot's own holds core 1, which is part of this (2026)");
+        assert_eq!(said[1], "user 1000 reports an experiment that holds core 0");
     }
 
     #[test]

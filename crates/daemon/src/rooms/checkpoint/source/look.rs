@@ -4,6 +4,7 @@ use super::jobs::{self, Found, Journal};
 use super::locks::Locks;
 use super::{drives, mounts as file_systems, text};
 use crate::rooms::checkpoint::{JOBS_MAX, ROWS_MAX, ROWS_OF_JOB_MAX};
+use crate::rooms::turns::in_turn;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -158,21 +159,6 @@ fn read_journals(directories: BTreeSet<(PathBuf, u32)>, answer: &mut CheckpointL
         }
     }
     journals
-}
-
-/// The first of each user, then the second of each, and so on.
-fn in_turn<T>(items: Vec<T>, owner: impl Fn(&T) -> u32) -> Vec<T> {
-    let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut numbered: Vec<(usize, T)> = items
-        .into_iter()
-        .map(|item| {
-            let count = seen.entry(owner(&item)).or_default();
-            *count += 1;
-            (*count, item)
-        })
-        .collect();
-    numbered.sort_by_key(|(number, _)| *number);
-    numbered.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Copies in the directory of another job, which no restart would look at, and copies that nothing is known of.

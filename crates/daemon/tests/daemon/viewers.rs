@@ -1,0 +1,207 @@
+//! Every address by who asks: what a user without rights is shown beside root, from the server's own list of addresses.
+//!
+//! Words that are root's are planted in every room; an address that is not in the table fails, and so does a word that gets out.
+
+use crate::client::{PATIENCE, address, get, get_json, wait_for};
+use crate::data::{SECOND_NS, busy_window, host, interrupt, lost, notice, raiser, who};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use surefoot_daemon::{Config, Server};
+use surefoot_model::{
+    CauseKind, Certainty, CheckState, CheckpointEvent, CheckpointJob, CheckpointLook, DisturbEvent, Event,
+    ExperimentBegan, Health, HostCheck, WhoReport,
+};
+use surefoot_testkit::not_run::not_run;
+
+/// In every word that only root and who sees everything may read.
+const PRIVATE: &str = "PRIVATE-";
+const NOBODY: u32 = 65_534;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Everybody gets the same; nothing private is behind it.
+    Same,
+    /// Root sees private words, others do not.
+    WithoutPrivate,
+    /// Nobody else gets an answer: 403 or 404.
+    Refused,
+}
+
+/// What a user other than root is shown at each address.
+const TABLE: &[(&str, Shown)] = &[
+    ("/", Shown::Same),
+    ("/open", Shown::Refused),
+    ("/metrics", Shown::WithoutPrivate),
+    ("/api/v1", Shown::Same),
+    ("/api/v1/overview", Shown::WithoutPrivate),
+    ("/api/v1/capabilities", Shown::Same),
+    ("/api/v1/history", Shown::Refused),
+    ("/api/v1/events", Shown::WithoutPrivate),
+    ("/api/v1/snapshot", Shown::WithoutPrivate),
+    ("/api/v1/report", Shown::WithoutPrivate),
+    ("/api/v1/who", Shown::WithoutPrivate),
+    ("/api/v1/memory", Shown::Same),
+    ("/api/v1/memory/interval", Shown::Same),
+    ("/api/v1/checkpoints", Shown::WithoutPrivate),
+    ("/api/v1/nic", Shown::Same),
+    ("/api/v1/nic/campaign", Shown::Same),
+    ("/api/v1/nic/movie", Shown::Refused),
+    ("/api/v1/disturb", Shown::WithoutPrivate),
+    ("/api/v1/remedy", Shown::WithoutPrivate),
+];
+
+/// A word that is root's, told apart by where it was planted.
+fn private(place: &str) -> String {
+    format!("{PRIVATE}{place}")
+}
+
+fn planted() -> Vec<Event> {
+    let mut window = busy_window(9 * SECOND_NS);
+    let of_task = lost(CauseKind::Preemption, &private("task"), 3, 50_000);
+    window.cores[0].user_ns -= of_task.total_ns;
+    window.cores[0].lost.push(of_task);
+    let raisers = vec![raiser(Certainty::Certain, &private("raiser"), 71, 40)];
+    let report = who(9 * SECOND_NS);
+    let interrupts = vec![interrupt(1, CauseKind::TlbShootdown, "flush_tlb_func", raisers)];
+    let report = WhoReport { interrupts, ..report };
+    let check = HostCheck {
+        name: "keys".into(),
+        state: CheckState::Critical,
+        sentence: format!("{} is gone.", private("check-sentence")),
+        evidence: vec![private("check-evidence")],
+        ..HostCheck::default()
+    };
+    let of_root = ExperimentBegan {
+        experiment: "2026-1".into(),
+        uid: Some(0),
+        is_of_cores: true,
+        disturbance: "freeze".into(),
+        workload: private("workload"),
+        ..ExperimentBegan::default()
+    };
+    let of_another = ExperimentBegan {
+        experiment: private("experiment"),
+        uid: Some(4242),
+        is_of_cores: true,
+        disturbance: private("disturbance"),
+        method: private("method"),
+        period_ns: 1_000,
+        ..ExperimentBegan::default()
+    };
+    let job = CheckpointJob { name: private("job"), uid: Some(4242), ..CheckpointJob::default() };
+    let case = json!({
+        "type": "remedy", "at_ns": 1,
+        "case": {
+            "id": 3, "host": "here", "service": private("service"), "fault": private("fault"), "subject": private("subject"),
+            "alert_key": private("alert"), "severity": "warning", "sentence": private("case"),
+            "evidence": [private("case-evidence")], "policy": private("policy"), "state": "needs_approval", "steps": [],
+            "waits_for": private("waits"), "is_firing": true, "is_drained": false, "ticket": private("ticket"),
+            "since_realtime_ns": 1, "state_since_realtime_ns": 1, "revision": 1,
+        },
+        "entry": {"at_realtime_ns": 1, "case": 3, "actor": private("actor"), "action": "opened"},
+    });
+    vec![
+        Event::Host(host()),
+        Event::Window(window),
+        Event::Who(Box::new(report)),
+        notice(&private("notice")),
+        Event::Check(Box::new(check)),
+        Event::Disturb(DisturbEvent::Began(of_root.into())),
+        Event::Disturb(DisturbEvent::Began(of_another.into())),
+        Event::Checkpoint(CheckpointEvent::Job(job)),
+        Event::Checkpoint(CheckpointEvent::Look(CheckpointLook { looked_realtime_ns: 1, ..CheckpointLook::default() })),
+        Event::Remedy(Box::new(serde_json::from_value(case).unwrap())),
+    ]
+}
+
+/// Status and answer as this user gets them; of a stream what comes within a moment.
+fn as_user(uid: u32, address: SocketAddr, path: &str) -> (u16, String) {
+    let (ip, port) = (address.ip(), address.port());
+    let patience = if path.ends_with("/events") { 1 } else { PATIENCE.as_secs() };
+    let script = format!(
+        "exec 3<>/dev/tcp/{ip}/{port}; printf 'GET {path} HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3; timeout {patience} cat <&3"
+    );
+    let output = Command::new("bash").args(["-c", &script]).uid(uid).gid(uid).current_dir("/").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("HTTP/1."), "{path}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
+}
+
+/// A server in which every room knows something that is root's, and its run directory.
+fn server() -> (Server, tempfile::TempDir) {
+    let run = tempfile::tempdir().unwrap();
+    let config = Config {
+        run_directory: Some(run.path().join("run")),
+        history: Some(run.path().join("history.db")),
+        ..Config::default()
+    };
+    std::fs::create_dir(run.path().join("run")).unwrap();
+    let server = Server::start(config).unwrap();
+    planted().into_iter().for_each(|event| server.publish(event));
+    let address = address(&server);
+    wait_for("the newest event", || {
+        let cases = get_json(address, "/api/v1/remedy")["cases"].as_array().map_or(0, Vec::len);
+        (cases == 1).then_some(())
+    });
+    (server, run)
+}
+
+#[test]
+fn every_address_shows_each_viewer_what_the_table_says() {
+    const TEST: &str = "viewers::every_address_shows_each_viewer_what_the_table_says";
+    if !surefoot_hostfs::privilege::effective_user().eq(&0) {
+        return not_run(TEST, "asking as another user needs root");
+    }
+    let (server, _run) = server();
+    let address = address(&server);
+    let index = get_json(address, "/api/v1");
+    let listed: Vec<&str> =
+        index["addresses"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    let mut faults = Vec::new();
+    for (path, _) in TABLE {
+        if !listed.contains(path) {
+            faults.push(format!("{path}: the table has it, the server does not"));
+        }
+    }
+    for path in listed {
+        let Some((_, shown)) = TABLE.iter().find(|(known, _)| *known == path) else {
+            faults.push(format!("{path}: no expectation; say in the table what a user without rights is shown"));
+            continue;
+        };
+        let (of_root, told) = as_user(0, address, path);
+        let (status, answer) = as_user(NOBODY, address, path);
+        if let Some((_, word)) = answer.split_once(PRIVATE) {
+            faults.push(format!("{path}: shows {}", word.chars().take(20).collect::<String>()));
+        }
+        match shown {
+            Shown::Same if told.contains(PRIVATE) => {
+                faults.push(format!("{path}: has private words; it is not the same"))
+            }
+            Shown::Same if status != of_root => faults.push(format!("{path}: {status}, for root {of_root}")),
+            Shown::Refused if !matches!(status, 400 | 403 | 404) => faults.push(format!("{path}: {status}")),
+            Shown::WithoutPrivate if status != 200 => faults.push(format!("{path}: {status}")),
+            Shown::WithoutPrivate if path != "/metrics" && path != "/api/v1/events" && !told.contains(PRIVATE) => {
+                faults.push(format!("{path}: root is shown nothing private, so this shows nothing"));
+            }
+            _ => {}
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    server.stop();
+}
+
+#[test]
+fn health_json_tells_everybody_name_and_state_of_roots_checks() {
+    let (server, run) = server();
+    let file = run.path().join("run").join(Health::FILE_NAME);
+    let text = wait_for("health.json with the check", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.contains("Check keys: critical.").then_some(text)
+    });
+    assert!(!text.contains(PRIVATE), "{text}");
+    // The daemon's own user is shown everything on the page.
+    assert!(get(address(&server), "/api/v1/remedy").text().contains("PRIVATE-check-sentence is gone."));
+    server.stop();
+}
