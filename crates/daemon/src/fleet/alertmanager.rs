@@ -230,6 +230,14 @@ mod tests {
         );
     }
 
+    /// As Prometheus writes the instance of a target by its IPv6 address.
+    #[test]
+    fn an_instance_with_an_ipv6_address_is_a_host() {
+        let taken = read(&message(json!([told("firing", json!({"instance": "[2001:db8::7]:9100"}))]))).unwrap();
+        assert_eq!((taken.alerts.len(), taken.refused), (1, 0));
+        assert_eq!(taken.alerts[0].host, "2001:db8::7");
+    }
+
     #[test]
     fn what_this_server_told_alertmanager_is_not_taken_for_another_alert() {
         let own = told("firing", json!({"host": "a", "surefoot_origin": "agent"}));

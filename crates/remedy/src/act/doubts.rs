@@ -20,10 +20,10 @@ pub fn doubts(policies: &Policies) -> Vec<String> {
     adapters.dedup();
     doubts.extend(adapters.iter().filter_map(|name| Adapter::read(folder, name).err()).map(|error| error.to_string()));
     let is_slurm = policies.services.iter().any(|service| service.drain == Drain::Slurm);
-    if is_slurm && program::find("scontrol").is_none() {
-        doubts.push(
-            "drain = \"slurm\": scontrol is not installed, or in none of the folders of the system's programs".into(),
-        );
+    for name in ["scontrol", "squeue"].into_iter().filter(|name| is_slurm && program::find(name).is_none()) {
+        doubts.push(format!(
+            "drain = \"slurm\": {name} is not in any folder of the system's programs; install slurm-client"
+        ));
     }
     doubts.extend(policies.tickets.iter().filter_map(|ticket| {
         let why = match &ticket.way {

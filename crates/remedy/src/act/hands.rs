@@ -310,3 +310,17 @@ impl Act for Hands {
 fn no_ticket_system(name: &str) -> String {
     format!("no ticket system is called '{name}'")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_part_of_an_address_or_none() {
+        assert_eq!(in_address("n1.example").as_deref(), Some("n1.example"));
+        assert_eq!(in_address("2001:db8::7").as_deref(), Some("[2001:db8::7]"));
+        for host in ["n1:80", "a/b", "n1@b", "[::1]", "::1%eth0"] {
+            assert_eq!(in_address(host), None, "{host}");
+        }
+    }
+}

@@ -107,9 +107,9 @@ impl Ipmi {
     /// Whether the machine has power.
     fn is_on(&self, stop: &AtomicBool) -> Result<bool, Refused> {
         let said = self.ask(&["chassis", "power", "status"], stop)?;
-        match said.trim().rsplit(' ').next() {
-            Some("on") => Ok(true),
-            Some("off") => Ok(false),
+        match said.trim() {
+            "Chassis Power is on" => Ok(true),
+            "Chassis Power is off" => Ok(false),
             _ => {
                 let why = format!("{}: its power is neither on nor off: {}", self.url, last_words(said.as_bytes()));
                 Err(Refused { why, is_passing: true })

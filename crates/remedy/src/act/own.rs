@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use surefoot_hostfs::program::{self, Ended};
-use surefoot_hostfs::without_number;
+use surefoot_hostfs::{Root, without_number};
 
 /// How long a command may take: an interface that comes back, an interval whose effect is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -85,9 +85,10 @@ pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: 
         Err(why) => return failed(why, true),
     };
     let text = String::from_utf8_lossy(&ended.output);
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let settings: Vec<Setting> =
-        lines.filter(|line| line["type"] == "step").filter_map(|line| serde_json::from_value(line).ok()).collect();
+    let settings = match settings_of(&text) {
+        Ok(settings) => settings,
+        Err(why) => return failed(format!("surefoot memory tune: {why}"), false),
+    };
     match (is_first, settings.first()) {
         (_, None) => Outcome::Done { detail: format!("the interval is {time} already"), memo: order.memo.clone() },
         (true, Some(first)) => Outcome::GoesOn {
@@ -100,6 +101,21 @@ pub fn tune_reporting(surefoot: &Path, interval: Duration, order: &Order, stop: 
             memo: order.memo.clone(),
         },
     }
+}
+
+/// The settings that lines of `surefoot memory tune --json` name. That there is none is said by the choice, the
+/// last line; without it, or with a step that cannot be read, nothing is known.
+fn settings_of(text: &str) -> Result<Vec<Setting>, String> {
+    let mut settings = Vec::new();
+    let mut is_whole = false;
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("its line is no JSON: {error}"))?;
+        is_whole |= line["type"] == "choice";
+        if line["type"] == "step" {
+            settings.push(serde_json::from_value(line).map_err(|error| format!("its step cannot be read: {error}"))?);
+        }
+    }
+    if is_whole { Ok(settings) } else { Err("it tells no choice".into()) }
 }
 
 /// Whether a file is one of those that `surefoot memory tune` writes.
@@ -132,7 +148,32 @@ pub fn restore_reporting(order: &Order) -> Outcome {
             return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
         }
     }
+    // The kernel takes some values and keeps another.
+    for Setting { path, from, .. } in &settings {
+        let (is, path) = (Root::host().read(path), path.display());
+        match is.map(|text| text.trim().to_owned()) {
+            Ok(text) if text == *from || is_same_switch(&text, from) => {}
+            Ok(text) => {
+                let detail = format!("{path} took {from}, and holds {}", cut(&text));
+                return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: false };
+            }
+            Err(error) => {
+                let detail = format!("{path} took {from}; what it holds cannot be read: {error}");
+                return Outcome::Failed { detail, memo: order.memo.clone(), is_passing: true };
+            }
+        }
+    }
     Outcome::Done { detail: format!("{} settings are as they were", settings.len()), memo: order.memo.clone() }
+}
+
+/// Whether two words are the same to a parameter of a module that is on or off.
+fn is_same_switch(one: &str, other: &str) -> bool {
+    let is_on = |word: &str| match word {
+        "1" | "Y" | "y" => Some(true),
+        "0" | "N" | "n" => Some(false),
+        _ => None,
+    };
+    is_on(one).is_some() && is_on(one) == is_on(other)
 }
 
 fn own(surefoot: &Path, arguments: &[&str], stop: &AtomicBool) -> Result<Ended, String> {
@@ -149,6 +190,24 @@ fn own(surefoot: &Path, arguments: &[&str], stop: &AtomicBool) -> Result<Ended, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_step_is_said_by_a_whole_answer_alone() {
+        let choice = r#"{"type":"choice"}"#;
+        let step = r#"{"type":"step","path":"/sys/a","from":"1","to":"2","why":"w"}"#;
+        assert_eq!(settings_of(choice), Ok(Vec::new()));
+        assert_eq!(settings_of(&format!("{choice}\n{step}")).unwrap().len(), 1);
+        for (text, words) in [
+            ("", "no choice"),
+            (step, "no choice"),
+            ("{\"type\":\"step\",\"path\":7}\n{\"type\":\"choice\"}", "cannot be read"),
+            ("rubbish", "no JSON"),
+        ] {
+            assert!(settings_of(text).unwrap_err().contains(words), "{text}");
+        }
+        assert!(is_same_switch("Y", "1") && is_same_switch("N", "0") && !is_same_switch("Y", "0"));
+        assert!(!is_same_switch("30", "30000"));
+    }
 
     /// An agent does what it is told as root: a memo that names another file of the kernel would be as good as a shell.
     #[test]

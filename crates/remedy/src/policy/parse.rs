@@ -333,7 +333,7 @@ fn window(table: &Table<'_>) -> Result<Window> {
 
 fn service(table: &Table<'_>, policies: &Policies) -> Result<Service> {
     let hosts = match table.find("hosts") {
-        Some(value) => value.texts(HOSTS_MAX)?.iter().map(Value::name).collect::<Result<BTreeSet<String>>>()?,
+        Some(value) => value.texts(HOSTS_MAX)?.iter().map(Value::host).collect::<Result<BTreeSet<String>>>()?,
         None => BTreeSet::new(),
     };
     let size = match table.find("size") {
@@ -450,7 +450,7 @@ fn bmc(table: &Table<'_>) -> Result<Bmc> {
         return Err(url.error("IPMI needs a user and a password_file"));
     }
     Ok(Bmc {
-        host: table.find("host").map_or(Ok("*".to_owned()), |value| value.name())?,
+        host: table.find("host").map_or(Ok("*".to_owned()), |value| value.host())?,
         url: bmc_address(&url)?,
         user,
         ca_file: table.find("ca_file").map(|value| value.path()).transpose()?,

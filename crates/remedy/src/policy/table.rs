@@ -215,6 +215,12 @@ impl<'a> Value<'a> {
         Ok(text.to_owned())
     }
 
+    /// A host's name; an IPv6 address in the one form that alerts have it in.
+    pub(crate) fn host(&self) -> Result<String> {
+        let name = self.name()?;
+        Ok(name.parse().map_or(name, |address: std::net::Ipv6Addr| address.to_string()))
+    }
+
     /// An absolute path.
     pub(crate) fn path(&self) -> Result<std::path::PathBuf> {
         let text = self.name()?;

@@ -46,8 +46,11 @@ impl Place {
                 r#"{{"type":"record","room":"memory","kind":"error","body":{{"dimm":"A1","count":{count},"location":{{"rank":0,"bank_group":2,"bank":1,"row":{row}}}}}}}"#
             )
         };
-        let text =
-            format!("#!/bin/sh\n[ \"$1\" = history ] || exit 9\necho '{}'\necho '{}'\n", report(26, 3), report(26, 4));
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = history ] || exit 9\necho '{{\"type\":\"history\"}}'\necho '{}'\necho '{}'\n",
+            report(26, 3),
+            report(26, 4)
+        );
         let write = ["-c", "printf %s \"$1\" > \"$2\"", "sh", &text];
         assert!(Command::new("sh").args(write).arg(&path).status().unwrap().success());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -124,7 +124,8 @@ fn each_refusal_of_an_eviction_is_told_by_what_it_means() {
 
 #[test]
 fn a_list_that_is_none_or_not_whole_is_never_no_pods() {
-    let lists: [(fn(Vec<Value>) -> Value, &str); 6] = [
+    type List = fn(Vec<Value>) -> Value;
+    let lists: [(List, &str); 6] = [
         (|_| json!({ "kind": "PodList", "metadata": {}, "items": null }), "lists no pods"),
         (|_| json!({ "kind": "PodList", "metadata": {} }), "lists no pods"),
         (|_| json!([]), "lists no pods"),
@@ -154,6 +155,7 @@ fn an_answer_that_is_not_the_node_and_a_node_that_somebody_uncordoned_stop_the_s
         (json!({}), true, "is not that node"),
         (json!({ "metadata": { "name": "n2" }, "spec": {} }), true, "is not that node (n2)"),
         (json!({ "metadata": { "name": "n1" } }), true, "is not that node"),
+        (json!({ "metadata": { "name": "n1" }, "spec": { "taints": {} } }), false, "no list"),
         (
             json!({ "metadata": { "name": "n1", "annotations": { "surefoot.io/case": "17" } }, "spec": {} }),
             false,

@@ -85,6 +85,17 @@ fn a_node_of_a_real_api_server_is_drained_and_comes_back() {
     assert!(node["spec"]["taints"].to_string().contains("surefoot.io/faulty"), "{}", node["spec"]["taints"]);
     assert!(node["status"]["conditions"].to_string().contains("SurefootHardwareFault"), "{}", node["status"]);
 
+    // Under a second budget the server lets nobody evict it, and answers 500: the case names the pod.
+    let second = json!({ "metadata": { "name": "b2" }, "spec": budget["spec"].clone() });
+    post(&server, "/apis/policy/v1/namespaces/default/poddisruptionbudgets", &second);
+    match run(&hands, &order("drain", "n1")) {
+        Outcome::GoesOn { detail, .. } | Outcome::Failed { detail, .. } => {
+            assert!(detail.contains("default/guarded (HTTP 500"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+    server.ask("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b2", "").unwrap();
+
     // The budget lets it go, and the node is empty.
     server.ask("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b", "").unwrap();
     let mut turns = 0;

@@ -310,6 +310,16 @@ fn restarts_and_the_debug_mode_are_told_their_times_and_places() {
     assert!(wrong.to_string().contains("did you mean 'settle'"), "{wrong}");
 }
 
+/// Prometheus writes the address of a host without a name in one form, people in several.
+#[test]
+fn an_address_of_a_host_has_one_form() {
+    let text = "[[policy]]\nsteps = [\"reboot\"]\n[[service]]\nname = \"web\"\nhosts = [\"2001:DB8:0::7\", \"n1\"]\n\
+                [[bmc]]\nurl = \"http://b\"\nhost = \"2001:db8:0:0:0:0:0:7\"\n";
+    let policies = Policies::parse(text, "policy.toml").unwrap();
+    assert_eq!(policies.services[0].hosts.iter().collect::<Vec<_>>(), ["2001:db8::7", "n1"]);
+    assert_eq!(policies.bmcs[0].host, "2001:db8::7");
+}
+
 /// What a file holds is shown in a terminal when it is refused.
 #[test]
 fn what_is_wrong_is_told_without_what_commands_a_terminal() {

@@ -98,11 +98,24 @@ impl Reported {
             Ok(ended) if ended.dropped_bytes > 0 => {
                 Err(failed(format!("surefoot history: more than {ANSWER_BYTES_MAX} bytes of errors")))
             }
-            Ok(ended) if ended.code == 0 => Ok(Reported::of(&String::from_utf8_lossy(&ended.output))),
+            Ok(ended) if ended.code == 0 => {
+                let text = String::from_utf8_lossy(&ended.output);
+                match text.lines().any(is_history) {
+                    true => Ok(Reported::of(&text)),
+                    false => {
+                        Err(failed("surefoot history: it tells no history, so that the errors are unknown".into()))
+                    }
+                }
+            }
             Ok(ended) => Err(failed(format!("surefoot history: {}", last_words(&ended.complaint)))),
             Err(broken) => Err(failed(format!("surefoot history: {broken}"))),
         }
     }
+}
+
+/// The line that every history has: without it there may be errors that nobody told.
+fn is_history(line: &str) -> bool {
+    serde_json::from_str::<Value>(line).is_ok_and(|line| line["type"] == "history")
 }
 
 /// `collect`: what was told since, and its rows in the memo.
@@ -160,5 +173,16 @@ mod tests {
             Outcome::Done { detail, .. } => assert!(detail.ends_with("17 later ones were left out"), "{detail}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A program that ends well and says nothing has told no history.
+    #[test]
+    fn a_history_that_is_not_told_has_not_no_errors() {
+        let order = Order::default();
+        match Reported::ask(Path::new("/bin/true"), None, &order, &AtomicBool::new(false)) {
+            Err(Outcome::Failed { detail, is_passing: true, .. }) => assert!(detail.contains("no history"), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(is_history(r#"{"type":"history"}"#) && !is_history(r#"{"type":"stream"}"#));
     }
 }

@@ -195,10 +195,14 @@ impl Kubernetes {
             let why = format!("{path}: the answer is not that node ({})", cut(name.unwrap_or("it has no name")));
             return Err(failed(why, true));
         }
+        let taints = &said["spec"]["taints"];
+        if !taints.is_null() && !taints.is_array() {
+            return Err(failed(format!("{path}: its taints are no list, and would be lost with a new one"), false));
+        }
         Ok(Node {
             is_cordoned: said["spec"]["unschedulable"] == true,
             owner: said["metadata"]["annotations"][OWNER].as_str().unwrap_or_default().to_owned(),
-            taints: said["spec"]["taints"].as_array().cloned().unwrap_or_default(),
+            taints: taints.as_array().cloned().unwrap_or_default(),
             version: said["metadata"]["resourceVersion"].clone(),
         })
     }

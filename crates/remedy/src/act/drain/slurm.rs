@@ -108,7 +108,7 @@ impl Slurm {
     fn bring_back(&self, order: &Order, stop: &AtomicBool) -> Result<Outcome, Outcome> {
         let found = self.node(&order.host, stop)?;
         if !found.state.is_drained {
-            return in_service(&found, "Slurm has it in service already");
+            return in_service(&found, "Slurm has it in service already, and says");
         }
         if found.reason != reason(order) {
             let detail = format!("it stays drained, as somebody else wants it: '{}'", cut(&found.reason));
@@ -119,7 +119,7 @@ impl Slurm {
         if node.state.is_drained {
             return Err(failed(format!("Slurm took the order, and the node is {}", node.state.words()), true));
         }
-        in_service(&node, "Slurm took it back")
+        in_service(&node, "Slurm says")
     }
 
     /// Requeues what runs on the node; what happened, in words.
@@ -173,7 +173,7 @@ impl Slurm {
         if !is_node_name(host) {
             return Err(failed(format!("'{}' is no name of a Slurm node", cut(host)), false));
         }
-        parse(host, &self.said("scontrol", &["--local", "show", "node", host], stop)?)
+        parse(host, &self.said("scontrol", &["show", "node", host], stop)?)
     }
 
     fn scontrol(&self, verb: &str, words: &[String], stop: &AtomicBool) -> Result<(), Outcome> {
@@ -218,7 +218,7 @@ fn in_service(node: &Node, how: &str) -> Result<Outcome, Outcome> {
         true => {
             Err(failed(format!("the node is not drained, and {words}: it takes no jobs until it is repaired"), true))
         }
-        false => Ok(Outcome::Done { detail: format!("{how}: it is {words}"), memo: String::new() }),
+        false => Ok(Outcome::Done { detail: format!("{how} {words}"), memo: String::new() }),
     }
 }
 
