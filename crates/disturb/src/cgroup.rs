@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::children::{self, Signal};
 use surefoot_hostfs::mounts::Mounts;
+use surefoot_hostfs::namespaces::{Kind, Namespaces, Place};
 use surefoot_hostfs::{Error, Root};
 use surefoot_model::Digits;
 
@@ -105,7 +106,7 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
     let mut why = "no control group with a freezer is mounted".to_owned();
     for version in Version::BOTH {
         let Some(own) = of_process(root, version, "self") else { continue };
-        let mut cgroup = Cgroup { version, path: own.join(format!("{PREFIX}{}", std::process::id())) };
+        let mut cgroup = Cgroup { version, path: own.join(own_name(Namespaces::of_this_process())) };
         let tried = cgroup.create().and_then(|path| {
             let found = write(&path.join(version.switch()), version.word(false));
             let _ = std::fs::remove_dir(&path);
@@ -119,8 +120,22 @@ pub(crate) fn find(root: &Root) -> Result<Cgroup, Fault> {
     Err(Fault::Unsupported { why, remedy: "run as root, or take method=stop".into() })
 }
 
-/// Ends what is in groups of processes that are gone, and removes these.
+/// What the group of this process is called. Only the number of one that the whole host knows stands alone: by another one nobody
+/// outside of its PID namespace can tell whether its process is gone.
+fn own_name(namespaces: &Namespaces) -> String {
+    let pid = std::process::id();
+    match namespaces.place(Kind::Pid) {
+        Place::Initial => format!("{PREFIX}{pid}"),
+        Place::Other(inode) => format!("{PREFIX}{pid}-in-{inode}"),
+        Place::Unknown => format!("{PREFIX}{pid}-in-unknown"),
+    }
+}
+
+/// Ends what is in groups of processes that are gone, and removes these; of those whose number the whole host knows alone.
 fn sweep(root: &Root, own: &Path) {
+    if root.is_host() && !Namespaces::of_this_process().pids_are_the_kernels() {
+        return;
+    }
     let Ok(groups) = std::fs::read_dir(own) else { return };
     for group in groups.flatten().take(GROUPS_MAX) {
         let name = group.file_name();
@@ -214,6 +229,23 @@ pub(crate) fn write(path: &Path, word: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
     use surefoot_testkit::HostTree;
+
+    #[test]
+    fn a_group_of_a_pid_namespace_is_left_to_it() {
+        let name = |pid: u64| {
+            let tree = HostTree::new().link("proc/self/ns/pid", format!("pid:[{pid}]"));
+            own_name(&Namespaces::read(&Root::at(tree.path())))
+        };
+        let owner = |name: &str| name.strip_prefix(PREFIX).and_then(|name| name.digits::<u32>());
+        assert_eq!(owner(&name(4_026_531_836)), Some(std::process::id()));
+        let inside = name(4_026_532_300);
+        assert!(owner(&inside).is_none() && inside.ends_with("-in-4026532300"), "{inside}");
+        // No process of the host has this number, and the group stays all the same.
+        let tree = HostTree::new().folder(format!("group/{PREFIX}7-in-4026532300")).folder(format!("group/{PREFIX}7"));
+        sweep(&Root::at(tree.path()), &tree.path().join("group"));
+        let left = std::fs::read_dir(tree.path().join("group")).map(|entries| entries.count());
+        assert_eq!(left.ok(), Some(1));
+    }
 
     #[test]
     fn the_own_group_is_found_in_both_hierarchies() {

@@ -49,13 +49,22 @@ impl Replaced {
             if !is_gone || fs::symlink_metadata(self.at(&name)).and_then(|found| fit(&found)).is_err() {
                 continue;
             }
-            let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-            let file = OpenOptions::new().read(true).custom_flags(flags).open(self.at(&name))?;
-            if file.try_lock().is_ok() {
-                fs::remove_file(self.at(&name))?;
-            }
+            self.remove_unless_held(&name, false)?;
         }
         Ok(())
+    }
+
+    /// Removes an own new file that nobody writes, and where the file system has no locks one that nobody else could write; whether
+    /// it is gone.
+    fn remove_unless_held(&self, name: &OsStr, is_of_our_number: bool) -> io::Result<bool> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.at(name))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::Error(_)) if is_of_our_number => {}
+            Err(_) => return Ok(false),
+        }
+        fs::remove_file(self.at(name)).map(|()| true)
     }
 
     /// The process that makes, or made, a new file of this name: `NAME.PROCESS.NUMBER`.
@@ -121,10 +130,12 @@ impl Replaced {
         placed
     }
 
-    /// A new file beside the name. What a process of this number left that was stopped is taken away.
+    /// A new file beside the name. What a process of this number left that was stopped is taken away, and left to one in another
+    /// container that writes it.
     fn new_file(&self) -> io::Result<(OsString, File)> {
         let process = std::process::id();
-        for number in 0..NAMES_MAX {
+        let mut number = 0;
+        while number < NAMES_MAX {
             let name = self.beside(&format!(".{process}.{number}"));
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -135,8 +146,8 @@ impl Replaced {
                     return Ok((name, file));
                 }
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                Err(_) if self.is_fit(&name).is_ok() => fs::remove_file(self.at(&name))?,
-                Err(_) => {}
+                Err(_) if self.is_fit(&name).is_ok() && self.remove_unless_held(&name, true)? => {}
+                Err(_) => number += 1,
             }
         }
         Err(refused("others have taken the names beside it: name a file in a directory of your own".into()))
@@ -207,6 +218,15 @@ mod tests {
         // What a stopped process of this number left behind does not stop this one.
         fs::write(home.path().join(format!("state.{}.0", std::process::id())), "left").unwrap();
         held.replace(b"two").unwrap();
+        // One of this number in another container, which writes one, keeps it.
+        let theirs = home.path().join(format!("state.{}.0", std::process::id()));
+        fs::write(&theirs, "theirs").unwrap();
+        let writing = File::open(&theirs).unwrap();
+        writing.lock().unwrap();
+        held.replace(b"two").unwrap();
+        assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+        drop(writing);
+        fs::remove_file(&theirs).unwrap();
         held.put_aside(".refused").unwrap();
         held.replace(b"three").unwrap();
         assert_eq!(names(home.path()), ["state", "state.refused"]);
