@@ -67,7 +67,6 @@ fn give(path: &Path, user: u32) {
 fn job(home: &Path, name: &str, count: usize, user: u32) {
     let mut config = Config::new(name, home.join("memory"), Some(home.join("ssd")));
     config.policy = Policy::Fixed(Fixed::PaperNth(1));
-    config.set("durable.allow_memory", "yes").unwrap();
     config.set("drive_file", "none").unwrap();
     let mut job = Checkpointer::open(config, Box::new(Alone)).unwrap();
     fs::write(job.route_file("state").unwrap(), [7; 5_000]).unwrap();
@@ -90,7 +89,8 @@ impl Drop for Tiers {
 }
 
 fn tiers() -> Tiers {
-    let tiers = Tiers(tempfile::tempdir_in("/dev/shm").unwrap());
+    // On a disk: what lies in memory is shown as that.
+    let tiers = Tiers(tempfile::tempdir_in("/var/tmp").unwrap());
     let home = tiers.0.path();
     let open = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     for folder in ["memory", "ssd", "attack", "attack/memory", "attack/ssd"] {

@@ -62,7 +62,7 @@ impl JobLine {
     /// In the middle of a sentence.
     pub fn words(&self) -> String {
         format!(
-            "{} in memory, {} durable, {} of files; the newest checkpoint is {} old",
+            "{} in memory, {} on SSD or shared, {} of files; the newest checkpoint is {} old",
             size(self.memory_bytes as f64),
             size(self.durable_bytes as f64),
             size(self.other_bytes as f64),
@@ -82,7 +82,7 @@ pub fn now_ns() -> u64 {
 }
 
 pub fn table(lines: &[JobLine]) -> String {
-    let header = ["job", "user", "in memory", "durable", "files", "newest", "state"];
+    let header = ["job", "user", "in memory", "SSD or shared", "files", "newest", "state"];
     let mut table = Table::new(&header, &[0, 6]);
     for line in lines {
         table.row(vec![

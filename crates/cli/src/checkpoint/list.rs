@@ -159,7 +159,7 @@ fn text(rows: &[Row]) -> String {
             row.job.clone(),
             match (row.tier, row.is_durable) {
                 ("durable", Some(false)) => "in memory, not durable".to_owned(),
-                ("durable", None) => "on an unknown medium".to_owned(),
+                ("durable", None) => "durable (unknown medium)".to_owned(),
                 (tier, _) => tier.to_owned(),
             },
             row.generation.to_string(),

@@ -8,14 +8,10 @@ use crate::output::{line, stream};
 use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
-use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_checkpoint::measure::{Spread, tiers};
-use surefoot_hostfs::Root;
-use surefoot_hostfs::device::DeviceNumber;
-use surefoot_hostfs::mounts::{Mount, Mounts};
+use surefoot_checkpoint::medium::{Kind, Medium};
 
 /// Rounds without --rounds.
 const ROUNDS: u32 = 9;
@@ -31,7 +27,10 @@ const BYTES_MAX: f64 = 64e9;
 #[serde(tag = "type", rename = "tier")]
 pub struct TierLine<'a> {
     directory: &'a Path,
+    /// How it was measured: as `memory`, or as `durable` with every write waited for.
     tier: &'static str,
+    /// What the directory lies on, such as `ext4 on sda1`.
+    medium: String,
     measure: &'static str,
     size_bytes: usize,
     median_s: f64,
@@ -71,7 +70,8 @@ fn measure(directory: &Path, bytes: usize, rounds: usize) -> anyhow::Result<Vec<
             let _ = write!(io::stderr(), "\r{}: round {round} of {rounds}   ", directory.display());
         }
     };
-    let tier = if is_in_memory(own.path())? { "memory" } else { "durable" };
+    let medium = Medium::of(own.path()).with_context(|| directory.display().to_string())?;
+    let tier = if medium.kind == Kind::Memory { "memory" } else { "durable" };
     let rows = if tier == "memory" {
         let found = tiers::memory(own.path(), bytes, rounds, &mut step)?;
         vec![
@@ -95,6 +95,7 @@ fn measure(directory: &Path, bytes: usize, rounds: usize) -> anyhow::Result<Vec<
     let line = |row: Row| TierLine {
         directory,
         tier,
+        medium: medium.said.clone(),
         measure: row.measure,
         size_bytes: bytes,
         median_s: row.seconds.median,
@@ -119,15 +120,9 @@ fn row(measure: &'static str, seconds: Spread, against: Option<(&'static str, Sp
     Row { measure, seconds, against }
 }
 
-/// Whether a directory is on a file system that is in memory: by the newest mount with its number.
-fn is_in_memory(directory: &Path) -> anyhow::Result<bool> {
-    let device = fs::metadata(directory).with_context(|| directory.display().to_string())?.dev();
-    let mounts = Mounts::read(&Root::host()).context("cannot read which file system the directory is on")?;
-    Ok(mounts.with_number(DeviceNumber::of_stat(device)).is_some_and(Mount::is_in_memory))
-}
-
 fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
     let tier = rows.first().map_or("", |row| row.tier);
+    let medium = rows.first().map_or("", |row| &row.medium);
     let rounds = rows.first().map_or(0, |row| row.round_count);
     let mut table = Table::new(&["", "seconds", "quartiles", "speed", "against", "ratio"], &[0, 4]);
     for row in rows {
@@ -141,7 +136,7 @@ fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
         ]);
     }
     let mut text = format!(
-        "{} ({tier}), {}, medians of {rounds} rounds\n{}",
+        "{} ({tier}, on {medium}), {}, medians of {rounds} rounds\n{}",
         PathBuf::from(directory).display(),
         size(bytes),
         table.text()
@@ -150,18 +145,4 @@ fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
         text += &format!("For plan: --{tier}-bytes-per-s {:.0}\n", row.bytes_per_s);
     }
     text + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn the_file_system_of_a_directory_is_found() {
-        assert!(!is_in_memory(Path::new("/proc")).unwrap());
-        if let Some(mount) = Mounts::read(&Root::host()).unwrap().on(Path::new("/dev/shm")) {
-            assert_eq!(is_in_memory(Path::new("/dev/shm")).unwrap(), mount.is_in_memory());
-        }
-    }
 }

@@ -23,8 +23,8 @@ pub(super) type Journal = (PathBuf, u32, History);
 /// The copies and the journals of a job.
 type Parts<'a> = (Vec<&'a Copy>, Vec<&'a Journal>);
 
-/// Whether the job directory of a user is shared by several nodes.
-pub(super) type IsShared<'a> = &'a dyn Fn(&Path, u32) -> bool;
+/// What the job directory of a user is as a durable tier: the SSD, shared by several nodes, or in memory.
+pub(super) type TierOf<'a> = &'a dyn Fn(&Path, u32) -> CheckpointTier;
 
 /// A job as one look finds it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -50,18 +50,18 @@ pub(super) fn shared(journals: &[Journal]) -> BTreeSet<(u32, PathBuf)> {
     journals.iter().flat_map(of).collect()
 }
 
-/// The tier of a copy. Whether a durable one is shared, its file system or its job says.
-pub(super) fn tier(copy: &Copy, is_shared: IsShared<'_>) -> CheckpointTier {
+/// The tier of a copy. What lies in memory is in memory, however it is kept there; whether another durable one is shared, its file
+/// system or its job says.
+pub(super) fn tier(copy: &Copy, tier_of: TierOf<'_>) -> CheckpointTier {
     match copy.tier {
         Tier::Memory => CheckpointTier::Memory,
-        Tier::Durable if is_shared(&copy.job_directory, copy.owner) => CheckpointTier::Shared,
-        Tier::Durable => CheckpointTier::Durable,
+        Tier::Durable => tier_of(&copy.job_directory, copy.owner),
     }
 }
 
 /// The jobs whose copies and journals these are, by user and name. `own` is the user who looks, whose own jobs need no
 /// mark.
-pub(super) fn jobs(copies: &[Copy], journals: &[Journal], is_shared: IsShared<'_>, own: u32) -> Vec<Found> {
+pub(super) fn jobs(copies: &[Copy], journals: &[Journal], tier_of: TierOf<'_>, own: u32) -> Vec<Found> {
     let mut of_jobs: BTreeMap<(u32, String), Parts<'_>> = BTreeMap::new();
     let mut names: BTreeMap<&Path, String> = BTreeMap::new();
     for copy in copies.iter().filter(|copy| !copy.is_astray()) {
@@ -83,7 +83,7 @@ pub(super) fn jobs(copies: &[Copy], journals: &[Journal], is_shared: IsShared<'_
     // A name that no session takes is no job's; nor can any of these look like the mark of another user's job.
     of_jobs.retain(|(_, name), _| check_name(name).is_ok());
     let found = |((owner, name), (copies, journals)): ((u32, String), Parts<'_>)| {
-        job(told_name(&name, owner, own), owner, &copies, &journals, is_shared)
+        job(told_name(&name, owner, own), owner, &copies, &journals, tier_of)
     };
     of_jobs.into_iter().map(found).collect()
 }
@@ -106,7 +106,7 @@ fn job_of(history: &History) -> Option<String> {
     })
 }
 
-fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], is_shared: IsShared<'_>) -> Found {
+fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], tier_of: TierOf<'_>) -> Found {
     let directories: BTreeSet<&Path> = copies
         .iter()
         .map(|copy| copy.job_directory.as_path())
@@ -115,10 +115,7 @@ fn job(name: String, owner: u32, copies: &[&Copy], journals: &[&Journal], is_sha
     let mut groups: Group<'_> = BTreeMap::new();
     for copy in copies {
         if let Some(generation) = copy.generation {
-            groups
-                .entry((Reverse((generation.number, generation.nonce)), tier(copy, is_shared)))
-                .or_default()
-                .push(copy);
+            groups.entry((Reverse((generation.number, generation.nonce)), tier(copy, tier_of))).or_default().push(copy);
         }
     }
     let mut entries: Vec<Entry> = journals.iter().flat_map(|(.., history)| history.entries.iter().cloned()).collect();
@@ -244,7 +241,7 @@ mod tests {
             unreadable(copy(Tier::Durable, 5, 0, 2, Some(2))),
             copy(Tier::Durable, 5, 1, 2, Some(2)),
         ];
-        let found = jobs(&copies, &[], &|_, _| false, OWN);
+        let found = jobs(&copies, &[], &|_, _| CheckpointTier::Durable, OWN);
         assert_eq!(found.len(), 1, "a manifest that cannot be read makes no other job: {found:#?}");
         assert_eq!(
             states(&found[0]),
@@ -264,7 +261,7 @@ mod tests {
         assert_eq!(job.generations[4].missing, "1 of 2 ranks are not here, rank 0 the first of them");
         assert_eq!(job.generations[5].missing, "rank 0: it is not a manifest");
         assert_eq!((job.generations[2].payload_bytes, job.generations[2].nonce.as_str()), (20, "ffffffffffffffff"));
-        let shared = jobs(&copies, &[], &|path, _| path.starts_with("/ssd"), OWN);
+        let shared = jobs(&copies, &[], &|_, _| CheckpointTier::Shared, OWN);
         assert_eq!(states(&shared[0])[3], (7, "shared", Complete));
     }
 
@@ -276,7 +273,7 @@ mod tests {
         let history = History { entries, skipped_count: 4, left_out_count: 5 };
         let journals = [("/dev/shm/own".into(), OWN, history)];
         assert_eq!(super::shared(&journals), BTreeSet::from([(OWN, PathBuf::from("/scratch/own"))]));
-        let found = jobs(&[], &journals, &|_, _| false, OWN);
+        let found = jobs(&[], &journals, &|_, _| CheckpointTier::Durable, OWN);
         assert_eq!(found[0].job.name, "of/its/own");
         assert_eq!((found[0].entries.len(), found[0].skipped_count, found[0].left_out_count), (1, 4, 5));
     }
@@ -285,14 +282,14 @@ mod tests {
     fn what_another_user_keeps_under_the_name_of_a_job_is_another_job() {
         let theirs = Copy { owner: 1000, ..copy(Tier::Durable, 99, 0, 1, Some(1)) };
         let copies = [copy(Tier::Durable, 3, 0, 1, Some(1)), theirs];
-        let found = jobs(&copies, &[], &|_, _| false, OWN);
+        let found = jobs(&copies, &[], &|_, _| CheckpointTier::Durable, OWN);
         let told = |found: &Found| (found.job.name.clone(), found.job.uid, found.job.generations[0].number);
         let both: Vec<_> = found.iter().map(told).collect();
         assert_eq!(both, [("a/job".into(), Some(OWN), 3), ("a/job (user 1000)".into(), Some(1000), 99)]);
         assert!(check_name("a/job (user 1000)").is_err(), "nobody can call a job so");
         let manifest = Manifest { job: "train (user 7)".into(), ..copies[0].manifest.clone().unwrap() };
         let forged = Copy { job_directory: "/ssd/train (user 7)".into(), manifest: Ok(manifest), ..copies[1].clone() };
-        assert!(jobs(&[forged], &[], &|_, _| false, OWN).is_empty());
+        assert!(jobs(&[forged], &[], &|_, _| CheckpointTier::Durable, OWN).is_empty());
     }
 
     #[test]
@@ -307,7 +304,7 @@ mod tests {
     #[test]
     fn a_time_to_come_is_not_believed() {
         let late = |copy: Copy| Copy { written_realtime_ns: 5, ..copy };
-        let found = jobs(&[late(copy(Tier::Durable, 99, 0, 1, Some(1)))], &[], &|_, _| false, OWN);
+        let found = jobs(&[late(copy(Tier::Durable, 99, 0, 1, Some(1)))], &[], &|_, _| CheckpointTier::Durable, OWN);
         assert_eq!(found[0].job.generations[0].taken_realtime_ns, Some(5), "as the kernel saw it written");
     }
 }

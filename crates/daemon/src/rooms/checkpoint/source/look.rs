@@ -58,15 +58,19 @@ impl Looker {
         }
         let journals = read_journals(journals, &mut answer);
         let shared = jobs::shared(&journals);
-        let is_shared = |path: &Path, owner: u32| {
+        let tier_of = |path: &Path, owner: u32| {
             let is_said = |(who, known): &(u32, PathBuf)| *who == owner && path.starts_with(known);
-            file_systems::is_shared(&mounts, path) || shared.iter().any(is_said)
+            match file_systems::tier(&mounts, path) {
+                Some(CheckpointTier::Memory) => CheckpointTier::Memory,
+                _ if shared.iter().any(is_said) => CheckpointTier::Shared,
+                found => found.unwrap_or(CheckpointTier::Durable),
+            }
         };
-        self.see_tiers(&copies, &is_shared, &mounts, &mut answer);
+        self.see_tiers(&copies, &tier_of, &mounts, &mut answer);
         // Of directories within each other, a copy is found twice.
         let mut seen = BTreeSet::new();
         copies.retain(|copy| seen.insert((copy.directory.clone(), copy.image.clone())));
-        let mut found = jobs::jobs(&copies, &journals, &is_shared, self.own);
+        let mut found = jobs::jobs(&copies, &journals, &tier_of, self.own);
         say_astray(&copies, &mut answer);
         self.see_who_runs(&copies, &mut found);
         cut(&mut answer, &mut found);
@@ -118,11 +122,11 @@ impl Looker {
     }
 
     /// Says what is kept in each directory, or could be.
-    fn see_tiers(&self, copies: &[Copy], is_shared: jobs::IsShared<'_>, mounts: &Mounts, answer: &mut CheckpointLook) {
+    fn see_tiers(&self, copies: &[Copy], tier_of: jobs::TierOf<'_>, mounts: &Mounts, answer: &mut CheckpointLook) {
         for (view, directory) in answer.directories.iter_mut().zip(&self.directories) {
             let Ok(path) = fs::canonicalize(directory) else { continue };
             let below = copies.iter().filter(|copy| copy.directory.starts_with(&path));
-            let tiers: BTreeSet<CheckpointTier> = below.map(|copy| jobs::tier(copy, is_shared)).collect();
+            let tiers: BTreeSet<CheckpointTier> = below.map(|copy| jobs::tier(copy, tier_of)).collect();
             view.tiers = match tiers.is_empty() {
                 true => file_systems::tier(mounts, &path).into_iter().collect(),
                 false => tiers.into_iter().collect(),
