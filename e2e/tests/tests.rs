@@ -38,3 +38,4 @@ mod run_directory;
 mod strangers;
 mod undisturbed;
 mod who;
+mod windows;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
-    Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, Fix, Gap, HostDescription,
+    Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, FaultySum, Fix, Gap, HostDescription,
     Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore, WhoReport,
 };
 
@@ -45,6 +45,8 @@ pub enum Line<'a> {
     },
     /// The ledger of a core over the whole range.
     Core(Core<'a>),
+    /// Ledgers of a core that cannot be true. They are in no sum.
+    Faulty(FaultySum),
     /// One of the longest gaps.
     Gap(&'a Gap),
     Completeness(&'a Completeness),
@@ -166,6 +168,9 @@ pub fn report(out: &mut impl Write, report: &Report, wanted: impl Fn(&Lost) -> b
     }
     for core in report.cores() {
         core_line(out, &core, &wanted)?;
+    }
+    for faulty in report.faulty() {
+        line(out, &Line::Faulty(faulty))?;
     }
     for gap in &report.gaps {
         line(out, &Line::Gap(gap))?;

@@ -36,6 +36,8 @@ pub struct SummaryLine<'a> {
 #[cfg_attr(test, schemars(rename = "ProbedCore"))]
 pub struct CoreLine {
     cpu: CpuId,
+    /// How long its loop looked. It may be less than the run where it was ended early.
+    wall_ns: u64,
     gap_count: u64,
     gap_total_ns: u64,
     named_ns: u64,
@@ -57,6 +59,7 @@ impl From<&CoreSummary> for CoreLine {
         let [p50_ns, p90_ns, p99_ns, p999_ns, max_ns] = core.percentiles_ns;
         CoreLine {
             cpu: core.cpu,
+            wall_ns: core.wall_ns,
             gap_count: core.gap_count,
             gap_total_ns: core.gap_total_ns,
             named_ns: core.named_ns,
@@ -154,7 +157,7 @@ fn text(summary: &ProbeSummary, longest: &[Gap]) -> String {
         let mut row = vec![
             core.cpu.to_string(),
             core.gap_count.to_string(),
-            percent(core.gap_total_ns, summary.duration_ns),
+            percent(core.gap_total_ns, core.wall_ns),
             percent(core.named_ns, core.gap_total_ns),
             percent(core.judged_ns, core.gap_total_ns),
             percent(core.unexplained_ns, core.gap_total_ns),

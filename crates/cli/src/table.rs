@@ -11,6 +11,7 @@ use surefoot_model::{
 const ROWS_SHOWN: usize = 20;
 const GAPS_SHOWN: usize = 10;
 const PROBES_SHOWN: usize = 6;
+const FAULTY_SHOWN: usize = 8;
 
 /// A table of text; numbers stand to the right.
 pub struct Table {
@@ -95,6 +96,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     text += "\n";
     let host = report.host.as_ref();
     text += &cores(&report.cores(), host);
+    text += &faulty(report);
     text += "\n";
     text += &causes(&report.causes(), &report.cores(), host, wanted);
     text += "\n";
@@ -159,6 +161,20 @@ pub fn cores(cores: &[CoreLedger], host: Option<&HostDescription>) -> String {
         ]);
     }
     table.text() + &apart_from_waiting(cores)
+}
+
+/// The ledgers that no sum has in it.
+pub fn faulty(report: &Report) -> String {
+    let mut text = String::new();
+    for row in report.faulty().iter().take(FAULTY_SHOWN) {
+        let windows = counted(row.count, "window", "windows");
+        text += &format!("Core {}: {windows} left out of every sum, because {}.\n", row.cpu, row.fault);
+    }
+    let more = report.faulty().len().saturating_sub(FAULTY_SHOWN);
+    if more > 0 {
+        text += &format!("Windows of {more} more cores are left out, too.\n");
+    }
+    text
 }
 
 /// What the time that tasks waited leaves out.
@@ -298,6 +314,25 @@ fn completeness(report: &Report) -> String {
     text
 }
 
+/// What was changed in ledgers so that they add up.
+fn adjusted(cost: &SelfCost) -> String {
+    let mut text = String::new();
+    if cost.balanced_ns > 0 {
+        text += &format!("Sums: {} moved between parts of cores so that they add up\n", duration(cost.balanced_ns));
+    }
+    if cost.known_late_ns > 0 {
+        text += &format!(
+            "Sums: {} turned out to be lost after their window had ended, and are not counted as lost\n",
+            duration(cost.known_late_ns)
+        );
+    }
+    if cost.capped_rows > 0 {
+        let rows = counted(cost.capped_rows, "row", "rows");
+        text += &format!("Sums: {rows} had a single occurrence longer than the total, shown as long as that\n");
+    }
+    text
+}
+
 /// What watching itself cost.
 pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
     let sum = |of: fn(&ProbeCost) -> u64| cost.probes.iter().fold(0u64, |sum, probe| sum.saturating_add(of(probe)));
@@ -317,6 +352,7 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
              not measured, because nothing watches yet, or any more\n"
         );
     }
+    text += &adjusted(cost);
     if runs == 0 {
         return text;
     }

@@ -360,6 +360,7 @@ impl Screen {
         let cores = sum.cores();
         text += "\n";
         text += &table::cores(&cores, self.host.as_ref());
+        text += &wrapped(&table::faulty(&sum));
         text += "\n";
         let causes: Vec<Lost> = sum.causes().into_iter().take(LIVE_CAUSES).collect();
         text += &table::causes(&causes, &cores, self.host.as_ref(), |_| true);

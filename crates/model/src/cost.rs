@@ -38,6 +38,18 @@ pub struct SelfCost {
     /// window. Their time counts as the work that they interrupted. Some guests do not let their agent's threads be traced.
     #[serde(default)]
     pub untraced_interrupts: u64,
+    /// Time that was moved between parts of ledgers so that they add up: a context that was read before it was known to be
+    /// another one. Microseconds; where it is more, the core's ledger is in [`crate::Window::faulty`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub balanced_ns: u64,
+    /// Time that turned out after the end of its window to have been taken from somebody who waited. It stays counted as it
+    /// was told, as work or as nobody's loss.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known_late_ns: u64,
+    /// Rows whose single occurrences lasted longer than all of them together, which no present source says: they come from
+    /// recordings of earlier releases. They are cut down to the whole.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub capped_rows: u64,
     /// Inter-processor interrupts that this process raised on watched cores.
     pub self_interrupts: u64,
     /// Inter-processor interrupts that the watched cores received while the programs were attached, and detached where
@@ -45,6 +57,10 @@ pub struct SelfCost {
     /// cost that begins with attaching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach_interrupts: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl SelfCost {

@@ -1,13 +1,13 @@
 use crate::{
     Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, DisturbEvent, ErrorReport,
-    ExperimentBegan, ExperimentEnded, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange, InterfaceEvent,
-    JournalEntry, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
+    ExperimentBegan, ExperimentEnded, FaultyCore, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange, InterfaceEvent,
+    JournalEntry, LedgerFault, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
     weight,
 };
 use serde::{Deserialize, Serialize};
 
 /// One window of all watched cores.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Window {
     /// Start of the window, `CLOCK_MONOTONIC`.
@@ -16,6 +16,9 @@ pub struct Window {
     pub end_ns: u64,
     /// The ledger of each watched core that was online, ascending.
     pub cores: Vec<CoreLedger>,
+    /// Cores whose ledgers of this window cannot be true: their numbers are left out, here and in every sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faulty: Vec<FaultyCore>,
     /// Interrupts that were counted but could not be timed.
     pub untimed: Vec<Untimed>,
     /// The kernel's own counters beside the probes'.
@@ -23,6 +26,34 @@ pub struct Window {
     /// What watching cost.
     pub cost: SelfCost,
 }
+
+impl Window {
+    /// From its start to its end, nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Takes out the ledgers that cannot be true, and cuts single occurrences down to what all of them took, which
+    /// [`SelfCost::capped_rows`] counts. Whoever makes a window or reads a stranger's calls this, and nobody else has to.
+    pub fn check(mut self) -> Self {
+        let window_ns = self.length_ns();
+        // A core that could not be read at the end of a window has the time of two in the next.
+        let wall_max_ns = window_ns.saturating_mul(2).saturating_add(WALL_SLACK_NS);
+        let fault_of = |core: &CoreLedger| {
+            let wall = LedgerFault::Wall { wall_ns: core.wall_ns, window_ns };
+            core.fault().or((core.wall_ns > wall_max_ns).then_some(wall))
+        };
+        let faulty = self.cores.iter().filter_map(|core| Some(FaultyCore { cpu: core.cpu, fault: fault_of(core)? }));
+        self.faulty.extend(faulty);
+        self.cores.retain(|core| fault_of(core).is_none());
+        let capped = self.cores.iter_mut().flat_map(|core| &mut core.lost).map(|lost| u64::from(lost.cap()));
+        self.cost.capped_rows = self.cost.capped_rows.saturating_add(capped.sum());
+        self
+    }
+}
+
+/// By how much a core's wall time may exceed that of two windows: a reader that is kept from its core reads it late.
+const WALL_SLACK_NS: u64 = 1_000_000_000;
 
 /// Something the reader of the data must know: a core went offline, the history's disk is full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +118,14 @@ impl Event {
             Event::Disturb(seen) => seen.comes_to_ns(),
             Event::Check(seen) => seen.comes_to_ns(),
             _ => None,
+        }
+    }
+
+    /// The same with what cannot be true taken out: see [`Window::check`]. For whoever reads what a stranger wrote.
+    pub fn checked(self) -> Self {
+        match self {
+            Event::Window(window) => Event::Window(window.check()),
+            other => other,
         }
     }
 

@@ -58,6 +58,23 @@ impl Histogram {
         }
     }
 
+    /// Counts what is longer as this long. Says whether anything was.
+    pub fn cap(&mut self, longest_ns: u64) -> bool {
+        let highest = Self::bucket(longest_ns);
+        let above: u64 = self.count_above(highest);
+        if above == 0 {
+            return false;
+        }
+        self.0.retain(|entry| usize::from(entry.0) <= highest);
+        self.add(highest, above);
+        true
+    }
+
+    fn count_above(&self, highest: usize) -> u64 {
+        let above = self.0.iter().filter(|entry| usize::from(entry.0) > highest);
+        above.fold(0, |sum, entry| sum.saturating_add(entry.1))
+    }
+
     /// How many durations were counted.
     pub fn count(&self) -> u64 {
         self.0.iter().fold(0, |sum, entry| sum.saturating_add(entry.1))
@@ -106,5 +123,13 @@ mod tests {
             assert!((got / truth - 1.0).abs() < 0.25, "{quantile}: {got} against {truth}");
         }
         assert_eq!(Histogram::default().quantile_ns(0.5), 0);
+    }
+
+    #[test]
+    fn what_is_longer_than_the_cap_counts_as_long_as_the_cap() {
+        let mut histogram = Histogram(vec![(3, 7), (20, 1), (255, 2)]);
+        assert!(histogram.cap(100) && !histogram.cap(100));
+        assert_eq!(histogram, Histogram(vec![(3, 7), (Histogram::bucket(100) as u8, 3)]));
+        assert!(!Histogram::default().cap(0));
     }
 }

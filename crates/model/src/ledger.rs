@@ -2,6 +2,7 @@ use crate::{Cause, CpuId, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 
 /// What one cause took from one core in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,12 +15,13 @@ pub struct Lost {
     pub count: u64,
     /// Time taken, nested causes counted once, under the innermost; nanoseconds.
     pub total_ns: u64,
-    /// The longest single occurrence that ended in the window, within an eighth where a longer one came before; nanoseconds.
+    /// The longest single occurrence, as far as it lies in the window, so never more than `total_ns`; within an eighth where
+    /// a longer one came before. Nanoseconds.
     pub max_ns: u64,
     /// The part of `total_ns` that delayed nobody, because no task ran on the core or waited for it: it idled, or a kernel
     /// thread had it for itself. Nanoseconds. Recordings of earlier releases count only the first.
     pub while_idle_ns: u64,
-    /// The durations, where the source knows them one by one.
+    /// The durations, where the source knows them one by one; each as far as it lies in the window.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub histogram: Histogram,
 }
@@ -41,6 +43,14 @@ impl Lost {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.while_idle_ns = self.while_idle_ns.saturating_add(other.while_idle_ns);
         self.histogram.merge(&other.histogram);
+    }
+
+    /// Cuts single occurrences down to the whole: none lasts longer in a window than all of them together. Says whether one
+    /// did.
+    pub fn cap(&mut self) -> bool {
+        let is_long = self.max_ns > self.total_ns;
+        self.max_ns = self.max_ns.min(self.total_ns);
+        self.histogram.cap(self.max_ns) || is_long
     }
 
     /// The length below which this share of the occurrences lies; `None` where the source does not know single ones. The
@@ -183,12 +193,96 @@ impl CoreLedger {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(lost.while_idle_ns))
     }
 
-    /// Whether the parts add up to the wall time, to the nanosecond.
-    pub fn sums_up(&self) -> bool {
+    /// All parts together, nanoseconds.
+    pub fn parts_ns(&self) -> u128 {
         let lost_ns = self.lost.iter().map(|lost| lost.total_ns);
         let parts_ns = [self.idle_ns, self.user_ns, self.kernel_ns, self.unexplained_ns].into_iter().chain(lost_ns);
-        parts_ns.map(u128::from).sum::<u128>() == u128::from(self.wall_ns)
+        parts_ns.map(u128::from).sum()
     }
+
+    /// Whether the parts add up to the wall time, to the nanosecond.
+    pub fn sums_up(&self) -> bool {
+        self.parts_ns() == u128::from(self.wall_ns)
+    }
+
+    /// Why these numbers cannot be true, if they cannot. A sum takes no ledger in that has a fault.
+    pub fn fault(&self) -> Option<LedgerFault> {
+        if !self.sums_up() {
+            let parts_ns = u64::try_from(self.parts_ns()).unwrap_or(u64::MAX);
+            return Some(LedgerFault::Sum { parts_ns, wall_ns: self.wall_ns });
+        }
+        let row = self.lost.iter().find(|lost| lost.while_idle_ns > lost.total_ns)?;
+        Some(LedgerFault::WhileIdle { while_idle_ns: row.while_idle_ns, total_ns: row.total_ns })
+    }
+}
+
+/// Why the ledger of a core in a window cannot be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum LedgerFault {
+    /// The parts do not add up to the wall time.
+    Sum {
+        /// The parts.
+        parts_ns: u64,
+        /// The wall time.
+        wall_ns: u64,
+    },
+    /// A cause took more while nobody was delayed than it took in all.
+    WhileIdle {
+        /// While nobody was delayed.
+        while_idle_ns: u64,
+        /// In all.
+        total_ns: u64,
+    },
+    /// The core was watched for far longer than the window lasted.
+    Wall {
+        /// The wall time of the core.
+        wall_ns: u64,
+        /// From the start of the window to its end.
+        window_ns: u64,
+    },
+}
+
+impl fmt::Display for LedgerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        match *self {
+            LedgerFault::Sum { parts_ns, wall_ns } => {
+                write!(f, "its parts add up to {:.3} ms in {:.3} ms of wall time", ms(parts_ns), ms(wall_ns))
+            }
+            LedgerFault::WhileIdle { while_idle_ns, total_ns } => {
+                write!(f, "a cause took {:.3} ms, {:.3} ms of it while idle", ms(total_ns), ms(while_idle_ns))
+            }
+            LedgerFault::Wall { wall_ns, window_ns } => {
+                write!(f, "it has {:.3} ms of wall time in a window of {:.3} ms", ms(wall_ns), ms(window_ns))
+            }
+        }
+    }
+}
+
+/// Ledgers of one core that cannot be true, over many windows. They are in no sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct FaultySum {
+    /// The core.
+    pub cpu: CpuId,
+    /// In how many windows.
+    pub count: u64,
+    /// Why, in the first of them.
+    #[serde(flatten)]
+    pub fault: LedgerFault,
+}
+
+/// A core whose ledger of a window cannot be true. It is in no sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct FaultyCore {
+    /// The core.
+    pub cpu: CpuId,
+    /// Why.
+    #[serde(flatten)]
+    pub fault: LedgerFault,
 }
 
 /// A row of /proc/interrupts that counts but has no tracepoint here: how often is known, how long is not.

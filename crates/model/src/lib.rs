@@ -6,7 +6,7 @@
 //! # Invariants
 //! - Times are nanoseconds of `CLOCK_MONOTONIC` unless a name says otherwise; the unit ends every name.
 //! - For each [`CoreLedger`]: `wall_ns = idle_ns + user_ns + kernel_ns + sum(lost.total_ns) + unexplained_ns`,
-//!   to the nanosecond. [`CoreLedger::sums_up`] checks it.
+//!   to the nanosecond, and no single occurrence lasts longer than `total_ns`. [`Window::check`] takes out what breaks this.
 //! - The field names are those of the JSON lines and the HTTP API; renaming one is a breaking change.
 //!
 //! ```
@@ -82,7 +82,7 @@ pub use interface::{
 };
 pub use interrupt::{Interrupt, LoopGap, LoopGapPart, LoopSummary, Raiser, WhoReport};
 pub use journal::{Answered, Decided, JournalEntry, JournalEvent};
-pub use ledger::{Completeness, CoreLedger, Lost, Untimed, Waiting};
+pub use ledger::{Completeness, CoreLedger, FaultyCore, FaultySum, LedgerFault, Lost, Untimed, Waiting};
 pub use memory::{
     CheckResult, CostBasis, Dimm, DimmFault, DramLocation, ErrorCell, ErrorReport, ErrorSeverity, FaultMode, Fidelity,
     LossKind, MemoryAction, MemoryCheck, MemoryController, MemoryEvent, MemoryLook, MemoryProblem, MemorySource,

@@ -1,5 +1,5 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, Gap, HostDescription, Lost, Notice, SelfCost,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultySum, Gap, HostDescription, LedgerFault, Lost, Notice, SelfCost,
     StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ pub struct Report {
     /// Windows summed up.
     pub windows: u64,
     cores: BTreeMap<CpuId, CoreSum>,
+    faulty: BTreeMap<CpuId, FaultySum>,
     /// Interrupts that were counted but could not be timed.
     pub untimed: Vec<Untimed>,
     /// The kernel's own counters beside the probes'.
@@ -110,12 +111,22 @@ impl Report {
         self.end_ns = window.end_ns;
         self.windows += 1;
         for core in &window.cores {
+            if let Some(fault) = core.fault() {
+                self.add_faulty(core.cpu, fault);
+                continue;
+            }
             let sum = self.cores.entry(core.cpu);
             sum.or_insert_with(|| CoreSum { times: CoreLedger::empty(core.cpu), lost: BTreeMap::new() }).add(core);
         }
+        window.faulty.iter().for_each(|faulty| self.add_faulty(faulty.cpu, faulty.fault));
         add_untimed(&mut self.untimed, &window.untimed);
         add_completeness(&mut self.completeness, &window.completeness);
         add_cost(&mut self.cost, &window.cost);
+    }
+
+    fn add_faulty(&mut self, cpu: CpuId, fault: LedgerFault) {
+        let count = &mut self.faulty.entry(cpu).or_insert(FaultySum { cpu, count: 0, fault }).count;
+        *count = count.saturating_add(1);
     }
 
     /// From the start of the first window to the end of the last, nanoseconds.
@@ -131,6 +142,11 @@ impl Report {
             CoreLedger { lost, ..sum.times }
         };
         self.cores.values().map(whole).collect()
+    }
+
+    /// Ledgers that could not be true and are in no sum, by core, ascending.
+    pub fn faulty(&self) -> Vec<FaultySum> {
+        self.faulty.values().copied().collect()
     }
 
     /// Causes summed over all cores, largest first.
@@ -200,6 +216,9 @@ fn add_cost(sum: &mut SelfCost, cost: &SelfCost) {
     sum.torn = sum.torn.saturating_add(cost.torn);
     sum.unreported = sum.unreported.saturating_add(cost.unreported);
     sum.untraced_interrupts = sum.untraced_interrupts.saturating_add(cost.untraced_interrupts);
+    sum.balanced_ns = sum.balanced_ns.saturating_add(cost.balanced_ns);
+    sum.known_late_ns = sum.known_late_ns.saturating_add(cost.known_late_ns);
+    sum.capped_rows = sum.capped_rows.saturating_add(cost.capped_rows);
     sum.self_interrupts = sum.self_interrupts.saturating_add(cost.self_interrupts);
     if let Some(more) = cost.attach_interrupts {
         sum.attach_interrupts = Some(sum.attach_interrupts.unwrap_or(0).saturating_add(more));
@@ -233,6 +252,7 @@ mod tests {
             start_ns: value,
             end_ns: 0,
             cores: vec![core],
+            faulty: Vec::new(),
             untimed: vec![untimed],
             completeness: vec![completeness],
             cost,

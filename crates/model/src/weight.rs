@@ -8,7 +8,7 @@ pub(crate) fn window_bytes(window: &Window) -> usize {
     let untimed: usize = window.untimed.iter().map(|row| size_of_val(row) + row.row.len() + row.name.len()).sum();
     let completeness: usize = window.completeness.iter().map(|row| size_of_val(row) + row.row.len()).sum();
     let probes: usize = window.cost.probes.iter().map(|probe| size_of_val(probe) + probe.name.len()).sum();
-    cores + untimed + completeness + probes
+    cores + size_of_val(window.faulty.as_slice()) + untimed + completeness + probes
 }
 
 fn core_bytes(core: &CoreLedger) -> usize {

@@ -121,6 +121,19 @@ static __always_inline u32 find(struct slot *slot, u64 key, u32 other, const u64
 	return other;
 }
 
+/*
+ * Whether a cause is another task. Of a task only what it took from somebody who waited is an occurrence, counted when that is
+ * known; the rest of its run is work.
+ */
+static __always_inline bool is_task(const struct slot *slot, u32 cause)
+{
+	/* The verifiers of kernels up to 6.1 do not follow what the compiler knows of it. */
+	asm volatile("" : "+r"(cause));
+	if (config.workload_by == WORKLOAD_NONE || cause >= CAUSES)
+		return false;
+	return cause == CAUSE_OTHER_TASK || slot->causes[cause].key >> KEY_SHIFT == KEY_TASK;
+}
+
 #define EACH_BYTE(value) ((value) * 0x0101010101010101ULL)
 
 /* The high bit of each byte that is zero, and perhaps of bytes after the first of them. */

@@ -189,7 +189,8 @@ static __always_inline void heal_base(struct slot *slot, u64 now)
 	if (slot->depth || slot->frames[0].cause == CAUSE_UNKNOWN || slot->base_pid == (u32)bpf_get_current_pid_tgid())
 		return;
 	charge(slot, now);
-	count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
+	if (!is_task(slot, slot->frames[0].cause))
+		count_one(slot, slot->frames[0].cause, slot->frames[0].own_ns);
 	slot->frames[0].cause = CAUSE_UNKNOWN;
 	slot->frames[0].own_ns = 0;
 	first_base_of_current(slot);

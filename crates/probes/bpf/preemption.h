@@ -146,7 +146,7 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 		slot->depth = 0;
 	}
 	cause = slot->frames[0].cause;
-	if (cause > CAUSE_UNKNOWN)
+	if (cause > CAUSE_UNKNOWN && !is_task(slot, cause))
 		count_one(slot, cause, slot->frames[0].own_ns);
 	was_behind = takes_core(cause) && slot->behind;
 	if (takes_core(cause)) {

@@ -56,6 +56,9 @@ use surefoot_model::CpuId;
 /// How often a torn snapshot is read again before it is given up.
 const SNAPSHOT_ATTEMPTS: usize = 64;
 
+/// How far the programs' reading of the clock may be ahead of ours: the kernel has a way of its own to read it.
+const CLOCKS_DIFFER_NS_MAX: u64 = 100_000;
+
 /// Which kind of tracepoint the programs sit on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -131,7 +134,7 @@ pub struct Missing {
 /// A consistent copy of one core's slot.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// When it was taken, `CLOCK_MONOTONIC` nanoseconds; never before `slot.last_ns`.
+    /// When it was taken, `CLOCK_MONOTONIC` nanoseconds; not before `slot.last_ns`, unless the programs read another clock.
     pub at_ns: u64,
     /// The copy.
     pub slot: Box<Slot>,
@@ -146,7 +149,7 @@ impl Snapshot {
 
     /// Time of the open context that no event has charged yet, nanoseconds.
     pub fn open_ns(&self) -> u64 {
-        (self.at_ns - self.slot.last_ns).saturating_sub(self.slot.deferred_ns)
+        self.at_ns.saturating_sub(self.slot.last_ns).saturating_sub(self.slot.deferred_ns)
     }
 }
 
@@ -348,7 +351,10 @@ impl Probes {
             let at_ns = monotonic_ns(self.clock_ahead_ns);
             let seq = self.maps.slots.word(index, offset_of!(Slot, seq));
             if seq == slot.seq && seq.is_multiple_of(2) && adds_up(&slot) {
-                return Some(Snapshot { at_ns: at_ns.max(slot.last_ns), slot });
+                // The two ways to read one clock agree to within this; a clock that is further behind is another one.
+                let is_ahead = slot.last_ns.saturating_sub(at_ns) <= CLOCKS_DIFFER_NS_MAX;
+                let at_ns = if is_ahead { at_ns.max(slot.last_ns) } else { at_ns };
+                return Some(Snapshot { at_ns, slot });
             }
             std::hint::spin_loop();
         }

@@ -6,7 +6,7 @@ use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
-use surefoot_model::{CauseKind, CoreLedger, CpuId, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting};
+use surefoot_model::{CauseKind, CoreLedger, CpuId, FaultySum, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting};
 use surefoot_store::history::{KeptClockChange, KeptFinding, KeptRecord};
 
 #[derive(Serialize)]
@@ -39,6 +39,8 @@ pub enum What<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         waiting: Option<Waiting>,
     },
+    /// Ledgers of a core that cannot be true. They are in no sum.
+    Faulty(FaultySum),
     Cause {
         #[serde(flatten)]
         row: Row<'a>,
@@ -152,6 +154,7 @@ pub fn write(out: &mut impl Write, past: &Past, question: &Question) -> io::Resu
         records_left_out: past.records.left_out_count,
     })?;
     past.sum.cores().iter().try_for_each(|sum| put(core(sum)))?;
+    past.sum.faulty().into_iter().try_for_each(|faulty| put(What::Faulty(faulty)))?;
     past.sum.causes().iter().try_for_each(|lost| put(cause(past, lost)))?;
     for kept in &past.gaps {
         let start_realtime = when::rfc3339(kept.start_ns);

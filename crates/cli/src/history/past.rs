@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 use surefoot_hostfs::cpus::format_list;
-use surefoot_model::{Cause, CpuId, HostDescription, Lost, Report, Room, SelfCost, Window};
+use surefoot_model::{Cause, CpuId, HostDescription, Lost, Report, Room, Window};
 use surefoot_store::history::{
     Answer, GAPS_MAX, GapFilter, HistoryWindow, KeptClockChange, KeptFinding, KeptGap, KeptRecord, Resolution, View,
 };
@@ -152,9 +152,10 @@ impl Past {
     }
 
     fn add(&mut self, window: HistoryWindow, cpus: &[CpuId]) {
-        let HistoryWindow { start_ns, end_ns, mut cores } = window;
+        let HistoryWindow { start_ns, end_ns, mut cores, mut faulty } = window;
         cores.retain(|core| cpus.is_empty() || cpus.contains(&core.cpu));
-        if cores.is_empty() {
+        faulty.retain(|core| cpus.is_empty() || cpus.contains(&core.cpu));
+        if cores.is_empty() && faulty.is_empty() {
             return;
         }
         let counted = if end_ns.saturating_sub(start_ns) == MINUTE_NS { &mut self.minutes } else { &mut self.seconds };
@@ -171,14 +172,7 @@ impl Past {
         let covered = self.covered.get_or_insert(start_ns..end_ns);
         covered.end = covered.end.max(end_ns);
         // The report counts in monotonic time, which the history has none of; only its sums are asked for.
-        self.sum.add_window(&Window {
-            start_ns: 0,
-            end_ns: 0,
-            cores,
-            untimed: Vec::new(),
-            completeness: Vec::new(),
-            cost: SelfCost::default(),
-        });
+        self.sum.add_window(&Window { cores, faulty, ..Window::default() });
     }
 
     fn end_minute(&mut self) {

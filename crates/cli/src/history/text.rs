@@ -26,7 +26,8 @@ pub fn of(past: &Past, question: &Question) -> String {
     let mut text = headline(past, question);
     if question.asks_for(Room::Stall) && past.sum.windows > 0 {
         let cores: Vec<CoreLedger> = past.sum.cores().into_iter().map(named_plainly).collect();
-        text += &format!("\n{}\n{}", table::cores(&cores, past.host.as_ref()), causes(past, &cores));
+        let (table, faulty) = (table::cores(&cores, past.host.as_ref()), table::faulty(&past.sum));
+        text += &format!("\n{table}{faulty}\n{}", causes(past, &cores));
     }
     if question.asks_for(Room::Stall) && question.gap_count > 0 {
         text += &gaps(past);

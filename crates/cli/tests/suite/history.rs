@@ -73,6 +73,7 @@ fn window(second: u64) -> Event {
         start_ns: second * SECOND_NS,
         end_ns: (second + 1) * SECOND_NS,
         cores: vec![core(0), core(1)],
+        faulty: Vec::new(),
         untimed: vec![],
         completeness: vec![],
         cost: SelfCost::default(),

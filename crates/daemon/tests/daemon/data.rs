@@ -67,6 +67,7 @@ pub fn window(end_ns: u64, cores: Vec<CoreLedger>) -> Window {
         start_ns: end_ns - SECOND_NS,
         end_ns,
         cores,
+        faulty: Vec::new(),
         untimed: vec![Untimed { cpu: CpuId(1), row: "HYP".into(), name: "Hypervisor callback".into(), count: 7 }],
         completeness: vec![Completeness { row: "LOC".into(), kernel_count: 250, probe_count: 250 }],
         cost: SelfCost {

@@ -13,6 +13,7 @@ fn window(at_hour: u64, rows: Vec<Lost>) -> Event {
         start_ns: at_hour * HOUR_NS,
         end_ns: (at_hour + 1) * HOUR_NS,
         cores: vec![core],
+        faulty: Vec::new(),
         untimed: Vec::new(),
         completeness: Vec::new(),
         cost: SelfCost::default(),

@@ -6,14 +6,14 @@ use crate::collect::cost::{Slots, read_more_slots, read_slots};
 use crate::config::Config;
 use crate::gap::tapes::{Tapes, Traced};
 use crate::ledger::completeness::{self, Span, Untraced};
-use crate::ledger::{self, Counters, Hidden};
+use crate::ledger::{self, Counters, Hidden, durations};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use surefoot_hostfs::interrupts::Interrupts;
 use surefoot_hostfs::stat::Stat;
-use surefoot_hostfs::{Root, tasks};
+use surefoot_hostfs::{Root, clock, tasks};
 use surefoot_model::{BUCKETS, CoreLedger, CpuId, Histogram, Window};
-use surefoot_probes::layout::{CAUSE_IDLE, Late, Turn, VECTORS};
+use surefoot_probes::layout::{CAUSE_IDLE, CAUSES, Late, Turn, VECTORS};
 use surefoot_probes::{Flavour, Probes, Snapshot, Workload, programs};
 
 /// Turns of the tape that are kept of each core: 128 KiB.
@@ -41,8 +41,6 @@ pub(crate) struct EbpfSource {
     root: Root,
     traced: Traced,
     workload: Workload,
-    /// Of each core the snapshot that its watch began with.
-    origins: Slots,
     /// Of each core the snapshot that its next window begins with.
     snapshots: Slots,
     /// All slots as the end of the last window found them.
@@ -65,7 +63,6 @@ impl EbpfSource {
             root: root.clone(),
             traced: Traced { probes, tapes },
             workload: config.workload.clone(),
-            origins: Slots::new(),
             snapshots: Slots::new(),
             newest: Slots::new(),
             closed: Vec::new(),
@@ -116,24 +113,32 @@ impl EbpfSource {
         Ok(())
     }
 
-    /// Forgets what attaching has cost: the first window starts now.
-    pub(crate) fn restart(&mut self, cpus: &[CpuId]) {
+    /// Forgets what went before: the first window starts now. Returns when: no core was read earlier.
+    pub(crate) fn restart(&mut self, cpus: &[CpuId]) -> u64 {
+        let now_ns = clock::monotonic_ns();
         self.newest = read_slots(&self.traced.probes);
         for &cpu in cpus {
             if let Some(snapshot) = self.newest.get(&cpu).cloned() {
-                self.take_durations(cpu, None, &snapshot);
-                self.origins.insert(cpu, Arc::clone(&snapshot));
-                self.snapshots.insert(cpu, snapshot);
+                self.begin(cpu, snapshot);
             }
             let mut skipped = Vec::new();
             let (next, _) = self.traced.probes.read_late(cpu, 0, &mut skipped);
             self.late_next.insert(cpu, next);
         }
+        now_ns
+    }
+
+    /// The next window of a core begins with this snapshot.
+    fn begin(&mut self, cpu: CpuId, snapshot: Arc<Snapshot>) {
+        for number in (0..CAUSES).filter(|&number| snapshot.slot.causes[number].count > 0) {
+            let durations = Box::new(self.traced.probes.histogram(cpu, number));
+            self.durations.insert((cpu, number), durations);
+        }
+        self.snapshots.insert(cpu, snapshot);
     }
 
     /// A core that goes offline or comes back starts anew.
     pub(crate) fn forget(&mut self, cpu: CpuId) {
-        self.origins.remove(&cpu);
         self.snapshots.remove(&cpu);
         self.durations.retain(|(of, _), _| *of != cpu);
     }
@@ -178,12 +183,12 @@ impl EbpfSource {
                 window.cost.torn += 1;
                 continue;
             };
-            let Some(earlier) = self.snapshots.insert(cpu, Arc::clone(&later)) else {
-                self.take_durations(cpu, None, &later);
-                self.origins.insert(cpu, later);
+            let Some(earlier) = self.snapshots.get(&cpu).cloned() else {
+                self.begin(cpu, later);
                 continue;
             };
-            let durations = self.take_durations(cpu, Some(&earlier), &later);
+            self.snapshots.insert(cpu, Arc::clone(&later));
+            let durations = self.take_durations(cpu, &earlier, &later);
             self.closed.push(Closed { cpu, earlier, later, durations });
         }
         Ok(interrupts)
@@ -200,15 +205,16 @@ impl EbpfSource {
         // Plain tracepoints do not tell since when a task has waited.
         let knows_waits = self.traced.probes.flavour() == Flavour::Btf;
         for Closed { cpu, earlier, later, durations } in &self.closed {
-            let core = ledger::core_ledger(
+            let (core, adjusted) = ledger::core_ledger(
                 *cpu,
-                self.origins.get(cpu).unwrap_or(earlier),
                 (earlier, later),
                 &counters(*cpu, earlier_stat, later_stat),
                 hidden.get(cpu).map_or(&[], Vec::as_slice),
                 |number, totals| names.cause(number, totals),
                 |number| durations.get(&number).cloned().unwrap_or_default(),
             );
+            window.cost.balanced_ns += adjusted.balanced_ns;
+            window.cost.known_late_ns += adjusted.known_late_ns;
             let waiting = core.waiting.filter(|_| knows_waits);
             window.cores.push(CoreLedger { waiting, ..core });
         }
@@ -252,29 +258,16 @@ impl EbpfSource {
     }
 
     /// The durations of each cause that occurred since the earlier snapshot.
-    fn take_durations(
-        &mut self,
-        cpu: CpuId,
-        earlier: Option<&Snapshot>,
-        later: &Snapshot,
-    ) -> HashMap<usize, Histogram> {
+    fn take_durations(&mut self, cpu: CpuId, earlier: &Snapshot, later: &Snapshot) -> HashMap<usize, Histogram> {
         let mut taken = HashMap::new();
-        for (number, cause) in later.slot.causes.iter().enumerate() {
-            if cause.count == earlier.map_or(0, |earlier| earlier.slot.causes[number].count) {
+        for (number, (was, is)) in earlier.slot.causes.iter().zip(&later.slot.causes).enumerate() {
+            if is.count == was.count {
                 continue;
             }
             let now = self.traced.probes.histogram(cpu, number);
             let before = self.durations.entry((cpu, number)).or_insert_with(|| Box::new([0; BUCKETS]));
-            let mut histogram = Histogram::default();
-            for (bucket, (&is, was)) in now.iter().zip(before.iter_mut()).enumerate() {
-                // A core that changes all the time may be read with a duration twice, which the next reading has once.
-                let rise = is.wrapping_sub(*was).cast_signed();
-                if rise > 0 {
-                    histogram.add(bucket, u64::from(rise.unsigned_abs()));
-                    *was = is;
-                }
-            }
-            taken.insert(number, histogram);
+            let (count, total_ns) = (is.count.saturating_sub(was.count), is.total_ns.saturating_sub(was.total_ns));
+            taken.insert(number, durations::rise(&now, before, count, total_ns));
         }
         taken
     }

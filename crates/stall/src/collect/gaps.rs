@@ -4,7 +4,7 @@ use crate::Error;
 use crate::collect::ebpf::LateTimer;
 use crate::collect::sleeper::LateWakeUp;
 use crate::config::SentinelConfig;
-use crate::gap::judge::{Judge, Judged};
+use crate::gap::judge::{Found, Judge, Judged};
 use crate::gap::pending::{Pending, found, hidden_cause, likelier_smi, merge, stopped_together};
 use crate::gap::tapes::Traced;
 use crate::gap::verdict::{Evidence, decide};
@@ -86,9 +86,10 @@ impl Gaps {
             let mut jumps: Vec<Jump> = Vec::new();
             sentinel.take(&mut jumps);
             let (cpu, own) = (sentinel.config.cpu, namespaces::of_kernel(sentinel.tid));
-            let spans: Vec<_> = jumps.iter().map(|jump| (clock.ns(jump.before), clock.ns(jump.after))).collect();
-            for (start_ns, end_ns) in spans {
-                let found = found(GapSource::Sentinel, cpu, start_ns, end_ns, own);
+            let spans: Vec<_> =
+                jumps.iter().map(|jump| (clock.ns(jump.before), clock.ns(jump.after), jump.waited_ns)).collect();
+            for (start_ns, end_ns, waited_ns) in spans {
+                let found = Found { waited_ns, ..found(GapSource::Sentinel, cpu, start_ns, end_ns, own) };
                 self.wait(Pending { found, while_idle: false });
             }
         }
@@ -106,7 +107,8 @@ impl Gaps {
     /// Takes threads of our own that woke late.
     pub(crate) fn add_late_wake_ups(&mut self, wake_ups: Vec<LateWakeUp>) {
         for late in wake_ups {
-            let found = found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None);
+            let waited_ns = late.waited_ns;
+            let found = Found { waited_ns, ..found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None) };
             self.wait(Pending { found, while_idle: false });
         }
     }

@@ -1,8 +1,10 @@
 //! Timer lateness without any privilege: a thread on each core that sleeps a little and notes when it wakes too late.
 //!
-//! It cannot say why: a busy core, masked interrupts, an SMI and the hypervisor all look the same from here.
+//! It sees how long it waited behind others on a busy core, where the scheduler counts that. Masked interrupts, an SMI and the
+//! hypervisor look the same from here.
 
 use crate::config::allowed_cores;
+use crate::spin::run_delay::RunDelay;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -28,6 +30,8 @@ pub struct LateWakeUp {
     pub due_ns: u64,
     /// When it ended.
     pub woke_ns: u64,
+    /// How long it waited behind others that ran, nanoseconds; `None` where the kernel does not count it.
+    pub waited_ns: Option<u64>,
 }
 
 /// The sleeping threads; dropping it ends them.
@@ -94,13 +98,17 @@ fn sleep_until_stopped(
     late: &Mutex<Vec<LateWakeUp>>,
     dropped: &AtomicU64,
 ) {
+    let mut delay = RunDelay::of_this_thread();
     while !stop.load(Ordering::Relaxed) {
+        // What it waited for the core before this is none of the sleep.
+        delay.as_mut().and_then(RunDelay::since_ns);
         let due_ns = clock::monotonic_ns() + SLEEP.as_nanos() as u64 + SLACK_NS;
         std::thread::sleep(SLEEP);
         let woke_ns = clock::monotonic_ns();
         if woke_ns > due_ns + threshold_ns {
+            let waited_ns = delay.as_mut().and_then(RunDelay::since_ns);
             match late.lock() {
-                Ok(mut late) if late.len() < KEPT => late.push(LateWakeUp { cpu, due_ns, woke_ns }),
+                Ok(mut late) if late.len() < KEPT => late.push(LateWakeUp { cpu, due_ns, woke_ns, waited_ns }),
                 _ => {
                     dropped.fetch_add(1, Ordering::Relaxed);
                 }

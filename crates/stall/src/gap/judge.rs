@@ -87,6 +87,9 @@ pub struct Found {
     pub peers: Others,
     /// The newest turns of the core when the gap ended, as the kernel side kept them; empty where it did not.
     pub tape: Vec<Turn>,
+    /// How long the thread waited meanwhile behind others that ran, as the scheduler counts it, nanoseconds; `None` where that
+    /// is not known.
+    pub waited_ns: Option<u64>,
 }
 
 /// A gap as it is judged for now, and what it was judged by.
@@ -150,7 +153,8 @@ impl Judge {
             None => {
                 evidence.traced = false;
                 evidence.others = found.peers;
-                Inside { unexplained_ns: span.1 - span.0, ..Inside::default() }
+                evidence.sees_waits = found.waited_ns.is_some();
+                waited(span.1 - span.0, found.waited_ns.unwrap_or(0))
             }
         };
         evidence.maybe_masked &= !found.idle;
@@ -232,6 +236,14 @@ fn together(one: Others, other: Others) -> Others {
     }
 }
 
+/// What is known of a gap without a tape: for how long others that this kernel ran had the core.
+fn waited(length_ns: u64, waited_ns: u64) -> Inside {
+    let duration_ns = waited_ns.min(length_ns);
+    let cause = Cause::new(CauseKind::Preemption, "another task or kernel thread");
+    let causes = if duration_ns > 0 { vec![GapCause { cause, duration_ns }] } else { Vec::new() };
+    Inside { causes, unexplained_ns: length_ns - duration_ns, ..Inside::default() }
+}
+
 /// That the thread itself could not run, and for how long until it had the core again.
 fn kept_away(part: &GapCause) -> Option<String> {
     let ms = part.duration_ns as f64 / 1e6;
@@ -241,6 +253,10 @@ fn kept_away(part: &GapCause) -> Option<String> {
 
 fn more_evidence(inside: &Inside, evidence: &Evidence) -> Vec<String> {
     let mut statements = Vec::new();
+    if evidence.sees_waits {
+        let waited_ns: u64 = inside.causes.iter().map(|cause| cause.duration_ns).sum();
+        statements.push(format!("the scheduler counts {:.3} ms of it as waiting for the core", waited_ns as f64 / 1e6));
+    }
     if evidence.traced && inside.unseen_ns > 0 {
         statements.push(format!("the tape of this core does not show {} ns of it", inside.unseen_ns));
     }
@@ -288,7 +304,8 @@ mod tests {
         let witness = crate::gap::witness::tests::witness(false, &[(0, 0, Some(7), 0, 0), (100, 0, Some(8), 0, 0)]);
         let mut judge = Judge::new(witness, false);
         let mut verdict = |start_ms: u64| {
-            let found = found(GapSource::TimerLateness, CpuId(0), start_ms * MS, (start_ms + 2) * MS, None);
+            let mut found = found(GapSource::TimerLateness, CpuId(0), start_ms * MS, (start_ms + 2) * MS, None);
+            found.waited_ns = Some(0);
             let gap = judge.judge(None, &found);
             (gap.verdict, gap.evidence)
         };

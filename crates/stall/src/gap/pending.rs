@@ -18,7 +18,8 @@ pub(crate) struct Pending {
 
 /// A gap as it was found, with nothing known around it.
 pub(crate) fn found(source: GapSource, cpu: CpuId, start_ns: u64, end_ns: u64, own: Option<u32>) -> Found {
-    Found { source, cpu, start_ns, end_ns, own, idle: false, peers: Others::NotSeen, tape: Vec::new() }
+    let (peers, tape) = (Others::NotSeen, Vec::new());
+    Found { source, cpu, start_ns, end_ns, own, idle: false, peers, tape, waited_ns: None }
 }
 
 /// Several timers can be late for the same reason: of overlapping gaps of a core the first found is kept.

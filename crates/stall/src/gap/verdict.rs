@@ -36,6 +36,8 @@ pub struct Evidence {
     pub source: GapSource,
     /// Whether interrupts and switches on this core are traced at all.
     pub traced: bool,
+    /// Whether it is known how long the thread waited for its core behind others that ran, though nothing is traced.
+    pub sees_waits: bool,
     /// Time that no traced interval covers, nanoseconds.
     pub unexplained_ns: u64,
     /// The part of it that the tape of this core does not reach, nanoseconds.
@@ -78,10 +80,16 @@ const fn row(because: &'static str, fits: fn(&Evidence) -> bool, verdict: Verdic
 use Certainty::{CannotTellApartHere, Certain, Probable};
 
 /// The decision table; the first row that fits decides.
-pub const ROWS: [Row; 21] = [
+pub const ROWS: [Row; 23] = [
     row(
         "traced intervals cover it, but for their entry and exit",
         |e| e.traced && e.unexplained_ns <= e.allowance_ns,
+        Verdict::Traced,
+        Certain,
+    ),
+    row(
+        "the thread waited for its core, which another task or kernel thread had",
+        |e| e.sees_waits && e.unexplained_ns <= e.allowance_ns,
         Verdict::Traced,
         Certain,
     ),
@@ -93,7 +101,7 @@ pub const ROWS: [Row; 21] = [
     ),
     row(
         "the SMI counter rose; no other core was looked at",
-        |e| !e.virtual_machine && smi(e) && e.others == Others::NotSeen,
+        |e| !e.virtual_machine && sees_tasks(e) && smi(e) && e.others == Others::NotSeen,
         Verdict::Smi,
         Probable,
     ),
@@ -111,13 +119,19 @@ pub const ROWS: [Row; 21] = [
     ),
     row(
         "the steal counter rose by about the gap",
-        |e| e.virtual_machine && steal_covers(e),
+        |e| e.virtual_machine && sees_software(e) && steal_covers(e),
         Verdict::HypervisorScheduled,
         Certain,
     ),
     row(
+        "the steal counter rose by about what the thread did not wait behind others; interrupts are not traced here",
+        |e| e.virtual_machine && e.sees_waits && steal_covers(e),
+        Verdict::HypervisorScheduled,
+        Probable,
+    ),
+    row(
         "the steal counter rose, by less than the gap",
-        |e| e.virtual_machine && !e.maybe_masked && matches!(e.steal, Steal::Rose(_)),
+        |e| e.virtual_machine && sees_software(e) && !e.maybe_masked && matches!(e.steal, Steal::Rose(_)),
         Verdict::HypervisorScheduled,
         Probable,
     ),
@@ -211,6 +225,16 @@ fn smi(evidence: &Evidence) -> bool {
     evidence.smi_rise.is_some_and(|rise| rise > 0)
 }
 
+/// Whether all that this kernel ran is seen, so that what is left is none of it.
+fn sees_software(evidence: &Evidence) -> bool {
+    evidence.traced && !mostly_unseen(evidence)
+}
+
+/// Whether at least the tasks are seen that took the core.
+fn sees_tasks(evidence: &Evidence) -> bool {
+    sees_software(evidence) || evidence.sees_waits
+}
+
 /// Whether what ran in most of the uncovered part is not known.
 fn mostly_unseen(evidence: &Evidence) -> bool {
     evidence.unseen_ns > evidence.unexplained_ns / 2
@@ -250,6 +274,7 @@ mod tests {
     const BARE: Evidence = Evidence {
         source: GapSource::Probe,
         traced: true,
+        sees_waits: false,
         unexplained_ns: 50_000_000,
         unseen_ns: 0,
         allowance_ns: 2_000,
@@ -271,11 +296,13 @@ mod tests {
         let ran = Others::Ran;
         vec![
             Evidence { unexplained_ns: 1_500, ..BARE },
+            Evidence { traced: false, sees_waits: true, unexplained_ns: 1_500, steal: Steal::Rose(60_000_000), ..GUEST },
             Evidence { smi_rise: Some(1), others: stopped, ..BARE },
             Evidence { smi_rise: Some(2), ..BARE },
             Evidence { others: stopped, error_report_followed: true, ..BARE },
             Evidence { others: stopped, ..BARE },
             Evidence { steal: Steal::Rose(60_000_000), ..GUEST },
+            Evidence { traced: false, sees_waits: true, steal: Steal::Rose(60_000_000), ..GUEST },
             Evidence { steal: Steal::Rose(10_000_000), ..GUEST },
             Evidence { traced: false, ..GUEST },
             Evidence { unseen_ns: 40_000_000, others: stopped, ..BARE },
@@ -333,9 +360,14 @@ mod tests {
     #[test]
     fn without_tracing_software_is_never_excluded() {
         for case in fitting() {
-            // Counters of the machine can tell without a tape; who only saw that cores stopped cannot.
-            let dark = Evidence { steal: Steal::CannotSay, smi_rise: None, ..case };
-            for dark in [Evidence { traced: false, ..dark }, Evidence { unseen_ns: dark.unexplained_ns, ..dark }] {
+            // That an SMI came while two cores stopped tells without a tape; that one came, or that the hypervisor took some
+            // time, does not.
+            let dark = Evidence { smi_rise: None, sees_waits: false, ..case };
+            let others_ran = Evidence { smi_rise: Some(1), others: Others::NotSeen, ..dark };
+            let steals = [Steal::CannotSay, Steal::Flat, Steal::Rose(10_000_000), Steal::Rose(60_000_000)];
+            let darks = steals.map(|steal| Evidence { traced: false, steal, ..dark });
+            let unseen = steals.map(|steal| Evidence { unseen_ns: dark.unexplained_ns, steal, ..dark });
+            for dark in darks.into_iter().chain(unseen).chain([Evidence { traced: false, ..others_ran }]) {
                 let (verdict, certainty, _) = decide(&dark);
                 if verdict != Verdict::Traced {
                     assert_eq!(

@@ -169,6 +169,7 @@ impl Witness {
         Evidence {
             source,
             traced: true,
+            sees_waits: false,
             unexplained_ns: end_ns - start_ns,
             unseen_ns: 0,
             allowance_ns: 0,

@@ -247,7 +247,7 @@ mod tests {
         let ledgers: Vec<_> = spans
             .iter()
             .map(|(cpu, was, is)| {
-                crate::ledger::core_ledger(*cpu, was, (was, is), &counters, &[], name, |_| Default::default())
+                crate::ledger::core_ledger(*cpu, (was, is), &counters, &[], name, |_| Default::default()).0
             })
             .collect();
         println!(

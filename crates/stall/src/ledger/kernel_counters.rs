@@ -22,22 +22,25 @@ impl Lag {
         self.0.remove(&cpu);
     }
 
-    /// What of a window the ticks will never show: what they lag behind by more than steps can explain.
-    fn missing_ns(&mut self, cpu: CpuId, wall_ns: u64, shown_ns: u64, ns_per_tick: u64) -> u64 {
+    /// What of a window the ticks will never show: what they lag behind by more than steps can explain. `None` where they
+    /// show more time than steps can explain.
+    fn missing_ns(&mut self, cpu: CpuId, wall_ns: u64, shown_ns: u64, ns_per_tick: u64) -> Option<u64> {
         let steps_ns = i128::from(ns_per_tick) * PARTS as i128;
         let lag_ns = self.0.entry(cpu).or_default();
         let now_ns = i128::from(*lag_ns) + i128::from(wall_ns) - i128::from(shown_ns);
         let missing_ns = u64::try_from(now_ns - steps_ns).unwrap_or(0).min(wall_ns);
-        let rest_ns = (now_ns - i128::from(missing_ns)).clamp(-steps_ns, steps_ns);
-        *lag_ns = i64::try_from(rest_ns).unwrap_or(0);
-        missing_ns
+        let rest_ns = now_ns - i128::from(missing_ns);
+        *lag_ns = i64::try_from(rest_ns.clamp(-steps_ns, steps_ns)).unwrap_or(0);
+        // Both the lag of before and that of now are within the steps.
+        (rest_ns >= -steps_ns * 2).then_some(missing_ns)
     }
 }
 
 /// The ledger of a core between two readings of its ticks.
 ///
 /// The counters have steps of a tick, so their sum is now above and now below the wall time. Within these steps nothing is
-/// lost: the largest part carries the difference. Only what they lag behind by more is unexplained.
+/// lost: the largest part carries the difference. Only what they lag behind by more is unexplained, and where they are ahead
+/// by more the ledger has a [`CoreLedger::fault`].
 pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag: &mut Lag) -> CoreLedger {
     let ns = |ticks: u64| ticks.saturating_mul(ns_per_tick);
     let mut parts: [u64; PARTS] = [
@@ -49,8 +52,10 @@ pub fn core_ledger(cpu: CpuId, wall_ns: u64, rise: &Ticks, ns_per_tick: u64, lag
         ns(rise.steal),
     ];
     let sum = |parts: &[u64; PARTS]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
-    let unexplained_ns = lag.missing_ns(cpu, wall_ns, sum(&parts), ns_per_tick);
-    let explained_ns = wall_ns - unexplained_ns;
+    let missing_ns = lag.missing_ns(cpu, wall_ns, sum(&parts), ns_per_tick);
+    let unexplained_ns = missing_ns.unwrap_or(0);
+    // What is ahead by too much stays so.
+    let explained_ns = if missing_ns.is_some() { wall_ns - unexplained_ns } else { sum(&parts) };
     let short_ns = explained_ns.saturating_sub(sum(&parts));
     // The first of equals: idle, if nothing was counted at all.
     let largest = (0..PARTS).rev().max_by_key(|&part| parts[part]).unwrap_or(0);
@@ -109,6 +114,7 @@ pub fn by_core(stat: &Stat) -> BTreeMap<CpuId, Ticks> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use surefoot_model::LedgerFault;
 
     #[test]
     fn ticks_become_a_ledger_and_the_rest_stays_unexplained() {
@@ -148,16 +154,31 @@ mod tests {
         assert_eq!(missing_ns, 240_000_000, "300 ms, but for 60 that may be steps");
     }
 
+    #[test]
+    fn ticks_that_are_ahead_by_more_than_steps_are_a_fault() {
+        let ledger = |user| {
+            let rise = Ticks { user, ..Ticks::default() };
+            core_ledger(CpuId(0), 1_000_000_000, &rise, 10_000_000, &mut Lag::default())
+        };
+        assert!(ledger(106).fault().is_none() && ledger(100).fault().is_none());
+        let fault = LedgerFault::Sum { parts_ns: 1_691_000_000, wall_ns: 1_000_000_000 };
+        let rise = Ticks { user: 1_691, ..Ticks::default() };
+        let core = core_ledger(CpuId(0), 1_000_000_000, &rise, 1_000_000, &mut Lag::default());
+        assert_eq!((core.fault(), ledger(169).fault().is_some()), (Some(fault), true));
+    }
+
     proptest! {
         #[test]
-        fn the_parts_add_up(wall_ns in 0u64..3_000_000_000, parts in prop::collection::vec(0u64..400, 8)) {
+        fn the_parts_add_up_where_the_ticks_can_be_true(wall_ns in 0u64..3_000_000_000, parts in prop::collection::vec(0u64..400, 8)) {
             let rise = Ticks {
                 user: parts[0], nice: parts[1], system: parts[2], idle: parts[3],
                 iowait: parts[4], irq: parts[5], softirq: parts[6], steal: parts[7], ..Ticks::default()
             };
             let mut lag = Lag::default();
             for _ in 0..3 {
-                prop_assert!(core_ledger(CpuId(0), wall_ns, &rise, 10_000_000, &mut lag).sums_up());
+                let core = core_ledger(CpuId(0), wall_ns, &rise, 10_000_000, &mut lag);
+                let ahead_ns = (parts.iter().sum::<u64>() * 10_000_000).saturating_sub(wall_ns);
+                prop_assert!(core.fault().is_none() || ahead_ns > 60_000_000, "{:?}", core);
             }
         }
     }

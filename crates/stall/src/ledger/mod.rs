@@ -3,14 +3,17 @@
 //! The programs partition the wall time among contexts. Three things they cannot see are moved here, within the sum:
 //! the split of work between user and kernel mode (the kernel samples it at the tick), time that the hypervisor took
 //! (the steal counter), and hidden gaps (late timers, the sentinel). What is moved never exceeds what is there, so the
-//! parts always add up to the wall time.
+//! parts add up as the programs' own time does. That it does is checked: a few microseconds are balanced and counted, and
+//! more is a [`CoreLedger::fault`].
 
 pub(crate) mod completeness;
+pub(crate) mod durations;
 pub(crate) mod kernel_counters;
 pub(crate) mod names;
+mod parts;
 
-use std::collections::BTreeMap;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost, Waiting};
+use self::parts::Parts;
+use surefoot_model::{Cause, CoreLedger, CpuId, Histogram, Lost, Waiting};
 use surefoot_probes::Snapshot;
 use surefoot_probes::layout::{
     CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_OTHER_TASK, CAUSE_OTHER_THREAD, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES,
@@ -89,139 +92,120 @@ fn waiting(earlier: &Snapshot, later: &Snapshot) -> Waiting {
     }
 }
 
-/// The parts of a window while they are being moved.
-struct Parts {
-    idle_ns: u64,
-    work_ns: u64,
-    unexplained_ns: u64,
-    lost: BTreeMap<Cause, Lost>,
+/// What was changed to make the parts of a ledger add up, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Adjusted {
+    /// By how much they did not.
+    pub balanced_ns: u64,
+    /// What turned out to have been taken from somebody in an earlier window.
+    pub known_late_ns: u64,
 }
 
-impl Parts {
-    fn lose(&mut self, lost: Lost) {
-        self.lost.entry(lost.cause.clone()).and_modify(|sum| sum.add(&lost)).or_insert(lost);
-    }
-
-    /// Moves hidden time out of the context it was found in.
-    fn move_hidden(&mut self, hidden: &Hidden) {
-        let from = if hidden.while_idle { &mut self.idle_ns } else { &mut self.work_ns };
-        let moved_ns = hidden.duration_ns.min(*from);
-        *from -= moved_ns;
-        match &hidden.cause {
-            None => self.unexplained_ns += moved_ns,
-            Some(_) if moved_ns == 0 => {}
-            Some(cause) => {
-                // A gap can have begun before its window, or before the watch: no row lasts longer than it takes in all.
-                let mut lost = Lost::new(cause.clone(), 1, moved_ns, moved_ns);
-                lost.while_idle_ns = if hidden.while_idle { moved_ns } else { 0 };
-                lost.histogram.record(moved_ns);
-                self.lose(lost);
-            }
-        }
-    }
-
-    /// Steal that is not in the gaps already booked on the hypervisor.
-    fn steal_left_ns(&self, steal_ns: u64) -> u64 {
-        let booked = self.lost.values().filter(|lost| lost.cause.kind == CauseKind::Hypervisor);
-        steal_ns.saturating_sub(booked.map(|lost| lost.total_ns).sum())
-    }
-
-    /// Steal has no occurrences, only a sum; it is taken from work first, because an idle core cannot be kept waiting.
-    fn move_steal(&mut self, steal_ns: u64) {
-        let from_work_ns = steal_ns.min(self.work_ns);
-        let from_idle_ns = (steal_ns - from_work_ns).min(self.idle_ns);
-        if from_work_ns + from_idle_ns == 0 {
-            return;
-        }
-        self.work_ns -= from_work_ns;
-        self.idle_ns -= from_idle_ns;
-        let mut lost = Lost::new(Cause::new(CauseKind::Hypervisor, "steal"), 0, from_work_ns + from_idle_ns, 0);
-        lost.while_idle_ns = from_idle_ns;
-        self.lose(lost);
-    }
-
-    /// A context can turn out to have been another one after it was read (an NMI is booked backwards), so a part can
-    /// come out too large by what the next window then lacks. The largest parts carry the difference.
-    fn balance(&mut self, wall_ns: u64) {
-        let sum = self.idle_ns + self.work_ns + self.unexplained_ns;
-        let sum = sum + self.lost.values().map(|lost| lost.total_ns).sum::<u64>();
-        if sum <= wall_ns {
-            self.unexplained_ns += wall_ns - sum;
-            return;
-        }
-        let mut excess_ns = sum - wall_ns;
-        let mut parts: Vec<&mut u64> = vec![&mut self.idle_ns, &mut self.work_ns, &mut self.unexplained_ns];
-        parts.extend(self.lost.values_mut().map(|lost| &mut lost.total_ns));
-        parts.sort_by_key(|part| std::cmp::Reverse(**part));
-        for part in parts {
-            let taken_ns = excess_ns.min(*part);
-            *part -= taken_ns;
-            excess_ns -= taken_ns;
-        }
-        for lost in self.lost.values_mut() {
-            lost.while_idle_ns = lost.while_idle_ns.min(lost.total_ns);
-        }
-    }
+/// By how much what snapshots account for rose; negative where time turned out to be another cause's after it was read.
+fn rise_ns(of: impl Fn(&Snapshot) -> u64, earlier: &Snapshot, later: &Snapshot) -> i64 {
+    of(later).wrapping_sub(of(earlier)).cast_signed()
 }
 
-/// The ledger of a core between two snapshots.
+/// Whether the programs saw events and no time pass: their clock is behind the one that the snapshots are stamped with.
+fn has_other_clock(earlier: &Snapshot, later: &Snapshot) -> bool {
+    let turns = later.slot.tape_turns.saturating_sub(earlier.slot.tape_turns);
+    turns > 1 && later.slot.last_ns == earlier.slot.last_ns
+}
+
+/// The ledger of a core between two snapshots; what cannot be true has a [`CoreLedger::fault`].
 ///
-/// `origin` is the snapshot that the watch of this core began with: what was open then counts from there. `name` gives a
-/// cause its name; `durations` gives the durations of a cause since the earlier snapshot.
+/// `name` gives a cause its name; `durations` gives the durations of a cause since the earlier snapshot.
 pub fn core_ledger(
     cpu: CpuId,
-    origin: &Snapshot,
     (earlier, later): (&Snapshot, &Snapshot),
     counters: &Counters,
     hidden: &[Hidden],
     name: impl Fn(usize, &CauseTotals) -> Cause,
+    durations: impl FnMut(usize) -> Histogram,
+) -> (CoreLedger, Adjusted) {
+    let wall_ns = later.at_ns.saturating_sub(earlier.at_ns);
+    let nothing = CoreLedger { wall_ns, waiting: Some(waiting(earlier, later)), ..CoreLedger::empty(cpu) };
+    if has_other_clock(earlier, later) {
+        return (nothing, Adjusted::default());
+    }
+    let (mut parts, known_late_ns) = accounted_parts((earlier, later), counters.idle_ns, name, durations);
+    let balanced_ns = parts.balance(wall_ns);
+    if balanced_ns.is_some() {
+        move_what_programs_cannot_see(&mut parts, counters.steal_ns, hidden);
+    }
+    let kernel_ns = split_ns(parts.work_ns, counters.system, counters.user);
+    let mut lost: Vec<Lost> = parts.lost.into_values().collect();
+    // What was moved out of a row above makes it shorter than its longest occurrence.
+    for lost in &mut lost {
+        lost.cap();
+    }
+    Lost::sort(&mut lost);
+    let core = CoreLedger {
+        idle_ns: parts.idle_ns,
+        user_ns: parts.work_ns - kernel_ns,
+        kernel_ns,
+        lost,
+        unexplained_ns: parts.unexplained_ns,
+        ..nothing
+    };
+    (core, Adjusted { balanced_ns: balanced_ns.unwrap_or(0), known_late_ns })
+}
+
+/// What the programs account for, cause by cause, and what they knew too late for the window that it belongs to.
+fn accounted_parts(
+    (earlier, later): (&Snapshot, &Snapshot),
+    kernel_idle_ns: u64,
+    name: impl Fn(usize, &CauseTotals) -> Cause,
     mut durations: impl FnMut(usize) -> Histogram,
-) -> CoreLedger {
-    let wall_ns = later.at_ns - earlier.at_ns;
-    let took_ns = |number| accounted_ns(later, number).saturating_sub(accounted_ns(earlier, number));
-    let since_origin_ns = |number| accounted_ns(later, number).saturating_sub(accounted_ns(origin, number));
-    let mut parts =
-        Parts { idle_ns: took_ns(CAUSE_IDLE), work_ns: took_ns(CAUSE_WORK), unexplained_ns: 0, lost: BTreeMap::new() };
+) -> (Parts, u64) {
+    let took_ns = |number| rise_ns(|snapshot| accounted_ns(snapshot, number), earlier, later);
+    let positive = |ns: i64| ns.max(0).unsigned_abs();
+    let mut work_ns = took_ns(CAUSE_WORK);
+    let mut parts = Parts { idle_ns: positive(took_ns(CAUSE_IDLE)), ..Parts::default() };
     // Before its first event nobody knows what a core does; the kernel's own idle counter does.
-    let unknown_ns = took_ns(CAUSE_UNKNOWN);
-    let unknown_idle_ns = unknown_ns.min(counters.idle_ns);
+    let unknown_ns = positive(took_ns(CAUSE_UNKNOWN));
+    let unknown_idle_ns = unknown_ns.min(kernel_idle_ns);
     parts.idle_ns += unknown_idle_ns;
     parts.unexplained_ns += unknown_ns - unknown_idle_ns;
+    let mut known_late_ns = 0;
     for number in CAUSE_LOCAL_TIMER..CAUSES {
         let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
         let count = is.count.saturating_sub(was.count);
-        let total_ns = took_ns(number);
-        if count == 0 && total_ns == 0 {
+        let whole_ns = positive(took_ns(number));
+        if count == 0 && whole_ns == 0 {
             continue;
         }
-        let idle_ns = nobodys_part_ns(later, number).saturating_sub(nobodys_part_ns(earlier, number)).min(total_ns);
+        let nobodys_ns = rise_ns(|snapshot| nobodys_part_ns(snapshot, number), earlier, later);
+        let idle_ns = positive(nobodys_ns).min(whole_ns);
+        known_late_ns += nobodys_ns.abs_diff(idle_ns.cast_signed());
+        let is_task = is_task(later, number);
         // Another task behind which the workload did not wait is work like any other.
-        let (total_ns, idle_ns) = match is_task(later, number) {
-            true => {
-                parts.work_ns += idle_ns;
-                (total_ns - idle_ns, 0)
-            }
-            false => (total_ns, idle_ns),
-        };
+        let (total_ns, idle_ns) = if is_task { (whole_ns - idle_ns, 0) } else { (whole_ns, idle_ns) };
+        work_ns += (whole_ns - total_ns).cast_signed();
         if count == 0 && total_ns == 0 {
             continue;
         }
-        let histogram = durations(number);
-        parts.lose(Lost {
-            cause: name(number, is),
-            count,
-            total_ns,
-            max_ns: longest_ns((was, is), total_ns, &histogram).min(since_origin_ns(number)),
-            while_idle_ns: idle_ns,
-            histogram,
-        });
+        // Of a task only what it took is an occurrence, which the end of its run tells where nobody was known to wait.
+        let open_ns = |snapshot: &Snapshot| match is_task && snapshot.slot.behind == 0 {
+            true => 0,
+            false => durations::open_own_ns(snapshot, number),
+        };
+        let open_ns = (open_ns(earlier), open_ns(later));
+        let (histogram, max_ns) = durations::in_window(durations(number), (was, is), open_ns, total_ns);
+        parts.lose(Lost { cause: name(number, is), count, total_ns, max_ns, while_idle_ns: idle_ns, histogram });
     }
-    parts.balance(wall_ns);
+    parts.work_ns = positive(work_ns);
+    known_late_ns += parts.take_back(positive(work_ns.saturating_neg()));
+    (parts, known_late_ns)
+}
+
+/// Moves hidden gaps and stolen time out of the contexts that they lie in.
+fn move_what_programs_cannot_see(parts: &mut Parts, steal_ns: u64, hidden: &[Hidden]) {
     let (named, unnamed): (Vec<&Hidden>, Vec<&Hidden>) = hidden.iter().partition(|gap| gap.cause.is_some());
     named.iter().for_each(|gap| parts.move_hidden(gap));
     // Stolen time lies somewhere in the window, and the gaps nobody could name are where a core stood still. So the one
     // accounts for the other, and only what exceeds it is unexplained.
-    let steal_ns = parts.steal_left_ns(counters.steal_ns);
+    let steal_ns = parts.steal_left_ns(steal_ns);
     let mut inside_steal_ns = steal_ns;
     for gap in unnamed {
         let covered_ns = gap.duration_ns.min(inside_steal_ns);
@@ -229,31 +213,6 @@ pub fn core_ledger(
         parts.move_hidden(&Hidden { duration_ns: gap.duration_ns - covered_ns, ..gap.clone() });
     }
     parts.move_steal(steal_ns);
-    let kernel_ns = split_ns(parts.work_ns, counters.system, counters.user);
-    let mut lost: Vec<Lost> = parts.lost.into_values().collect();
-    Lost::sort(&mut lost);
-    CoreLedger {
-        cpu,
-        wall_ns,
-        idle_ns: parts.idle_ns,
-        user_ns: parts.work_ns - kernel_ns,
-        kernel_ns,
-        lost,
-        unexplained_ns: parts.unexplained_ns,
-        waiting: Some(waiting(earlier, later)),
-    }
-}
-
-/// The longest occurrence of a cause that ended between two snapshots.
-///
-/// The programs keep a maximum since they began; where it rose, it is of this window. Elsewhere the middle of the highest
-/// bucket counts, which is within an eighth of the truth. One that has not ended has lasted for its time in the window.
-fn longest_ns((was, is): (&CauseTotals, &CauseTotals), total_ns: u64, histogram: &Histogram) -> u64 {
-    if is.max_ns > was.max_ns {
-        return is.max_ns;
-    }
-    let longest_ns = if histogram.count() > 0 { histogram.quantile_ns(1.0) } else { total_ns };
-    if is.count > was.count { longest_ns.min(is.max_ns) } else { longest_ns }
 }
 
 /// The share of `whole` that belongs to `part` when `rest` is the other share; 0 when neither was sampled.
@@ -270,7 +229,8 @@ mod tests {
 
     use super::*;
     use proptest::prelude::*;
-    use surefoot_probes::layout::Slot;
+    use surefoot_model::{CauseKind, LedgerFault};
+    use surefoot_probes::layout::{Frame, Slot};
 
     fn snapshot(at_ns: u64, last_ns: u64, open: usize, totals: &[(usize, u64, u64)]) -> Snapshot {
         let mut slot = Box::new(Slot::zeroed());
@@ -288,7 +248,7 @@ mod tests {
     }
 
     fn ledger(earlier: &Snapshot, later: &Snapshot, counters: &Counters, hidden: &[Hidden]) -> CoreLedger {
-        core_ledger(CpuId(0), earlier, (earlier, later), counters, hidden, name, |_| Histogram::default())
+        core_ledger(CpuId(0), (earlier, later), counters, hidden, name, |_| Histogram::default()).0
     }
 
     #[test]
@@ -305,12 +265,11 @@ mod tests {
     fn the_longest_of_a_window_is_of_that_window() {
         let mut first = snapshot(0, 0, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 60_000, 9)]);
         let mut second = snapshot(1_000_000, 1_000_000, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 62_000, 10)]);
-        let start = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
         let longest = |first: &Snapshot, second: &Snapshot, duration_ns: Option<u64>| {
             let mut histogram = Histogram::default();
             duration_ns.into_iter().for_each(|duration_ns| histogram.record(duration_ns));
             let durations = |_| histogram.clone();
-            core_ledger(CpuId(0), &start, (first, second), &Counters::default(), &[], name, durations).lost[0].max_ns
+            core_ledger(CpuId(0), (first, second), &Counters::default(), &[], name, durations).0.lost[0].max_ns
         };
         for snapshot in [&mut first, &mut second] {
             snapshot.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 50_000;
@@ -318,6 +277,7 @@ mod tests {
         let of_window_ns = longest(&first, &second, Some(2_000));
         assert!(of_window_ns.abs_diff(2_000) <= 250, "{of_window_ns}: the 50 us were before");
         second.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 60_001;
+        second.slot.causes[CAUSE_LOCAL_TIMER].total_ns = 130_000;
         assert_eq!(longest(&first, &second, Some(60_001)), 60_001, "a new maximum is exact");
         second.slot.causes[CAUSE_LOCAL_TIMER] = first.slot.causes[CAUSE_LOCAL_TIMER];
         second.slot.causes[CAUSE_LOCAL_TIMER].total_ns += 70_000;
@@ -325,26 +285,76 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_the_watch_is_cut_at_its_start() {
-        // A thread that ran for 5 ms when the watch began, and 1 ms more.
+    fn what_began_before_its_window_counts_from_there() {
+        // A thread that ran for 5 ms when the window began, and 1 ms more.
         let first = snapshot(5_000_000, 0, CAUSE_LOCAL_TIMER, &[]);
         let mut second = snapshot(7_000_000, 7_000_000, CAUSE_WORK, &[(CAUSE_LOCAL_TIMER, 6_000_000, 1)]);
         second.slot.causes[CAUSE_WORK].total_ns = 1_000_000;
         second.slot.causes[CAUSE_LOCAL_TIMER].max_ns = 6_000_000;
-        let row = |origin, earlier, later| {
-            let counters = Counters::default();
-            let core = core_ledger(CpuId(0), origin, (earlier, later), &counters, &[], name, |_| Histogram::default());
-            assert!(core.sums_up(), "{core:?}");
-            (core.lost[0].total_ns, core.lost[0].max_ns)
-        };
-        assert_eq!(row(&first, &first, &second), (1_000_000, 1_000_000));
-        // One that began in an earlier window keeps its whole length.
-        let start = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
-        assert_eq!(row(&start, &first, &second), (1_000_000, 6_000_000));
+        let core = ledger(&first, &second, &Counters::default(), &[]);
+        assert_eq!((core.fault(), core.lost[0].total_ns, core.lost[0].max_ns), (None, 1_000_000, 1_000_000));
         let gap = Hidden { cause: Some(Cause::new(CauseKind::Smi, "")), duration_ns: 90, while_idle: false };
         let short = snapshot(40, 40, CAUSE_WORK, &[(CAUSE_WORK, 40, 0)]);
         let core = ledger(&snapshot(0, 0, CAUSE_WORK, &[]), &short, &Counters::default(), &[gap.clone(), gap]);
         assert_eq!((core.lost[0].count, core.lost[0].total_ns, core.lost[0].max_ns), (1, 40, 40));
+    }
+
+    #[test]
+    fn microseconds_are_balanced_and_counted_and_more_is_a_fault() {
+        let first = snapshot(0, 0, CAUSE_WORK, &[]);
+        let of_work_ns = |work_ns: u64| {
+            let second = snapshot(1_000_000, 1_000_000, CAUSE_IDLE, &[(CAUSE_WORK, work_ns, 0)]);
+            core_ledger(CpuId(0), (&first, &second), &Counters::default(), &[], name, |_| Histogram::default())
+        };
+        for (work_ns, balanced_ns) in [(1_000_000, 0), (1_070_000, 70_000), (930_000, 70_000)] {
+            let (core, adjusted) = of_work_ns(work_ns);
+            assert_eq!((core.fault(), adjusted.balanced_ns), (None, balanced_ns), "{core:?}");
+        }
+        for work_ns in [1_001_000_000, 1_200_000, 800_000, 0] {
+            let (core, adjusted) = of_work_ns(work_ns);
+            let fault = LedgerFault::Sum { parts_ns: work_ns, wall_ns: 1_000_000 };
+            assert_eq!((core.fault(), adjusted.balanced_ns), (Some(fault), 0), "{core:?}");
+        }
+    }
+
+    #[test]
+    fn programs_that_read_another_clock_make_a_fault() {
+        // In a time namespace ours is 1,000 s ahead of theirs, which began at ours: no event is later than that.
+        let begun_ns = 1_000_000_000_000;
+        let at = |ms: u64, turns| {
+            let mut snapshot = snapshot(begun_ns + ms * 1_000_000, begun_ns, CAUSE_IDLE, &[]);
+            snapshot.slot.tape_turns = turns;
+            snapshot
+        };
+        let idle = Counters { idle_ns: 1_000_000_000, ..Counters::default() };
+        let core = ledger(&at(0, 50), &at(1_000, 9_000), &idle, &[]);
+        assert_eq!(core.fault(), Some(LedgerFault::Sum { parts_ns: 0, wall_ns: 1_000_000_000 }));
+        // A core that slept through its window has seen nothing.
+        assert_eq!(ledger(&at(0, 50), &at(1_000, 50), &idle, &[]).fault(), None);
+        // Ours is 1,000 s behind: their last event is in what is our future.
+        let behind = snapshot(500, begun_ns, CAUSE_WORK, &[(CAUSE_UNKNOWN, begun_ns, 0)]);
+        let core = ledger(&snapshot(0, 0, CAUSE_UNKNOWN, &[]), &behind, &idle, &[]);
+        assert_eq!(core.fault(), Some(LedgerFault::Sum { parts_ns: begun_ns, wall_ns: 500 }));
+    }
+
+    #[test]
+    fn what_a_task_took_in_an_earlier_window_stays_the_work_that_it_was_told_as() {
+        // Another task ran for 900; at the start of the next window the workload gets the core and has waited for it.
+        let first = snapshot(1_000, 1_000, CAUSE_WORK, &[(CAUSE_WORK, 1_000, 0)]);
+        let mut second = snapshot(1_300, 1_300, CAUSE_WORK, &[(CAUSE_WORK, 350, 0), (CAUSE_OTHER_TASK, 950, 1)]);
+        second.slot.causes[CAUSE_OTHER_TASK].taken_ns = 950;
+        second.slot.causes[CAUSE_OTHER_TASK].max_ns = 950;
+        let (core, adjusted) = core_ledger(
+            CpuId(0),
+            (&first, &second),
+            &Counters { user: 1, ..Counters::default() },
+            &[],
+            |_, _| Cause::new(CauseKind::Preemption, "other"),
+            |_| Histogram(vec![(Histogram::bucket(950) as u8, 1)]),
+        );
+        assert_eq!((core.fault(), core.wall_ns, core.lost_ns(), core.user_ns), (None, 300, 300, 0));
+        assert_eq!((core.lost[0].max_ns, adjusted), (300, Adjusted { balanced_ns: 0, known_late_ns: 650 }));
+        assert!(core.lost[0].quantile_ns(0.5) <= Some(300), "{core:?}");
     }
 
     const THREAD: usize = CAUSE_OTHER_THREAD;
@@ -439,35 +449,89 @@ mod tests {
         assert_eq!((core.idle_ns, core.unexplained_ns, core.wall_ns), (700, 300, 1_000));
     }
 
+    /// What the programs may do to a slot between two snapshots: events that charge, and time that turns out to be another's.
+    fn step(slot: &mut Slot, now_ns: u64, (cause, ends, moves): (usize, bool, bool)) {
+        let cause = CAUSE_IDLE + cause;
+        let top = slot.depth as usize;
+        let open = slot.frames[top].cause as usize;
+        let elapsed_ns = now_ns - slot.last_ns;
+        slot.causes[open].total_ns += elapsed_ns;
+        slot.frames[top].own_ns += elapsed_ns;
+        slot.last_ns = now_ns;
+        slot.tape_turns += 1;
+        let own_ns = slot.frames[top].own_ns;
+        if open > CAUSE_UNKNOWN {
+            slot.causes[open].count += 1;
+            slot.causes[open].max_ns = slot.causes[open].max_ns.max(own_ns);
+        }
+        if open == THREAD && moves {
+            slot.causes[open].taken_ns += own_ns;
+        }
+        // The run was a task's that kept the workload waiting.
+        if open == CAUSE_WORK && moves {
+            slot.causes[CAUSE_WORK].total_ns -= own_ns;
+            let task = &mut slot.causes[CAUSE_OTHER_TASK];
+            (task.total_ns, task.taken_ns) = (task.total_ns + own_ns, task.taken_ns + own_ns);
+            (task.count, task.max_ns) = (task.count + 1, task.max_ns.max(own_ns));
+        }
+        slot.depth = u32::from(ends);
+        slot.frames[slot.depth as usize] =
+            Frame { cause: if cause == CAUSE_OTHER_TASK { THREAD } else { cause } as u32, level: 0, own_ns: 0 };
+    }
+
     proptest! {
-        /// Whatever the counters and gaps claim, the parts add up.
+        /// Whatever the programs do, counters and gaps claim, and wherever the windows end, each window can be true.
         #[test]
-        fn the_parts_add_up(
-            totals in prop::collection::vec((0..CAUSES, 0u64..1_000_000, 0u64..50), 0..20),
-            open in 0..CAUSES, open_ns in 0u64..1_000_000,
-            early_open in 0..CAUSES, early_open_ns in 0u64..1_000_000,
-            user in 0u64..100, system in 0u64..100, idle_ns in 0u64..5_000_000, steal_ns in 0u64..5_000_000,
-            hidden in prop::collection::vec((any::<bool>(), 0u64..2_000_000, any::<bool>()), 0..8),
+        fn every_window_of_a_core_can_be_true(
+            steps in prop::collection::vec((1u64..50_000_000, (0usize..28, any::<bool>(), any::<bool>()), any::<bool>()), 1..60),
+            user in 0u64..100, system in 0u64..100, idle_ns in 0u64..500_000_000, steal_ns in 0u64..500_000_000,
+            hidden in prop::collection::vec((any::<bool>(), 0u64..200_000_000, any::<bool>()), 0..8),
         ) {
-            let first = snapshot(5_000_000 + early_open_ns, 5_000_000, early_open, &[]);
-            let mut summed: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
-            for (number, total_ns, count) in totals {
-                let entry = summed.entry(number).or_default();
-                entry.0 += total_ns;
-                entry.1 += count;
-            }
-            let totals: Vec<_> = summed.into_iter().map(|(number, (total_ns, count))| (number, total_ns, count)).collect();
-            let last_ns = 5_000_000 + totals.iter().map(|total| total.1).sum::<u64>();
-            let second = snapshot((last_ns + open_ns).max(first.at_ns), last_ns, open, &totals);
-            let hidden: Vec<Hidden> = hidden
-                .into_iter()
-                .map(|(named, duration_ns, while_idle)| Hidden {
-                    cause: named.then(|| Cause::new(CauseKind::Hypervisor, "x")), duration_ns, while_idle,
-                })
+            let named = |named: bool| named.then(|| Cause::new(CauseKind::Hypervisor, "x"));
+            let hidden: Vec<Hidden> = hidden.into_iter()
+                .map(|(is_named, duration_ns, while_idle)| Hidden { cause: named(is_named), duration_ns, while_idle })
                 .collect();
-            let core = ledger(&first, &second, &Counters { user, system, idle_ns, steal_ns }, &hidden);
-            prop_assert!(core.sums_up(), "{:?}", core);
-            prop_assert!(core.lost.iter().all(|lost| lost.while_idle_ns <= lost.total_ns));
+            let counters = Counters { user, system, idle_ns, steal_ns };
+            let name = |number: usize, _: &CauseTotals| match number {
+                CAUSE_OTHER_TASK => Cause::new(CauseKind::Preemption, "task"),
+                _ => Cause::new(CauseKind::Timer, number.to_string()),
+            };
+            let mut earlier = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
+            let mut slot = earlier.slot.clone();
+            let mut before = vec![[0u32; surefoot_model::BUCKETS]; CAUSES];
+            let mut now = before.clone();
+            let mut now_ns = 0;
+            for (length_ns, event, ends_window) in steps {
+                now_ns += length_ns;
+                let counts: Vec<u64> = slot.causes.iter().map(|cause| cause.count).collect();
+                let own_ns = slot.frames[slot.depth as usize].own_ns + now_ns - slot.last_ns;
+                step(&mut slot, now_ns, event);
+                for (number, count) in counts.iter().enumerate() {
+                    if slot.causes[number].count > *count {
+                        now[number][Histogram::bucket(own_ns)] += 1;
+                    }
+                }
+                if !ends_window {
+                    continue;
+                }
+                let later = Snapshot { at_ns: now_ns + length_ns / 2, slot: slot.clone() };
+                now_ns = later.at_ns;
+                let durations = |number: usize| {
+                    let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
+                    let total_ns = is.total_ns.saturating_sub(was.total_ns);
+                    durations::rise(&now[number], &mut before[number], is.count - was.count, total_ns)
+                };
+                let (core, adjusted) =
+                    core_ledger(CpuId(0), (&earlier, &later), &counters, &hidden, name, durations);
+                prop_assert_eq!(core.fault(), None, "{:?}", core);
+                prop_assert_eq!((core.wall_ns, adjusted.balanced_ns), (later.at_ns - earlier.at_ns, 0));
+                for mut lost in core.lost {
+                    prop_assert!(!lost.cap(), "{:?}", lost);
+                    let quantile = |share| lost.quantile_ns(share).unwrap_or(0);
+                    prop_assert!(quantile(0.5) <= quantile(0.99) && quantile(0.99) <= lost.max_ns, "{:?}", lost);
+                }
+                earlier = later;
+            }
         }
     }
 }

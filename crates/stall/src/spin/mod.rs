@@ -1,11 +1,13 @@
 //! The loop: reads the time-stamp counter as fast as it can and notes every jump.
 //!
-//! It makes no system call, takes no lock and allocates nothing while it runs; what it finds goes into a ring that
-//! another thread empties. A jump longer than the threshold is time that the core spent on something else.
+//! It takes no lock and allocates nothing while it runs, and makes no system call, but for one after a jump where nothing is
+//! traced ([`Waits`]); what it finds goes into a ring that another thread empties. A jump longer than the threshold is time that the core spent on something else.
 
 pub mod probe;
+pub(crate) mod run_delay;
 pub(crate) mod sentinel;
 
+use self::run_delay::RunDelay;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use surefoot_hostfs::clock::tsc;
@@ -25,12 +27,31 @@ pub struct Jump {
     pub before: u64,
     /// First reading after it, ticks.
     pub after: u64,
+    /// How long the thread waited meanwhile behind others that ran, nanoseconds, where that was asked.
+    pub waited_ns: Option<u64>,
 }
+
+/// How the loop asks the scheduler how long it waited.
+pub(crate) struct Waits {
+    delay: RunDelay,
+    /// After jumps longer than this, ticks; shorter ones are no switch to another task.
+    from: u64,
+}
+
+impl Waits {
+    /// Of the calling thread, after jumps longer than `from` ticks; `None` where the kernel does not count it.
+    pub(crate) fn of_this_thread(from: u64) -> Option<Self> {
+        RunDelay::of_this_thread().map(|delay| Waits { delay, from })
+    }
+}
+
+/// In the ring: it was not asked how long the thread waited.
+const NOT_ASKED: u64 = u64::MAX;
 
 /// Where the loop leaves its jumps: one writer, one reader.
 #[derive(Debug)]
 pub struct Jumps {
-    ring: Vec<[AtomicU64; 2]>,
+    ring: Vec<[AtomicU64; 3]>,
     written: AtomicU64,
     read: AtomicU64,
     dropped: AtomicU64,
@@ -38,6 +59,8 @@ pub struct Jumps {
     /// The core that the loop must stay on; [`ANY_CORE`] for none.
     core: AtomicU32,
     moved: AtomicBool,
+    looked_from: AtomicU64,
+    looked_until: AtomicU64,
 }
 
 const ANY_CORE: u32 = u32::MAX;
@@ -45,7 +68,7 @@ const ANY_CORE: u32 = u32::MAX;
 impl Default for Jumps {
     fn default() -> Self {
         // Every page is touched here, so that the loop never takes a page fault.
-        let ring = (0..RING_JUMPS).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
+        let ring = (0..RING_JUMPS).map(|_| [const { AtomicU64::new(0) }; 3]).collect();
         Jumps {
             ring,
             written: AtomicU64::new(0),
@@ -54,6 +77,8 @@ impl Default for Jumps {
             stop: AtomicBool::new(false),
             core: AtomicU32::new(ANY_CORE),
             moved: AtomicBool::new(false),
+            looked_from: AtomicU64::new(0),
+            looked_until: AtomicU64::new(0),
         }
     }
 }
@@ -61,7 +86,7 @@ impl Default for Jumps {
 impl Jumps {
     #[cold]
     #[inline(never)]
-    fn push(&self, before: u64, after: u64) {
+    fn push(&self, Jump { before, after, waited_ns }: Jump) {
         let written = self.written.load(Ordering::Relaxed);
         if written - self.read.load(Ordering::Acquire) >= RING_JUMPS {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -70,6 +95,7 @@ impl Jumps {
         let place = &self.ring[(written % RING_JUMPS) as usize];
         place[0].store(before, Ordering::Relaxed);
         place[1].store(after, Ordering::Relaxed);
+        place[2].store(waited_ns.unwrap_or(NOT_ASKED), Ordering::Relaxed);
         self.written.store(written + 1, Ordering::Release);
     }
 
@@ -78,8 +104,9 @@ impl Jumps {
         let written = self.written.load(Ordering::Acquire);
         let read = self.read.load(Ordering::Relaxed);
         for number in read..written {
-            let place = &self.ring[(number % RING_JUMPS) as usize];
-            into.push(Jump { before: place[0].load(Ordering::Relaxed), after: place[1].load(Ordering::Relaxed) });
+            let [before, after, waited_ns] =
+                self.ring[(number % RING_JUMPS) as usize].each_ref().map(|word| word.load(Ordering::Relaxed));
+            into.push(Jump { before, after, waited_ns: (waited_ns != NOT_ASKED).then_some(waited_ns) });
         }
         self.read.store(written, Ordering::Release);
     }
@@ -114,6 +141,11 @@ impl Jumps {
         stays
     }
 
+    /// From when to when the loop has looked, by the counter: its jumps lie in between. 0 before it begins.
+    pub fn looked(&self) -> Range<u64> {
+        self.looked_from.load(Ordering::Relaxed)..self.looked_until.load(Ordering::Relaxed)
+    }
+
     /// Whether the loop was told to end.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -123,18 +155,26 @@ impl Jumps {
 /// Spins on the calling thread's core until the counter reaches `end` or [`Jumps::stop`] is called, and returns how
 /// many turns it made. A jump is noted when it exceeds `threshold` ticks.
 pub fn spin_until(end: u64, threshold: u64, jumps: &Jumps) -> u64 {
-    spin_within(tsc()..end, threshold, jumps)
+    spin_within(tsc()..end, threshold, jumps, None)
 }
 
-/// The same from a reading before the call: what the core did from then on instead of this loop is a jump, too.
-pub fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps) -> u64 {
+/// The same from a reading before the call: what the core did from then on instead of this loop is a jump, too. A jump over
+/// the end of the window is cut there, and [`Jumps::looked`] ends there, too.
+pub(crate) fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps, mut waits: Option<Waits>) -> u64 {
     let Range { start: mut last, end } = window;
+    let notable = waits.as_ref().map_or(threshold, |waits| waits.from.min(threshold));
+    jumps.looked_from.store(last, Ordering::Relaxed);
     let mut turns = 0u64;
+    jumps.looked_until.store(last, Ordering::Relaxed);
     while last < end && !jumps.stopped() && jumps.is_on_its_core() {
         for _ in 0..TURNS_PER_LOOK {
             let now = tsc();
-            if now.wrapping_sub(last) > threshold {
-                jumps.push(last, now);
+            if now.wrapping_sub(last) > notable {
+                let waited_ns = waits.as_mut().and_then(|waits| waits.delay.since_ns());
+                let after = now.min(end);
+                if after > last && after - last > threshold {
+                    jumps.push(Jump { before: last, after, waited_ns });
+                }
                 // What noting it took is not the core's fault.
                 last = tsc();
                 if last >= end {
@@ -145,6 +185,7 @@ pub fn spin_within(window: Range<u64>, threshold: u64, jumps: &Jumps) -> u64 {
             }
         }
         turns += u64::from(TURNS_PER_LOOK);
+        jumps.looked_until.store(last.min(end), Ordering::Relaxed);
     }
     turns
 }
@@ -180,17 +221,17 @@ mod tests {
     fn the_ring_keeps_order_and_counts_what_does_not_fit() {
         let jumps = Jumps::default();
         for number in 0..RING_JUMPS + 3 {
-            jumps.push(number, number + 1);
+            jumps.push(Jump { before: number, after: number + 1, waited_ns: None });
         }
         let mut taken = Vec::new();
         jumps.take(&mut taken);
         assert_eq!(taken.len() as u64, RING_JUMPS);
         assert!(taken.iter().enumerate().all(|(number, jump)| jump.before == number as u64));
         assert_eq!(jumps.dropped(), 3);
-        jumps.push(7, 9);
+        jumps.push(Jump { before: 7, after: 9, waited_ns: Some(1) });
         taken.clear();
         jumps.take(&mut taken);
-        assert_eq!(taken, [Jump { before: 7, after: 9 }]);
+        assert_eq!(taken, [Jump { before: 7, after: 9, waited_ns: Some(1) }]);
     }
 
     #[test]
@@ -209,13 +250,16 @@ mod tests {
     fn a_core_that_the_loop_gets_late_was_elsewhere_from_the_beginning_and_one_that_it_never_gets_to_the_end() {
         let jumps = Jumps::default();
         let start = tsc() - 2_000_000;
-        spin_within(start..start + 2_100_000, 1_000_000, &jumps);
+        spin_within(start..start + 2_100_000, 1_000_000, &jumps, None);
+        assert_eq!(jumps.looked(), start..start + 2_100_000);
         // Over before it runs at all.
-        spin_within(start..start + 1_500_000, 1_000_000, &jumps);
+        spin_within(start..start + 1_500_000, 1_000_000, &jumps, None);
+        assert_eq!(jumps.looked(), start..start + 1_500_000);
         let mut taken = Vec::new();
         jumps.take(&mut taken);
-        let late = |jump: &Jump| jump.before == start && jump.after >= start + 2_000_000;
+        let late = |jump: &Jump| jump.before == start && jump.after >= start + 1_500_000;
         assert!(taken.len() == 2 && taken.iter().all(late), "{taken:?} from {start}");
+        assert_eq!(taken[1].after, start + 1_500_000, "what it missed after its end is none of its window");
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub fn run(
     let mut own_cost = with_slots(traced.as_ref(), |read| OwnCost::start(read, &config.cpus));
 
     let mut clock = TscClock::calibrate()?;
-    let (mut loops, Range { start, end }) = start_all(&config, &clock)?;
+    let (mut loops, Range { start, end }) = start_all(&config, &clock, traced.is_some())?;
     let mut run = Run { pending: VecDeque::new(), dropped: 0 };
     loop {
         std::thread::sleep(LOOK_EVERY);
@@ -165,6 +165,8 @@ pub fn run(
         drop(traced);
         cost.attach_interrupts = attaching.zip(patching.end(root, &config.cpus)).map(|(up, down)| up + down);
     }
+    // The length of a run is rounded once and the loops' otherwise.
+    let duration_ns = cores.iter().map(|core| core.wall_ns).fold(duration_ns, u64::max);
     Ok(ProbeSummary {
         duration_ns,
         threshold_ns: config.threshold_ns,
@@ -226,8 +228,17 @@ fn attach(config: &ProbeConfig, root: &Root, missing: &mut Vec<String>) -> Resul
 }
 
 struct Run {
-    pending: VecDeque<(usize, u64, u64)>,
+    pending: VecDeque<Pending>,
     dropped: u64,
+}
+
+/// A gap that waits for the counters around it to settle.
+struct Pending {
+    /// The place of its loop.
+    index: usize,
+    start_ns: u64,
+    end_ns: u64,
+    waited_ns: Option<u64>,
 }
 
 impl Run {
@@ -237,10 +248,9 @@ impl Run {
             jumps.clear();
             each.jumps.take(&mut jumps);
             for jump in &jumps {
-                let span = (clock.ns(jump.before), clock.ns(jump.after));
-                each.note(span);
+                let (start_ns, end_ns) = each.note(jump, clock);
                 if self.pending.len() < PENDING_GAPS {
-                    self.pending.push_back((index, span.0, span.1));
+                    self.pending.push_back(Pending { index, start_ns, end_ns, waited_ns: jump.waited_ns });
                 } else {
                     self.dropped += 1;
                 }
@@ -257,11 +267,8 @@ impl Run {
         on_gap: &mut impl FnMut(&Gap),
     ) {
         let settled_ns = judge.witness().last_look_ns().saturating_sub(judge.witness().final_after_ns());
-        while let Some(&(index, start_ns, end_ns)) = self.pending.front() {
-            if end_ns > settled_ns && !all {
-                break;
-            }
-            self.pending.pop_front();
+        while self.pending.front().is_some_and(|first| first.end_ns <= settled_ns || all) {
+            let Some(Pending { index, start_ns, end_ns, waited_ns }) = self.pending.pop_front() else { break };
             let found = Found {
                 source: GapSource::Probe,
                 cpu: loops[index].cpu,
@@ -271,6 +278,7 @@ impl Run {
                 idle: false,
                 peers: peers(loops, index, start_ns, end_ns),
                 tape: Vec::new(),
+                waited_ns,
             };
             let gap = judge.judge(traced.as_deref_mut(), &found);
             loops[index].count(&gap);

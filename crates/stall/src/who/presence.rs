@@ -5,12 +5,12 @@
 
 use crate::collect::cost::Slots;
 use crate::ledger::names::Names;
-use crate::ledger::{self, Counters};
+use crate::ledger::{self, Counters, durations};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use surefoot_hostfs::tasks::TaskStat;
 use surefoot_hostfs::{Root, cpus};
-use surefoot_model::{CoreLedger, CpuId, Histogram, Lost, Notice};
+use surefoot_model::{CoreLedger, CpuId, Lost, Notice};
 use surefoot_probes::layout::{BUCKETS, CAUSES, CauseTotals};
 use surefoot_probes::{Probes, Snapshot};
 
@@ -160,7 +160,11 @@ impl Presence {
         if let (Some(since), Some(later)) = (&core.since, &later) {
             add(&mut sum, stretch(probes, names, cpu, since, later));
         }
-        sum.map(|sum| (sum, later)).ok_or_else(nothing)
+        let sum = sum.ok_or_else(nothing)?;
+        match sum.fault() {
+            Some(fault) => Err(format!("core {cpu}: {fault}, so nothing is said about it")),
+            None => Ok((sum, later)),
+        }
     }
 }
 
@@ -184,15 +188,12 @@ fn beginning_now(probes: &Probes, cpu: CpuId) -> Option<Beginning> {
 fn stretch(probes: &Probes, names: &Names, cpu: CpuId, since: &Beginning, later: &Snapshot) -> CoreLedger {
     let (earlier, histograms) = since;
     let durations = |number: usize| {
-        let mut histogram = Histogram::default();
-        let now = probes.histogram(cpu, number);
-        for (bucket, (is, was)) in now.iter().zip(&histograms[number]).enumerate() {
-            histogram.add(bucket, u64::from(is.wrapping_sub(*was).cast_signed().max(0).unsigned_abs()));
-        }
-        histogram
+        let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
+        let (count, total_ns) = (is.count.saturating_sub(was.count), is.total_ns.saturating_sub(was.total_ns));
+        durations::rise(&probes.histogram(cpu, number), &mut histograms[number].clone(), count, total_ns)
     };
     let name = |number: usize, totals: &CauseTotals| names.cause(number, totals);
-    ledger::core_ledger(cpu, earlier, (earlier, later), &Counters::default(), &[], name, durations)
+    ledger::core_ledger(cpu, (earlier, later), &Counters::default(), &[], name, durations).0
 }
 
 /// Adds a stretch to the sum of those before.

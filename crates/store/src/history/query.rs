@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Gap, HostDescription, Lost, Room, Verdict, Waiting};
+use surefoot_model::{
+    Cause, CauseKind, CoreLedger, CpuId, FaultyCore, Gap, HostDescription, Lost, Room, Verdict, Waiting, Window,
+};
 
 /// How many windows one answer holds: more than 30 days of minutes.
 pub const WINDOWS_MAX: usize = 50_000;
@@ -43,6 +45,8 @@ pub struct HistoryWindow {
     pub end_ns: i64,
     /// The ledger of each core, ascending; causes largest first, without histograms.
     pub cores: Vec<CoreLedger>,
+    /// Cores whose ledgers cannot be true, which the file of a stranger may hold.
+    pub faulty: Vec<FaultyCore>,
 }
 
 /// Which gaps to return. The default is the longest 100 of all.
@@ -193,7 +197,10 @@ fn for_each_span(
     let mut rows = spans.query(bounds)?;
     while let Some(row) = rows.next()? {
         let cores = parts.cores(row.get(0)?)?;
-        if take(HistoryWindow { start_ns: row.get(1)?, end_ns: row.get(2)?, cores }).is_break() {
+        let (start_ns, end_ns): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let length_ns = u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0);
+        let Window { cores, faulty, .. } = Window { cores, end_ns: length_ns, ..Window::default() }.check();
+        if take(HistoryWindow { start_ns, end_ns, cores, faulty }).is_break() {
             break;
         }
     }

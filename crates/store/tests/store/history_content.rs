@@ -342,6 +342,7 @@ fn causes_beyond_the_limit_are_kept_by_kind() {
         start_ns: 0,
         end_ns: SECOND_NS,
         cores: vec![core],
+        faulty: Vec::new(),
         untimed: vec![],
         completeness: vec![],
         cost: SelfCost::default(),

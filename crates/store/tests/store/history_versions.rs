@@ -35,8 +35,8 @@ fn text_of(view: &View, resolutions: &[(&str, Resolution)]) -> String {
         writeln!(text, "host {since_ns} {}", serde_json::to_string(&host).unwrap()).unwrap();
     }
     for (name, resolution) in resolutions {
-        for HistoryWindow { start_ns, end_ns, cores } in view.windows(ALL, *resolution).unwrap() {
-            assert!(cores.iter().all(CoreLedger::sums_up));
+        for HistoryWindow { start_ns, end_ns, cores, faulty } in view.windows(ALL, *resolution).unwrap() {
+            assert!(cores.iter().all(CoreLedger::sums_up) && faulty.is_empty());
             writeln!(text, "{name} {start_ns} {end_ns}").unwrap();
             for CoreLedger { cpu, wall_ns, idle_ns, user_ns, kernel_ns, lost, unexplained_ns, waiting } in cores {
                 write!(text, "  {cpu} {wall_ns} {idle_ns} {user_ns} {kernel_ns} {unexplained_ns}").unwrap();

@@ -12,7 +12,9 @@ use super::phrase::{self, Longest};
 use super::state::Kept;
 use crate::keep::stream::Moment;
 use std::collections::BTreeMap;
-use surefoot_model::{CauseKind, CpuId, Finding, Gap, GapSource, Lost, Room, Severity, Subject, Waiting, Window};
+use surefoot_model::{
+    CauseKind, CpuId, FaultySum, Finding, Gap, GapSource, Lost, Report, Room, Severity, Subject, Waiting, Window,
+};
 
 /// A core that lost less than this share of its busy time is quiet, parts per million.
 const QUIET_SHARE_PPM: u64 = 10_000;
@@ -61,7 +63,33 @@ pub(super) fn of_kept(kept: &Kept, moment: &Moment) -> Vec<Finding> {
     let finding = explained(of_refs(&windows, &gaps, sight));
     let public = kept.public();
     let (windows, gaps) = public.last_minute();
-    vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight)))]
+    let mut found = vec![finding.with_public(&explained(of_refs(&windows, &gaps, sight)))];
+    found.extend(of_faulty(&windows));
+    found
+}
+
+/// The finding about ledgers that cannot be true, where there are any.
+fn of_faulty(windows: &[&Window]) -> Option<Finding> {
+    let mut report = Report::default();
+    windows.iter().for_each(|window| report.add_window(window));
+    let faulty = report.faulty();
+    let count = faulty.iter().fold(0u64, |sum, row| sum.saturating_add(row.count));
+    let first = faulty.first()?;
+    let others = match faulty.len() - 1 {
+        0 => String::new(),
+        1 => ", and of one more core".to_owned(),
+        others => format!(", and of {others} more cores"),
+    };
+    let what = if count == 1 { "A window" } else { "Windows" };
+    let sentence = format!(
+        "{what} of core {}{others} cannot be true ({}); the time is left out of every sum. Compare the clock of this process \
+         with the host's (surefoot status).",
+        first.cpu, first.fault
+    );
+    let line = |row: &FaultySum| format!("core {}: {} in the last minute, the first because {}", row.cpu, row.count, row.fault);
+    let evidence = faulty.iter().take(EVIDENCE_CORES_MAX).map(line).collect();
+    let finding = Finding::new(Room::Stall, "impossible-sum", Subject::host(), Severity::Warning, sentence);
+    Some(finding.with_evidence(evidence))
 }
 
 /// The finding about these windows and the gaps of the same time; a minute of both is a good measure.

@@ -323,6 +323,7 @@ mod tests {
                 start_ns: 0,
                 end_ns: 1_000_000_000,
                 cores: vec![core],
+                faulty: Vec::new(),
                 untimed: Vec::new(),
                 completeness: Vec::new(),
                 cost: SelfCost::default(),

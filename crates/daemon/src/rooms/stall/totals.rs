@@ -256,6 +256,7 @@ mod tests {
             start_ns: 0,
             end_ns: 1_000,
             cores,
+            faulty: Vec::new(),
             untimed: Vec::new(),
             completeness: Vec::new(),
             cost: SelfCost::default(),

@@ -11,8 +11,8 @@ use crate::keep::stream::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use surefoot_model::{
-    Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, Gap, Headline, HostDescription, LARGEST_GAPS,
-    Lost, Notice, Report, SelfCost, Untimed, Waiting, Window,
+    Capability, CauseKind, ClockChange, Completeness, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, Headline,
+    HostDescription, LARGEST_GAPS, Lost, Notice, Report, SelfCost, Untimed, Waiting, Window,
 };
 use surefoot_store::history::{HistoryWindow, KeptGap};
 
@@ -113,6 +113,9 @@ pub(crate) struct ReportView<'a> {
     /// How many windows are summed up.
     windows: u64,
     cores: Vec<CoreView<LostSumView>>,
+    /// Ledgers that cannot be true, by core. They are in no sum.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faulty: Vec<FaultySum>,
     causes: Vec<LostSumView>,
     untimed: Vec<Untimed>,
     completeness: Vec<Completeness>,
@@ -135,6 +138,9 @@ pub(crate) struct WindowView<'a> {
     start_ns: u64,
     end_ns: u64,
     cores: Vec<CoreView<LostView<'a>>>,
+    /// Cores whose ledgers of this window cannot be true. They are in no sum.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faulty: Vec<FaultyCore>,
     untimed: Vec<&'a Untimed>,
     completeness: &'a [Completeness],
     cost: &'a SelfCost,
@@ -234,6 +240,7 @@ impl<'a> ReportView<'a> {
             end_ns: report.end_ns,
             windows: report.windows,
             causes: causes(&ledgers, filter),
+            faulty: report.faulty().into_iter().filter(|row| filter.has_cpu(row.cpu)).collect(),
             cores: ledgers.iter().map(|core| CoreView::of(core, filter, LostSumView::of)).collect(),
             untimed: report.untimed.into_iter().filter(|row| filter.has_cpu(row.cpu)).collect(),
             completeness: report.completeness,
@@ -273,6 +280,7 @@ impl<'a> WindowView<'a> {
             start_ns: window.start_ns,
             end_ns: window.end_ns,
             cores: cores.map(|core| CoreView::of(core, filter, LostView::of)).collect(),
+            faulty: window.faulty.iter().filter(|core| filter.has_cpu(core.cpu)).copied().collect(),
             untimed: window.untimed.iter().filter(|row| filter.has_cpu(row.cpu)).collect(),
             completeness: &window.completeness,
             cost: &window.cost,

@@ -155,6 +155,7 @@ mod tests {
             start_ns: 0,
             end_ns: 1,
             cores: Vec::new(),
+            faulty: Vec::new(),
             untimed: Vec::new(),
             completeness: Vec::new(),
             cost: SelfCost { untraced_interrupts: 7, ..SelfCost::default() },

@@ -3,7 +3,7 @@
 use super::ProbeConfig;
 use crate::Error;
 use crate::gap::verdict::Others;
-use crate::spin::{self, Granularity, Jumps};
+use crate::spin::{self, Granularity, Jump, Jumps, Waits};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
@@ -21,11 +21,16 @@ const KEPT_RECENT: usize = 4096;
 /// So long its own wake-up may take. A loop that begins later did not have its core, which is a gap like any other.
 const WAKE_UP_NS: u64 = 1_000_000;
 
+/// A switch to another task and back takes longer than this: shorter jumps are none.
+const SHORTEST_SWITCH_NS: u64 = 10_000;
+
 /// What one core's loop found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoreSummary {
     /// The core.
     pub cpu: CpuId,
+    /// How long its loop looked, nanoseconds: no sum below is longer.
+    pub wall_ns: u64,
     /// Gaps over the threshold.
     pub gap_count: u64,
     /// Their sum, nanoseconds.
@@ -55,14 +60,21 @@ pub(super) struct Loop {
     pub(super) tid: u32,
     /// Its newest gaps, for those of other cores to be compared with.
     recent: VecDeque<(u64, u64)>,
+    /// When it began to look, and up to when gaps of it are known, `CLOCK_MONOTONIC`; `None` before.
+    known: Option<Range<u64>>,
     summary: CoreSummary,
     durations_ns: Vec<u64>,
 }
 
 /// Starts a loop on each core; all of them or none. Also from when to when they look, by the counter: that begins when all of them
 /// are ready, and not while they still wait for their cores.
-pub(super) fn start_all(config: &ProbeConfig, clock: &TscClock) -> Result<(Vec<Loop>, Range<u64>), Error> {
+pub(super) fn start_all(
+    config: &ProbeConfig,
+    clock: &TscClock,
+    is_traced: bool,
+) -> Result<(Vec<Loop>, Range<u64>), Error> {
     let (threshold, wake_up) = (clock.ticks(config.threshold_ns), clock.ticks(WAKE_UP_NS));
+    let switch = clock.ticks(SHORTEST_SWITCH_NS);
     let mut loops = Vec::new();
     let mut waiting = Vec::new();
     for &cpu in &config.cpus {
@@ -78,11 +90,13 @@ pub(super) fn start_all(config: &ProbeConfig, clock: &TscClock) -> Result<(Vec<L
             let _ = ready.send((thread::current_tid(), prepared.is_ok()));
             prepared?;
             theirs.stay_on(cpu);
+            // Where the tape tells who had the core, nobody needs to ask the scheduler.
+            let waits = if is_traced { None } else { Waits::of_this_thread(switch) };
             // None where another loop cannot start.
             if let Ok(Range { start, end }) = window.recv() {
                 let now = clock::tsc();
                 let is_late = now.saturating_sub(start) > wake_up;
-                spin::spin_within(if is_late { start } else { now }..end, threshold, &theirs);
+                spin::spin_within(if is_late { start } else { now }..end, threshold, &theirs, waits);
             }
             Ok(granularity)
         };
@@ -98,6 +112,7 @@ pub(super) fn start_all(config: &ProbeConfig, clock: &TscClock) -> Result<(Vec<L
         }
         let summary = CoreSummary {
             cpu,
+            wall_ns: 0,
             gap_count: 0,
             gap_total_ns: 0,
             named_ns: 0,
@@ -109,7 +124,8 @@ pub(super) fn start_all(config: &ProbeConfig, clock: &TscClock) -> Result<(Vec<L
             loop_median_ns: 0,
         };
         waiting.push(begin);
-        loops.push(Loop { cpu, jumps, thread, tid, recent: VecDeque::new(), summary, durations_ns: Vec::new() });
+        let (recent, durations_ns) = (VecDeque::new(), Vec::new());
+        loops.push(Loop { cpu, jumps, thread, tid, recent, known: None, summary, durations_ns });
     }
     let start = clock::tsc();
     let window = start..start.saturating_add(clock.ticks(config.duration.as_nanos() as u64));
@@ -142,12 +158,19 @@ pub(super) fn peers(loops: &[Loop], own: usize, start_ns: u64, end_ns: u64) -> O
 }
 
 impl Loop {
-    /// Remembers a gap before it is judged.
-    pub(super) fn note(&mut self, span: (u64, u64)) {
+    /// A jump as a gap, remembered before it is judged. Where the clock was mapped anew since the one before it, by some
+    /// nanoseconds, it begins where that ended: no time is lost twice.
+    pub(super) fn note(&mut self, jump: &Jump, clock: &TscClock) -> (u64, u64) {
+        let began_ns = clock.ns(self.jumps.looked().start);
+        let known = self.known.clone().unwrap_or(began_ns..began_ns);
+        let start_ns = clock.ns(jump.before).max(known.end);
+        let span = (start_ns, clock.ns(jump.after).max(start_ns));
+        self.known = Some(known.start..span.1);
         if self.recent.len() >= KEPT_RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(span);
+        span
     }
 
     /// Counts a judged gap.
@@ -166,6 +189,8 @@ impl Loop {
             summary.over_20us.0 += gap.duration_ns;
             summary.over_20us.1 += named_ns + judged_ns;
         }
+        let longest_ns = &mut summary.percentiles_ns[4];
+        *longest_ns = gap.duration_ns.max(*longest_ns);
         if self.durations_ns.len() < KEPT_DURATIONS {
             self.durations_ns.push(gap.duration_ns);
         }
@@ -179,12 +204,16 @@ impl Loop {
         let granularity = self.thread.join().unwrap_or_else(|_| {
             Err(Error::Thread(std::io::Error::other(format!("the loop on core {} panicked", self.cpu))))
         })?;
+        let began_ns = clock.ns(self.jumps.looked().start);
+        let known = self.known.unwrap_or(began_ns..began_ns);
+        self.summary.wall_ns = clock.ns(self.jumps.looked().end).max(known.end) - known.start;
         self.summary.loop_shortest_ns = clock.duration_ns(granularity.shortest);
         self.summary.loop_median_ns = clock.duration_ns(granularity.median);
         self.durations_ns.sort_unstable();
         if let Some(last) = self.durations_ns.len().checked_sub(1) {
-            self.summary.percentiles_ns =
-                [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| self.durations_ns[(last as f64 * share).round() as usize]);
+            let kept = |share| self.durations_ns[(last as f64 * share).round() as usize];
+            let [.., longest_ns] = self.summary.percentiles_ns;
+            self.summary.percentiles_ns = [kept(0.5), kept(0.9), kept(0.99), kept(0.999), longest_ns];
         }
         Ok(self.summary)
     }

@@ -124,6 +124,7 @@ pub(super) fn joined(
         idle: false,
         peers: Others::NotSeen,
         tape: turns.clone(),
+        waited_ns: None,
     };
     let judged = judge.judge(Some(traced), &found);
     listed.cpu = Some(cpu);
