@@ -237,12 +237,8 @@ mod tests {
         let core = CoreLedger {
             cpu: CpuId(0),
             wall_ns: value,
-            idle_ns: value,
-            user_ns: value,
-            kernel_ns: value,
-            lost: vec![lost.clone(), lost],
-            unexplained_ns: value,
-            waiting: None,
+            lost: vec![lost.clone(), Lost::new(lost.cause, value, 0, 0)],
+            ..CoreLedger::empty(CpuId(0))
         };
         let untimed = Untimed { cpu: CpuId(0), row: "HYP".into(), name: String::new(), count: value };
         let completeness = Completeness { row: "LOC".into(), kernel_count: value, probe_count: value };
@@ -264,10 +260,42 @@ mod tests {
         let report = Report::of(&[window(u64::MAX), window(u64::MAX)]);
         let cores = report.cores();
         assert_eq!((cores[0].wall_ns, cores[0].causes_ns(), cores[0].lost_ns()), (u64::MAX, u64::MAX, 0));
-        assert!(!cores[0].sums_up());
         assert_eq!(report.causes()[0].histogram.quantile_ns(0.5), Histogram::lower_ns(3) + 2);
         assert_eq!(report.cost.probes_ns(), u64::MAX);
         assert_eq!(report.duration_ns(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_true_is_in_no_sum_and_named() {
+        let Event::Window(window) = window(100) else { unreachable!("it is a window") };
+        let window = Window { start_ns: 0, end_ns: 100, ..window };
+        let faulty = |change: fn(&mut CoreLedger)| {
+            let mut changed = window.clone();
+            change(&mut changed.cores[0]);
+            let mut raw = Report::default();
+            raw.add_window(&changed);
+            let mut checked = Report::default();
+            let changed = changed.check();
+            checked.add_window(&changed);
+            checked.add_window(&window);
+            assert_eq!(changed.clone().check(), changed, "once checked, always checked");
+            (raw.faulty(), checked.faulty(), checked.cores().first().map_or(0, |core| core.wall_ns), changed.cost.capped_rows)
+        };
+        let sum = |fault| vec![FaultySum { cpu: CpuId(0), count: 1, fault }];
+        for change in [|core: &mut CoreLedger| core.user_ns = 900, |core: &mut CoreLedger| core.idle_ns = 900] {
+            let named = sum(LedgerFault::Sum { parts_ns: 1_000, wall_ns: 100 });
+            assert_eq!(faulty(change), (named.clone(), named, 100, 0));
+        }
+        let named = sum(LedgerFault::WhileIdle { while_idle_ns: 101, total_ns: 100 });
+        assert_eq!(faulty(|core| core.lost[0].while_idle_ns = 101), (named.clone(), named, 100, 0));
+        let long = |core: &mut CoreLedger| {
+            core.wall_ns = u64::MAX;
+            core.idle_ns = u64::MAX - 100;
+        };
+        let named = sum(LedgerFault::Wall { wall_ns: u64::MAX, window_ns: 100 });
+        assert_eq!(faulty(long).1, named, "more wall time than there is in the window");
+        // A single one that is too long is cut down, and the rest is believed.
+        assert_eq!(faulty(|core| core.lost[0].max_ns = 101), (vec![], vec![], 200, 1));
     }
 
     #[test]

@@ -79,8 +79,7 @@ pub fn window(end_ns: u64, cores: Vec<CoreLedger>) -> Window {
             torn: 1,
             unreported: 3,
             untraced_interrupts: 2,
-            self_interrupts: 0,
-            attach_interrupts: None,
+            ..SelfCost::default()
         },
     }
 }

@@ -108,6 +108,9 @@ fn cost() -> impl Strategy<Value = SelfCost> {
             torn,
             unreported,
             untraced_interrupts: unreported / 2,
+            balanced_ns: torn / 2,
+            known_late_ns: dropped / 2,
+            capped_rows: 0,
             self_interrupts,
             attach_interrupts: None,
         },
@@ -347,7 +350,7 @@ pub fn plausible_window(second: u64, cores: u32) -> Event {
             total_ns: 500_000 + second,
             max_ns: 9_000 + second,
             while_idle_ns: 200_000,
-            histogram: Histogram(vec![(40, 200), (44, 50)]),
+            histogram: Histogram(vec![(38, 200), (40, 50)]),
         };
         let shootdown = Lost::new(Cause::new(CauseKind::TlbShootdown, "flush_tlb_func"), 12, 40_000, 6_000);
         CoreLedger {

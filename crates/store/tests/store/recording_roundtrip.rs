@@ -4,7 +4,7 @@ use crate::any_event::{self, plausible_gap, plausible_host, plausible_window};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
-use surefoot_model::{Event, Notice, Report};
+use surefoot_model::{CpuId, Event, FaultySum, LedgerFault, Notice, Report};
 use surefoot_store::recording::{End, Existing, Reader, Writer};
 
 /// Writes the events, a frame per `per_frame` of them, and returns where each frame ends and how many events there
@@ -49,15 +49,39 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_event_comes_back_exactly(events in prop::collection::vec(any_event::event(), 0..12), per_frame in 1usize..5) {
+    fn every_event_that_can_be_true_comes_back_exactly(
+        events in prop::collection::vec(any_event::event(), 0..12), per_frame in 1usize..5,
+    ) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.surefoot");
         record(&path, &events, per_frame);
         let (replayed, end) = replay(&path);
         prop_assert_eq!(&end, &End::Complete);
+        let events: Vec<Event> = events.into_iter().map(Event::checked).collect();
         prop_assert_eq!(&replayed, &events);
         prop_assert_eq!(Report::of(&replayed), Report::of(&events));
+        for core in Report::of(&replayed).cores() {
+            prop_assert!(core.lost_ns() <= core.wall_ns || core.wall_ns == u64::MAX, "{:?}", core);
+            prop_assert!(core.lost.iter().all(|lost| lost.max_ns <= lost.total_ns), "{:?}", core);
+        }
     }
+}
+
+#[test]
+fn what_cannot_be_true_of_a_stranger_s_recording_is_in_no_sum_and_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.surefoot");
+    let mut events = vec![plausible_host(2), plausible_window(0, 2), plausible_window(1, 2)];
+    let Event::Window(window) = &mut events[2] else { unreachable!("it is a window") };
+    window.cores[1].user_ns += 1_000 * any_event::SECOND_NS;
+    window.cores[0].lost[0].max_ns = u64::MAX;
+    record(&path, &events, 3);
+    let report = Report::of(&replay(&path).0);
+    let fault = LedgerFault::Sum { parts_ns: 1_001 * any_event::SECOND_NS, wall_ns: any_event::SECOND_NS };
+    assert_eq!(report.faulty(), [FaultySum { cpu: CpuId(1), count: 1, fault }]);
+    let cores = report.cores();
+    assert_eq!((cores[0].wall_ns, cores[1].wall_ns), (2 * any_event::SECOND_NS, any_event::SECOND_NS));
+    assert_eq!((report.cost.capped_rows, cores[0].lost[0].max_ns), (1, 500_001), "no longer than the total of its window");
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Loop {
         self.summary.loop_median_ns = clock.duration_ns(granularity.median);
         self.durations_ns.sort_unstable();
         if let Some(last) = self.durations_ns.len().checked_sub(1) {
-            let kept = |share| self.durations_ns[(last as f64 * share).round() as usize];
+            let kept = |share: f64| self.durations_ns[(last as f64 * share).round() as usize];
             let [.., longest_ns] = self.summary.percentiles_ns;
             self.summary.percentiles_ns = [kept(0.5), kept(0.9), kept(0.99), kept(0.999), longest_ns];
         }
