@@ -7,8 +7,9 @@ use serde::Serialize;
 use std::io::{self, Write};
 use surefoot_hostfs::stdout::{Stdout, stdout};
 use surefoot_model::{
-    Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, FaultySum, Fix, Gap, HostDescription,
-    Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore, WhoReport,
+    Capability, ClockChange, Comparison, Completeness, CoreLedger, CpuId, EntryExit, FaultySum, Fix, Gap,
+    HostDescription, Interrupt, LoopGap, LoopSummary, Lost, Notice, Report, SelfCost, Untimed, Waiting, WhoCore,
+    WhoReport,
 };
 
 /// The first line of every stream.

@@ -1,8 +1,8 @@
 use crate::{
     Capability, CheckpointEvent, ClockChange, Completeness, CoreLedger, CoresTaken, DisturbEvent, ErrorReport,
-    ExperimentBegan, ExperimentEnded, FaultyCore, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange, InterfaceEvent,
-    JournalEntry, LedgerFault, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport, Subject, Untimed, WhoReport,
-    weight,
+    ExperimentBegan, ExperimentEnded, FaultyCore, Gap, GapCorrection, HostCheck, HostDescription, InterfaceChange,
+    InterfaceEvent, JournalEntry, LedgerFault, MemoryEvent, RecoveryStep, RemedyEvent, Room, SelfCost, SourceReport,
+    Subject, Untimed, WhoReport, weight,
 };
 use serde::{Deserialize, Serialize};
 

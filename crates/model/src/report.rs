@@ -1,6 +1,6 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultySum, Gap, HostDescription, LedgerFault, Lost, Notice, SelfCost,
-    StreamClock, Untimed, WhoReport, Window,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultySum, Gap, HostDescription, LedgerFault, Lost,
+    Notice, SelfCost, StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
 
@@ -279,7 +279,12 @@ mod tests {
             checked.add_window(&changed);
             checked.add_window(&window);
             assert_eq!(changed.clone().check(), changed, "once checked, always checked");
-            (raw.faulty(), checked.faulty(), checked.cores().first().map_or(0, |core| core.wall_ns), changed.cost.capped_rows)
+            (
+                raw.faulty(),
+                checked.faulty(),
+                checked.cores().first().map_or(0, |core| core.wall_ns),
+                changed.cost.capped_rows,
+            )
         };
         let sum = |fault| vec![FaultySum { cpu: CpuId(0), count: 1, fault }];
         for change in [|core: &mut CoreLedger| core.user_ns = 900, |core: &mut CoreLedger| core.idle_ns = 900] {

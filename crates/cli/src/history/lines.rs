@@ -6,7 +6,9 @@ use crate::output::{line, stream};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::Range;
-use surefoot_model::{CauseKind, CoreLedger, CpuId, FaultySum, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting};
+use surefoot_model::{
+    CauseKind, CoreLedger, CpuId, FaultySum, Finding, Gap, HostDescription, Lost, Room, Subject, Waiting,
+};
 use surefoot_store::history::{KeptClockChange, KeptFinding, KeptRecord};
 
 #[derive(Serialize)]

@@ -178,7 +178,8 @@ fn the_noise_of_a_recording_stops_the_ranks_of_each_node_as_its_cores_were() {
         };
         let (start_ns, end_ns) = (second * SECOND_NS, (second + 1) * SECOND_NS);
         let (cores, cost) = ((0..2).map(core).collect(), SelfCost::default());
-        let window = Window { start_ns, end_ns, cores, faulty: Vec::new(), untimed: vec![], completeness: vec![], cost };
+        let window =
+            Window { start_ns, end_ns, cores, faulty: Vec::new(), untimed: vec![], completeness: vec![], cost };
         writer.append(&Event::Window(window)).unwrap();
         let gap = Gap {
             cpu: CpuId(1),

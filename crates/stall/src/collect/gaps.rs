@@ -108,7 +108,8 @@ impl Gaps {
     pub(crate) fn add_late_wake_ups(&mut self, wake_ups: Vec<LateWakeUp>) {
         for late in wake_ups {
             let waited_ns = late.waited_ns;
-            let found = Found { waited_ns, ..found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None) };
+            let found =
+                Found { waited_ns, ..found(GapSource::SleepLateness, late.cpu, late.due_ns, late.woke_ns, None) };
             self.wait(Pending { found, while_idle: false });
         }
     }

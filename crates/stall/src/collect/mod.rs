@@ -374,7 +374,8 @@ impl Collector {
             }
             Source::Counters(_) => {
                 let lag = &mut self.lag;
-                let (earlier, later) = (kernel_counters::by_core(&self.ticks.stat), kernel_counters::by_core(&ticks.stat));
+                let (earlier, later) =
+                    (kernel_counters::by_core(&self.ticks.stat), kernel_counters::by_core(&ticks.stat));
                 let wall_ns = ticks.after_ns - self.ticks.after_ns;
                 for &cpu in &watched {
                     if let (Some(was), Some(is)) = (earlier.get(&cpu), later.get(&cpu)) {

@@ -296,7 +296,13 @@ mod tests {
         let ran = Others::Ran;
         vec![
             Evidence { unexplained_ns: 1_500, ..BARE },
-            Evidence { traced: false, sees_waits: true, unexplained_ns: 1_500, steal: Steal::Rose(60_000_000), ..GUEST },
+            Evidence {
+                traced: false,
+                sees_waits: true,
+                unexplained_ns: 1_500,
+                steal: Steal::Rose(60_000_000),
+                ..GUEST
+            },
             Evidence { smi_rise: Some(1), others: stopped, ..BARE },
             Evidence { smi_rise: Some(2), ..BARE },
             Evidence { others: stopped, error_report_followed: true, ..BARE },

@@ -445,7 +445,15 @@ mod tests {
             unexplained_ns: 0,
             waiting: None,
         };
-        Window { start_ns, end_ns, cores: vec![core], faulty: Vec::new(), untimed: vec![], completeness: vec![], cost: SelfCost::default() }
+        Window {
+            start_ns,
+            end_ns,
+            cores: vec![core],
+            faulty: Vec::new(),
+            untimed: vec![],
+            completeness: vec![],
+            cost: SelfCost::default(),
+        }
     }
 
     fn gap(duration_ns: u64) -> Gap {

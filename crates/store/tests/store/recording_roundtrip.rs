@@ -81,7 +81,11 @@ fn what_cannot_be_true_of_a_stranger_s_recording_is_in_no_sum_and_named() {
     assert_eq!(report.faulty(), [FaultySum { cpu: CpuId(1), count: 1, fault }]);
     let cores = report.cores();
     assert_eq!((cores[0].wall_ns, cores[1].wall_ns), (2 * any_event::SECOND_NS, any_event::SECOND_NS));
-    assert_eq!((report.cost.capped_rows, cores[0].lost[0].max_ns), (1, 500_001), "no longer than the total of its window");
+    assert_eq!(
+        (report.cost.capped_rows, cores[0].lost[0].max_ns),
+        (1, 500_001),
+        "no longer than the total of its window"
+    );
 }
 
 #[test]

@@ -86,7 +86,9 @@ fn of_faulty(windows: &[&Window]) -> Option<Finding> {
          with the host's (surefoot status).",
         first.cpu, first.fault
     );
-    let line = |row: &FaultySum| format!("core {}: {} in the last minute, the first because {}", row.cpu, row.count, row.fault);
+    let line = |row: &FaultySum| {
+        format!("core {}: {} in the last minute, the first because {}", row.cpu, row.count, row.fault)
+    };
     let evidence = faulty.iter().take(EVIDENCE_CORES_MAX).map(line).collect();
     let finding = Finding::new(Room::Stall, "impossible-sum", Subject::host(), Severity::Warning, sentence);
     Some(finding.with_evidence(evidence))

@@ -125,7 +125,15 @@ mod tests {
         };
         let cores = vec![core];
         let cost = SelfCost::default();
-        let all = Window { start_ns: 0, end_ns: 100, cores, faulty: Vec::new(), untimed: Vec::new(), completeness: Vec::new(), cost };
+        let all = Window {
+            start_ns: 0,
+            end_ns: 100,
+            cores,
+            faulty: Vec::new(),
+            untimed: Vec::new(),
+            completeness: Vec::new(),
+            cost,
+        };
         let public = window(&all);
         let names: Vec<&str> = public.cores[0].lost.iter().map(|lost| lost.cause.name.as_str()).collect();
         assert_eq!(names, [TASK, "kworker", "idle", MESSAGES]);
