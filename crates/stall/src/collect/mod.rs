@@ -456,7 +456,8 @@ mod tests {
         let late = LateWakeUp { cpu: CpuId(0), due_ns: woke_ns - 1_000_000, woke_ns, waited_ns: None };
         collector.gaps.add_late_wake_ups(vec![late]);
         let last = collector.next_window(&AtomicBool::new(true)).unwrap_or_else(|error| panic!("{error}"));
-        let is_it = |event: &Event| matches!(event, Event::Gap(gap) if gap.start_ns == late.due_ns);
+        // On a busy machine a real one may lie over it, and of two that overlap the earlier is kept.
+        let is_it = |event: &Event| matches!(event, Event::Gap(gap) if gap.start_ns <= late.due_ns && gap.start_ns + gap.duration_ns > late.due_ns);
         assert!(last.iter().any(is_it), "{last:?}");
     }
 
