@@ -6,7 +6,8 @@ pub use threads::{ThreadGroup, Traffic, thread_group};
 
 use crate::Error;
 
-/// The ranks of one job. Every call is collective: all ranks make the same calls in the same order.
+/// The ranks of one job. Every call is collective: all ranks make the same calls in the same order. How long one waits for a rank
+/// that makes none is the group's to decide, and what it returns then is [`Error::Group`].
 pub trait Group: Send {
     /// This rank, from 0.
     fn rank(&self) -> u32;

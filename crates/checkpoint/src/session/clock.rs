@@ -42,6 +42,24 @@ pub(super) fn host_name() -> String {
 
 /// What tells this machine from others: its boot, so that containers of one machine are one.
 pub(super) fn host() -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    boot.map_or_else(|_| "unknown".to_owned(), |text| text.trim().chars().take(64).collect())
+    host_of(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().as_deref(), &host_name())
+}
+
+/// The same by the text of its boot. Machines of which that is unknown are not one: then the name tells them apart.
+fn host_of(boot: Option<&str>, name: &str) -> String {
+    let boot = boot.map(str::trim).filter(|boot| !boot.is_empty());
+    boot.map_or_else(|| format!("unknown boot of {name}"), str::to_owned).chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_of;
+
+    #[test]
+    fn machines_whose_boot_is_unknown_are_not_one() {
+        assert_eq!(host_of(Some("0af\n"), "a"), host_of(Some("0af"), "b"), "containers of one machine");
+        for boot in [None, Some(""), Some("\n")] {
+            assert_ne!(host_of(boot, "a"), host_of(boot, "b"));
+        }
+    }
 }
