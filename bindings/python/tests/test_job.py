@@ -23,7 +23,7 @@ class Jobs(Tiers):
         self.assertEqual(caught.exception.status, -2)
         self.assertIn('"colour"', str(caught.exception))
         # Rank 0 leaves every setting that its tiers and its policy have beside its job's checkpoints.
-        self.open(durable=self.ssd, shared=self.home, policy="surefoot").close()
+        self.open(durable=self.ssd, shared=self.ssd.parent, policy="surefoot").close()
         published = next(self.memory.rglob("settings.json")).read_text()
         names = [told["name"] for told in json.loads(published)["settings"]]
         self.assertIn("durable.keep", names)

@@ -36,8 +36,12 @@ class Tiers(unittest.TestCase):
         home = tempfile.TemporaryDirectory(dir=base)
         self.addCleanup(home.cleanup)
         self.home = pathlib.Path(home.name)
-        self.memory, self.ssd = self.home / "memory", self.home / "ssd"
+        self.memory = self.home / "memory"
         self.memory.mkdir()
+        # What lies in memory is not durable.
+        ssd = tempfile.TemporaryDirectory(dir="/var/tmp" if os.access("/var/tmp", os.W_OK) else None)
+        self.addCleanup(ssd.cleanup)
+        self.ssd = pathlib.Path(ssd.name) / "ssd"
         self.ssd.mkdir()
 
     def open(self, job: str = "job", **settings: Any) -> surefoot.Checkpoint:

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 /// Directories of the tiers, gone with the test.
 pub struct Tiers {
     home: tempfile::TempDir,
+    _ssd: tempfile::TempDir,
 }
 
 impl Tiers {
@@ -16,10 +17,14 @@ impl Tiers {
         // In memory where there is such a file system: what is killed in the middle of a save is then what it would be.
         let base = Path::new("/dev/shm");
         let home = if base.is_dir() { tempfile::tempdir_in(base) } else { tempfile::tempdir() }.unwrap();
-        for tier in ["memory", "ssd", "tmp"] {
+        for tier in ["memory", "tmp"] {
             fs::create_dir(home.path().join(tier)).unwrap();
         }
-        Tiers { home }
+        // What lies in memory is not durable.
+        let disk = Path::new("/var/tmp");
+        let ssd = if disk.is_dir() { tempfile::tempdir_in(disk) } else { tempfile::tempdir() }.unwrap();
+        std::os::unix::fs::symlink(ssd.path(), home.path().join("ssd")).unwrap();
+        Tiers { home, _ssd: ssd }
     }
 
     pub fn path(&self, inside: &str) -> PathBuf {
