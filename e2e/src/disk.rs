@@ -15,7 +15,7 @@ impl TinyDisk {
     /// The words of `mount`.
     pub fn mount(bytes: u64) -> Result<TinyDisk, String> {
         let folder = tempfile::tempdir().unwrap();
-        let size = format!("size={bytes}");
+        let size = format!("size={bytes},mode=700");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(folder.path()).output();
         match mounted {
             Ok(output) if output.status.success() => Ok(TinyDisk { folder }),

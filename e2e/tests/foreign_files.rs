@@ -408,3 +408,64 @@ fn a_checkpoint_that_root_restores_into_his_directory_lands_nowhere_else() {
     restore(&place.theirs().join("link/out")).expect_refusal(2, &["does not follow"]);
     assert!(place.stamp() == before);
 }
+
+/// `remove`, `scrub` and `drain` take the directory of a tier by its name. A link of another user chooses which one that is.
+#[test]
+fn no_link_of_another_user_leads_root_to_a_job_of_its_own() {
+    let Some(_turn) = turn("no_link_of_another_user_leads_root_to_a_job_of_its_own", Need::Root) else { return };
+    let (roots, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::set_permissions(theirs.path(), Permissions::from_mode(0o755)).unwrap();
+    save(roots.path());
+    let way = theirs.path().join("way");
+    symlink(roots.path(), &way).unwrap();
+    // The link and its directory, and not what it leads to.
+    std::os::unix::fs::lchown(&way, Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(theirs.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let before = files(roots.path());
+    assert!(!before.is_empty());
+    let (memory, ssd) = (way.join("memory"), way.join("ssd"));
+    let refused = |words: &str, arguments: &[&Path]| {
+        let command = arguments.iter().fold(surefoot(words), |command, argument| command.arg(argument));
+        command.run().expect_refusal(2, &["root does not follow", "way", "name the directory that it leads to"]);
+        assert!(files(roots.path()) == before, "{words} changed root's files");
+    };
+    refused("checkpoint remove train --yes --in", &[&memory]);
+    refused("checkpoint remove --older-than 0.001s --yes --in", &[&memory]);
+    refused("checkpoint scrub", &[&way]);
+    let (own_memory, own_ssd) = (roots.path().join("memory"), roots.path().join("ssd"));
+    let durable = Path::new("--durable");
+    refused("checkpoint drain train --memory", &[&memory, durable, &own_ssd]);
+    refused("checkpoint drain train --memory", &[&own_memory, durable, &ssd]);
+    // By its own name root's job is drained and removed.
+    surefoot("checkpoint remove train --yes --in").arg(&own_memory).run().expect_code(0);
+}
+
+/// SQLite opens by path, and creates files beside its own: in a directory of another user it would do so wherever that user leads it.
+#[test]
+fn root_keeps_no_history_where_others_can_put_files_and_changes_nothing_by_reading_one() {
+    let test = "root_keeps_no_history_where_others_can_put_files_and_changes_nothing_by_reading_one";
+    let Some(_turn) = turn(test, Need::Root) else { return };
+    let theirs = tempfile::tempdir().unwrap();
+    fs::set_permissions(theirs.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = theirs.path().join("history.db");
+    surefoot("watch --no-page --source counters --duration 2s --interval 200ms --history")
+        .arg(&path)
+        .run()
+        .expect_code(0);
+    let _ = fs::remove_file(theirs.path().join("history.db.lock"));
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    give(theirs.path());
+    let before = files(theirs.path());
+    let read = surefoot("history --json --last 1h --file").arg(&path).run();
+    read.expect_code(0);
+    assert!(read.stdout.contains("host"), "{read:#?}");
+    surefoot("memory import").arg(&path).run().expect_refusal(2, &["history.db", "rasdaemon"]);
+    assert!(files(theirs.path()) == before, "reading changed something");
+    for folder in [theirs.path(), Path::new("/tmp")] {
+        let history = folder.join("surefoot-test-new.db");
+        let watch = surefoot("watch --no-page --source counters --duration 1s --history").arg(&history).run();
+        watch.expect_refusal(2, &["--history", "name a file in a directory of your own"]);
+        assert!(!history.exists());
+    }
+    assert!(files(theirs.path()) == before, "a refused watch changed something");
+}

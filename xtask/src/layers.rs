@@ -97,7 +97,7 @@ const QUIET: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME];
 /// For the readers of what the kernel, firmware and other programs write.
 const READERS: &[Words] = &[PRINTING, ASYNC_CODE, BY_NAME, NUMBERS];
 const PURE: &[Words] = &[PRINTING, ASYNC_CODE, WORLD];
-const FEATURES: &[&str] = &["model", "hostfs", "probes"];
+const FEATURES: &[&str] = &["foreign", "model", "hostfs", "probes"];
 
 /// The table. A crate without a row is a fault, so that a new one is placed before it is used.
 const LAYERS: &[Layer] = &[
@@ -108,23 +108,30 @@ const LAYERS: &[Layer] = &[
         externals: Externals::AllBut(&[ASYNC, COMMAND, DATABASE, SYSTEM]),
         silent_on: PURE,
     },
-    Layer { folder: "crates/hostfs", uses: &["model"], externals: LIBRARY, silent_on: READERS },
+    // System calls that open files, and nothing else of the system's; libraries that applications link use it, too.
+    Layer { folder: "crates/foreign", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
+    Layer { folder: "crates/hostfs", uses: &["foreign", "model"], externals: LIBRARY, silent_on: READERS },
     Layer { folder: "crates/probes", uses: &["model"], externals: LIBRARY, silent_on: QUIET },
-    Layer { folder: "crates/inloop", uses: &[], externals: Externals::Only(&["libc"]), silent_on: QUIET },
+    Layer { folder: "crates/inloop", uses: &["foreign"], externals: Externals::Only(&["libc"]), silent_on: QUIET },
     // Of ours also `inloop`, whose rings hold the gaps that polling threads note themselves; it uses nothing of ours.
     Layer {
         folder: "crates/stall",
-        uses: &["model", "hostfs", "probes", "inloop"],
+        uses: &["foreign", "model", "hostfs", "probes", "inloop"],
         externals: LIBRARY,
         silent_on: READERS,
     },
     Layer { folder: "crates/memory", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
-    Layer { folder: "crates/interfaces", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: READERS },
+    Layer {
+        folder: "crates/interfaces",
+        uses: &["foreign", "model", "hostfs"],
+        externals: LIBRARY,
+        silent_on: READERS,
+    },
     Layer { folder: "crates/disturb", uses: FEATURES, externals: LIBRARY, silent_on: READERS },
     // Bytes and their files. Which tier they are in, and when they were written, is for others to know.
     Layer {
         folder: "crates/heal",
-        uses: &["ecc"],
+        uses: &["ecc", "foreign"],
         externals: LIBRARY,
         silent_on: &[PRINTING, ASYNC_CODE, BY_NAME, CLOCK],
     },
@@ -132,23 +139,24 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/placement", uses: &["model"], externals: Externals::Only(&[]), silent_on: PURE },
     Layer {
         folder: "crates/checkpoint",
-        uses: &["ecc", "heal", "model", "placement"],
+        uses: &["ecc", "foreign", "heal", "model", "placement"],
         externals: LIBRARY,
         silent_on: QUIET,
     },
     // Of ours also `hostfs`, whose clock, packet sockets and task states it needs where it runs beside a real clock.
     Layer { folder: "crates/nic", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     // Of ours also `hostfs`, which runs programs with limits, in `act` alone (decision 0014).
-    Layer { folder: "crates/remedy", uses: &["model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
+    Layer { folder: "crates/remedy", uses: &["foreign", "model", "hostfs"], externals: LIBRARY, silent_on: QUIET },
     Layer {
         folder: "crates/store",
-        uses: &["model"],
+        uses: &["foreign", "model"],
         externals: Externals::AllBut(&[COMMAND, &["axum", "hyper", "hyper-util"]]),
         silent_on: &[PRINTING, BY_NAME],
     },
     Layer {
         folder: "crates/daemon",
         uses: &[
+            "foreign",
             "model",
             "hostfs",
             "probes",
@@ -168,6 +176,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         folder: "crates/cli",
         uses: &[
+            "foreign",
             "model",
             "hostfs",
             "probes",
@@ -198,6 +207,7 @@ const LAYERS: &[Layer] = &[
 
 /// What the end-to-end tests and the benchmarks may use: everything, and nobody may use them.
 const TOOLS: &[&str] = &[
+    "foreign",
     "model",
     "hostfs",
     "probes",

@@ -10,6 +10,7 @@ mod header;
 mod layers;
 mod licences;
 mod links;
+mod openings;
 mod page;
 mod rooms;
 mod rust_text;

@@ -1,7 +1,7 @@
 //! The house rules that a text search can check, each a row of a list here.
 
 use crate::workspace::{Checked, Workspace};
-use crate::{fuzz_lock, rust_text};
+use crate::{fuzz_lock, openings, rust_text};
 use std::path::Path;
 
 /// Texts that no file of the repository may contain, and why.
@@ -44,6 +44,7 @@ const UNSAFE_FOLDERS: &[&str] = &[
     "bindings",
     "crates/checkpoint",
     "crates/ecc",
+    "crates/foreign",
     "crates/heal",
     "crates/hostfs",
     "crates/inloop",
@@ -75,6 +76,7 @@ pub fn check(workspace: &Workspace) -> Result<Checked, String> {
         }
     }
     faults.extend(fuzz_lock::faults(workspace, &files));
+    faults.extend(openings::gone(&files));
     Ok(Checked::from_faults(faults, format!("{} files keep the house rules", files.len())))
 }
 
@@ -134,6 +136,7 @@ fn faults_in_code(file: &Path, text: &str) -> Vec<String> {
     }
     if is_rust {
         faults.extend(faults_in_safety(file, text));
+        faults.extend(openings::faults(file, text));
     }
     faults
 }

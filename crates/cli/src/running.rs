@@ -6,11 +6,9 @@
 
 use crate::output::RunningWatch;
 use anyhow::Context;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc;
@@ -86,15 +84,11 @@ pub fn of(directory: &Path, root: &Root) -> Option<SocketAddrV4> {
 
 /// The address that this user or root wrote down, and the cores whose raisers are followed.
 fn address(directory: &Path, own: Option<u32>) -> Option<(SocketAddrV4, Vec<CpuId>)> {
-    let mut options = fs::OpenOptions::new();
-    let file =
-        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(directory.join(FILE_NAME)).ok()?;
-    let about = file.metadata().ok()?;
-    if !about.is_file() || !is_trusted(about.uid(), own) || about.mode() & 0o022 != 0 {
+    let file = surefoot_foreign::hold_name(&directory.join(FILE_NAME)).ok()?.regular().ok()?;
+    if !is_trusted(file.about().owner, own) || file.about().mode & 0o022 != 0 {
         return None;
     }
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let text = String::from_utf8(file.read(FILE_BYTES_MAX).ok()?).ok()?;
     let (address, followed) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
     let address: SocketAddrV4 = address.parse().ok()?;
     address.ip().is_loopback().then(|| (address, lists::parse_list(followed).unwrap_or_default()))
@@ -241,6 +235,7 @@ fn get(mut stream: impl Patient, path: &str) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7077);

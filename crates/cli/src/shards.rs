@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::{FromStr, Lines};
 
@@ -140,9 +139,7 @@ impl ShardFiles {
         found: impl Fn(&R, ShardChoice, Lines<'_>) -> anyhow::Result<F>,
     ) -> anyhow::Result<(Header<R>, F)> {
         let mut text = String::new();
-        // A pipe that nobody writes to is not waited for.
-        let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-        ensure!(file.metadata()?.is_file(), "it is not a regular file");
+        let file = surefoot_foreign::hold(path)?.regular()?.open()?;
         file.take(self.bytes_max + 1).read_to_string(&mut text)?;
         ensure!(text.len() as u64 <= self.bytes_max, "larger than any shard: {} bytes at most", self.bytes_max);
         let mut lines = text.lines();

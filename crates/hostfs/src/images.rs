@@ -4,13 +4,12 @@
 //! as plain files, and without waiting. What is in them is for who reads them to doubt.
 
 use crate::Root;
-use std::ffi::CString;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::{About, Held, Regular, hold_beneath, hold_link};
 use surefoot_model::Digits;
 
 /// Mappings of a process that are kept; more have none but the largest programs.
@@ -103,9 +102,17 @@ pub struct FileKey {
 }
 
 impl FileKey {
-    fn of(file: &Metadata) -> Self {
-        let changed_ns = file.ctime().saturating_mul(1_000_000_000).saturating_add(file.ctime_nsec());
-        FileKey { device: file.dev(), inode: file.ino(), bytes: file.len(), changed_ns }
+    /// Of an open file, without asking its file system.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        Ok(FileKey::of(&About::of(file)?))
+    }
+
+    fn of(file: &About) -> Self {
+        let About { device, inode, bytes, changed_ns, .. } = *file;
+        FileKey { device, inode, bytes, changed_ns }
     }
 }
 
@@ -113,20 +120,56 @@ impl FileKey {
 #[derive(Debug)]
 pub struct Found {
     /// The file itself, held without being open for reading.
-    held: File,
+    held: Regular,
     /// Which it is.
     pub key: FileKey,
 }
 
 impl Found {
+    /// What another process holds and has sent.
+    ///
+    /// # Errors
+    /// What the kernel says; [`io::ErrorKind::InvalidInput`] when it is no regular file.
+    pub fn of(held: OwnedFd) -> io::Result<Self> {
+        let held = Held::of(held)?.regular()?;
+        let key = FileKey::of(held.about());
+        Ok(Found { held, key })
+    }
+
     /// Opens it for reading. Nothing can have taken its place, and nobody's lease on it is waited for.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn open(&self) -> io::Result<File> {
-        let path = format!("/proc/self/fd/{}", self.held.as_raw_fd());
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
+        self.held.open()
     }
+}
+
+impl AsFd for Found {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.held.as_fd()
+    }
+}
+
+/// Finds the file behind a mapping, as [`find`], by the kernel's own links alone: no file system is asked for anything.
+///
+/// # Errors
+/// As [`find`]; also where this process may not follow those links.
+pub fn find_by_kernel(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Found> {
+    let Mapping { start, end, .. } = mapping;
+    let found = hold_link(&root.proc(format!("{pid}/map_files/{start:x}-{end:x}"))).or_else(|error| {
+        match hold_link(&root.proc(format!("{pid}/exe"))) {
+            Ok(file) if file.about().inode == mapping.inode && !is_out_of_files(&error) => Ok(file),
+            _ => Err(error),
+        }
+    });
+    let held = found?.regular()?;
+    let key = FileKey::of(held.about());
+    Ok(Found { held, key })
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Finds the file behind a mapping, also when it has been deleted or lies in another mount namespace. A named pipe, device
@@ -135,58 +178,42 @@ impl Found {
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::InvalidInput`] when it is no plain file.
 pub fn find(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Found> {
-    let Mapping { start, end, .. } = mapping;
-    let by_kernel = held(&root.proc(format!("{pid}/map_files/{start:x}-{end:x}")));
-    let by_kernel = match by_kernel {
+    match find_by_kernel(root, pid, mapping) {
         // Without the capability to follow such links the path must do, if it leads to the file that is mapped.
-        Err(error) if error.raw_os_error() != Some(libc::EMFILE) && error.raw_os_error() != Some(libc::ENFILE) => {
-            let is_it = |file: &File| file.metadata().is_ok_and(|file| file.ino() == mapping.inode);
-            match held(&root.proc(format!("{pid}/exe"))) {
-                Ok(file) if is_it(&file) => Ok(file),
-                _ => {
-                    let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
-                    let file = beneath(&root_of(root, pid)?, Path::new(path), libc::O_PATH)?;
-                    if is_it(&file) { Ok(file) } else { Err(error) }
-                }
-            }
+        Err(error) if !is_out_of_files(&error) && error.kind() != io::ErrorKind::InvalidInput => {
+            let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
+            let held = hold_beneath(root_of(root, pid)?, Path::new(path))?.regular()?;
+            let key = FileKey::of(held.about());
+            if key.inode == mapping.inode { Ok(Found { held, key }) } else { Err(error) }
         }
-        other => other,
-    };
-    let held = by_kernel?;
-    let file = held.metadata()?;
-    if !file.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+        found => found,
     }
-    Ok(Found { held, key: FileKey::of(&file) })
 }
 
 /// The list of symbols that a process's compiler at run time writes (/tmp/perf-PID.map of the process), as its own user
 /// may read it and if it is that user's; `None` where there is none.
 ///
 /// # Errors
-/// What the kernel says; [`io::ErrorKind::InvalidInput`] for what is no plain file of that user, or too long.
+/// What the kernel says; [`io::ErrorKind::InvalidInput`] for what is no plain file, [`io::ErrorKind::PermissionDenied`] for one of
+/// another user, [`io::ErrorKind::FileTooLarge`].
 pub fn perf_map(root: &Root, pid: u32) -> io::Result<Option<(File, FileKey)>> {
     let Some(process) = Process::read(root, pid) else { return Ok(None) };
     let top = root_of(root, pid)?;
     let path = PathBuf::from(format!("tmp/perf-{}.map", process.own_pid));
     // A recorded tree has no other users.
     let user = root.is_host().then_some((process.user, process.group));
-    let file = match as_user(user, || beneath(&top, &path, libc::O_RDONLY)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
+    // Checked before it is opened: in a container's /tmp a device may have this name, and opening one can do something to it.
+    let open = || {
+        let mut found = hold_beneath(&top, &path)?.regular()?.at_most(PERF_MAP_BYTES_MAX)?;
+        if let Some((user, _)) = user {
+            found = found.of_user(user)?;
+        }
+        Ok((found.open()?, FileKey::of(found.about())))
     };
-    let found = file.metadata()?;
-    let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    if !found.is_file() || found.file_type().is_fifo() {
-        return refuse("it is no plain file");
+    match as_user(user, open) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
-    if user.is_some_and(|(user, _)| found.uid() != user) {
-        return refuse("it is another user's");
-    }
-    if found.len() > PERF_MAP_BYTES_MAX {
-        return refuse("it is too long");
-    }
-    Ok(Some((file, FileKey::of(&found))))
 }
 
 /// The user of a process; `None` when it is gone.
@@ -213,37 +240,9 @@ impl Process {
     }
 }
 
-/// Holds what a link of the kernel leads to, without opening it.
-fn held(link: &Path) -> io::Result<File> {
-    // With O_PATH the system call that Rust makes asks for no reading: a device or pipe does not notice.
-    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(link)
-}
-
 /// The root of a process's mount namespace.
-fn root_of(root: &Root, pid: u32) -> io::Result<File> {
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(root.proc(format!("{pid}/root")))
-}
-
-/// Opens what lies beneath a folder, as if that were the root, following no link and waiting for nothing.
-fn beneath(top: &File, path: &Path, flags: libc::c_int) -> io::Result<File> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: open_how is made of three numbers for which zero is a value.
-    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = (flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
-    if flags & libc::O_PATH != 0 {
-        how.flags = (flags | libc::O_NOFOLLOW | libc::O_CLOEXEC) as u64;
-    }
-    how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
-    // SAFETY: the path ends with a zero byte and `how` has the size that is given; both outlive the call.
-    let descriptor = unsafe {
-        libc::syscall(libc::SYS_openat2, top.as_raw_fd(), path.as_ptr(), &raw const how, size_of::<libc::open_how>())
-    };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call gave an open descriptor that nobody else has.
-    Ok(unsafe { File::from_raw_fd(descriptor as libc::c_int) })
+fn root_of(root: &Root, pid: u32) -> io::Result<Held> {
+    hold_link(&root.proc(format!("{pid}/root")))
 }
 
 /// Does something with the rights that a user has to files, on this thread alone.
@@ -272,7 +271,33 @@ fn as_user<T>(user: Option<(u32, u32)>, act: impl FnOnce() -> io::Result<T>) -> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::FileExt;
+
+    /// Watches whether a file is opened; holding it with `O_PATH` is no opening.
+    struct Openings(std::os::fd::OwnedFd);
+
+    impl Openings {
+        fn of(path: &Path) -> Self {
+            use std::os::fd::{AsRawFd, FromRawFd};
+            let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+            // SAFETY: the name ends in a zero; the descriptor is new and nobody else has it.
+            let (watch, added) = unsafe {
+                let watch = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
+                (std::os::fd::OwnedFd::from_raw_fd(watch), libc::inotify_add_watch(watch, name.as_ptr(), libc::IN_OPEN))
+            };
+            assert!(added >= 0 && watch.as_raw_fd() >= 0, "{}", io::Error::last_os_error());
+            Openings(watch)
+        }
+
+        fn any(&self) -> bool {
+            use std::os::fd::AsRawFd;
+            let mut events = [0u8; 4096];
+            // SAFETY: the buffer is as long as is said.
+            unsafe { libc::read(self.0.as_raw_fd(), events.as_mut_ptr().cast(), events.len()) > 0 }
+        }
+    }
 
     #[test]
     fn only_executable_mappings_count() {
@@ -324,7 +349,9 @@ mod tests {
         let pipe = CString::new(at("proc/8/root/tmp/perf-8.map").as_os_str().as_bytes()).unwrap();
         // SAFETY: the path ends with a zero byte.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
+        let opened = Openings::of(&at("proc/8/root/tmp/perf-8.map"));
         assert_eq!(perf_map(&root, 8).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(!opened.any(), "a pipe was opened before it was looked at");
         fs::remove_file(at("proc/8/root/tmp/perf-8.map")).unwrap();
         std::os::unix::fs::symlink(at("proc/7/root/tmp/perf-3.map"), at("proc/8/root/tmp/perf-8.map")).unwrap();
         assert_eq!(perf_map(&root, 8).unwrap_err().raw_os_error(), Some(libc::ELOOP));
@@ -333,6 +360,6 @@ mod tests {
         assert_eq!(perf_map(&root, 9).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         let long = File::create(at("proc/7/root/tmp/perf-3.map")).unwrap();
         long.set_len(PERF_MAP_BYTES_MAX + 1).unwrap();
-        assert_eq!(perf_map(&root, 7).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(perf_map(&root, 7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 }

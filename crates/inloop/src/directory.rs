@@ -82,10 +82,9 @@ impl Directory {
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(self.entry(OsStr::new(name)))
     }
 
-    /// Opens a file for reading, without following a link or waiting for the other end of a pipe.
+    /// Opens a regular file for reading; no link is followed, and nothing else is opened.
     pub(crate) fn read(&self, name: &OsStr) -> io::Result<File> {
-        let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-        OpenOptions::new().read(true).custom_flags(flags).open(self.entry(name))
+        surefoot_foreign::hold_in(&self.file, name)?.regular()?.open()
     }
 
     /// Removes a name; never a directory.

@@ -5,7 +5,7 @@ use crate::Error;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surefoot_hostfs::Root;
@@ -112,11 +112,8 @@ impl Journal {
         let path = root.path(path);
         let bad =
             |error: io::Error| Error::File { path: path.clone(), why: format!("the journal cannot be read: {error}") };
-        // A pipe that nobody writes to is not waited for.
-        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
-        match opened {
-            Ok(mut file) if file.metadata().is_ok_and(|found| found.is_file()) => read(&mut file).map_err(bad),
-            Ok(_) => Err(bad(io::Error::other("it is no regular file"))),
+        match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.open()) {
+            Ok(mut file) => read(&mut file).map_err(bad),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(bad(error)),
         }
@@ -152,6 +149,7 @@ fn read(file: &mut File) -> io::Result<Vec<RecoveryStep>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::os::unix::fs::OpenOptionsExt;
     use surefoot_model::{RecoveryKind, RecoveryOutcome};
     use surefoot_testkit::HostTree;
 

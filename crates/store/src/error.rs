@@ -29,6 +29,14 @@ pub enum Error {
         /// Whose it is.
         owner: u32,
     },
+    /// Other users can put files beside it, which SQLite would take for its own.
+    #[error("{}: {why}; name a file in a directory of your own (mode 700)", path.display())]
+    OfOthers {
+        /// The path.
+        path: PathBuf,
+        /// Who can, and where.
+        why: String,
+    },
     /// A recording of this name exists and the caller did not ask to replace it.
     #[error("{}: exists already; choose another name or replace it (--force)", path.display())]
     Exists {
@@ -206,11 +214,11 @@ pub enum Error {
         why: String,
     },
     /// The history is there and whole, and this process cannot read it.
-    #[error("{}: cannot be read here: {why}; copy it to another place, together with the file beside it that ends in -wal", path.display())]
+    #[error("{}: cannot be read: {why}", path.display())]
     Unreadable {
         /// The history.
         path: PathBuf,
-        /// What is in the way.
+        /// What is in the way, and what to do.
         why: String,
     },
     /// A query would return more than one answer may hold.

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cases;
+mod database;
 mod error;
 mod file_kind;
 pub mod history;

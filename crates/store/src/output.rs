@@ -4,15 +4,14 @@
 mod replaced;
 
 pub use replaced::Replaced;
+/// Opens the directory in which a file is to be.
+pub use surefoot_foreign::way::parent as directory;
 
-use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
-use surefoot_model::Digits;
+use std::path::Path;
+use surefoot_foreign::way::{self, leads_to_own_descriptor, within};
 
 /// A file that was opened to be written, its content still as it was.
 #[derive(Debug)]
@@ -56,94 +55,21 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// Opens the directory in which a file is to be. On its way root follows only links of root's, in directories in which nobody
-/// else can put another one in their place: a stranger's link leads root anywhere.
-///
-/// # Errors
-/// What the kernel says; of kind `PermissionDenied` for a link that is not followed.
-pub fn directory(path: &Path) -> io::Result<File> {
-    let path = std::path::absolute(path)?;
-    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let enter = |path: &Path, flags| {
-        OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY | flags).open(path)
-    };
-    if own_user()? != 0 {
-        return enter(parent, 0);
-    }
-    // Each part by the descriptor of the one before: a link that comes in between is refused, wherever it leads.
-    let mut at = enter(Path::new("/"), 0)?;
-    for part in without_links(parent)?.components() {
-        if let Component::Normal(name) = part {
-            at = enter(&within(&at, name), libc::O_NOFOLLOW)?;
-        }
-    }
-    Ok(at)
-}
-
-/// A name in a directory that is held.
-fn within(directory: &File, name: &OsStr) -> PathBuf {
-    Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name)
-}
-
-/// Links that are followed, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
-
-/// An absolute path with root's own links replaced by what they lead to.
-fn without_links(path: &Path) -> io::Result<PathBuf> {
-    let mut rest: VecDeque<OsString> = path.components().map(|part| part.as_os_str().to_owned()).collect();
-    let (mut plain, mut links) = (PathBuf::from("/"), 0);
-    while let Some(part) = rest.pop_front() {
-        if part == ".." {
-            plain.pop();
-            continue;
-        }
-        let next = plain.join(&part);
-        let found = fs::symlink_metadata(&next)?;
-        if !found.is_symlink() {
-            plain = next;
-            continue;
-        }
-        links += 1;
-        let holder = fs::symlink_metadata(&plain)?;
-        let may_be_replaced = holder.mode() & 0o022 != 0 && holder.mode() & libc::S_ISVTX == 0;
-        if found.uid() != 0 || holder.uid() != 0 || may_be_replaced {
-            let why = format!(
-                "root does not follow {}, a symbolic link that another user could turn; name the directory that it leads to",
-                next.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-        if links > LINKS_MAX {
-            return Err(io::Error::from_raw_os_error(libc::ELOOP));
-        }
-        let target = fs::read_link(&next)?;
-        target.components().rev().for_each(|part| rest.push_front(part.as_os_str().to_owned()));
-    }
-    Ok(plain)
-}
-
 fn options(flags: libc::c_int) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).custom_flags(flags | libc::O_NONBLOCK | libc::O_NOCTTY);
     options
 }
 
-/// Whether the kernel, and nobody else, says where a path leads: to what this process has open already.
-fn leads_to_own_descriptor(path: &Path) -> bool {
-    let is_number = |rest: &Path| rest.to_str().is_some_and(|text| text.digits::<u32>().is_some());
-    let folders = ["/dev/fd", "/proc/self/fd"];
-    ["/dev/stdout", "/dev/stderr"].iter().any(|known| path == Path::new(known))
-        || folders.iter().any(|folder| path.strip_prefix(folder).is_ok_and(is_number))
-}
-
 /// The user with whose rights this process writes.
 fn own_user() -> io::Result<u32> {
-    Ok(std::fs::metadata("/proc/self")?.uid())
+    Ok(way::own_user())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
@@ -207,13 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_to_own_descriptors_are_followed_below_dev() {
-        for path in ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/7"] {
-            assert!(leads_to_own_descriptor(Path::new(path)), "{path}");
-        }
-        for path in ["/dev/shm/out", "/dev/fd/1/x", "/dev/fd", "/dev/fd/../shm/x", "/proc/1/fd/1"] {
-            assert!(!leads_to_own_descriptor(Path::new(path)), "{path}");
-        }
+    fn a_device_of_root_s_may_be_written_to() {
         assert!(!open(Path::new("/dev/null")).unwrap().is_new);
     }
 }

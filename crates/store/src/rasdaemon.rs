@@ -1,32 +1,25 @@
 //! The rows of rasdaemon's database, `ras-mc_event.db`, as they are.
 //!
-//! The file is another program's, and nothing in it is trusted: it is opened for reading alone, with SQLite's defences on and the
-//! length of a value limited; what is no plain table (a view, a table with computed columns) is refused, because reading it runs
-//! what its author wrote; and there are no more rows than the file has room for.
+//! The file is another program's, and nothing in it is trusted: it is copied into memory first (`database/copy.rs`), SQLite's defences
+//! are on, with a limit for the length of a value and for the time; what is no plain table (a view, a table with computed columns) is
+//! refused, because reading it runs what its author wrote; and there are no more rows than the file has room for.
 //!
 //! Tables and columns come and go with rasdaemon's releases (0.6 to 0.8): a column that is missing reads as nothing.
 
+use crate::database::{self, Shape};
 use crate::{Error, Result};
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
+use surefoot_foreign::Regular;
 
-/// The longest value that is read; drivers' texts have 1,024 bytes at most.
-const VALUE_BYTES_MAX: i32 = 1 << 20;
 /// The longest text that is handed out.
 const TEXT_BYTES_MAX: usize = 4096;
 /// A row takes more than this; a file that claims more rows is damaged.
 const ROW_BYTES_MIN: u64 = 8;
-/// How long a writer may keep the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A table that tells of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,10 +94,12 @@ pub struct Skipped {
 
 /// Whether a file begins as an SQLite database does. `false` for what cannot be read.
 pub fn is_database(path: &Path) -> bool {
-    let mut begin = [0; MAGIC.len()];
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let Ok(mut file) = file else { return false };
-    file.metadata().is_ok_and(|found| found.is_file()) && file.read_exact(&mut begin).is_ok() && &begin == MAGIC
+    database::hold(path).is_ok_and(|file| begins_as_database(&file))
+}
+
+fn begins_as_database(file: &Regular) -> bool {
+    let mut begin = [0; database::MAGIC.len()];
+    file.open().is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && &begin == database::MAGIC
 }
 
 /// Calls for each row of the tables that tell of memory, table by table, each in the order of its ids.
@@ -114,26 +109,28 @@ pub fn is_database(path: &Path) -> bool {
 /// before the damage have been handed out.
 pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<Skipped> {
     let foreign = |why: String| Error::Foreign { path: path.to_path_buf(), of: "rasdaemon", why };
-    let found = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
-    if let Some(what) = crate::file_kind::not_regular(&found) {
-        return Err(Error::NotAFile { path: path.to_path_buf(), what });
-    }
-    if !is_database(path) {
+    let found = database::hold(path)?;
+    let bytes = found.about().bytes;
+    if !begins_as_database(&found) {
         return Err(foreign(
             "it is no SQLite database; rasdaemon keeps one in /var/lib/rasdaemon/ras-mc_event.db".into(),
         ));
     }
-    let explained = |error: rusqlite::Error| foreign(format!("SQLite says: {error}"));
-    let connection = open(path).map_err(explained)?;
+    let explained = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => foreign(database::ENDLESS.into()),
+        _ => foreign(format!("SQLite says: {error}")),
+    };
+    let mut connection = database::copied(path)?;
+    database::defend(&mut connection, bytes).map_err(explained)?;
     let mut skipped = Skipped::default();
     let mut tables = 0;
     for table in Table::ALL {
-        match columns(&connection, table).map_err(explained)? {
-            Columns::NoTable => {}
-            Columns::Refused(why) => skipped.tables.push((table.name(), why)),
-            Columns::Plain(columns) => {
+        match database::shape(&connection, table.name()).map_err(explained)? {
+            Shape::Missing => {}
+            Shape::Refused(why) => skipped.tables.push((table.name(), why)),
+            Shape::Plain(columns) => {
                 tables += 1;
-                let rows_max = found.len() / ROW_BYTES_MIN;
+                let rows_max = bytes / ROW_BYTES_MIN;
                 match read(&connection, table, &columns, rows_max, &mut each).map_err(explained)? {
                     End::All => {}
                     End::Stopped => return Ok(skipped),
@@ -151,51 +148,6 @@ pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<(
         return Err(foreign("none of its tables is one of rasdaemon's that tell of memory".to_owned()));
     }
     Ok(skipped)
-}
-
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
-    connection.pragma_update(None, "mmap_size", 0)?;
-    Ok(connection)
-}
-
-enum Columns {
-    NoTable,
-    Refused(String),
-    Plain(Vec<String>),
-}
-
-fn columns(connection: &Connection, table: Table) -> rusqlite::Result<Columns> {
-    let mut kinds = connection.prepare("SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?1")?;
-    let kind = match kinds.query([table.name()])?.next()? {
-        Some(row) => row.get::<_, String>(0)?,
-        None => return Ok(Columns::NoTable),
-    };
-    if kind != "table" {
-        return Ok(Columns::Refused(format!("it is a {kind}, not a table")));
-    }
-    let mut list = connection.prepare("SELECT name, hidden FROM pragma_table_xinfo(?1)")?;
-    let mut rows = list.query([table.name()])?;
-    let mut names = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (name, hidden) = (row.get::<_, String>(0)?, row.get::<_, i64>(1)?);
-        if hidden != 0 {
-            return Ok(Columns::Refused("it has computed columns".to_owned()));
-        }
-        // Names of columns go into the statement below.
-        if name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
-            names.push(name);
-        }
-    }
-    Ok(if names.is_empty() { Columns::Refused("it has no columns".to_owned()) } else { Columns::Plain(names) })
 }
 
 enum End {

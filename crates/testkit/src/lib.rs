@@ -15,6 +15,7 @@
 pub mod alertmanager;
 mod archive;
 pub mod guest;
+pub mod hanging;
 mod host_tree;
 pub mod ipmi;
 pub mod kubernetes;

@@ -113,7 +113,7 @@ pub fn drain(wish: &Drains, progress: Progress<'_>) -> Result<Drained, Error> {
 }
 
 fn real(path: &Path) -> Result<PathBuf, Error> {
-    std::fs::canonicalize(path).map_err(Error::storage("open", path))
+    surefoot_foreign::way::plain(path).map_err(Error::storage("open", path))
 }
 
 /// Whether the parts are all of one checkpoint that every rank completed.

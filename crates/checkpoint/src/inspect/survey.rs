@@ -12,7 +12,7 @@ use crate::{Error, StoredFile};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -151,7 +151,7 @@ pub fn survey_within(directories: &[PathBuf], limits: SurveyLimits) -> Result<Su
         Walk { found: Survey::default(), limits, begun: Instant::now(), all: Taken::default(), users: BTreeMap::new() };
     let mut seen = Vec::new();
     for directory in directories {
-        let path = fs::canonicalize(directory).map_err(Error::storage("open", directory))?;
+        let path = surefoot_foreign::way::plain(directory).map_err(Error::storage("open", directory))?;
         let open = Directory::open(&path).map_err(Error::storage("list", directory))?;
         // The same directory twice would be the same copies twice.
         if !seen.iter().any(|known| path.starts_with(known)) {
@@ -579,6 +579,7 @@ fn rank_of_files(name: &Path) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_survey_ends_at_each_of_its_limits_and_says_so() {

@@ -7,10 +7,11 @@ use crate::image::{COLUMNS_DATA, Geometry, Healer, Tally};
 use crate::storage::{Directory, beneath};
 use crate::{Disk, Error, Storage, StoredFile};
 use std::ffi::OsStr;
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_foreign::About;
 use surefoot_heal::limits::memory_available_bytes;
 
 /// Rows that are named where they cannot be repaired.
@@ -109,14 +110,14 @@ pub fn lock(copies: &[Copy]) -> Result<Locks, Error> {
 fn lock_file(directory: &Path) -> io::Result<File> {
     let directory = Directory::open(directory)?;
     let file = beneath::open_or_create(directory.as_file(), OsStr::new("lock"))?;
-    expect_plain(&file.metadata()?)?;
+    expect_plain(&About::of(&file)?)?;
     give(&file, directory.owner())?;
     Ok(file)
 }
 
 /// Refuses what may be a file of somewhere else, too.
-fn expect_plain(found: &Metadata) -> io::Result<()> {
-    match found.is_file() && found.nlink() == 1 {
+fn expect_plain(found: &About) -> io::Result<()> {
+    match found.is_regular() && found.names == 1 {
         true => Ok(()),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file with one name")),
     }
@@ -143,19 +144,15 @@ pub(super) fn held(copy: &Copy) -> io::Result<(Directory, Copy)> {
 
 /// Opens the image; to mend it only if it is nobody else's.
 fn open_image(copy: &Copy, mends: bool) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).write(mends).custom_flags(flags).open(&copy.image)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    let found = surefoot_foreign::hold_name(&copy.image)?.regular()?;
+    if !mends {
+        return found.open();
     }
-    if mends {
-        expect_plain(&found)?;
-        if found.uid() != copy.owner {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user than its job"));
-        }
+    expect_plain(found.about())?;
+    if found.about().owner != copy.owner {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user than its job"));
     }
-    Ok(file)
+    found.open_to_write()
 }
 
 fn read(copy: &Copy, mends: bool, progress: Progress<'_>) -> Verdict {

@@ -2,8 +2,6 @@
 
 use super::{Said, Source, file_error, known};
 use crate::Error;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The longest file, bytes: some hundred times what there is to say.
@@ -36,16 +34,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Said>, Error> {
 }
 
 fn text_of(path: &Path) -> Result<String, Error> {
-    let metadata = std::fs::metadata(path).map_err(|error| file_error(path, format!("cannot read it: {error}")))?;
-    // Whoever opens a pipe waits for who writes to it.
-    if !metadata.is_file() {
-        return Err(file_error(path, "a file of settings is a regular file; this is none"));
-    }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|error| file_error(path, format!("cannot read it: {error}")))?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(file_error(path, format!("it has more than {BYTES_MAX} bytes; a file of settings has fewer")));
-    }
+    let read = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(BYTES_MAX));
+    let bytes = read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => file_error(path, "a file of settings is a regular file; this is none"),
+        std::io::ErrorKind::FileTooLarge => {
+            file_error(path, format!("it has more than {BYTES_MAX} bytes; a file of settings has fewer"))
+        }
+        _ => file_error(path, format!("cannot read it: {error}")),
+    })?;
     String::from_utf8(bytes).map_err(|_| file_error(path, "it is no UTF-8 text"))
 }

@@ -4,10 +4,12 @@
 
 use super::Told;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use surefoot_foreign::{About, Held};
 
 /// The name of the file.
 pub const PUBLISHED_NAME: &str = "settings.json";
@@ -41,22 +43,23 @@ pub(crate) fn publish(directory: &Path, settings: Vec<Told>) -> io::Result<()> {
 /// # Errors
 /// When the file cannot be read, is not the job's user's or root's own, or is something else.
 pub fn read_published(directory: &Path) -> io::Result<Option<Vec<Told>>> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-    let file = match options.open(directory.join(PUBLISHED_NAME)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    let found = file.metadata()?;
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    if !found.is_file() || ![0, fs::metadata(directory)?.uid()].contains(&found.uid()) {
+    // The directory is held: the file is of the directory whose owner is asked for.
+    let directory = surefoot_foreign::way::directory(directory)?;
+    let found = match surefoot_foreign::hold_in(&directory, OsStr::new(PUBLISHED_NAME)).and_then(Held::regular) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            return Err(wrong("it is no file of the job's user"));
+        }
+        found => found?,
+    };
+    if ![0, About::of(&directory)?.owner].contains(&found.about().owner) {
         return Err(wrong("it is no file of the job's user"));
     }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(wrong("it is longer than such a file can be"));
-    }
+    let bytes = found.read(BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => wrong("it is longer than such a file can be"),
+        _ => error,
+    })?;
     let published: Published = serde_json::from_slice(&bytes)?;
     if published.version != 1 {
         return Err(wrong("it is of a newer version"));

@@ -73,16 +73,14 @@ impl Making {
     /// Opens a slot's file, or creates it.
     pub(super) fn open(slot: SlotId, path: &Path, bytes: usize) -> io::Result<Self> {
         let lost_bytes = limits::memory_lost_bytes(Path::new("/"));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let file = match options.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => options.create_new(true).mode(0o600).open(path)?,
+        let file = match surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open_to_write()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?
+            }
             opened => opened?,
         };
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
         let found = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
         let mapping = Mapping::untouched(&file, bytes)?;
         Ok(Making {

@@ -105,9 +105,9 @@ impl JobDirectory {
     /// else than the one in it, or cannot be read.
     pub fn open(base: &Path, job: &str) -> Result<Option<Self>, Error> {
         check_job_name(job).map_err(|why| Error::Option { option: "job", why })?;
-        let real = match fs::canonicalize(base) {
+        let real = match surefoot_foreign::way::plain(base) {
+            Ok(real) if !real.exists() => return Ok(None),
             Ok(real) => real,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::storage("open", base)(error)),
         };
         let mut directory = Directory::open(&real).map_err(Error::storage("open", base))?;

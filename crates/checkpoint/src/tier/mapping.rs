@@ -1,10 +1,9 @@
 //! A file of a memory file system, mapped.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -121,13 +120,9 @@ pub(crate) struct FileRoom(Mapping);
 
 /// Maps a whole regular file; no link is followed. `None` stands for an empty one.
 fn map_whole(path: &Path, is_written: bool) -> io::Result<Option<Mapping>> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(is_written).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-    let file = options.open(path)?;
+    let found = surefoot_foreign::hold_name(path)?.regular()?;
+    let file = if is_written { found.open_to_write()? } else { found.open()? };
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
     let protection = if is_written { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
     match metadata.len() as usize {
         0 => Ok(None),

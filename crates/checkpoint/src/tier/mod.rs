@@ -49,9 +49,11 @@ use std::time::Duration;
 pub(crate) const NODES: &str = "nodes";
 pub(crate) const NODES_NEW: &str = "nodes.new-";
 
-/// Creates the directories of a path below `base`, which must exist; those that are there stay. Their names are durable
+/// Creates the directories of a path below `base`, which must exist and to which root is led by no link of another user; those that are
+/// there stay. Their names are durable
 /// when it returns: that one is there does not say that whoever made it came to make it durable.
 pub(crate) fn create_directories(storage: &dyn Storage, base: &Path, below: &Path) -> Result<PathBuf, Error> {
+    surefoot_foreign::way::plain(base).map_err(Error::storage("use", base))?;
     let mut path = base.to_owned();
     for part in below.components() {
         let parent = path.clone();

@@ -5,7 +5,6 @@ use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surefoot_hostfs::Root;
 use surefoot_memory::bmc::Sources;
 use surefoot_memory::bmc::event_log::Controller;
 use surefoot_memory::bmc::redfish::{Service, Trust};
@@ -115,18 +114,18 @@ impl BmcOptions {
 
 /// The first line of a file that nobody else may read.
 fn password(path: &Path) -> anyhow::Result<String> {
-    use std::os::unix::fs::MetadataExt;
     let name = path.display();
-    let file = Root::host().open_plain(path).with_context(|| format!("--bmc-password-file {name}"))?;
-    let mode = file.metadata().with_context(|| format!("--bmc-password-file {name}"))?.mode();
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular());
+    let file = file.with_context(|| format!("--bmc-password-file {name}"))?;
+    let mode = file.about().mode;
     ensure!(
         mode & 0o077 == 0,
         "--bmc-password-file {name}: others may read or write it (mode {:o}); chmod 600 it",
         mode & 0o777
     );
     let mut text = String::new();
-    file.take(PASSWORD_BYTES_MAX + 1)
-        .read_to_string(&mut text)
+    file.open()
+        .and_then(|file| file.take(PASSWORD_BYTES_MAX + 1).read_to_string(&mut text))
         .with_context(|| format!("--bmc-password-file {name} is no text"))?;
     let password = text.lines().next().unwrap_or_default();
     ensure!(

@@ -7,7 +7,6 @@ use crate::units::counted;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use surefoot_model::Alert;
@@ -123,7 +122,8 @@ pub fn run(options: &SimulateOptions) -> anyhow::Result<Outcome> {
 
 /// The alerts of a recorded fleet, in the order of their times.
 fn recorded(path: &Path) -> anyhow::Result<Vec<Alert>> {
-    let file = File::open(path).with_context(|| format!("--fleet {}", path.display()))?;
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open());
+    let file = file.with_context(|| format!("--fleet {}", path.display()))?;
     let mut reader = BufReader::new(file);
     let mut alerts: Vec<Alert> = Vec::new();
     for number in 1.. {

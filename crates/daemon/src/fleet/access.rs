@@ -27,9 +27,7 @@
 use super::Caller;
 use crate::error::Error;
 use serde::Deserialize;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::privilege::effective_user;
 
@@ -246,22 +244,20 @@ pub(super) fn not_for_everybody(path: &Path) -> Result<(), String> {
 }
 
 fn text_of(path: &Path, bytes_max: u64, is_secret: bool) -> Result<String, String> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = file.map_err(|error| error.to_string())?;
-    let about = file.metadata().map_err(|error| error.to_string())?;
-    if !about.is_file() {
-        return Err("this is not a regular file".into());
-    }
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()).map_err(|error| error.to_string())?;
+    let about = *file.about();
     // Of a group it may be, because a service often gets its secrets so.
     let open_to = if is_secret { 0o007 } else { 0o002 };
-    if about.mode() & open_to != 0 {
+    if about.mode & open_to != 0 {
         let what =
             if is_secret { "it holds a secret and everybody may read or change it" } else { "everybody may change it" };
-        return Err(format!("{what} (mode {:03o}); change its mode to 600", about.mode() & 0o777));
+        return Err(format!("{what} (mode {:03o}); change its mode to 600", about.mode & 0o777));
     }
-    let mut text = String::new();
-    file.take(bytes_max + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > bytes_max { Err(format!("it has more than {bytes_max} bytes")) } else { Ok(text) }
+    let bytes = file.read(bytes_max).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => format!("it has more than {bytes_max} bytes"),
+        _ => error.to_string(),
+    })?;
+    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
 
 #[cfg(test)]

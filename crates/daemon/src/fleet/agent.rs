@@ -7,7 +7,7 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,14 +63,11 @@ impl Journal {
     fn open(folder: &Path) -> Result<Journal, Error> {
         let path = folder.join("orders.json");
         let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
-        let text = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path) {
+        let text = match surefoot_foreign::hold_name(&path).and_then(|held| held.regular()?.read(JOURNAL_BYTES_MAX)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(failed(error.to_string())),
-            Ok(file) => {
-                let mut text = String::new();
-                file.take(JOURNAL_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-                text
-            }
+            read => read
+                .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+                .map_err(|error| failed(error.to_string()))?,
         };
         let orders = if text.is_empty() {
             BTreeMap::new()
@@ -273,10 +270,8 @@ fn joined(watched: Vec<Finding>, checks: &[Finding]) -> Vec<Finding> {
 
 /// What the host's watch says; `None` where it does not run, so that nothing is known.
 fn health(path: &Path) -> Option<Health> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
-    let mut text = String::new();
-    file.take(Health::FILE_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
-    let health: Health = serde_json::from_str(&text).ok()?;
+    let bytes = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(Health::FILE_BYTES_MAX)).ok()?;
+    let health: Health = serde_json::from_slice(&bytes).ok()?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     health.is_current(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).then_some(health)
 }

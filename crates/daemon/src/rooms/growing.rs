@@ -1,9 +1,10 @@
 //! A file of lines that somebody else may still append to, read on from where it was read before.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::{Held, way};
 
 /// A line is no longer than this; those who write such files have the same limit.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -22,25 +23,22 @@ impl GrowingFile {
     /// Opens it to be read.
     ///
     /// # Errors
-    /// Of the system, and when it is not a regular file: nobody would wait for a pipe's other end.
+    /// Of the system, and when it is not a regular file, which is then not opened.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::open_with(path, 0)
+        GrowingFile::of(path, surefoot_foreign::hold(path)?)
     }
 
-    /// Opens it in a directory in which others may have put links.
+    /// Opens it in a directory in which others may have put links and mounts.
     ///
     /// # Errors
-    /// As of [`GrowingFile::open`], and when it is a link.
+    /// As of [`GrowingFile::open`], and when it is a link, or a file system that is mounted there.
     pub(super) fn open_no_link(path: &Path) -> io::Result<Self> {
-        Self::open_with(path, libc::O_NOFOLLOW)
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        GrowingFile::of(path, surefoot_foreign::hold_in(way::parent(path)?, name)?)
     }
 
-    fn open_with(path: &Path, flags: i32) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | flags).open(path)?;
-        match file.metadata()?.is_file() {
-            true => Ok(GrowingFile { path: path.to_owned(), file }),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
-        }
+    fn of(path: &Path, held: Held) -> io::Result<Self> {
+        Ok(GrowingFile { path: path.to_owned(), file: held.regular()?.open()? })
     }
 
     /// The file itself.
@@ -161,7 +159,7 @@ mod tests {
     fn what_is_no_regular_file_is_refused_at_once() {
         let home = tempfile::tempdir().unwrap();
         let error = GrowingFile::open(home.path()).unwrap_err().to_string();
-        assert_eq!(error, "not a regular file");
+        assert_eq!(error, "it is not a regular file but a directory");
         assert!(GrowingFile::open(Path::new("/dev/zero")).is_err());
     }
 }

@@ -63,20 +63,14 @@ impl Folder {
             return Err(refusal("use", path, "it is not a regular file"));
         };
         let directory = directory_of(path, way)?;
-        let held = beneath::hold(&directory, &name).and_then(|held| held.metadata());
-        let held = held.map_err(Error::storage("open", path))?;
-        if held.is_symlink() {
-            return Err(refusal("use", path, "it is a symbolic link; name the file that it leads to"));
-        }
-        // Opening a device can do something to it, and a pipe may wait: neither is opened.
-        if !held.is_file() {
-            return Err(refusal("use", path, "it is not a regular file"));
-        }
-        let file = beneath::open(&directory, &name).map_err(Error::storage("open", path))?;
+        let held = surefoot_foreign::hold_in(&directory, &name).and_then(surefoot_foreign::Held::regular);
+        let held = held.map_err(|error| match (error.raw_os_error(), error.kind()) {
+            (Some(libc::ELOOP), _) => refusal("use", path, "it is a symbolic link; name the file that it leads to"),
+            (_, io::ErrorKind::InvalidInput) => refusal("use", path, "it is not a regular file"),
+            _ => Error::storage("open", path)(error),
+        })?;
+        let file = held.open().map_err(Error::storage("open", path))?;
         let stamp = Stamp::of(&file.metadata().map_err(Error::storage("open", path))?);
-        if !stamp.is_same_file(&Stamp::of(&held)) {
-            return Err(changed(path));
-        }
         Ok(Folder { path: path.to_owned(), directory, name, file: RefCell::new((file, stamp)) })
     }
 
@@ -180,20 +174,15 @@ impl Place for Folder {
         if part == Part::File {
             return Ok(Box::new(file.try_clone()?));
         }
-        let found = beneath::open(&self.directory, &self.name_of(part))?;
-        let about = found.metadata()?;
-        if !about.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
+        let found = surefoot_foreign::hold_in(&self.directory, &self.name_of(part))?.regular()?;
+        let owner = found.about().owner;
         // Who writes the sidecar decides what the file becomes.
-        if ![0, effective_user(), stamp.owner.0].contains(&about.uid()) {
-            let why = format!(
-                "it belongs to the user with number {}, who is neither the file's owner nor you nor root",
-                about.uid()
-            );
+        if ![0, effective_user(), stamp.owner.0].contains(&owner) {
+            let why =
+                format!("it belongs to the user with number {owner}, who is neither the file's owner nor you nor root");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        Ok(Box::new(found))
+        Ok(Box::new(found.open()?))
     }
 
     fn begin(&self, part: Part, bytes: u64) -> io::Result<Box<dyn Begun + '_>> {

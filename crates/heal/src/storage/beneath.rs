@@ -24,9 +24,20 @@ pub fn create_named(directory: &File, name: &OsStr) -> io::Result<File> {
     create(directory, name, libc::O_CREAT | libc::O_EXCL)
 }
 
-/// Opens a file of this name for a lock, and creates it if it is not there. A link is an error.
+/// Opens a regular file of this name for a lock, and creates it if it is not there. A link is an error, and a pipe or device is not
+/// opened.
 pub fn open_or_create(directory: &File, name: &OsStr) -> io::Result<File> {
-    create(directory, name, libc::O_CREAT | libc::O_NONBLOCK | libc::O_NOCTTY)
+    loop {
+        match surefoot_foreign::hold_in(directory, name) {
+            Ok(found) => return found.regular()?.open_to_write(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        match create_named(directory, name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created,
+        }
+    }
 }
 
 fn create(directory: &File, name: &OsStr, flags: i32) -> io::Result<File> {
@@ -84,12 +95,6 @@ pub fn remove_directory(directory: &File, name: &OsStr) -> io::Result<()> {
 pub fn hold(directory: &File, name: &OsStr) -> io::Result<File> {
     of(name)?;
     open_at(directory.as_raw_fd(), name, libc::O_PATH).map(File::from)
-}
-
-/// Opens what has this name for reading, without waiting and without following.
-pub fn open(directory: &File, name: &OsStr) -> io::Result<File> {
-    of(name)?;
-    open_at(directory.as_raw_fd(), name, 0).map(File::from)
 }
 
 /// One name, which cannot lead elsewhere.

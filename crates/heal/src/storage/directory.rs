@@ -58,22 +58,32 @@ impl Directory {
     /// Opens a directory in this one.
     ///
     /// # Errors
-    /// When it is something else, a symbolic link for instance, or may not be read.
+    /// When it is something else, a symbolic link for instance, or a file system that is mounted there: its user may have done that; and
+    /// when it may not be read.
     pub fn below(&self, name: &OsStr) -> io::Result<Self> {
-        Directory::from_descriptor(open_at(self.file.as_raw_fd(), name, libc::O_DIRECTORY)?)
+        let held = surefoot_foreign::hold_in(&self.file, name)?;
+        if !held.about().is_directory() {
+            return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+        }
+        Directory::from_descriptor(open_at(held.as_fd().as_raw_fd(), OsStr::new("."), libc::O_DIRECTORY)?)
     }
 
     /// Opens a regular file in this directory for reading.
     ///
     /// # Errors
-    /// When it is something else, a symbolic link or a pipe for instance, or may not be read.
+    /// When it is something else, a symbolic link or a pipe for instance, is mounted there, or may not be read.
     pub fn file(&self, name: &OsStr) -> io::Result<(File, Metadata)> {
-        let file = File::from(open_at(self.file.as_raw_fd(), name, 0)?);
+        let file = surefoot_foreign::hold_in(&self.file, name)?.regular()?.open()?;
         let found = file.metadata()?;
-        match found.is_file() {
-            true => Ok((file, found)),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
-        }
+        Ok((file, found))
+    }
+
+    /// Holds a regular file in this directory, to check it before it is opened.
+    ///
+    /// # Errors
+    /// As [`Directory::file`].
+    pub fn held_file(&self, name: &OsStr) -> io::Result<surefoot_foreign::Regular> {
+        surefoot_foreign::hold_in(&self.file, name)?.regular()
     }
 
     /// The same directory by a descriptor of its own.

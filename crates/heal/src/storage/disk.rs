@@ -58,13 +58,9 @@ impl Storage for Disk {
     }
 
     fn open_file(&self, path: &Path, writable: bool) -> io::Result<Box<dyn StoredFile>> {
-        let mut options = OpenOptions::new();
-        // A pipe or a device in place of a file must not hold us up.
-        options.read(true).write(writable).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let file = options.open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
+        // A pipe or a device in place of a file is not opened.
+        let found = surefoot_foreign::hold_name(path)?.regular()?;
+        let file = if writable { found.open_to_write()? } else { found.open()? };
         Ok(Box::new(file))
     }
 

@@ -3,8 +3,6 @@ use super::{Drainer, HandsConfig, HookRule, Ipmi, Kubernetes, Slurm, TicketSyste
 use crate::policy::{Drain, Policies, TicketWay};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_hostfs::http::{Identity, Trust};
 
@@ -100,22 +98,18 @@ fn kubernetes(policies: &Policies, service: &str) -> Result<Kubernetes> {
 
 /// The first line of a file that holds a secret. It is refused where others may read it.
 pub(super) fn secret(path: &Path) -> Result<String> {
-    use std::os::unix::fs::MetadataExt;
     let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
-    let open = std::fs::OpenOptions::new().read(true).custom_flags(NOT_WAITING).open(path);
-    let file = open.map_err(|error| failed(error.to_string()))?;
-    let mode = file.metadata().map_err(|error| failed(error.to_string()))?.mode();
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular());
+    let file = file.map_err(|error| failed(error.to_string()))?;
+    let mode = file.about().mode;
     // Its group may read it, because a service often gets its secrets so.
     if mode & 0o037 != 0 {
         return Err(failed(format!("it holds a secret, and its mode {:o} lets others at it; chmod 600", mode & 0o777)));
     }
-    let mut text = String::new();
-    file.take(SECRET_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+    let bytes = file.read(SECRET_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))?;
     match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(failed("it is empty".into())),
     }
 }
-
-/// O_NONBLOCK: a named pipe is not waited for.
-const NOT_WAITING: i32 = 0o4000;

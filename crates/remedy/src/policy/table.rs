@@ -2,7 +2,6 @@
 
 use crate::{Error, Result};
 use std::cell::RefCell;
-use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use toml::Spanned;
@@ -14,19 +13,14 @@ use toml::de::{DeString, DeTable, DeValue};
 /// [`Error::PolicyFile`].
 pub(crate) fn text_of(path: &Path, bytes_max: u64) -> Result<String> {
     let failed = |why: String| Error::PolicyFile { file: path.display().to_string(), why };
-    // Nobody may ever write to the other end of a pipe.
-    let about = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
-    if !about.is_file() {
-        return Err(failed("it is not a regular file".into()));
-    }
-    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    if bytes.len() as u64 > bytes_max {
-        let most =
-            if bytes_max < 1 << 20 { format!("{} KiB", bytes_max >> 10) } else { format!("{} MiB", bytes_max >> 20) };
-        return Err(failed(format!("it is larger than {most}")));
-    }
+    let bytes = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(bytes_max));
+    let bytes = bytes.map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge if bytes_max < 1 << 20 => {
+            failed(format!("it is larger than {} KiB", bytes_max >> 10))
+        }
+        std::io::ErrorKind::FileTooLarge => failed(format!("it is larger than {} MiB", bytes_max >> 20)),
+        _ => failed(error.to_string()),
+    })?;
     String::from_utf8(bytes).map_err(|_| failed("it is not text in UTF-8".into()))
 }
 

@@ -1,5 +1,6 @@
 //! From what was counted to the report.
 
+use super::names::hung_count;
 use super::watch::Watch;
 use super::{advice, fix_first, lines};
 use crate::collect::cost::read_slots;
@@ -45,7 +46,7 @@ impl Watch {
         self.table.take_names(patience);
         // With patience this is the end, and what is not there now stays an address.
         let not_named = if patience.is_zero() { 0 } else { self.table.not_named() };
-        report.missing.extend(missing_names(self.table.naming_deaths(), not_named));
+        report.missing.extend(missing_names(self.table.naming_deaths(), hung_count(), not_named));
         for (cpu, ledger) in ledgers {
             match ledger {
                 Ok((core, later)) => {
@@ -163,12 +164,18 @@ fn missing_stacks(counts: &RaiserCounts, not_unwound: u64) -> Vec<String> {
 }
 
 /// What is wrong with the names of user stacks, as [`missing_stacks`] says it.
-fn missing_names(deaths: u64, not_named: usize) -> Vec<String> {
+fn missing_names(deaths: u64, hung: u64, not_named: usize) -> Vec<String> {
     let mut missing = Vec::new();
     if deaths > 0 {
         missing.push(format!(
             "the process that reads the files of watched programs ended over one of them {deaths} times \
              (naming_deaths); it was started anew, and what was left without a name says so"
+        ));
+    }
+    if hung > 0 {
+        missing.push(format!(
+            "{hung} processes that read the files of watched programs hung, because a file system did not answer (naming_hung); \
+             others took their place, and names from that file system are missing until it answers"
         ));
     }
     if not_named > 0 {

@@ -1,7 +1,7 @@
 //! Addresses to names: the kernel's from /proc/kallsyms, a process's from its files while it lives.
 
 use super::image::{self, Of};
-use super::names::{Asker, Deaths, Kind, Name};
+use super::names::{Asker, Deaths, Kind, Name, Opener};
 use crate::kernel_names::KernelNames;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -34,6 +34,7 @@ impl KernelStacks {
 pub(crate) struct UserStacks {
     root: Root,
     asker: Asker,
+    opener: Opener,
     processes: HashMap<u32, Known>,
 }
 
@@ -51,7 +52,12 @@ type Named = Result<Vec<Name>, String>;
 impl UserStacks {
     /// `deaths` counts how often the process that reads the files ended over one.
     pub(crate) fn new(root: &Root, deaths: Deaths) -> Self {
-        UserStacks { root: root.clone(), asker: Asker::new(deaths), processes: HashMap::new() }
+        UserStacks {
+            root: root.clone(),
+            asker: Asker::new(deaths),
+            opener: Opener::new(root),
+            processes: HashMap::new(),
+        }
     }
 
     /// Whether a process runs that reads files; it is ended when it idles.
@@ -104,7 +110,8 @@ impl UserStacks {
         }
         for (at, numbers) in of_mapping {
             let asked: Vec<u64> = numbers.iter().map(|&number| addresses[number]).collect();
-            let found = of_mapping_names(&self.root, &mut self.asker, (pid, user), &mappings[at], &asked);
+            let found =
+                of_mapping_names(&self.root, (&mut self.asker, &mut self.opener), (pid, user), &mappings[at], &asked);
             for (number, found) in numbers.into_iter().zip(found) {
                 named[number] = found;
             }
@@ -140,7 +147,7 @@ impl UserStacks {
 /// What is at these addresses, which lie in one mapping.
 fn of_mapping_names(
     root: &Root,
-    asker: &mut Asker,
+    (asker, opener): (&mut Asker, &mut Opener),
     (pid, user): (u32, u32),
     mapping: &Mapping,
     addresses: &[u64],
@@ -160,13 +167,13 @@ fn of_mapping_names(
         names.into_iter().zip(addresses).map(one).collect()
     };
     if mapping.is_of_file() {
-        let found = match images::find(root, pid, mapping) {
+        let found = match opener.find(user, pid, mapping) {
             Ok(found) => found,
             Err(_) if !root.proc(pid.to_string()).exists() => return refused("the process is gone"),
             Err(error) => return refused(&format!("its file cannot be read: {error}")),
         };
         let offsets: Vec<u64> = addresses.iter().map(offset).collect();
-        match asker.ask(user, Kind::Elf, found.key, &offsets, || found.open()) {
+        match asker.ask(user, Kind::Elf, found.key, &offsets, || opener.open(user, &found)) {
             Ok(names) => return answered(names),
             // Some compilers at run time write their code into a file without a name.
             Err(_) if mapping.name.starts_with("/memfd:") || mapping.name.starts_with("/dev/zero") => {}
@@ -175,7 +182,7 @@ fn of_mapping_names(
     } else if mapping.name.starts_with("[v") {
         return refused("the kernel's own code");
     }
-    match images::perf_map(root, pid) {
+    match opener.perf_map(user, pid) {
         Ok(None) => refused("code made at run time, without a list of its symbols"),
         Ok(Some((file, key))) => match asker.ask(user, Kind::PerfMap, key, addresses, || file.try_clone()) {
             Ok(names) => answered(names),
@@ -213,8 +220,11 @@ mod tests {
     use super::*;
     use crate::who::image::tests::stat;
     use crate::who::names;
+    use std::path::Path;
     use surefoot_hostfs::tasks::TaskStat;
     use surefoot_testkit::HostTree;
+    use surefoot_testkit::hanging::HangingFileSystem;
+    use surefoot_testkit::not_run::not_run;
 
     #[test]
     fn kernel_stacks_begin_below_the_probe() {
@@ -311,4 +321,44 @@ mod tests {
 
     #[inline(never)]
     fn frames_of_the_probe_test_marker() {}
+
+    /// The program of another process lies on a file system that stops answering, as a user's FUSE or a dead NFS server does.
+    #[test]
+    fn a_file_system_that_does_not_answer_silences_no_other_names() {
+        names::tests::use_this_program();
+        let test = "stacks::a_file_system_that_does_not_answer_silences_no_other_names";
+        let mounted = match HangingFileSystem::mount(Path::new("/bin/sleep")) {
+            Ok(mounted) => mounted,
+            Err(why) => return not_run(test, &why),
+        };
+        let mut sleeps = std::process::Command::new(mounted.program()).arg("600").spawn().unwrap();
+        let pid = sleeps.id();
+        let root = Root::host();
+        let code = |mapping: &&Mapping| mapping.name.ends_with("/program");
+        let address = loop {
+            let found = images::mappings(&root, pid).unwrap();
+            if let Some(mapping) = found.iter().find(code) {
+                break mapping.start + 0x10;
+            }
+            std::thread::yield_now();
+        };
+        let mut stacks = UserStacks::new(&root, Deaths::default());
+        mounted.hang();
+        let frames = stacks.frames((pid, 0), &[address], 0);
+        assert!(frames[0].contains("does not answer"), "{frames:?}");
+        assert!(mounted.unanswered() > 0, "it was never asked");
+        // Again at once, because nobody is sent there any more; and others have their names.
+        let asked = mounted.unanswered();
+        assert!(stacks.frames((pid, 0), &[address], 0)[0].contains("does not answer"));
+        assert_eq!(mounted.unanswered(), asked);
+        let own = kernel_stacks_begin_below_the_probe as *const () as u64;
+        let frames = stacks.frames((std::process::id(), 0), &[own], 0);
+        assert!(frames[0].contains("kernel_stacks_begin_below_the_probe"), "{frames:?}");
+        // Stacks are unwound as well.
+        let copy = surefoot_probes::UserCopy { ip: address, ..Default::default() };
+        let unwound = crate::who::unwind::Unwinder::new(&root).unwind((pid, 0), &copy);
+        assert_eq!(unwound.frames, [address]);
+        drop(mounted);
+        let _ = (sleeps.kill(), sleeps.wait());
+    }
 }

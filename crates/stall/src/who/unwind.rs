@@ -12,6 +12,7 @@ mod elf;
 mod walk;
 
 use super::image::{self, Of};
+use super::names::Opener;
 use elf::{Fault, Image};
 use gimli::UnwindContext;
 use std::collections::HashMap;
@@ -84,6 +85,7 @@ pub(crate) struct Unwinder {
     /// How often a file was asked for.
     uses: u64,
     context: UnwindContext<usize>,
+    opener: Opener,
 }
 
 impl Unwinder {
@@ -95,6 +97,7 @@ impl Unwinder {
             files_bytes: 0,
             uses: 0,
             context: UnwindContext::new(),
+            opener: Opener::new(root),
         }
     }
 
@@ -215,15 +218,17 @@ impl Unwinder {
     }
 
     /// Reads the file behind a mapping.
-    fn read(&self, pid: u32, mapping: &Mapping) -> Result<Image, Fault> {
-        let found = images::find(&self.root, pid, mapping).map_err(|_| Fault::Unreadable)?;
-        Image::read(&found.open().map_err(|_| Fault::Unreadable)?)
+    fn read(&mut self, pid: u32, mapping: &Mapping) -> Result<Image, Fault> {
+        let user = images::user_of(&self.root, pid).unwrap_or(u32::MAX);
+        let found = self.opener.find(user, pid, mapping).map_err(|_| Fault::Unreadable)?;
+        let file = self.opener.open(user, &found).map_err(|_| Fault::Unreadable)?;
+        Image::read(&mut self.opener.bytes(user, found.key, &file))
     }
 }
 
 /// Walks one stack from each of these addresses of a file, as far as its tables lead, without any process.
 pub(super) fn walk_file(file: &File, addresses: &[u64], copy: &UserCopy) {
-    let Ok(image) = Image::read(file) else { return };
+    let Ok(image) = Image::read(&mut &*file) else { return };
     let mut context = UnwindContext::new();
     for &ip in addresses {
         let mut registers = Registers::of(&UserCopy { ip, ..copy.clone() });

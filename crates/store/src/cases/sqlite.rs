@@ -2,10 +2,9 @@
 
 use super::sql::{Answer, Row, Sql, Trouble, Value};
 use crate::history::schema::{check_existing, create_private};
-use crate::{Error, Result};
+use crate::{Error, Result, database};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, ToSql};
-use std::os::unix::fs::MetadataExt;
+use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,7 +23,6 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Opens the file, or creates it, readable by its owner alone.
     pub(super) fn open(path: &Path) -> Result<Sqlite> {
-        check_folder(path)?;
         check_existing(path).and_then(|()| create_private(path)).map_err(no_history)?;
         let failed = |doing: &'static str| {
             move |source: rusqlite::Error| match source.sqlite_error_code() {
@@ -32,8 +30,7 @@ impl Sqlite {
                 _ => Error::Sqlite { path: path.to_owned(), doing, source },
             }
         };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(failed("opening it"))?;
+        let connection = database::to_write(path).map_err(failed("opening it"))?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed("setting the time to wait"))?;
         let ask = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
         let tables = ask("SELECT count(*) FROM sqlite_schema").map_err(failed("reading its header"))?;
@@ -60,30 +57,10 @@ impl Sqlite {
     }
 }
 
-/// Refuses a folder in which somebody else may put files: SQLite takes a log beside its file for its own, and what it holds is what is done
-/// to hosts.
-fn check_folder(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // What is not there is told by whoever opens the file.
-    let (Ok(folder), Ok(own)) = (folder.canonicalize(), std::fs::metadata("/proc/self")) else { return Ok(()) };
-    for part in folder.ancestors() {
-        let Ok(about) = std::fs::metadata(part) else { continue };
-        // In a folder above, such as /tmp, a sticky bit keeps others from replacing what is not theirs.
-        let is_sticky = part != folder && about.mode() & 0o1000 != 0;
-        let is_of_others = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != own.gid());
-        let is_foreign = about.uid() != 0 && about.uid() != own.uid();
-        if is_foreign || is_of_others && !is_sticky {
-            let why = format!("others may put files into {}; use a folder of your own (mode 700)", part.display());
-            return Err(not_cases(path, &why));
-        }
-    }
-    Ok(())
-}
-
 /// The same refusal in the words of cases.
 fn no_history(error: Error) -> Error {
     match error {
-        Error::NotAHistory { path, why } => not_cases(&path, &why),
+        Error::NotAHistory { path, why } | Error::OfOthers { path, why } => not_cases(&path, &why),
         other => other,
     }
 }

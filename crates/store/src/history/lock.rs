@@ -31,6 +31,34 @@ pub(super) enum LeftBehind {
     InDoubt,
 }
 
+/// Who writes a history of this user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// A process that has it open now.
+    AtWork,
+    /// A process that had it open.
+    Gone,
+    /// Nobody here had it ever, as far as can be told: it may have come from anywhere.
+    Unknown,
+}
+
+impl Writer {
+    /// Of a history in a directory in which nobody else can put files.
+    pub(super) fn of(history: &Path) -> std::io::Result<Writer> {
+        let path = side_file(history);
+        let found = match surefoot_foreign::hold(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Writer::Unknown),
+            found => found?.regular()?,
+        };
+        // Let go at once: a writer that starts meanwhile tries again.
+        match found.open()?.try_lock_shared() {
+            Ok(()) => Ok(Writer::Gone),
+            Err(TryLockError::WouldBlock) => Ok(Writer::AtWork),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
 impl Lock {
     pub(super) fn take(history: &Path) -> Result<(Lock, LeftBehind)> {
         let path = side_file(history);

@@ -426,6 +426,7 @@ fn sqlite_error(path: &Path, doing: &'static str) -> impl FnOnce(rusqlite::Error
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Error::Corrupt { path, what: format!("found while {doing}: {source}") }
             }
+            Some(ErrorCode::OperationInterrupted) => Error::Unreadable { path, why: crate::database::ENDLESS.into() },
             _ => Error::Sqlite { path, doing, source },
         }
     }

@@ -3,14 +3,15 @@
 use super::lock::LeftBehind;
 use super::migration::{self, SCHEMA_VERSION};
 use super::{Limits, sqlite_error};
+use crate::database::{self, MAGIC, Shape};
 use crate::{Error, Result};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
+use surefoot_foreign::{Regular, way};
 
 /// `SFHI` in ASCII, in `application_id`: tells a history from any other database.
 pub(super) const APPLICATION_ID: i64 = 0x5346_4849;
@@ -21,8 +22,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 /// The log is folded into the database when it has this many pages, as SQLite does by itself.
 const LOG_PAGES_MAX: u64 = 1_000;
 
-/// What every SQLite database begins with, and the shortest that one can be.
-const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The shortest that a database can be.
 const SQLITE_BYTES_MIN: u64 = 512;
 
 /// Opens the file, checks it, and lays the tables if it is new or of an earlier version. Nothing is written before all
@@ -40,8 +40,7 @@ pub(super) fn open(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Res
 }
 
 fn open_found(path: &Path, limits: &Limits, left_behind: LeftBehind) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite_error(path, "opening it"))?;
+    let mut connection = database::to_write(path).map_err(sqlite_error(path, "opening it"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
     let version = match identify(&connection, path)? {
         Content::Nothing => 0,
@@ -76,42 +75,52 @@ pub(super) enum Content {
 /// Creates the file before SQLite does, which would make it readable by everybody; SQLite gives its log the same mode.
 /// Whether it was not there before.
 pub(crate) fn create_private(path: &Path) -> Result<bool> {
-    let open_error = |source| Error::Open { path: path.to_path_buf(), source };
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            check_found(path, &std::fs::metadata(path).map_err(open_error)?).map(|()| false)
+            check_found(path, &database::hold(path)?).map(|()| false)
         }
-        Err(source) => Err(open_error(source)),
+        Err(source) => Err(Error::Open { path: path.to_path_buf(), source }),
     }
 }
 
-/// Refuses a file that is there and cannot be a history, before anything is written beside it.
+/// Refuses a file that is there and cannot be written as a database of ours, before anything is written beside it.
 pub(crate) fn check_existing(path: &Path) -> Result<()> {
     check_owners(path)?;
-    match std::fs::metadata(path) {
+    match database::hold(path) {
         Ok(found) => check_found(path, &found),
         // Whether it can be created is for the creation to say.
-        Err(_) => Ok(()),
+        Err(Error::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
-/// Refuses a file of another user, who would read what is written, and a link of his, who would choose the file.
+/// Refuses a file of another user, who would read what is written, a link of another user, who would choose the file, and a
+/// directory in which other users can put files: SQLite takes the files beside its own for its own, by name.
 fn check_owners(path: &Path) -> Result<()> {
-    let Ok(user) = std::fs::metadata("/proc/self").map(|own| own.uid()) else { return Ok(()) };
-    let of_link = std::fs::symlink_metadata(path).ok().map(|found| found.uid());
-    let of_file = std::fs::metadata(path).ok().map(|found| found.uid());
-    match [of_link, of_file].into_iter().flatten().find(|&owner| owner != user && owner != 0) {
-        Some(owner) => Err(Error::NotOwn { path: path.to_path_buf(), owner }),
-        None => Ok(()),
+    let open_error = |source| Error::Open { path: path.to_path_buf(), source };
+    let user = way::own_user();
+    let absolute = std::path::absolute(path).map_err(open_error)?;
+    let of_link = std::fs::symlink_metadata(&absolute).ok().map(|found| found.uid());
+    let of_file = database::hold(path).ok().map(|found| found.about().owner);
+    if let Some(owner) = [of_link, of_file].into_iter().flatten().find(|&owner| owner != user && owner != 0) {
+        return Err(Error::NotOwn { path: path.to_path_buf(), owner });
+    }
+    let plain = way::plain(&absolute).map_err(open_error)?;
+    match way::others_in(plain.parent().unwrap_or(Path::new("/"))) {
+        Ok(Some(why)) => Err(Error::OfOthers { path: path.to_path_buf(), why }),
+        Ok(None) => Ok(()),
+        // A directory that is not there is told by whoever creates the file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(open_error(source)),
     }
 }
 
 /// Refuses a file that is not there, holds nothing, or cannot be a history; for a reader, who creates none.
 pub(super) fn check_readable(path: &Path) -> Result<()> {
-    let found = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
+    let found = database::hold(path)?;
     check_found(path, &found)?;
-    if found.len() == 0 { Err(empty(path)) } else { Ok(()) }
+    if found.about().bytes == 0 { Err(empty(path)) } else { Ok(()) }
 }
 
 /// The error of a reader whose file has no tables.
@@ -119,35 +128,57 @@ pub(super) fn empty(path: &Path) -> Error {
     Error::NotAHistory { path: path.to_path_buf(), why: "it is empty".into() }
 }
 
-fn check_found(path: &Path, found: &std::fs::Metadata) -> Result<()> {
-    match crate::file_kind::not_regular(found) {
-        Some(what) => Err(Error::NotAFile { path: path.to_path_buf(), what }),
-        None if found.len() == 0 => Ok(()),
-        None => check_first_bytes(path, found.len()),
-    }
-}
-
 /// SQLite takes a file that is shorter than a page for an empty database and would write over it.
-fn check_first_bytes(path: &Path, length: u64) -> Result<()> {
-    let mut first = Vec::with_capacity(SQLITE_MAGIC.len());
-    // What was a regular file a moment ago may be a pipe now.
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    let open = || {
-        let file = options.open(path)?;
-        let is_file = file.metadata()?.is_file();
-        if is_file { Ok(file) } else { Err(io::Error::from(io::ErrorKind::InvalidInput)) }
-    };
-    open()
-        .and_then(|file| file.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut first))
+fn check_found(path: &Path, found: &Regular) -> Result<()> {
+    let bytes = found.about().bytes;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let mut first = Vec::with_capacity(MAGIC.len());
+    found
+        .open()
+        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first))
         .map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
-    if first != SQLITE_MAGIC {
+    if first != MAGIC {
         return Err(Error::NotAHistory { path: path.to_path_buf(), why: "it is no SQLite database".into() });
     }
-    if length < SQLITE_BYTES_MIN {
-        return Err(Error::Corrupt { path: path.to_path_buf(), what: format!("only {length} bytes of it are left") });
+    if bytes < SQLITE_BYTES_MIN {
+        return Err(Error::Corrupt { path: path.to_path_buf(), what: format!("only {bytes} bytes of it are left") });
     }
     Ok(())
+}
+
+/// Refuses a file whose tables are not what a history has: nothing that another program put into it is run. Everything is looked at
+/// where others may have written it.
+pub(super) fn check_shapes(connection: &Connection, path: &Path, version: i64) -> Result<()> {
+    let failed = |error| sqlite_error(path, "looking at its tables")(error);
+    let tables = migration::tables_of(version);
+    let refused =
+        |table: &str, why: &str| Error::NotAHistory { path: path.to_path_buf(), why: format!("{table:?}: {why}") };
+    for table in &tables {
+        match database::shape(connection, table).map_err(failed)? {
+            Shape::Plain(_) => {}
+            Shape::Refused(why) => return Err(refused(table, &why)),
+            Shape::Missing => {
+                return Err(Error::Corrupt { path: path.to_path_buf(), what: format!("no such table: {table}") });
+            }
+        }
+    }
+    let read = || -> rusqlite::Result<Option<(String, String)>> {
+        let mut select = connection.prepare("SELECT type, name FROM sqlite_schema WHERE type <> 'index'")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (kind, name) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?);
+            if kind != "table" || !(tables.contains(&name.as_str()) || name.starts_with("sqlite_")) {
+                return Ok(Some((kind, name)));
+            }
+        }
+        Ok(None)
+    };
+    match read().map_err(failed)? {
+        Some((kind, name)) => Err(refused(&name, &format!("no history has this {kind}"))),
+        None => Ok(()),
+    }
 }
 
 /// Whose database it is, and of which version.
@@ -185,14 +216,10 @@ pub(super) fn check_tables(connection: &Connection, path: &Path, version: i64) -
 }
 
 /// Reads every page and row; takes some seconds for a large file.
-fn check(connection: &Connection, path: &Path) -> Result<()> {
-    let verdict: String = connection
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(sqlite_error(path, "checking it"))?;
-    if verdict == "ok" {
-        Ok(())
-    } else {
-        Err(Error::Corrupt { path: path.to_path_buf(), what: verdict.replace('\n', " ") })
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<()> {
+    match database::fault(connection).map_err(sqlite_error(path, "checking it"))? {
+        None => Ok(()),
+        Some(what) => Err(Error::Corrupt { path: path.to_path_buf(), what }),
     }
 }
 

@@ -2,15 +2,16 @@
 
 use super::clock::{self, KeptClockChange};
 use super::findings::{self, KeptFinding};
+use super::lock::Writer;
 use super::query::{self, Answer, GapFilter, HistoryWindow, KeptGap, Resolution};
 use super::records::{self, KeptRecord};
 use super::schema::{self, BUSY_TIMEOUT, Content};
 use super::{migration, sqlite_error};
-use crate::{Error, Result};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use crate::{Error, Result, database};
+use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use surefoot_foreign::way;
 use surefoot_model::{HostDescription, Room};
 
 /// The version of the schema that brought findings and records.
@@ -32,57 +33,47 @@ pub struct View {
 impl View {
     /// Opens the history for reading alone, without the lock of its writer, who may be at work.
     ///
-    /// The file is neither created nor changed. SQLite follows a writer's log with the help of two files beside the
-    /// history, and leaves them there when it is asked for a file that nobody writes; such a file is read without
-    /// them. Who reads it so asks [`View::has_changed`] at the end.
+    /// Nothing is created, changed or locked. Beside a writer the file is followed; a file of this user's that nobody writes is read where
+    /// it is, and who reads it so asks [`View::has_changed`] at the end. Every other file, of another user, in a directory of others, or with
+    /// the log of a writer that died, is copied into memory first. What no writer on this host has made is looked at as what a stranger
+    /// sent: its tables, its structure, and how long it takes.
     ///
     /// # Errors
     /// [`Error::Open`], [`Error::NotAFile`], [`Error::NotAHistory`], [`Error::HistoryVersion`], [`Error::Corrupt`];
-    /// [`Error::Unreadable`] where the file has a log that cannot be followed, on a read-only file system for
-    /// instance; [`Error::Sqlite`].
+    /// [`Error::Unreadable`] for one that is too large to copy, or is written all the time; [`Error::Sqlite`].
     pub fn open(path: impl AsRef<Path>) -> Result<View> {
         let path = path.as_ref();
         schema::check_readable(path)?;
+        let open_error = |source| Error::Open { path: path.to_path_buf(), source };
         // SQLite puts the log beside the file itself, not beside a link to it.
-        let real = path.canonicalize().map_err(|source| Error::Open { path: path.to_path_buf(), source })?;
+        let real = way::plain(path).map_err(open_error)?;
+        let bytes = database::hold(&real)?.about().bytes;
         let log = log_of(&real);
-        let view = match log.exists() {
-            true => View::connect(path, &real, None)?,
-            false => View::connect(path, &real, Some(log))?,
+        let is_own = database::is_own(&real).map_err(open_error)?;
+        let writer = if is_own { Writer::of(&real).map_err(open_error)? } else { Writer::Unknown };
+        let failed = |error| sqlite_error(path, "opening it to read")(error);
+        let (mut connection, log_to_come) = match writer {
+            Writer::AtWork => (database::beside_writer(&real).map_err(failed)?, None),
+            _ if is_own && !log.exists() => (database::without_writer(&real).map_err(failed)?, Some(log)),
+            _ => (database::copied(path)?, None),
         };
-        let content = schema::identify(&view.connection, path).map_err(|error| view.without_log(error))?;
-        let Content::History { version } = content else { return Err(schema::empty(path)) };
-        schema::check_tables(&view.connection, path, version)?;
-        Ok(View { version, ..view })
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
+        database::defend(&mut connection, bytes).map_err(sqlite_error(path, "setting its limits"))?;
+        let Content::History { version } = schema::identify(&connection, path)? else {
+            return Err(schema::empty(path));
+        };
+        schema::check_shapes(&connection, path, version)?;
+        if writer == Writer::Unknown {
+            schema::check(&connection, path)?;
+        }
+        Ok(View { path: path.to_path_buf(), connection, version, log_to_come })
     }
 
     /// A second connection to a history that this process has open.
     pub(super) fn beside_writer(path: &Path) -> Result<View> {
-        View::connect(path, path, None)
-    }
-
-    fn connect(path: &Path, real: &Path, log_to_come: Option<PathBuf>) -> Result<View> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match log_to_come {
-            Some(_) => Connection::open_with_flags(immutable(real), flags | OpenFlags::SQLITE_OPEN_URI),
-            None => Connection::open_with_flags(real, flags),
-        };
-        let connection = connection.map_err(sqlite_error(path, "opening it to read"))?;
+        let connection = database::beside_writer(path).map_err(sqlite_error(path, "opening it to read"))?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite_error(path, "setting the time to wait"))?;
-        Ok(View { path: path.to_path_buf(), connection, version: migration::SCHEMA_VERSION, log_to_come })
-    }
-
-    /// Says what a reader lacks whom SQLite cannot let follow the log.
-    fn without_log(&self, error: Error) -> Error {
-        let is_refused =
-            |code| matches!(code, ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied);
-        match error {
-            Error::Sqlite { source, .. } if source.sqlite_error_code().is_some_and(is_refused) => Error::Unreadable {
-                path: self.path.clone(),
-                why: format!("it has a log beside it that this process cannot follow ({source})"),
-            },
-            error => error,
-        }
+        Ok(View { path: path.to_path_buf(), connection, version: migration::SCHEMA_VERSION, log_to_come: None })
     }
 
     /// Whether a writer has come since a file was opened that nobody wrote. What was read in between may be of two
@@ -202,29 +193,5 @@ impl View {
 
 /// The log of a history, which is there while somebody has it open for writing, and after a writer died.
 pub(super) fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
-}
-
-/// The name of a file that nobody writes, as SQLite wants to be told.
-fn immutable(path: &Path) -> String {
-    let mut name = String::from("file:");
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => name.push(char::from(byte)),
-            _ => name.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    name + "?immutable=1"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_an_address_would_cut_are_escaped() {
-        assert_eq!(immutable(Path::new("/a b/h?i#s%t.db")), "file:/a%20b/h%3Fi%23s%25t.db?immutable=1");
-    }
+    database::beside(path, "-wal")
 }

@@ -1,12 +1,13 @@
 //! A file that a command keeps between its runs: read at the beginning, replaced as a whole at the end.
 
-use super::{directory, own_user, within};
+use super::{directory, own_user};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use surefoot_foreign::way::within;
 use surefoot_model::Digits;
 
 /// Names that are tried for the new file, beside the one that it replaces.
@@ -57,8 +58,7 @@ impl Replaced {
     /// Removes an own new file that nobody writes, and where the file system has no locks one that nobody else could write; whether
     /// it is gone.
     fn remove_unless_held(&self, name: &OsStr, is_of_our_number: bool) -> io::Result<bool> {
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.at(name))?;
+        let file = surefoot_foreign::hold_in(&self.directory, name)?.regular()?.open()?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::Error(_)) if is_of_our_number => {}
@@ -86,8 +86,8 @@ impl Replaced {
     /// # Errors
     /// What the kernel says, and `FileTooLarge` for one that is longer than `bytes_max`.
     pub fn read(&self, bytes_max: u64) -> io::Result<Option<(Vec<u8>, u32)>> {
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(self.at(&self.name)) {
+        let file = match surefoot_foreign::hold_in(&self.directory, &self.name).and_then(|held| held.regular()?.open())
+        {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),

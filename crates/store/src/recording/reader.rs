@@ -5,9 +5,8 @@ use super::frame::{
 use super::line::{Parsed, TEXT_BYTES_MAX, parse_line};
 use crate::{Error, Result};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_model::Event;
 
@@ -137,12 +136,11 @@ impl Reader {
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref().to_path_buf();
         let open_error = |source| Error::Open { path: path.clone(), source };
-        // Without O_NONBLOCK, opening a FIFO would wait for a writer that may never come.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).map_err(open_error)?;
-        let found = file.metadata().map_err(open_error)?;
-        if let Some(what) = crate::file_kind::not_regular(&found) {
+        let held = surefoot_foreign::hold(&path).map_err(open_error)?;
+        if let Some(what) = held.about().not_regular() {
             return Err(Error::NotAFile { path, what });
         }
+        let file = held.regular().and_then(|regular| regular.open()).map_err(open_error)?;
         let mut source = BufReader::new(file);
         let mut header = Vec::with_capacity(FILE_HEADER_BYTES);
         source.by_ref().take(FILE_HEADER_BYTES as u64).read_to_end(&mut header).map_err(open_error)?;

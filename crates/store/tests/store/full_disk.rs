@@ -14,7 +14,7 @@ const ALL: std::ops::Range<i64> = i64::MIN..i64::MAX;
 
 /// Mounts 3 MiB over the directory of the file and runs the words after it there.
 const SMALL_DISK: &str =
-    "mount -t tmpfs -o size=3m surefoot-test \"$(dirname \"$SUREFOOT_TEST_FILE\")\" && exec \"$@\"";
+    "mount -t tmpfs -o size=3m,mode=700 surefoot-test \"$(dirname \"$SUREFOOT_TEST_FILE\")\" && exec \"$@\"";
 
 /// Runs a child test on a small disk; says so when this machine allows none.
 fn run_on_small_disk(test: &str) {

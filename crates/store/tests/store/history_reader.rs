@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use surefoot_store::Error;
 use surefoot_store::history::{History, Limits, Resolution, View};
 
 const ALL: std::ops::Range<i64> = i64::MIN..i64::MAX;
@@ -157,15 +156,13 @@ fn child_that_reads_where_nothing_can_be_written() {
     let path = child::file();
     assert!(fs::write(path.with_file_name("probe"), "").is_err(), "the directory can be written");
     assert_eq!(seconds(&View::open(&path).unwrap()), 50);
-    let error = View::open(path.with_file_name("left.db")).map(|_| ()).unwrap_err();
-    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
-    let error = error.to_string();
-    assert!(error.contains("left.db") && error.contains("copy it to another place"), "{error}");
+    // Its newest content is in the log that a writer left.
+    assert_eq!(seconds(&View::open(path.with_file_name("left.db")).unwrap()), 50);
     println!("\n{}", child::DONE);
 }
 
 #[test]
-fn a_history_on_a_read_only_file_system_is_read_or_clearly_refused() {
+fn a_history_on_a_read_only_file_system_is_read_with_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history.db");
     let mut history = open(&path);

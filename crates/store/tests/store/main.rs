@@ -15,3 +15,4 @@ mod history_versions;
 mod rasdaemon;
 mod recording_files;
 mod recording_roundtrip;
+mod strangers;

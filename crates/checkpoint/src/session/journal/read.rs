@@ -4,9 +4,9 @@ use super::{Entry, Event, JOURNAL_BYTES_MAX, JOURNAL_NAME, LINE_BYTES_MAX, OLDER
 use crate::Error;
 use crate::storage::Directory;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The older file and the newer one.
@@ -89,13 +89,8 @@ fn open_both(open: impl Fn(&str) -> Result<Option<File>, Error>) -> Result<Both,
 
 fn open_to_read(path: &Path) -> Result<Option<File>, Error> {
     let failed = Error::storage("open", path);
-    let mut options = OpenOptions::new();
-    match options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path) {
-        Ok(file) => match file.metadata() {
-            Ok(found) if found.is_file() => Ok(Some(file)),
-            Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))),
-            Err(error) => Err(failed(error)),
-        },
+    match surefoot_foreign::hold_name(path).and_then(|held| held.regular()?.open()) {
+        Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(error)),
     }

@@ -5,8 +5,8 @@ use crate::controller::{Drive, Endurance, Policy, YEAR_S, of_drives};
 use crate::session::ranks::OfDrives;
 use crate::session::{Checkpointer, clock};
 use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surefoot_model::{DriveReport, DriveWear};
 
@@ -194,14 +194,12 @@ fn read(path: &Path, metadata: &fs::Metadata) -> Result<DriveReport, String> {
     if metadata.len() > limit {
         return Err(format!("it is longer than {limit} bytes"));
     }
-    let mut text = Vec::new();
-    // It may have become a named pipe meanwhile, for which nobody must wait.
-    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
-    let taken = file.and_then(|file| file.take(limit + 1).read_to_end(&mut text));
-    taken.map_err(|error| error.to_string())?;
-    if text.len() as u64 > limit {
-        return Err(format!("it is longer than {limit} bytes"));
-    }
+    // It may have become something else meanwhile.
+    let text = surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(limit));
+    let text = text.map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("it is longer than {limit} bytes"),
+        _ => error.to_string(),
+    })?;
     // The message may repeat what the file says.
     let shorten = |text: String| text.chars().filter(|c| !c.is_control()).take(160).collect::<String>();
     let report: DriveReport = serde_json::from_slice(&text).map_err(|error| shorten(error.to_string()))?;

@@ -4,9 +4,6 @@ use crate::controller::{SharedSituation, Situation};
 use crate::session::clock;
 use crate::session::ranks::{Gathered, OfDrives, OfNode, OfRoot, flag};
 use crate::session::schedule::drive::{self, DriveFacts};
-use std::fs::{Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use surefoot_model::{Health, Room, Severity};
 
@@ -223,12 +220,7 @@ pub(in crate::session) fn health_doubt(path: &Path) -> Option<String> {
 
 /// A regular file that is no longer than a health file; a pipe in its place is not waited for.
 fn read_small(path: &Path) -> Option<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY).open(path).ok()?;
-    file.metadata().ok().filter(Metadata::is_file)?;
-    let mut text = Vec::new();
-    file.take(Health::FILE_BYTES_MAX + 1).read_to_end(&mut text).ok()?;
-    (text.len() as u64 <= Health::FILE_BYTES_MAX).then_some(text)
+    surefoot_foreign::hold(path).and_then(|held| held.regular()?.read(Health::FILE_BYTES_MAX)).ok()
 }
 
 #[cfg(test)]

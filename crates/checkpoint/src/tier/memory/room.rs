@@ -137,7 +137,5 @@ impl Memory {
 }
 
 fn open_for_mapping(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)
+    surefoot_foreign::hold_name(path)?.regular()?.open_to_write()
 }

@@ -9,7 +9,6 @@ use serde::de::{Deserializer, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use surefoot_disturb::disturbance::Spec;
@@ -129,10 +128,8 @@ impl TryFrom<String> for Time {
 
 /// Reads it; options of the command go before what it says.
 pub fn read(path: &PathBuf, options: &RunOptions, setting: &Setting) -> anyhow::Result<(String, Plan)> {
-    // A pipe that nobody writes to is not waited for.
-    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open());
     let file = file.with_context(|| format!("--experiment: {}", named(path)))?;
-    anyhow::ensure!(file.metadata()?.is_file(), "--experiment: {}: it is not a regular file", named(path));
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)

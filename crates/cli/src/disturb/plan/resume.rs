@@ -9,8 +9,8 @@ use anyhow::Context;
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use surefoot_disturb::disturbance::Losses;
 use surefoot_disturb::experiment::{Condition, Run};
 use surefoot_disturb::plan::{Compared, Done, Measure, Place, Plan};
@@ -32,11 +32,11 @@ impl Kept {
     /// # Errors
     /// It is of another experiment, or damaged.
     pub fn open(path: &PathBuf, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
-        // A pipe that nobody writes to is not waited for.
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-        let mut file = options.open(path).with_context(|| format!("--resume: {}", named(path)))?;
-        anyhow::ensure!(file.metadata()?.is_file(), "--resume: {}: it is not a regular file", named(path));
+        let opened = surefoot_store::output::open(path).with_context(|| format!("--resume: {}", named(path)))?;
+        anyhow::ensure!(opened.file.metadata()?.is_file(), "--resume: {}: it is not a regular file", named(path));
+        // The same file, to be read as well; each line goes to its end.
+        let own = Path::new("/proc/self/fd").join(opened.file.as_raw_fd().to_string());
+        let mut file = OpenOptions::new().read(true).append(true).open(own)?;
         file.try_lock().with_context(|| format!("--resume: {} is in use by another experiment", named(path)))?;
         let (known, is_new, is_torn) = read(&file, head, plan).with_context(|| format!("--resume: {}", named(path)))?;
         if is_torn {

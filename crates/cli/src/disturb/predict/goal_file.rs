@@ -3,7 +3,7 @@
 use super::options::PredictOptions;
 use crate::people;
 use crate::units::counted;
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +12,7 @@ use surefoot_disturb::predict::goal::{self, Goal};
 
 pub fn read(path: &Path) -> anyhow::Result<Goal> {
     let at = || format!("--goal {}", path.display());
-    // A pipe that nobody writes to is not waited for.
-    let file =
-        File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).with_context(at)?;
-    ensure!(file.metadata().with_context(at)?.is_file(), "{}: it is not a regular file", at());
+    let file = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open()).with_context(at)?;
     Goal::parse(BufReader::with_capacity(1 << 20, file)).with_context(at)
 }
 

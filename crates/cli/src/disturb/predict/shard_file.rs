@@ -6,7 +6,6 @@ use crate::ecc::options::ShardChoice;
 use crate::output;
 use anyhow::{Context, bail, ensure};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_disturb::predict::shard::{self, DrawLine, Header};
 use surefoot_disturb::predict::{Draw, Prediction};
@@ -70,9 +69,7 @@ pub fn merge(files: &[PathBuf]) -> anyhow::Result<(About, Prediction)> {
 
 fn read(path: &Path) -> anyhow::Result<(Header<About>, Vec<Draw>)> {
     let mut text = String::new();
-    // A pipe that nobody writes to is not waited for.
-    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    ensure!(file.metadata()?.is_file(), "it is not a regular file");
+    let file = surefoot_foreign::hold(path)?.regular()?.open()?;
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     ensure!(text.len() as u64 <= FILE_BYTES_MAX, "larger than any shard: {FILE_BYTES_MAX} bytes at most");
     Ok(shard::read(&text, |about: &About| about.draws)?)

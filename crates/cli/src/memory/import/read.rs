@@ -3,9 +3,8 @@
 use super::rasdaemon;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use surefoot_memory::import::{Clock, Format, Import, LINE_BYTES_MAX, Totals, detect};
 use surefoot_model::ErrorReport;
@@ -100,13 +99,12 @@ pub fn read(file: &Path, format: FormatName, clock: Clock, take: &mut Take<'_>) 
 /// as a shell's `<(dmesg)`, are read.
 fn open(file: &Path) -> anyhow::Result<File> {
     let cannot = || format!("{}: cannot be read", file.display());
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file);
-    let opened = opened.with_context(cannot)?;
-    if opened.metadata().with_context(cannot)?.is_file() {
-        return Ok(opened);
+    let held = surefoot_foreign::hold(file).with_context(cannot)?;
+    if held.about().is_regular() {
+        return held.regular().and_then(|regular| regular.open()).with_context(cannot);
     }
     anyhow::ensure!(
-        ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|own| file.starts_with(own)),
+        surefoot_foreign::way::leads_to_own_descriptor(file),
         "{}: it is no regular file; to read a pipe, name - and put it to standard input",
         file.display()
     );

@@ -3,9 +3,7 @@
 use crate::units::parse_duration;
 use anyhow::{Context, bail, ensure};
 use std::fmt;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use surefoot_memory::simulate::{Arrival, LINE_BYTES_MAX, MEAN_OVER_MEDIAN, Pattern, Trace};
@@ -88,12 +86,9 @@ const RECORDING: &[u8] = b"SUREFOOT";
 /// Reads a trace: lines, or the corrected errors of a recording.
 pub fn read_trace(path: &Path) -> anyhow::Result<Vec<Arrival>> {
     let at = || format!("--errors: {}", path.display());
-    // A pipe that nobody writes to is not waited for.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = file.with_context(at)?;
-    let size_bytes = file.metadata().with_context(at)?;
-    ensure!(size_bytes.is_file(), "{}: it is not a regular file", at());
-    ensure!(size_bytes.len() <= TRACE_BYTES_MAX, "{}: larger than {TRACE_BYTES_MAX} bytes; split it", at());
+    let found = surefoot_foreign::hold(path).and_then(|held| held.regular()).with_context(at)?;
+    let file = found.open().with_context(at)?;
+    ensure!(found.about().bytes <= TRACE_BYTES_MAX, "{}: larger than {TRACE_BYTES_MAX} bytes; split it", at());
     let mut lines = BufReader::with_capacity(1 << 16, file.take(TRACE_BYTES_MAX));
     if lines.fill_buf().with_context(at)?.starts_with(RECORDING) {
         return read_recording(path).with_context(at);

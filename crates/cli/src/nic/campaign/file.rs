@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use surefoot_nic::campaign::fault::{FaultId, Stack};
 use surefoot_nic::campaign::whole::Place;
@@ -16,13 +15,9 @@ use surefoot_nic::campaign::{Experiment, Fault};
 /// A line is no longer than this.
 pub const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Opens a file to be read. A pipe that nobody writes to is not waited for.
+/// Opens a regular file to be read.
 pub fn open_to_read(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
-    }
+    surefoot_foreign::hold(path)?.regular()?.open()
 }
 
 /// The part of a campaign that a file is of.

@@ -1,21 +1,19 @@
 //! The child as seen from the one that asks: started when it is needed, ended when it idles, and started anew when a file
 //! was its end.
 
+use super::helper::{self, Helper, Subject};
 use super::reader::TIME_MAX;
 use super::wire::{Answer, Kind, MESSAGE_BYTES_MAX, Name, PLACES_MAX, Question, READY};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use surefoot_hostfs::channel::Channel;
+use surefoot_hostfs::Root;
 use surefoot_hostfs::images::FileKey;
-use surefoot_hostfs::{Root, thread};
 
 /// How often a file may be the child's end.
 const STRIKES_MAX: u8 = 2;
@@ -43,7 +41,7 @@ pub(crate) const IDLE: Duration = Duration::from_secs(20);
 /// A child that cannot be started is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(5);
 
-static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
+pub(super) static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 
 /// Tells once how the child is started: a program, and the arguments with which it calls [`super::read_names`] and nothing
 /// else. Without it user stacks are addresses.
@@ -51,15 +49,12 @@ pub fn use_program(program: impl Into<PathBuf>, arguments: &[&str]) {
     let _ = PROGRAM.set((program.into(), arguments.iter().map(OsString::from).collect()));
 }
 
-/// What children have used so far, as they say it with each answer, and the number of the one that runs.
-static USED_NS: AtomicU64 = AtomicU64::new(0);
-static RUNS: AtomicU32 = AtomicU32::new(0);
+/// What children have used so far, as they say it with each answer.
+pub(super) static USED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Processor time of all children of this process for their answers, and resident memory of the one that runs.
+/// Processor time of all children of this process for their answers, and resident memory of those that run.
 pub(crate) fn own_cost(root: &Root) -> (u64, u64) {
-    let pid = RUNS.load(Ordering::Relaxed);
-    let resident = if pid == 0 { None } else { thread::resident_bytes_of(root, pid).ok() };
-    (USED_NS.load(Ordering::Relaxed), resident.unwrap_or(0))
+    (USED_NS.load(Ordering::Relaxed), helper::resident_bytes(root))
 }
 
 /// How often the child ended over a question; shared with whoever reports it.
@@ -91,9 +86,15 @@ struct User {
 }
 
 struct Running {
-    process: Child,
-    channel: Channel,
+    helper: Helper,
     asked: Instant,
+}
+
+/// What came of a question.
+enum Heard {
+    Answer(Answer, Duration),
+    Gone,
+    Hangs,
 }
 
 impl Asker {
@@ -117,17 +118,18 @@ impl Asker {
         kind: Kind,
         key: FileKey,
         places: &[u64],
-        open: impl Fn() -> io::Result<File>,
+        open: impl FnMut() -> io::Result<File>,
     ) -> Result<Vec<Vec<Name>>, String> {
         self.may_ask(user, &key)?;
+        let mut open = open;
         let mut all = Vec::with_capacity(places.len());
         for places in places.chunks(PLACES_MAX) {
-            let mut answer = self.ask_once(user, kind, key, places, &open);
+            let mut answer = self.ask_once(user, kind, key, places, &mut open);
             // Whatever ended it, and be it the hand of an administrator: the file has another chance.
             while answer.is_none() {
                 self.note_end(user, key);
                 self.may_ask(user, &key)?;
-                answer = self.ask_once(user, kind, key, places, &open);
+                answer = self.ask_once(user, kind, key, places, &mut open);
             }
             all.extend(answer.unwrap_or_else(|| Err("not asked".into()))?);
         }
@@ -143,6 +145,7 @@ impl Asker {
     }
 
     fn may_ask(&mut self, user: u32, key: &FileKey) -> Result<(), String> {
+        helper::may_ask(Subject::Device(key.device), user)?;
         if self.strikes.get(key).is_some_and(|strikes| *strikes >= STRIKES_MAX) {
             return Err("reading its file ended the reader of names twice".into());
         }
@@ -184,7 +187,7 @@ impl Asker {
         kind: Kind,
         key: FileKey,
         places: &[u64],
-        open: &impl Fn() -> io::Result<File>,
+        open: &mut impl FnMut() -> io::Result<File>,
     ) -> Option<Result<Vec<Vec<Name>>, String>> {
         if !self.is_running() {
             if let Some((_, why)) = self.failed.as_ref().filter(|(at, _)| at.elapsed() < RETRY) {
@@ -203,7 +206,14 @@ impl Asker {
         for _ in 0..2 {
             self.number += 1;
             let question = Question { number: self.number, kind, key, places: places.to_vec() };
-            let (answer, took) = self.child.as_mut()?.answer(&question, file.as_ref())?;
+            let (answer, took) = match self.child.as_mut()?.answer(&question, file.as_ref()) {
+                Heard::Answer(answer, took) => (answer, took),
+                Heard::Gone => return None,
+                Heard::Hangs => {
+                    self.child.take()?.helper.end(Subject::Device(key.device), user);
+                    return Some(Err("its file system does not answer".into()));
+                }
+            };
             self.user(user).time += took;
             USED_NS.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
             match answer {
@@ -222,47 +232,23 @@ impl Asker {
 
 impl Running {
     fn start() -> Result<Self, String> {
-        let (program, arguments) = PROGRAM.get().ok_or("nothing is there to read its file")?;
-        let started = || -> io::Result<Running> {
-            let (channel, given) = Channel::pair()?;
-            // A group of its own: Ctrl-C is for this process, which has names to ask for at its end. Nothing is done between
-            // fork and exec, so that the memory of this process is not copied.
-            let process = Command::new(program)
-                .args(arguments)
-                .env_clear()
-                .current_dir("/")
-                .process_group(0)
-                .stdin(Stdio::from(given))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?;
-            let child = Running { process, channel, asked: Instant::now() };
-            RUNS.store(child.process.id(), Ordering::Relaxed);
-            let mut buffer = [0; READY.len()];
-            match child.channel.receive(&mut buffer, false, Some(PATIENCE))? {
-                Some(_) if buffer == READY => Ok(child),
-                _ => Err(io::Error::other("it ended at once")),
-            }
-        };
-        started().map_err(|error| format!("the reader of names cannot be started: {error}"))
+        let helper = Helper::start("reader", READY, PATIENCE)?;
+        Ok(Running { helper, asked: Instant::now() })
     }
 
-    fn answer(&self, question: &Question, file: Option<&File>) -> Option<(Answer, Duration)> {
-        self.channel.send(&question.encode(), file).ok()?;
+    fn answer(&self, question: &Question, file: Option<&File>) -> Heard {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
-        let message = self.channel.receive(&mut buffer, false, Some(PATIENCE.max(TIME_MAX))).ok()??;
-        let (answer, took_ns) = Answer::decode(&buffer[..message.bytes], question.number, question.places.len())?;
-        Some((answer, Duration::from_nanos(took_ns)))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Another may have been started meanwhile.
-        let _ = RUNS.compare_exchange(self.process.id(), 0, Ordering::Relaxed, Ordering::Relaxed);
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let patience = PATIENCE.max(TIME_MAX);
+        match self.helper.ask(&question.encode(), file, &mut buffer, false, patience) {
+            helper::Heard::Gone => Heard::Gone,
+            helper::Heard::Hangs => Heard::Hangs,
+            helper::Heard::Answer(message) => {
+                match Answer::decode(&buffer[..message.bytes], question.number, question.places.len()) {
+                    Some((answer, took_ns)) => Heard::Answer(answer, Duration::from_nanos(took_ns)),
+                    None => Heard::Gone,
+                }
+            }
+        }
     }
 }
 
@@ -301,7 +287,7 @@ mod tests {
         let (key, place, open) = own();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)));
         let child = asker.child.as_mut().unwrap();
-        child.process.kill().unwrap();
+        surefoot_hostfs::children::signal_process(child.helper.pid(), surefoot_hostfs::children::Signal::Kill).unwrap();
         assert!(is_named(&asker.ask(7, Kind::Elf, key, &[place], &open)), "the file has another chance");
         assert_eq!((deaths.count(), asker.strikes[&key]), (1, 1));
         let (used_ns, _) = own_cost(&Root::host());
@@ -327,7 +313,7 @@ mod tests {
         assert!(is_named(&ask(7, key.inode, &open)));
         // What opens the file ends the child, as the file would.
         let ending = || {
-            Command::new("kill").args(["-KILL", &newest_child().to_string()]).status().unwrap();
+            std::process::Command::new("kill").args(["-KILL", &newest_child().to_string()]).status().unwrap();
             open()
         };
         for inode in 1..=u64::from(USER_STRIKES_MAX / 2) {

@@ -1,8 +1,8 @@
 //! The child: reads files that it is given, and says which functions are in them.
 
 use super::elf::Program;
-use super::perf_map;
 use super::wire::{Answer, Fault, Kind, MESSAGE_BYTES_MAX, Question, READY};
+use super::{opener, perf_map};
 use crate::Error;
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,12 +26,15 @@ const FILES_MAX: usize = 64;
 const FILES_BYTES_MAX: usize = 40 << 20;
 
 /// What the program does that [`super::use_program`] names: it answers the questions that come by its standard input, until
-/// nobody asks any more. It confines itself before it reads the first.
+/// nobody asks any more. It confines itself before it reads the first, unless it was started to open files.
 ///
 /// # Errors
 /// When it cannot be confined, or its standard input is not what it should be.
 pub fn read_names() -> Result<(), Error> {
     let channel = Channel::of_standard_input().map_err(|source| Error::Naming { source })?;
+    if opener::is_this_process() {
+        return opener::serve(&channel);
+    }
     thread::set_name(c"surefoot-names");
     confine::confine(&Limits { memory_bytes: MEMORY_BYTES_MAX, files: OPEN_FILES_MAX })?;
     // From here on nothing can be said: an end without anybody to ask is an end in order.

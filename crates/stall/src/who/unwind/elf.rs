@@ -3,8 +3,7 @@
 //! The file is the watched process's, so nothing in it is believed: every offset is checked, every size has a limit,
 //! and what does not fit makes an error of this file alone.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use crate::who::names::Readable;
 
 /// The largest table of frames that is read, and the largest index to it, bytes. Browsers have some 20 MiB and 4. Both are in
 /// the memory of the watch, and any user may bring a file with tables of this size.
@@ -68,7 +67,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// Reads a file's segments and its table of frames.
-    pub(crate) fn read(file: &File) -> Result<Image, Fault> {
+    pub(crate) fn read(file: &mut impl Readable) -> Result<Image, Fault> {
         let header = bytes_at(file, 0, HEADER_BYTES as u64).map_err(|_| Fault::NotElf)?;
         if !header.starts_with(b"\x7fELF\x02\x01") || u16_at(&header, 18) != Some(X86_64) {
             return Err(Fault::NotElf);
@@ -193,7 +192,7 @@ fn frames_address(index: &[u8], index_address: u64) -> Result<u64, Fault> {
 }
 
 /// The length of the section at this address, where the file has a list of sections; else its segment's end must do.
-fn section_bytes(file: &File, header: &[u8], address: u64) -> Option<u64> {
+fn section_bytes(file: &mut impl Readable, header: &[u8], address: u64) -> Option<u64> {
     let place = (u64_at(header, 40), u16_at(header, 58), u16_at(header, 60));
     let sections = headers(file, place, SECTION_HEADER_BYTES).ok()?;
     let mut sections = sections.chunks_exact(SECTION_HEADER_BYTES);
@@ -202,7 +201,11 @@ fn section_bytes(file: &File, header: &[u8], address: u64) -> Option<u64> {
 }
 
 /// A table of headers: offset, size of one, count.
-fn headers(file: &File, place: (Option<u64>, Option<u16>, Option<u16>), wanted: usize) -> Result<Vec<u8>, Fault> {
+fn headers(
+    file: &mut impl Readable,
+    place: (Option<u64>, Option<u16>, Option<u16>),
+    wanted: usize,
+) -> Result<Vec<u8>, Fault> {
     let (Some(offset), Some(each), Some(count)) = place else { return Err(Fault::Malformed) };
     if usize::from(each) != wanted || count == 0 || count > HEADERS_MAX {
         return Err(Fault::Malformed);
@@ -211,13 +214,13 @@ fn headers(file: &File, place: (Option<u64>, Option<u16>, Option<u16>), wanted: 
 }
 
 /// Bytes of a file. The file's length is asked first, so that a made-up size costs no memory.
-fn bytes_at(file: &File, offset: u64, count: u64) -> Result<Vec<u8>, Fault> {
-    let length = file.metadata().map_err(|_| Fault::Unreadable)?.len();
+fn bytes_at(file: &mut impl Readable, offset: u64, count: u64) -> Result<Vec<u8>, Fault> {
+    let length = file.length().map_err(|_| Fault::Unreadable)?;
     if offset.checked_add(count).is_none_or(|end| end > length) {
         return Err(Fault::Malformed);
     }
     let mut bytes = vec![0; usize::try_from(count).map_err(|_| Fault::Malformed)?];
-    file.read_exact_at(&mut bytes, offset).map_err(|_| Fault::Unreadable)?;
+    file.fill(&mut bytes, offset).map_err(|_| Fault::Unreadable)?;
     Ok(bytes)
 }
 

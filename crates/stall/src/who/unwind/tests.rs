@@ -7,7 +7,7 @@ use surefoot_testkit::HostTree;
 
 /// This test's own file: large, with a table of frames and an index, and what runs is inside of it.
 fn own_image() -> Image {
-    Image::read(&File::open("/proc/self/exe").unwrap()).unwrap()
+    Image::read(&mut &File::open("/proc/self/exe").unwrap()).unwrap()
 }
 
 fn own_bytes() -> Vec<u8> {
@@ -17,7 +17,7 @@ fn own_bytes() -> Vec<u8> {
 fn image_of(bytes: &[u8]) -> Result<Image, Fault> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    Image::read(&file)
+    Image::read(&mut &file)
 }
 
 #[inline(never)]
@@ -106,7 +106,7 @@ fn tables_of_any_length_take_a_bounded_amount_of_memory() {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, &bytes).unwrap();
         file.set_len(1 << 33).unwrap();
-        Image::read(&file)
+        Image::read(&mut &file)
     };
     let image = sparse(8 << 20).unwrap();
     assert_eq!(image.bytes(), 40 << 20);

@@ -1,0 +1,212 @@
+//! The directories and links on the way to a file: who owns each step decides whether root takes it.
+//!
+//! Whoever owns a link chooses what it leads to. So root follows only links of root's, in directories where nobody else can put
+//! another one in their place. A user who is not root has nothing to lose that the kernel does not guard, and goes
+//! wherever the kernel lets them.
+
+use crate::held::{About, denied, open_at, path_of};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// The user whose rights this process has.
+pub fn own_user() -> u32 {
+    // SAFETY: it only reads a number.
+    unsafe { libc::geteuid() }
+}
+
+/// The path without links, each of which is followed by the rule. What is not there is left as it is named.
+///
+/// # Errors
+/// What the kernel says; [`io::ErrorKind::PermissionDenied`] for a link that root does not follow.
+pub fn plain(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    if own_user() != 0 {
+        return match fs::canonicalize(&absolute) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(absolute),
+            plain => plain,
+        };
+    }
+    let mut rest: VecDeque<OsString> = absolute.components().map(|part| part.as_os_str().to_owned()).collect();
+    let (mut plain, mut links) = (PathBuf::from("/"), 0);
+    while let Some(part) = rest.pop_front() {
+        if part == ".." {
+            plain.pop();
+            continue;
+        }
+        let next = plain.join(&part);
+        let found = match about(&next) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(rest.iter().fold(next, |path, part| path.join(part)));
+            }
+            found => found?,
+        };
+        if !found.is_link() {
+            plain = next;
+            continue;
+        }
+        links += 1;
+        let holder = about(&plain)?;
+        let may_be_replaced = holder.mode & 0o022 != 0 && holder.mode & libc::S_ISVTX == 0;
+        if found.owner != 0 || holder.owner != 0 || may_be_replaced {
+            return Err(denied(format!(
+                "root does not follow {}, a symbolic link that another user could turn; name the directory that it leads to",
+                next.display()
+            )));
+        }
+        if links > LINKS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        let target = fs::read_link(&next)?;
+        target.components().rev().for_each(|part| rest.push_front(part.as_os_str().to_owned()));
+    }
+    Ok(plain)
+}
+
+/// Of what a path names; of a link itself.
+fn about(path: &Path) -> io::Result<About> {
+    About::of(OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?)
+}
+
+/// Holds a directory. A link on the way is followed by the rule of this module, also at the end.
+///
+/// # Errors
+/// What the kernel says; [`io::ErrorKind::PermissionDenied`] for a link that root does not follow.
+pub fn directory(path: &Path) -> io::Result<File> {
+    enter(&plain(path)?)
+}
+
+/// Holds the directory in which a file is to be, as [`directory`].
+///
+/// # Errors
+/// As [`directory`].
+pub fn parent(path: &Path) -> io::Result<File> {
+    let path = std::path::absolute(path)?;
+    directory(path.parent().ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+/// Holds a directory whose path has no links. Root takes each step by the descriptor of the one before: a link that comes in
+/// between is refused, wherever it leads.
+pub(crate) fn enter(plain: &Path) -> io::Result<File> {
+    let open = |path: &Path| OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path);
+    if own_user() != 0 {
+        return open(plain);
+    }
+    let mut at = open(Path::new("/"))?;
+    for part in plain.components() {
+        if let Component::Normal(name) = part {
+            at = open_at(at.as_fd(), name, libc::O_DIRECTORY | libc::O_NOFOLLOW)?.into();
+        }
+    }
+    Ok(at)
+}
+
+/// A name in a directory that is held, as a path that leads there whatever becomes of the directory's own name.
+pub fn within(directory: &File, name: &OsStr) -> PathBuf {
+    path_of(directory.as_fd()).join(name)
+}
+
+/// Whether the kernel, and nobody else, says where a path leads: to what this process has open already.
+pub fn leads_to_own_descriptor(path: &Path) -> bool {
+    let is_number = |rest: &Path| {
+        rest.to_str().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|known| path == Path::new(known))
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.strip_prefix(folder).is_ok_and(is_number))
+}
+
+/// Who could put files into a directory, or another directory in its place: nobody but root and this user, or somebody, in words.
+///
+/// # Errors
+/// What the kernel says.
+pub fn others_in(directory: &Path) -> io::Result<Option<String>> {
+    let directory = plain(directory)?;
+    let own = own_user();
+    // SAFETY: it only reads a number.
+    let own_group = unsafe { libc::getegid() };
+    for part in directory.ancestors() {
+        let about = About::of(enter(part)?)?;
+        // In a directory above, such as /tmp, the sticky bit keeps others from replacing what is not theirs.
+        let is_sticky = part != directory && about.mode & libc::S_ISVTX != 0;
+        let may_others = about.mode & 0o002 != 0 || (about.mode & 0o020 != 0 && about.group != own_group);
+        if about.owner != 0 && about.owner != own {
+            return Ok(Some(format!("{} belongs to user {}", part.display(), about.owner)));
+        }
+        if may_others && !is_sticky {
+            return Ok(Some(format!("others may put files into {}", part.display())));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
+    #[test]
+    fn root_follows_no_link_that_another_user_could_turn() {
+        if own_user() != 0 {
+            return surefoot_testkit::not_run::not_run("links of another user", "only root can give a link away");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        for folder in ["victim", "theirs"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        symlink(at("victim"), at("theirs/way")).unwrap();
+        symlink(at("theirs"), at("roots-link")).unwrap();
+        lchown(at("theirs/way"), Some(65_534), Some(65_534)).unwrap();
+        chown(at("theirs"), Some(65_534), Some(65_534)).unwrap();
+        for path in ["theirs/way", "theirs/way/x", "theirs/way/../theirs/way", "roots-link/way"] {
+            let why = directory(&at(path)).unwrap_err().to_string();
+            assert!(why.contains("root does not follow"), "{path}: {why}");
+            assert!(plain(&at(path)).is_err() && parent(&at(path).join("x")).is_err(), "{path}");
+        }
+        // A link of root's in another user's directory can be replaced; in root's own it cannot.
+        lchown(at("theirs/way"), Some(0), Some(0)).unwrap();
+        assert!(directory(&at("theirs/way")).is_err());
+        assert_eq!(plain(&at("roots-link/new")).unwrap(), plain(&at("theirs")).unwrap().join("new"));
+        assert!(directory(&at("roots-link")).is_ok());
+    }
+
+    #[test]
+    fn a_directory_is_one_s_own_where_nobody_else_can_put_files() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        fs::create_dir(&own).unwrap();
+        let mode = |mode| fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o700);
+        assert_eq!(others_in(&own).unwrap(), None);
+        // The sticky bit keeps others from replacing files, and not from adding some.
+        mode(0o1777);
+        assert!(others_in(&own).unwrap().unwrap().contains("others may put files"));
+        fs::create_dir(own.join("below")).unwrap();
+        fs::set_permissions(own.join("below"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(others_in(&own.join("below")).unwrap(), None);
+        mode(0o777);
+        assert!(others_in(&own.join("below")).unwrap().is_some());
+        mode(0o755);
+        if chown(&own, Some(65_534), Some(65_534)).is_ok() {
+            assert!(others_in(&own.join("below")).unwrap().unwrap().contains("65534"));
+        }
+    }
+
+    #[test]
+    fn only_links_to_own_descriptors_are_the_kernel_s() {
+        for path in ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/7"] {
+            assert!(leads_to_own_descriptor(Path::new(path)), "{path}");
+        }
+        for path in ["/dev/shm/out", "/dev/fd/1/x", "/dev/fd", "/dev/fd/../shm/x", "/proc/1/fd/1"] {
+            assert!(!leads_to_own_descriptor(Path::new(path)), "{path}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! SQLite's log of writes (`FILE-wal`): what was committed and is not in the database yet.
+//!
+//! The format is SQLite's, <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>: a header of 32 bytes, then frames of 24
+//! bytes and a page each. A frame counts if its salt is the header's and its sum goes on from that of the frame before; what counts
+//! reaches to the last frame that ends a commit.
+
+use std::collections::BTreeMap;
+
+pub(super) const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
+const MAGIC: u32 = 0x377f_0682;
+const VERSION: u32 = 3_007_000;
+
+/// Where a database says which journal it was written with, and what stands there for one without a log.
+const VERSIONS_AT: std::ops::Range<usize> = 18..20;
+
+/// Says that the database has no log, so that it can be opened in memory.
+pub(super) fn without_log(database: &mut [u8]) {
+    if let Some(versions) = database.get_mut(VERSIONS_AT).filter(|versions| **versions == [2, 2]) {
+        versions.copy_from_slice(&[1, 1]);
+    }
+}
+
+/// Writes the committed pages of a log into the bytes of its database. A log that was never written to has none.
+///
+/// # Errors
+/// What is wrong with it, where its pages do not fit.
+pub(super) fn fold(database: &mut Vec<u8>, log: &[u8], bytes_max: u64) -> Result<(), String> {
+    let Some(header) = Header::read(log) else { return Ok(()) };
+    let page_bytes = header.page_bytes;
+    let (mut sums, mut pending, mut committed, mut pages) = (header.sums, Vec::new(), BTreeMap::new(), None);
+    let mut at = HEADER_BYTES;
+    while let Some(frame) = log.get(at..at + FRAME_HEADER_BYTES + page_bytes) {
+        let page = &frame[FRAME_HEADER_BYTES..];
+        sums = header.sum(header.sum(sums, &frame[..8]), page);
+        if [word(frame, 8), word(frame, 12)] != header.salt || [word(frame, 16), word(frame, 20)] != sums {
+            break;
+        }
+        pending.push((word(frame, 0), at + FRAME_HEADER_BYTES));
+        match word(frame, 4) {
+            0 => {}
+            pages_now => {
+                committed.extend(pending.drain(..));
+                pages = Some(pages_now);
+            }
+        }
+        at += FRAME_HEADER_BYTES + page_bytes;
+    }
+    let Some(pages) = pages else { return Ok(()) };
+    let length = u64::from(pages) * page_bytes as u64;
+    let length = usize::try_from(length).ok().filter(|_| length <= bytes_max);
+    let Some(length) = length else { return Err(format!("its log claims a length of {pages} pages")) };
+    database.resize(length, 0);
+    for (number, at) in committed {
+        let place = (number as usize).checked_sub(1).map(|index| index * page_bytes);
+        // A page behind the end belonged to what was cut off since.
+        let page = place.and_then(|place| database.get_mut(place..place + page_bytes));
+        if let Some(page) = page {
+            page.copy_from_slice(&log[at..at + page_bytes]);
+        }
+    }
+    Ok(())
+}
+
+struct Header {
+    page_bytes: usize,
+    salt: [u32; 2],
+    /// The sum of the header, with which that of the first frame begins.
+    sums: [u32; 2],
+    is_big_endian: bool,
+}
+
+impl Header {
+    fn read(log: &[u8]) -> Option<Self> {
+        let bytes = log.get(..HEADER_BYTES)?;
+        let magic = word(bytes, 0);
+        let page_bytes = word(bytes, 8) as usize;
+        let is_one = magic & !1 == MAGIC
+            && word(bytes, 4) == VERSION
+            && page_bytes.is_power_of_two()
+            && (512..=65_536).contains(&page_bytes);
+        let mut header = Header {
+            page_bytes,
+            salt: [word(bytes, 16), word(bytes, 20)],
+            sums: [0, 0],
+            is_big_endian: magic & 1 == 1,
+        };
+        header.sums = header.sum([0, 0], &bytes[..24]);
+        (is_one && header.sums == [word(bytes, 24), word(bytes, 28)]).then_some(header)
+    }
+
+    /// The sum goes on over words of the machine that wrote the log.
+    fn sum(&self, [mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+        for pair in bytes.chunks_exact(8) {
+            let word = |at| if self.is_big_endian { word(pair, at) } else { word(pair, at).swap_bytes() };
+            first = first.wrapping_add(word(0)).wrapping_add(second);
+            second = second.wrapping_add(word(4)).wrapping_add(first);
+        }
+        [first, second]
+    }
+}
+
+/// A word of four bytes, the highest first.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,189 @@
+//! A file system that stops answering: a FUSE server with one program in it, in this process. The kernel has it mounted for
+//! everybody, as a user does with `allow_other`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tempfile::TempDir;
+
+/// The name of the one file in it.
+const NAME: &str = "program";
+const ROOT_NODE: u64 = 1;
+const FILE_NODE: u64 = 2;
+const MESSAGE_BYTES: usize = 1 << 20;
+/// How long the kernel may believe an answer, seconds: long, so that it asks for nothing but what is opened and read.
+const BELIEVED_S: u64 = 3_600;
+
+const NO_ENTRY: i32 = 2;
+const NOT_KNOWN: i32 = 38;
+
+/// The file system, until it is dropped.
+#[derive(Debug)]
+pub struct HangingFileSystem {
+    home: TempDir,
+    hangs: Arc<AtomicBool>,
+    unanswered: Arc<AtomicU32>,
+    device: File,
+}
+
+impl HangingFileSystem {
+    /// Mounts one that has the content of this file, executable.
+    ///
+    /// # Errors
+    /// Why it cannot be mounted here, for a test that says *not run*.
+    pub fn mount(content: &Path) -> Result<Self, String> {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+        let device = device.map_err(|error| format!("/dev/fuse cannot be opened: {error}"))?;
+        let home = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let content = fs::read(content).map_err(|error| format!("{}: {error}", content.display()))?;
+        let given = device.try_clone().map_err(|error| error.to_string())?;
+        let mounted = Command::new("mount")
+            .args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0,allow_other", "surefoot-test"])
+            .arg(home.path())
+            .stdin(Stdio::from(given))
+            .output()
+            .map_err(|error| format!("mount cannot be run: {error}"))?;
+        if !mounted.status.success() {
+            return Err(format!("mounting is not allowed here: {}", String::from_utf8_lossy(&mounted.stderr).trim()));
+        }
+        let (hangs, unanswered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let serving = device.try_clone().map_err(|error| error.to_string())?;
+        let (stops, counts) = (Arc::clone(&hangs), Arc::clone(&unanswered));
+        std::thread::spawn(move || serve(serving, &content, &stops, &counts));
+        Ok(HangingFileSystem { home, hangs, unanswered, device })
+    }
+
+    /// The program in it.
+    pub fn program(&self) -> PathBuf {
+        self.home.path().join(NAME)
+    }
+
+    /// From now on it takes every request and answers none. Whoever asked cannot be killed then.
+    pub fn hang(&self) {
+        self.hangs.store(true, Ordering::SeqCst);
+    }
+
+    /// Requests that wait for an answer.
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for HangingFileSystem {
+    fn drop(&mut self) {
+        // Whoever waits is told that it is gone, and the server's thread with them.
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let place = self.home.path().to_string_lossy().into_owned();
+        let minor = text.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words.get(4) == Some(&place.as_str()))
+                .then(|| words[2].split(':').next_back().map(str::to_owned))
+                .flatten()
+        });
+        let connections = tempfile::tempdir();
+        if let (Some(minor), Ok(connections)) = (minor, &connections) {
+            let control = Command::new("mount").args(["-i", "-t", "fusectl", "none"]).arg(connections.path()).status();
+            let _ = fs::write(connections.path().join(minor).join("abort"), "1");
+            if control.is_ok_and(|status| status.success()) {
+                let _ = Command::new("umount").arg(connections.path()).status();
+            }
+        }
+        let _ = Command::new("umount").arg("-l").arg(self.home.path()).status();
+        let _ = self.device.flush();
+    }
+}
+
+/// Answers until the file system is unmounted. The format is the kernel's, linux/fuse.h, version 7.31.
+fn serve(mut device: File, content: &[u8], hangs: &AtomicBool, unanswered: &AtomicU32) {
+    let mut message = vec![0; MESSAGE_BYTES];
+    loop {
+        let Ok(bytes) = device.read(&mut message) else { return };
+        let request = &message[..bytes];
+        let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap_or_default());
+        let long = |at: usize| u64::from_le_bytes(request[at..at + 8].try_into().unwrap_or_default());
+        let (operation, unique, node) = (word(4), long(8), long(16));
+        const FORGET: u32 = 2;
+        const INTERRUPT: u32 = 36;
+        const BATCH_FORGET: u32 = 42;
+        if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
+            continue;
+        }
+        if hangs.load(Ordering::SeqCst) {
+            unanswered.fetch_add(1, Ordering::SeqCst);
+            continue;
+        }
+        let answer = match operation {
+            1 if request[40..].starts_with(NAME.as_bytes()) => Ok(entry(content.len() as u64)),
+            1 => Err(NO_ENTRY),
+            3 => Ok([&BELIEVED_S.to_le_bytes()[..], &[0; 8], &attributes(node, content.len() as u64)].concat()),
+            // Opened, and what was read stays in the kernel's cache no longer than that.
+            14 | 27 => Ok(vec![0; 16]),
+            15 => {
+                let (offset, size) = (long(48) as usize, word(56) as usize);
+                let from = offset.min(content.len());
+                Ok(content[from..(from + size).min(content.len())].to_vec())
+            }
+            18 | 25 | 29 => Ok(Vec::new()),
+            26 => Ok(introduction()),
+            _ => Err(NOT_KNOWN),
+        };
+        let (error, body) = answer.map_or_else(|error| (-error, Vec::new()), |body| (0, body));
+        let length = u32::try_from(16 + body.len()).unwrap_or(0);
+        let reply = [&length.to_le_bytes()[..], &error.to_le_bytes(), &unique.to_le_bytes(), &body].concat();
+        // Who asked may be gone by now.
+        let _ = device.write_all(&reply);
+    }
+}
+
+fn introduction() -> Vec<u8> {
+    let mut body = vec![0; 64];
+    body[..4].copy_from_slice(&7u32.to_le_bytes());
+    body[4..8].copy_from_slice(&31u32.to_le_bytes());
+    // The longest write; the kernel asks for 4 KiB at least.
+    body[20..24].copy_from_slice(&65_536u32.to_le_bytes());
+    body
+}
+
+fn entry(bytes: u64) -> Vec<u8> {
+    let believed = BELIEVED_S.to_le_bytes();
+    [&FILE_NODE.to_le_bytes()[..], &[0; 8], &believed, &believed, &[0; 8], &attributes(FILE_NODE, bytes)].concat()
+}
+
+fn attributes(node: u64, bytes: u64) -> Vec<u8> {
+    let (mode, bytes): (u32, u64) = if node == ROOT_NODE { (0o040_755, 0) } else { (0o100_755, bytes) };
+    let mut body = vec![0; 88];
+    body[..8].copy_from_slice(&node.to_le_bytes());
+    body[8..16].copy_from_slice(&bytes.to_le_bytes());
+    body[16..24].copy_from_slice(&bytes.div_ceil(512).to_le_bytes());
+    body[60..64].copy_from_slice(&mode.to_le_bytes());
+    body[64..68].copy_from_slice(&1u32.to_le_bytes());
+    body[80..84].copy_from_slice(&4096u32.to_le_bytes());
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_program_runs_until_it_hangs() {
+        let mounted = match HangingFileSystem::mount(Path::new("/bin/true")) {
+            Ok(mounted) => mounted,
+            Err(why) => return crate::not_run::not_run("hanging::its_program_runs_until_it_hangs", &why),
+        };
+        assert!(Command::new(mounted.program()).status().is_ok_and(|status| status.success()));
+        mounted.hang();
+        assert_eq!(mounted.unanswered(), 0);
+        let program = mounted.program();
+        let reads = std::thread::spawn(move || fs::read(program).map(|bytes| bytes.len()));
+        while mounted.unanswered() == 0 {
+            assert!(!reads.is_finished(), "it was read from a file system that answers nothing");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        drop(mounted);
+        assert!(reads.join().is_ok_and(|read| read.is_err()), "it was read after all");
+    }
+}
