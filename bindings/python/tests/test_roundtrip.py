@@ -108,7 +108,7 @@ class Roundtrips(Tiers):
         self.both(COUNT // 3, saving, {**saving, "memory": None})
 
     def test_from_the_shared_directory(self) -> None:
-        shared = self.home / "shared"
+        shared = self.ssd.parent / "shared"
         shared.mkdir()
         saving = {"memory": self.memory, "shared": shared, "policy": "durable"}
         self.both(COUNT // 3, saving, {**saving, "memory": None})
