@@ -84,6 +84,7 @@ const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/remedy/src/act/own.rs", 1, KERNEL),
     ("crates/remedy/src/act/pages.rs", 1, KERNEL),
     ("crates/remedy/src/act/ticket.rs", 1, NEW),
+    ("crates/stall/src/spin/run_delay.rs", 1, KERNEL),
     ("crates/stall/src/who/advice/host.rs", 1, KERNEL),
     ("crates/store/src/history/lock.rs", 1, LOCK),
     ("crates/store/src/history/schema.rs", 1, NEW),
