@@ -36,8 +36,8 @@ const LOCK: &str = "a lock of this user's in a directory that was checked to be 
 const OPENERS: &[(&str, usize, &str)] = &[
     ("crates/checkpoint/src/inspect/verify.rs", 1, NEW),
     ("crates/checkpoint/src/measure/tiers.rs", 1, NEW),
-    ("crates/checkpoint/src/medium/device.rs", 2, KERNEL),
-    ("crates/checkpoint/src/medium/mod.rs", 1, "holds a tier's directory, and opens nothing"),
+    ("crates/checkpoint/src/medium/device.rs", 3, KERNEL),
+    ("crates/checkpoint/src/medium/mod.rs", 2, "holds the directories of a tier, and opens nothing"),
     ("crates/checkpoint/src/medium/mounts.rs", 2, KERNEL),
     ("crates/checkpoint/src/session/clock.rs", 3, KERNEL),
     ("crates/checkpoint/src/session/journal/write.rs", 1, OWN),

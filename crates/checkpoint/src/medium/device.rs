@@ -3,7 +3,9 @@
 use super::{Kind, Medium};
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use surefoot_model::Digits;
 
 /// The number of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +77,30 @@ fn of_loop(whole: &Path, name: &str, layers: u32) -> Medium {
         return unknown("whose file is not known");
     };
     let file = PathBuf::from(text.trim_end_matches('\n'));
+    let found = fs::metadata(&file).ok();
+    if let Some(of) = found.as_ref().filter(|found| found.file_type().is_block_device()) {
+        let beneath = medium(DeviceNumber::from(of.rdev()), layers);
+        return Medium { kind: beneath.kind, said: format!("{name} on {}", beneath.said) };
+    }
+    if found.is_some_and(|found| !has_length(whole, found.len())) {
+        return unknown(&format!("whose file is not {}, which has another length", file.display()));
+    }
     match Medium::look(&file, layers) {
         Ok(beneath) => {
             Medium { kind: beneath.kind, said: format!("{name}, whose file {} is on {}", file.display(), beneath.said) }
         }
         Err(_) => unknown(&format!("whose file {} is not visible from here", file.display())),
     }
+}
+
+/// Whether a loop device can be of a file that is so long: the name may lead to another one by now.
+fn has_length(whole: &Path, bytes: u64) -> bool {
+    let number = |name: &str| fs::read_to_string(whole.join(name)).ok().and_then(|text| text.trim().digits::<u64>());
+    let [sectors, offset, limit] = ["size", "loop/offset", "loop/sizelimit"].map(number);
+    let Some(limit) = limit.filter(|limit| *limit != 0).or(offset.and_then(|offset| bytes.checked_sub(offset))) else {
+        return false;
+    };
+    sectors == Some(limit / 512) && offset.is_some_and(|offset| offset <= bytes)
 }
 
 /// Of several the least durable counts: a stripe of a disk and of memory is lost with the memory.

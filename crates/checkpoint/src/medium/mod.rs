@@ -48,6 +48,35 @@ pub struct Medium {
     pub said: String,
 }
 
+impl Kind {
+    /// As ranks tell it each other: the largest number is the least durable.
+    pub(crate) fn number(medium: Option<&Medium>) -> u64 {
+        match medium.map_or(Kind::Unknown, |medium| medium.kind) {
+            Kind::Disk => 0,
+            Kind::Unknown => 1,
+            Kind::Memory => 2,
+        }
+    }
+
+    /// As [`Medium::is_durable`].
+    pub(crate) fn is_durable(self) -> Option<bool> {
+        match self {
+            Kind::Disk => Some(true),
+            Kind::Unknown => None,
+            Kind::Memory => Some(false),
+        }
+    }
+
+    /// The kind of [`Kind::number`].
+    pub(crate) fn of_number(number: u64) -> Self {
+        match number {
+            0 => Kind::Disk,
+            2 => Kind::Memory,
+            _ => Kind::Unknown,
+        }
+    }
+}
+
 impl Medium {
     /// What a directory or file lies on.
     ///
@@ -70,11 +99,7 @@ impl Medium {
 
     /// Whether what is there survives a loss of power; `None` where that cannot be told from here.
     pub fn is_durable(&self) -> Option<bool> {
-        match self.kind {
-            Kind::Disk => Some(true),
-            Kind::Unknown => None,
-            Kind::Memory => Some(false),
-        }
+        self.kind.is_durable()
     }
 
     fn new(kind: Kind, said: impl Into<String>) -> Self {
@@ -99,7 +124,7 @@ impl Medium {
             return Ok(Medium::new(Kind::Unknown, format!("{name} on more layers than are looked through")));
         }
         if magic == OVERLAY {
-            return Ok(of_overlay(mount.as_ref(), number, layers - 1));
+            return Ok(of_overlay(file, mount.as_ref(), number, layers - 1));
         }
         let device = match (libc::major(number), &mount) {
             // A number of its own says nothing of devices: Btrfs, ZFS, NFS, FUSE.
@@ -116,7 +141,7 @@ impl Medium {
 }
 
 /// The upper directory of an overlay takes all that is written.
-fn of_overlay(mount: Option<&Mount>, number: u64, layers: u32) -> Medium {
+fn of_overlay(file: &File, mount: Option<&Mount>, number: u64, layers: u32) -> Medium {
     let unknown = |why: &str| Medium::new(Kind::Unknown, format!("overlay, {why}"));
     let Some(mount) = mount else { return unknown("whose mount is not listed") };
     let Some(upper) = mount.option("upperdir") else { return unknown("without an upper directory") };
@@ -128,6 +153,10 @@ fn of_overlay(mount: Option<&Mount>, number: u64, layers: u32) -> Medium {
     match found {
         // No overlay lies on itself: within a container the name leads to something else.
         Ok((same, _)) if same == number => unknown(&format!("whose upper directory {shown} is not visible from here")),
+        // An overlay has the room of its upper directory: another one has since been mounted over the name.
+        Ok(_) if !has_room_of(file, &upper) => {
+            unknown(&format!("whose upper directory {shown} is hidden by another mount"))
+        }
         Ok((_, beneath)) => Medium::new(beneath.kind, format!("overlay, upper directory {shown} on {}", beneath.said)),
         Err(_) => unknown(&format!("whose upper directory {shown} is not visible from here")),
     }
@@ -140,14 +169,26 @@ fn of_source(mount: &Mount) -> Option<DeviceNumber> {
     found.file_type().is_block_device().then(|| DeviceNumber::from(found.rdev()))
 }
 
-/// The number of a file's file system, as `statfs` says it.
+/// Whether an overlay's file says of its file system what a directory says of its own; what is free changes meanwhile.
+fn has_room_of(file: &File, directory: &Path) -> bool {
+    let flags = libc::O_PATH | libc::O_CLOEXEC;
+    let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory);
+    let [own, theirs] = [statfs(file), directory.and_then(|directory| statfs(&directory))];
+    let fixed = |found: libc::statfs| (found.f_bsize, found.f_blocks, found.f_files);
+    own.ok().map(fixed).is_some_and(|own| theirs.is_ok_and(|theirs| fixed(theirs) == own))
+}
+
+/// The number of a file's file system, as `statfs` says it. It has 32 bits, and some architectures widen it with its sign.
 fn file_system(file: &File) -> io::Result<u32> {
+    statfs(file).map(|found| found.f_type as u32)
+}
+
+fn statfs(file: &File) -> io::Result<libc::statfs> {
     // SAFETY: all zeros is a valid statfs, which holds numbers only.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure is the kernel's to fill.
     match unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } {
-        // The numbers have 32 bits, and some architectures widen them with their sign.
-        0 => Ok(found.f_type as u32),
+        0 => Ok(found),
         _ => Err(io::Error::last_os_error()),
     }
 }

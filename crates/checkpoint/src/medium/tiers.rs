@@ -88,9 +88,13 @@ impl Config {
         for place in places(self) {
             let is_made_by_open = place.tier == Tier::Memory && place.directory == memory_default();
             let look = if is_made_by_open { Medium::of_nearest } else { Medium::of };
-            match look(place.directory) {
+            // What is mounted at the job's own directory counts: there the bytes go.
+            let own = place.directory.join(&self.job);
+            let is_there = own.symlink_metadata().is_ok_and(|found| found.is_dir());
+            let directory = if is_there { &own } else { place.directory };
+            match look(directory) {
                 Ok(medium) => {
-                    expect_kept(place, &medium)?;
+                    expect_kept(place, directory, &medium)?;
                     media.found.push((place.tier, medium));
                 }
                 Err(error) => {
@@ -116,7 +120,7 @@ fn places(config: &Config) -> impl Iterator<Item = Place<'_>> {
 }
 
 /// Refuses to call durable what is in memory.
-fn expect_kept(place: Place<'_>, medium: &Medium) -> Result<(), Error> {
+fn expect_kept(place: Place<'_>, directory: &Path, medium: &Medium) -> Result<(), Error> {
     if medium.kind != Kind::Memory || place.allows_memory {
         return Ok(());
     }
@@ -124,7 +128,7 @@ fn expect_kept(place: Place<'_>, medium: &Medium) -> Result<(), Error> {
     let why = format!(
         "{} is in memory ({}), so its copies would be lost with the power. Name a directory on a disk; for tests, \
          {option}.allow_memory=yes takes it all the same, and calls nothing there durable",
-        place.directory.display(),
+        directory.display(),
         medium.said
     );
     Err(Error::Option { option, why })

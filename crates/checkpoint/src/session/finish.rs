@@ -23,8 +23,8 @@ pub(super) const NOT_COMPLETED: Age = Age { epoch: 0, generation: GenerationId {
 pub struct Finished {
     /// The newest that this session took, or came back to; `None` where it has none.
     pub generation: Option<GenerationId>,
-    /// Whether it survives the loss of power, as far as the medium is known: see `said`. Not where the durable tier is in memory.
-    pub is_durable: bool,
+    /// Whether it survives the loss of power; `None` where the medium of a rank's durable tier is not known, see `said`.
+    pub is_durable: Option<bool>,
     /// The same in words, one line; where it is not durable, why not.
     pub said: String,
 }
@@ -66,17 +66,21 @@ impl Checkpointer {
     fn make_newest_durable(&mut self) -> Result<Finished, Error> {
         let told = |generation, is_durable, said: String| Finished { generation, is_durable, said };
         let Some((generation, taken)) = self.run.newest else {
-            return Ok(told(None, false, "this session took no checkpoint and came back to none".into()));
+            return Ok(told(None, Some(false), "this session took no checkpoint and came back to none".into()));
         };
         let number = generation.number;
+        if let Some(target) = &mut self.tiers.durable {
+            let medium = target.look();
+            target.told(self.ranks.most(medium)?);
+        }
         let Some(target) = &self.tiers.durable else {
             let said = format!(
                 "generation {number} is in memory only, which the loss of power or a restart of the machine takes: no \
                  durable tier is set (durable or shared)"
             );
-            return Ok(told(Some(generation), false, said));
+            return Ok(told(Some(generation), Some(false), said));
         };
-        let (place, is_durable) = (target.place(), target.is_volatile().is_none());
+        let (place, is_durable) = (target.place(), target.is_durable());
         let is_written = target.tier.manifest(generation, self.ranks.rank()).is_ok_and(|found| self.is_ours(&found));
         let is_there = is_written && target.tier.is_committed(generation);
         let missing = self.ranks.sum(u64::from(!is_there))?;
@@ -98,7 +102,7 @@ impl Checkpointer {
                          save once more"
                     ),
                 };
-                return Ok(told(Some(generation), false, said));
+                return Ok(told(Some(generation), Some(false), said));
             }
         };
         if !is_written && let Some(durable) = &self.tiers.durable {

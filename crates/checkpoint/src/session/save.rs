@@ -279,15 +279,17 @@ impl Checkpointer {
     pub(super) fn end_drain(&mut self, which: Which) -> Result<Option<Error>, Error> {
         let Some(target) = self.tiers.target_mut(which) else { return Ok(None) };
         let Some(mut drain) = target.drain.take() else { return Ok(None) };
-        let outcome = drain.outcome(&self.ranks);
+        let medium = target.look();
+        let outcome = drain.outcome(&self.ranks, medium);
         target.saw_free_bytes(drain.free_bytes());
         let (kind, generation, unkept) = (target.kind, drain.generation(), drain.take_unkept());
         let committed = outcome.and_then(|written| {
             drain::commit(&self.ranks, &target.tier, kind, generation, &self.nodes).map(|()| written)
         });
         let failed = match committed {
-            Ok((written, all_bytes)) => {
+            Ok((written, [all_bytes, worst])) => {
                 target.worked();
+                target.told(worst);
                 target.copies.arrived(drain.began_s(self.schedule.began), drain.took_s(), written.bytes);
                 if which == Which::Durable {
                     self.schedule.course.arrived(drain.took_s());
@@ -318,7 +320,9 @@ impl Checkpointer {
     /// Says that a checkpoint is written on all ranks, so many bytes.
     fn note_arrival(&mut self, kind: Tier, drain: &Drain, written: Written, size_bytes: u64) {
         let (number, took_s) = (drain.generation().number, drain.took_s());
-        let volatile = self.tiers.targets().find(|target| target.kind == kind).and_then(Target::is_volatile);
+        let target = self.tiers.targets().find(|target| target.kind == kind);
+        let (volatile, place) = target.map(|target| (target.is_volatile(), target.place())).unwrap_or_default();
+        let is_known = target.and_then(Target::is_durable).is_some();
         match &volatile {
             None => self.record_drain(kind, drain, size_bytes),
             Some(why) => self.record_not_durable(kind, drain.generation(), why),
@@ -329,6 +333,9 @@ impl Checkpointer {
         };
         self.note(match (kind, volatile) {
             (_, Some(why)) => format!("generation {number} is written, after {took_s:.1} s; {why}{healed}"),
+            (Tier::Memory | Tier::Durable, None) if !is_known => {
+                format!("generation {number} is {place}, after {took_s:.1} s: whether it survives a loss of power is not known{healed}")
+            }
             (Tier::Memory | Tier::Durable, None) => {
                 format!("generation {number} is durable, after {took_s:.1} s{healed}")
             }

@@ -6,10 +6,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use surefoot_checkpoint::controller::Fixed;
+use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::medium::{Kind, Medium};
+use surefoot_checkpoint::session::Finished;
 use surefoot_checkpoint::session::journal::{Event, read};
-use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Place, Policy};
+use surefoot_checkpoint::{Alone, Checkpointer, Config, Error, Group, Place, Policy};
 use surefoot_model::CheckpointTier as Tier;
 use surefoot_testkit::not_run::not_run;
 
@@ -32,6 +35,19 @@ fn in_memory(path: PathBuf, kind: &str) -> Result<PathBuf, String> {
     mount(kind, None, &path, 0, "").map(|()| path)
 }
 
+/// Takes a mount out of sight that may be in use.
+fn detach(path: &Path) -> Result<(), String> {
+    run("umount", &[Path::new("-l"), path]).map(drop)
+}
+
+/// Runs a program, and returns what it says.
+fn run(program: &str, words: &[&Path]) -> Result<String, String> {
+    let output = Command::new(program).args(words).output().map_err(|error| format!("{program}: {error}"))?;
+    let said = || format!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let success = || String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then(success).ok_or_else(said)
+}
+
 /// An overlay whose upper directory lies below this one.
 fn overlay(at: PathBuf, upper: &Path) -> Result<PathBuf, String> {
     let at = made(at);
@@ -50,11 +66,6 @@ fn overlay(at: PathBuf, upper: &Path) -> Result<PathBuf, String> {
 fn disk_of_file(at: PathBuf, file: &Path, mib: u64) -> Result<PathBuf, String> {
     let at = made(at);
     fs::File::create(file).unwrap().set_len(mib << 20).unwrap();
-    let run = |program: &str, words: &[&Path]| {
-        let output = Command::new(program).args(words).output().map_err(|error| format!("{program}: {error}"))?;
-        let said = || format!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        output.status.success().then_some(()).ok_or_else(said)
-    };
     run("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), file])?;
     run("mount", &[Path::new("-o"), Path::new("loop"), file, &at])?;
     Ok(at)
@@ -95,6 +106,12 @@ fn every_medium_is_what_it_is_and_what_cannot_be_seen_is_unknown() {
         let on_disk = overlay(home.join("on-disk"), &over_disk)?;
         assert_eq!(of(&on_disk).kind, disk.kind, "{:?}", of(&on_disk));
         assert!(of(&on_disk).said.contains("upper directory"), "{:?}", of(&on_disk));
+        let hidden = in_memory(home.join("hidden"), "tmpfs")?;
+        let over_hidden = overlay(home.join("on-hidden"), &hidden)?;
+        assert_eq!(of(&over_hidden).kind, Kind::Memory);
+        detach(&hidden)?;
+        made(hidden.join("over, it"));
+        assert_eq!(of(&over_hidden).kind, Kind::Unknown, "{:?}", of(&over_hidden));
         fs::rename(&over_disk, home.join("elsewhere")).unwrap();
         assert_eq!(of(&on_disk).kind, Kind::Unknown, "{:?}", of(&on_disk));
         assert_eq!(of(Path::new("/proc")).kind, Kind::Unknown, "{:?}", of(Path::new("/proc")));
@@ -112,6 +129,22 @@ fn a_disk_of_a_file_is_what_the_file_is_on() {
         assert!(memory.kind == Kind::Memory && memory.said.contains("on tmpfs"), "{memory:?}");
         let file = Medium::of(&disk_of_file(home.join("file-disk"), &home.join("image"), 32)?).unwrap();
         assert_eq!(file.kind, Medium::of(home).unwrap().kind, "{file:?}");
+        // A device of a device is what that one is: its name is in /dev, which is in memory.
+        let image = home.join("image-of-device");
+        fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        let device = PathBuf::from(run("losetup", &[Path::new("--find"), Path::new("--show"), &image])?);
+        let at = made(home.join("device-disk"));
+        let mounted = run("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), &device])
+            .and_then(|_| run("mount", &[Path::new("-o"), Path::new("loop"), &device, &at]));
+        run("losetup", &[Path::new("--detach"), &device])?;
+        mounted?;
+        assert_eq!(Medium::of(&at).unwrap().kind, file.kind, "{:?}", Medium::of(&at));
+        // Another file has the name by now.
+        let hidden = in_memory(home.join("hidden"), "tmpfs")?;
+        let at = disk_of_file(home.join("hidden-disk"), &hidden.join("image"), 32)?;
+        mount("none", Some(&made(home.join("over"))), &hidden, libc::MS_BIND, "")?;
+        fs::File::create(hidden.join("image")).unwrap().set_len(1 << 20).unwrap();
+        assert_eq!(Medium::of(&at).unwrap().kind, Kind::Unknown, "{:?}", Medium::of(&at));
         Ok(())
     });
 }
@@ -151,7 +184,7 @@ fn memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so() {
             assert!(notices.contains("no copy there is durable") && !notices.contains("1 is durable"), "{notices}");
             for finished in [rank.job.finish().unwrap(), rank.job.complete().unwrap()] {
                 assert!(
-                    !finished.is_durable && finished.said.contains("in memory (tmpfs) and not durable"),
+                    finished.is_durable == Some(false) && finished.said.contains("in memory (tmpfs) and not durable"),
                     "{finished:?}"
                 );
             }
@@ -159,6 +192,71 @@ fn memory_is_refused_as_durable_and_where_it_is_allowed_never_called_so() {
             let events = || journal.entries.iter().map(|entry| &entry.event);
             assert!(!events().any(|event| matches!(event, Event::Durable { .. })), "{journal:?}");
             assert!(events().any(|event| matches!(event, Event::NotDurable { why, .. } if why.contains("tmpfs"))));
+        }
+        Ok(())
+    });
+}
+
+/// Saves until a copy has arrived, ends, and returns what was reported of both.
+fn saved_and_finished(rank: &mut Rank) -> (String, Finished) {
+    rank.compute(1);
+    rank.job.checkpoint().unwrap();
+    rank.job.wait_for_copies().unwrap();
+    (rank.job.take_notices().join("; "), rank.job.finish().unwrap())
+}
+
+#[test]
+fn what_is_mounted_at_the_jobs_own_directory_counts_and_also_later() {
+    with_mounts("what_is_mounted_at_the_jobs_own_directory_counts_and_also_later", |home| {
+        let (memory, ssd) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("ssd")));
+        let own = in_memory(ssd.join("job"), "tmpfs")?;
+        let mut config = tiers(&memory, &ssd);
+        assert!(refused(&config).contains("is in memory (tmpfs)"));
+        detach(&own)?;
+        let mut rank = open(&config).unwrap();
+        in_memory(ssd.join("job"), "tmpfs")?;
+        let (notices, finished) = saved_and_finished(&mut rank);
+        assert!(notices.contains("no copy there is durable") && !notices.contains("1 is durable"), "{notices}");
+        assert_eq!(finished.is_durable, Some(false), "{finished:?}");
+        drop(rank);
+        config.set("durable.allow_memory", "yes").unwrap();
+        let notices = open(&config).unwrap().job.take_notices().join("; ");
+        assert!(notices.contains("are not durable"), "{notices}");
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_on_an_unknown_medium_is_called_durable() {
+    with_mounts("nothing_on_an_unknown_medium_is_called_durable", |home| {
+        let (memory, upper) = (in_memory(home.join("memory"), "tmpfs")?, made(home.join("upper")));
+        let ssd = overlay(home.join("ssd"), &upper)?;
+        fs::rename(&upper, home.join("elsewhere")).unwrap();
+        let (notices, finished) = saved_and_finished(&mut open(&tiers(&memory, &ssd)).unwrap());
+        assert!(notices.contains("is not known") && !notices.contains("1 is durable"), "{notices}");
+        assert!(finished.is_durable.is_none() && finished.said.contains("unknown medium"), "{finished:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn no_rank_calls_durable_what_another_one_has_in_memory() {
+    with_mounts("no_rank_calls_durable_what_another_one_has_in_memory", |home| {
+        let memory = in_memory(home.join("memory"), "tmpfs")?;
+        let directories = [made(home.join("ssd")), in_memory(home.join("tmpfs"), "tmpfs")?];
+        let run = &|group: ThreadGroup| {
+            let mut config = tiers(&memory, &directories[group.rank() as usize]);
+            config.set("durable.allow_memory", "yes").unwrap();
+            saved_and_finished(&mut Rank::open(config, group).unwrap())
+        };
+        let told: Vec<(String, Finished)> = std::thread::scope(|scope| {
+            let groups = thread_group(2, Some(Duration::from_secs(60))).into_iter();
+            let threads: Vec<_> = groups.map(|group| scope.spawn(move || run(group))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (notices, finished) in told {
+            assert!(notices.contains("is in memory") && !notices.contains("1 is durable"), "{notices}");
+            assert!(finished.is_durable == Some(false) && finished.said.contains("in memory"), "{finished:?}");
         }
         Ok(())
     });

@@ -117,9 +117,23 @@ fn row(directory: &Path, generation: GenerationId, tier: Tier, copies: &[&Copy])
         protection: first.map(|manifest| manifest.protection.label()),
         is_durable: match tier {
             Tier::Memory => Some(false),
-            Tier::Durable => Medium::of(directory).ok().and_then(|medium| medium.is_durable()),
+            Tier::Durable => copies.first().and_then(|copy| is_durable(&copy.image)),
         },
         is_committed: (tier == Tier::Durable).then(|| copies.iter().any(|copy| copy.committed_ranks.is_some())),
+    }
+}
+
+/// Whether a copy in a durable tier survives a loss of power, by what its image lies on; `None` where that is not known.
+pub fn is_durable(image: &Path) -> Option<bool> {
+    Medium::of_nearest(image).ok().and_then(|medium| medium.is_durable())
+}
+
+/// A tier in a table: one that keeps copies in memory is not called durable.
+pub fn tier_words(tier: &'static str, is_durable: Option<bool>) -> &'static str {
+    match (tier, is_durable) {
+        ("durable", Some(false)) => "in memory, not durable",
+        ("durable", None) => "durable (unknown medium)",
+        (tier, _) => tier,
     }
 }
 
@@ -157,11 +171,7 @@ fn text(rows: &[Row]) -> String {
         let ranks = row.ranks.map_or("-".to_owned(), |ranks| ranks.to_string());
         table.row(vec![
             row.job.clone(),
-            match (row.tier, row.is_durable) {
-                ("durable", Some(false)) => "in memory, not durable".to_owned(),
-                ("durable", None) => "durable (unknown medium)".to_owned(),
-                (tier, _) => tier.to_owned(),
-            },
+            tier_words(row.tier, row.is_durable).to_owned(),
             row.generation.to_string(),
             format!("{} of {ranks}", row.ranks_here.len()),
             size(row.payload_bytes as f64),

@@ -1,6 +1,6 @@
 //! `surefoot checkpoint verify` and `scrub`.
 
-use super::list::ProblemLine;
+use super::list::{ProblemLine, is_durable, tier_words};
 use super::options::DirectoriesOptions;
 use super::progress::Bar;
 use crate::exit::Outcome;
@@ -139,7 +139,7 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
         let tally = &verdict.tally;
         table.row(vec![
             copy.job(),
-            copy.tier.label().into(),
+            tier_words(copy.tier.label(), is_durable(&copy.image)).into(),
             copy.generation.map_or("-".to_owned(), |generation| generation.number.to_string()),
             copy.rank.to_string(),
             verdict.state.label().into(),

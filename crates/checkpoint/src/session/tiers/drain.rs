@@ -135,8 +135,9 @@ impl Drain {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// What this rank wrote, when all ranks have written, and bytes of all of them; or the first failure.
-    pub(in crate::session) fn outcome(&mut self, ranks: &Ranks) -> Result<(Written, u64), Error> {
+    /// What this rank wrote, when all ranks have written, and of all of them the bytes and the largest `medium`; or the first
+    /// failure.
+    pub(in crate::session) fn outcome(&mut self, ranks: &Ranks, medium: u64) -> Result<(Written, [u64; 2]), Error> {
         if let Some(thread) = self.thread.take() {
             let ended = thread.join().unwrap_or_else(|_| {
                 let why = "the writing thread ended early".into();
@@ -151,8 +152,9 @@ impl Drain {
         let gone = || Err(Error::Option { option: "durable", why: "it was asked for twice".into() });
         let written = self.written.take().unwrap_or_else(gone);
         let bytes = written.as_ref().map_or(0, |written| written.bytes);
-        let (written, told) = ranks.agree(written, Message { sums: [bytes, 0], ..Message::default() })?;
-        Ok((written, told.sums[0]))
+        let (written, told) =
+            ranks.agree(written, Message { sums: [bytes, 0], mosts: [medium, 0], ..Message::default() })?;
+        Ok((written, [told.sums[0], told.mosts[0]]))
     }
 }
 

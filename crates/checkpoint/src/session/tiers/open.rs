@@ -105,7 +105,13 @@ impl Opened {
     pub(in crate::session) fn expect_a_reason_to_go_on(&mut self, ranks: &Ranks) -> Result<bool, Error> {
         let told = u64::from(self.fault.is_some()) | u64::from(self.holds_any) << 32;
         let is_here = self.media.is_memory_on_disk();
-        let told = ranks.tell(Message { sums: [told, u64::from(is_here)], ..Message::default() }, |_| ())?.sums;
+        let media =
+            [&self.tiers.durable, &self.tiers.shared].map(|target| target.as_ref().map_or(0, Target::medium_number));
+        let message = Message { sums: [told, u64::from(is_here)], mosts: media, ..Message::default() };
+        let Message { sums: told, mosts: worst, .. } = ranks.tell(message, |_| ())?;
+        for (target, worst) in [&mut self.tiers.durable, &mut self.tiers.shared].into_iter().zip(worst) {
+            target.iter_mut().for_each(|target| target.told(worst));
+        }
         self.wear = Wear { is_here, is_anywhere: told[1] > 0 };
         let told = told[0];
         let (unopened_count, holding_count) = (told as u32, told >> 32);
@@ -410,7 +416,7 @@ mod tests {
         assert!(job.finish().is_err() && tries() == 10);
         job.take_notices();
         drive.0.store(NOTHING, Ordering::Relaxed);
-        assert!(job.finish().unwrap().is_durable);
+        assert_ne!(job.finish().unwrap().is_durable, Some(false));
         let (places, said) = save(&mut job, 2);
         assert_eq!(places, [Place::Both; 2], "{said}");
     }

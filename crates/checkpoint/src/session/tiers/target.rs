@@ -22,6 +22,8 @@ pub(in crate::session) struct Target {
     pub(in crate::session) kind: Tier,
     /// What it lies on; `None` where that could not be looked at.
     medium: Option<Medium>,
+    /// The least durable kind that any rank's lies on.
+    worst: medium::Kind,
     pub(in crate::session) drain: Option<Drain>,
     /// What it got from this rank so far.
     pub(in crate::session) copies: Copies,
@@ -51,18 +53,67 @@ pub(in crate::session) enum Which {
 impl Target {
     pub(in crate::session) fn new(tier: Durable, kind: Tier, medium: Option<Medium>) -> Self {
         let free = Cell::new((tier.free_bytes().ok(), Instant::now()));
-        Target { tier, kind, medium, drain: None, copies: Copies::default(), free, failing: None, is_noted: false }
+        let worst = medium::Kind::of_number(medium::Kind::number(medium.as_ref()));
+        Target {
+            tier,
+            kind,
+            medium,
+            worst,
+            drain: None,
+            copies: Copies::default(),
+            free,
+            failing: None,
+            is_noted: false,
+        }
+    }
+
+    /// Looks again at what it lies on, since another file system may be mounted there by now; returns its kind, for other
+    /// ranks. A shared one is not looked at again: one that is away for a while holds up whoever does.
+    pub(in crate::session) fn look(&mut self) -> u64 {
+        if self.kind != Tier::Shared {
+            self.medium = Medium::of(self.tier.directory()).ok();
+        }
+        self.medium_number()
+    }
+
+    /// The kind that it was seen to lie on, for other ranks.
+    pub(in crate::session) fn medium_number(&self) -> u64 {
+        medium::Kind::number(self.medium.as_ref())
+    }
+
+    /// Takes note of the worst that a rank has told of [`Target::look`].
+    pub(in crate::session) fn told(&mut self, worst: u64) {
+        self.worst = medium::Kind::of_number(worst);
+    }
+
+    /// Whether a checkpoint of all ranks there survives the loss of power; `None` where that is not known of a rank's.
+    pub(in crate::session) fn is_durable(&self) -> Option<bool> {
+        self.worst.is_durable()
     }
 
     /// Why nothing there is durable, where it is in memory, which the user permitted.
     pub(in crate::session) fn is_volatile(&self) -> Option<String> {
-        let medium = self.medium.as_ref().filter(|medium| medium.kind == medium::Kind::Memory)?;
-        Some(format!("{} is in memory ({}), so no copy there is durable", self.tier.directory().display(), medium.said))
+        let directory = self.tier.directory().display();
+        match &self.medium {
+            _ if self.worst != medium::Kind::Memory => None,
+            Some(Medium { kind: medium::Kind::Memory, said }) => {
+                Some(format!("{directory} is in memory ({said}), so no copy there is durable"))
+            }
+            _ => Some(format!("{} of another rank is in memory, so no checkpoint is durable", self.kind.name())),
+        }
     }
 
     /// The place within a sentence, with what is not known of it.
     pub(in crate::session) fn place(&self) -> String {
         let place = self.kind.place();
+        let kind = self.medium.as_ref().map_or(medium::Kind::Unknown, |medium| medium.kind);
+        match (kind < self.worst).then_some(self.worst) {
+            Some(medium::Kind::Memory) => {
+                return format!("{place}, but that of another rank is in memory and not durable");
+            }
+            Some(_) => return format!("{place} (unknown medium on another rank)"),
+            None => {}
+        }
         match &self.medium {
             Some(Medium { kind: medium::Kind::Disk, .. }) => place.to_owned(),
             Some(Medium { kind: medium::Kind::Unknown, said }) => format!("{place} (unknown medium: {said})"),
