@@ -49,6 +49,17 @@ impl Table {
     }
 }
 
+/// Tables that tell of memory as well and are not read: that they have rows is said.
+const UNREAD: [&str; 7] = [
+    "extlog_event",
+    "memory_failure_event",
+    "cxl_generic_event",
+    "cxl_memory_module_event",
+    "cxl_memory_sparing_event",
+    "cxl_overflow_event",
+    "cxl_poison_event",
+];
+
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -144,10 +155,25 @@ pub fn for_each_row(path: &Path, mut each: impl FnMut(&Row<'_>) -> ControlFlow<(
             }
         }
     }
+    for table in UNREAD {
+        let why = match database::shape(&connection, table).map_err(explained)? {
+            Shape::Missing => continue,
+            Shape::Refused(why) => why,
+            Shape::Plain(_) if has_rows(&connection, table).map_err(explained)? => {
+                "it has rows that tell of memory, in a form that is not known here".to_owned()
+            }
+            Shape::Plain(_) => continue,
+        };
+        skipped.tables.push((table, why));
+    }
     if tables == 0 && skipped.tables.is_empty() {
         return Err(foreign("none of its tables is one of rasdaemon's that tell of memory".to_owned()));
     }
     Ok(skipped)
+}
+
+fn has_rows(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    connection.prepare(&format!("SELECT 1 FROM main.{table} LIMIT 1"))?.exists([])
 }
 
 enum End {

@@ -23,7 +23,7 @@ const REASONS_MAX: usize = 10;
 #[serde(rename_all = "camelCase")]
 struct Message {
     version: String,
-    alerts: Vec<Told>,
+    alerts: Vec<serde_json::Value>,
     #[serde(default)]
     truncated_alerts: u64,
 }
@@ -59,6 +59,15 @@ pub(super) struct Taken {
     pub(super) truncated: u64,
 }
 
+impl Taken {
+    fn refuse(&mut self, why: String) {
+        self.refused += 1;
+        if self.reasons.len() < REASONS_MAX && !self.reasons.contains(&why) {
+            self.reasons.push(why);
+        }
+    }
+}
+
 /// The alerts of a message of Alertmanager's webhook that are taken, as the server takes them; for whoever tries messages.
 ///
 /// # Errors
@@ -86,18 +95,20 @@ pub(super) fn read(body: &[u8]) -> Result<Taken, String> {
     }
     let mut taken = Taken { truncated: message.truncated_alerts, ..Taken::default() };
     for told in message.alerts {
+        let told: Told = match serde_json::from_value(told) {
+            Ok(told) => told,
+            Err(error) => {
+                taken.refuse(format!("an alert of it is not written as Alertmanager writes one: {error}"));
+                continue;
+            }
+        };
         if is_own(&told.labels) {
             taken.own += 1;
             continue;
         }
         match alert(told) {
             Ok(alert) => taken.alerts.push(alert),
-            Err(why) => {
-                taken.refused += 1;
-                if taken.reasons.len() < REASONS_MAX && !taken.reasons.contains(&why) {
-                    taken.reasons.push(why);
-                }
-            }
+            Err(why) => taken.refuse(why),
         }
     }
     Ok(taken)
@@ -228,6 +239,18 @@ mod tests {
             (alert.evidence.clone(), alert.since_realtime_ns),
             (vec!["a".into(), "b".into()], 1_795_600_800_500_000_000)
         );
+    }
+
+    #[test]
+    fn an_alert_that_cannot_be_read_keeps_no_other_from_being_taken() {
+        let good = || told("firing", json!({"instance": "n1"}));
+        let mut without = good();
+        without["annotations"] = serde_json::Value::Null;
+        let strange = [told("firing", json!({"instance": null})), without, json!({"labels": {}}), json!(7)];
+        for one in strange {
+            let taken = read(&message(json!([good(), one, good()]))).unwrap();
+            assert_eq!((taken.alerts.len(), taken.refused, taken.reasons.len()), (2, 1, 1), "{one}");
+        }
     }
 
     /// As Prometheus writes the instance of a target by its IPv6 address.

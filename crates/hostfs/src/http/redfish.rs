@@ -41,11 +41,22 @@ impl Collection {
             return Err("it is no collection: it has no list 'Members'".into());
         };
         self.pages.push(path.to_owned());
-        self.told = page["Members@odata.count"].as_u64().or(self.told);
-        self.members.extend(members.iter().filter_map(link));
-        let named = members.iter().filter(|member| link(member).is_some()).count();
-        if named < members.len() {
-            return Err(format!("{} of its members are named by no path of this service", members.len() - named));
+        let told = &page["Members@odata.count"];
+        // Some count the members of each page, others those of all.
+        self.told = self.told.max(told.as_u64());
+        let named: Vec<String> = members.iter().filter_map(link).collect();
+        let named_count = named.len();
+        // A service that takes no notice of the question gives the same members again: they are no others.
+        for member in named {
+            if !self.members.contains(&member) {
+                self.members.push(member);
+            }
+        }
+        if !told.is_null() && !told.is_u64() {
+            return Err("its 'Members@odata.count' is no number: how many members it has is unknown".into());
+        }
+        if named_count < members.len() {
+            return Err(format!("{} of its members are named by no path of this service", members.len() - named_count));
         }
         let next = ["Members@odata.nextLink", "@odata.nextLink"].into_iter().map(|name| &page[name]);
         let Some(next) = next.into_iter().find(|next| !next.is_null()) else {
@@ -141,5 +152,26 @@ mod tests {
         }
         assert!(fewer(json!({"Members": [{"@odata.id": "http://elsewhere/"}]})).0.contains("named by no path"));
         assert_eq!(fewer(json!({"Members": []})), (String::new(), String::new()));
+        for count in [json!("2"), json!(-1), json!(2.5), json!([])] {
+            let (why, missing) = fewer(json!({"Members": [], "Members@odata.count": count}));
+            assert!(why.contains("is no number") && missing.contains("unknown"), "{count}: {why}: {missing}");
+        }
+    }
+
+    /// Of a service that gives the same page to another question, and of one that counts each page by itself.
+    #[test]
+    fn members_that_come_again_are_no_others() {
+        let next = |skip: usize| json!(format!("{PATH}?$skip={skip}"));
+        let mut again = Collection::default();
+        again.take(PATH, &page(0, 16, next(16))).unwrap();
+        assert_eq!(again.take(&format!("{PATH}?$skip=16"), &page(0, 16, Value::Null)), Ok(None));
+        assert_eq!(again.members.len(), 16);
+        assert!(again.missing().unwrap().contains("32 members, of which 16 were read"), "{:?}", again.missing());
+        let mut last = page(16, 20, Value::Null);
+        last["Members@odata.count"] = json!(4);
+        let mut each = Collection::default();
+        each.take(PATH, &page(0, 16, next(16))).unwrap();
+        each.take(&format!("{PATH}?$skip=16"), &last).unwrap();
+        assert!(each.missing().unwrap().contains("32 members, of which 20 were read"), "{:?}", each.missing());
     }
 }

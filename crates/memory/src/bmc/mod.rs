@@ -52,16 +52,33 @@ pub struct Answer {
 /// label, is the same one. Both count the same errors, each perhaps not all of them, so the larger count is a lower bound; they are
 /// never added.
 pub fn join(look: &mut MemoryLook, answer: Answer, source: MemorySource) {
+    // Two modules of one answer are two, whatever name or number they share.
+    let mut is_taken = vec![false; look.dimms.len()];
     for counted in answer.modules {
-        match look.dimms.iter_mut().find(|dimm| is_same(dimm, &counted)) {
-            Some(dimm) => add(dimm, &counted, source),
-            None => look.dimms.push(alone(counted, source)),
+        let mut places = 0..is_taken.len();
+        match places.find(|&place| !is_taken[place] && is_same(&look.dimms[place], &counted)) {
+            Some(place) => {
+                is_taken[place] = true;
+                add(&mut look.dimms[place], &counted, source);
+            }
+            None => {
+                let mut dimm = alone(counted, source);
+                dimm.id = free_id(&look.dimms, &dimm);
+                look.dimms.push(dimm);
+            }
         }
     }
     look.problems.extend(answer.problems);
     if !look.dimms.is_empty() {
         look.unsupported = None;
     }
+}
+
+/// What a module is named, where no other has that name.
+fn free_id(dimms: &[Dimm], dimm: &Dimm) -> String {
+    let names = [dimm.id.clone(), dimm.label.clone()].into_iter().filter(|id| !id.is_empty());
+    let mut names = names.chain((2..).map(|number| format!("{} #{number}", dimm.label)));
+    names.find(|id| dimms.iter().all(|other| other.id != *id)).unwrap_or_default()
 }
 
 fn is_same(dimm: &Dimm, counted: &Counted) -> bool {
@@ -152,6 +169,16 @@ mod tests {
         // Another serial number in the same slot is another module.
         let look = joined(vec![dimm], vec![counted("A1", Some("S2"), 9)]);
         assert_eq!(look.dimms.iter().map(|dimm| dimm.corrected_count).collect::<Vec<_>>(), [7, 9]);
+    }
+
+    #[test]
+    fn two_modules_of_one_answer_are_two() {
+        let shared = |label| counted(label, Some("S1"), 7);
+        let look = joined(Vec::new(), vec![shared("A1"), shared("A2"), counted("B1", None, 1), counted("B1", None, 2)]);
+        let found: Vec<_> = look.dimms.iter().map(|dimm| (dimm.id.as_str(), dimm.corrected_count)).collect();
+        assert_eq!(found, [("S1", 7), ("A2", 7), ("B1", 1), ("B1 #2", 2)]);
+        let look = joined(vec![alone(shared("A1"), MemorySource::Edac)], vec![shared("A1"), shared("A2")]);
+        assert_eq!(look.dimms.len(), 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub use surefoot_hostfs::http::Trust;
 use surefoot_hostfs::http::redfish::{Collection, link};
 use surefoot_hostfs::http::{self, Identity, NoAnswer, Request};
-use surefoot_model::{MemoryProblem, MemorySource, one_line};
+use surefoot_model::{MemoryProblem, MemorySource, is_filler, one_line};
 
 /// Systems of one service that are looked at: a chassis with blades has a few.
 const SYSTEMS_MAX: usize = 16;
@@ -91,6 +91,17 @@ impl Asked<'_> {
         if let Some(first) = silent.first() {
             let why = format!("{} of {} modules have no error counts: theirs are unknown", silent.len(), found.len());
             self.problem(first, &why);
+        }
+        let tells_half = |module: &&Counted| module.corrected.is_some() != module.uncorrected.is_some();
+        if let Some(half) = modules.iter().find(tells_half) {
+            let (kind, count) = (half.uncorrected.is_none(), modules.iter().filter(tells_half).count());
+            let kind = if kind { "uncorrected" } else { "corrected" };
+            let why = format!(
+                "{count} of {} modules tell half of their error counts ({} no {kind} errors): the others are unknown",
+                modules.len(),
+                half.label
+            );
+            self.problem(SYSTEMS, &why);
         }
         modules
     }
@@ -226,8 +237,8 @@ fn counted(path: &str, module: &Value, metrics: &Value) -> Counted {
     let [corrected, indeterminate] = CORRECTED.map(count);
     Counted {
         label: label.unwrap_or_default(),
-        serial: text(&module["SerialNumber"]),
-        part: text(&module["PartNumber"]),
+        serial: text(&module["SerialNumber"]).filter(|text| !is_filler(text)),
+        part: text(&module["PartNumber"]).filter(|text| !is_filler(text)),
         size_bytes: module["CapacityMiB"].as_u64().unwrap_or(0).saturating_mul(1 << 20),
         corrected: match (corrected, indeterminate) {
             (None, None) => None,

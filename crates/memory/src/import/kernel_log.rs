@@ -79,12 +79,20 @@ pub(super) struct KernelLog {
     at: At,
     /// The line before was of a report.
     was_of_report: bool,
+    /// The kernel says that it handed machine checks to a program.
+    handed_on: bool,
     pending: Option<Pending>,
 }
 
 impl KernelLog {
     pub fn new(clock: Clock) -> KernelLog {
-        KernelLog { stamps: Stamps::new(clock), at: At::default(), was_of_report: false, pending: None }
+        KernelLog {
+            stamps: Stamps::new(clock),
+            at: At::default(),
+            was_of_report: false,
+            handed_on: false,
+            pending: None,
+        }
     }
 
     pub fn line(&mut self, line: &str, sink: &mut Sink<'_>) -> Line {
@@ -135,6 +143,17 @@ impl KernelLog {
 
     pub fn end(&mut self, sink: &mut Sink<'_>) {
         self.flush(sink);
+        if self.handed_on && sink.totals.report_count + sink.totals.other_unit_count == 0 {
+            sink.totals.note(
+                "The kernel says that it logged machine checks, and this log has none of them: a program such as rasdaemon or \
+                 mcelog took them. Import what that program keeps.",
+            );
+        }
+        if self.stamps.leaves_a_boot_out() {
+            sink.totals.note(
+                "This log is of several boots: --booted dates the lines of the first one, and those of the others are undated.",
+            );
+        }
     }
 
     /// Tells the record that waits.
@@ -236,6 +255,7 @@ impl KernelLog {
                 return Line::OfReport;
             }
         }
+        self.handed_on |= said.contains("Machine check events logged");
         if is_about_a_record(said) {
             Line::OfReport
         } else {
@@ -635,6 +655,32 @@ Nov 21 10:00:09 n kernel: {38}[Hardware Error]:   node:0 card:1 module:1 rank:1 
         assert_eq!(of(&relative), [0]);
         // 2026-11-23 08:14, by `date -u -d`.
         assert_eq!(of(&format!("[Nov23 08:14] mce: x\n{relative}")), [1_795_421_640_000_000_000]);
+    }
+
+    /// Where another program took the records, the log has none of them, which is not the same as no error.
+    #[test]
+    fn machine_checks_that_were_handed_on_are_told() {
+        let line = "[ 100.0] mce: [Hardware Error]: Machine check events logged\n";
+        let tells = |text: &str| read(text).1.notes.iter().any(|note| note.contains("has none of them"));
+        assert!(tells(line) && !tells(&format!("{line}{EDAC}\n")) && !tells("[ 100.0] usb 1-1: new device\n"));
+    }
+
+    #[test]
+    fn a_second_boot_is_not_dated_by_the_first() {
+        let clock =
+            Clock { now_realtime_ns: 1_795_500_000_000_000_000, booted_realtime_ns: Some(1_793_491_200_000_000_000) };
+        let mut import = Import::new(Format::KernelLog, clock);
+        let mut reports = Vec::new();
+        let second = EDAC.replace("100.1", "200.1");
+        // A line that comes late by less than a second is of the same boot.
+        let late = EDAC.replace("100.1", "99.9");
+        for line in [EDAC, &late, "[    0.0] Linux version 6.1", &second] {
+            import.line(line, &mut reports);
+        }
+        let notes = import.end(&mut reports).notes;
+        let times: Vec<_> = reports.iter().map(|report| report.at_realtime_ns).collect();
+        assert_eq!(times, [1_793_491_300_100_000_000, 1_793_491_299_900_000_000, 0]);
+        assert!(notes.iter().any(|note| note.contains("several boots")), "{notes:?}");
     }
 
     #[test]

@@ -35,11 +35,20 @@ pub(super) struct Stamps {
     clock: Clock,
     /// The minute that `dmesg -e` told last.
     minute: Option<At>,
+    /// The last time since boot.
+    since_boot_ns: u64,
+    /// The times since boot began anew: what follows is of another boot than the one that is named.
+    has_rebooted: bool,
 }
 
 impl Stamps {
     pub fn new(clock: Clock) -> Stamps {
-        Stamps { clock, minute: None }
+        Stamps { clock, minute: None, since_boot_ns: 0, has_rebooted: false }
+    }
+
+    /// Whether lines of another boot than the named one go undated.
+    pub fn leaves_a_boot_out(&self) -> bool {
+        self.has_rebooted && self.clock.booted_realtime_ns.is_some()
     }
 
     /// When a line was written, and its words.
@@ -81,7 +90,10 @@ impl Stamps {
         // The time since the line before stands behind the time itself.
         let stamp = stamp.split_once('<').map_or(stamp, |(stamp, _)| stamp.trim_end());
         if let Some(since_boot) = seconds(stamp) {
-            let booted = self.clock.booted_realtime_ns;
+            // Processors that write at the same time may do it out of order, by less than this.
+            self.has_rebooted |= since_boot.saturating_add(SECOND_NS) < self.since_boot_ns;
+            self.since_boot_ns = since_boot;
+            let booted = self.clock.booted_realtime_ns.filter(|_| !self.has_rebooted);
             let realtime_ns = booted.and_then(|booted| booted.checked_add(since_boot)).unwrap_or(0);
             return Some(At { realtime_ns, ..At::default() });
         }

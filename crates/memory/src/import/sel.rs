@@ -73,6 +73,13 @@ const CROSSINGS: [&str; 5] = [
     "predictive failure asserted",
 ];
 
+/// States whose end is the news.
+const ENDS_BADLY: [&str; 4] = ["presence detected", "device present", "device enabled", "fully redundant"];
+
+fn begins(words: &str, state: &str) -> bool {
+    words.to_ascii_lowercase().starts_with(state)
+}
+
 fn event(words: &str, sensor: &str) -> Event {
     let (words, sensor) = (words.to_ascii_lowercase(), sensor.to_ascii_lowercase());
     let counts_corrected = sensor.contains("ecc") && !sensor.contains("uncorr");
@@ -287,6 +294,11 @@ fn severity(record: &Record, sink: &mut Sink<'_>) -> Result<ErrorSeverity, Line>
     };
     let severity = match event(&record.event, &record.sensor) {
         Event::Unknown => return Err(Line::NotUnderstood("a state of a memory sensor whose meaning is not known")),
+        Event::Fine if is_over && ENDS_BADLY.iter().any(|state| begins(&record.event, state)) => {
+            return Err(Line::NotUnderstood(
+                "a good state of memory ended: a module is missing, disabled or not redundant",
+            ));
+        }
         _ if is_over => return Err(Line::Other),
         Event::Fine => return Err(Line::Other),
         Event::Told(note) => {
@@ -388,6 +400,17 @@ mod tests {
 
     fn times(text: &str) -> Vec<u64> {
         read(text).0.iter().map(|report| report.at_realtime_ns).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_good_state_is_shown_and_that_of_an_error_is_none() {
+        let of = |state: &str| read(&format!("1 | 11/20/26 | 08:00:00 UTC | Memory A1 | {state} | Deasserted\n")).1;
+        for state in ["Presence detected", "Device Present", "Device Enabled", "Fully Redundant"] {
+            assert_eq!((of(state).not_understood_count, of(state).other_count), (1, 0), "{state}");
+        }
+        for state in ["Correctable ECC", "Log area reset/cleared", "Critical Overtemperature"] {
+            assert_eq!((of(state).not_understood_count, of(state).other_count), (0, 1), "{state}");
+        }
     }
 
     #[test]

@@ -53,6 +53,18 @@ fn the_rows_of_rasdaemon_come_out_as_they_are() {
 }
 
 #[test]
+fn rows_of_a_table_that_is_not_read_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = copy(&directory);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS memory_failure_event (id INTEGER PRIMARY KEY)").unwrap();
+    assert_eq!(rows(&path).unwrap().1, Skipped::default(), "a table without rows tells nothing");
+    connection.execute_batch("INSERT INTO memory_failure_event (id) VALUES (1)").unwrap();
+    let [(table, why)] = &rows(&path).unwrap().1.tables[..] else { panic!("nothing is told") };
+    assert!(*table == "memory_failure_event" && why.contains("tell of memory"), "{table}: {why}");
+}
+
+#[test]
 fn a_view_in_the_place_of_a_table_is_not_run() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("evil.db");

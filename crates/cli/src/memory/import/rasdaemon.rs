@@ -9,7 +9,7 @@ use surefoot_memory::import::{Clock, NOT_PLAUSIBLE};
 use surefoot_memory::reports::{
     CpuVendor, CxlEvent, CxlKind, McErrorType, McEvent, MceRecord, cxl_event, mc_event, mce_record, place_of,
 };
-use surefoot_model::{ErrorReport, MemorySource};
+use surefoot_model::{ErrorReport, Fidelity, MemorySource};
 use surefoot_store::rasdaemon::{Row, Table, for_each_row};
 
 pub use surefoot_store::rasdaemon::is_database;
@@ -134,9 +134,21 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
                 reading.totals.not_understood(line, why, row.text("err_type"));
                 return None;
             };
-            Some(mc_event(&edac(row, error_type)))
+            let mut report = mc_event(&edac(row, error_type));
+            if row.number("err_count").is_none_or(|count| u32::try_from(count).is_err()) {
+                reading.totals.note(
+                    "Some rows of mc_event tell no number of errors: each counts as one error and may stand for many.",
+                );
+                report.fidelity = Fidelity::LowerBound;
+            }
+            Some(report)
         }
         Table::MceRecord => {
+            if let Some(missing) = ["status", "cpuvendor"].into_iter().find(|column| row.number(column).is_none()) {
+                let why = "a machine check without the number that says what it is";
+                reading.totals.not_understood(line, why, missing);
+                return None;
+            }
             let record = machine_check(row);
             if record.vendor == CpuVendor::Other {
                 let why = "a machine check of a processor whose records Surefoot cannot read";
@@ -153,6 +165,11 @@ fn report(row: &Row<'_>, filled: &Filled, reading: &mut Reading) -> Option<Error
             report
         }
         Table::CxlDram | Table::CxlGeneralMedia => {
+            if let Some(missing) = ["type", "descriptor"].into_iter().find(|column| row.number(column).is_none()) {
+                let why = "an event of a CXL device without the number that says what it is";
+                reading.totals.not_understood(line, why, missing);
+                return None;
+            }
             let event = cxl(row, filled.flags(row));
             if !event.has_known_type() {
                 let why = "an event of a CXL device of a type that Surefoot does not know";
@@ -242,5 +259,43 @@ fn cxl(row: &Row<'_>, validity_flags: Option<u16>) -> CxlEvent {
         row: small(row, "row"),
         column: u16::try_from(small(row, "column")).unwrap_or(0),
         corrected_count: small(row, "cvme_count").max(small(row, "cme_count")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::Reading;
+    use super::*;
+    use std::collections::BTreeMap;
+    use surefoot_store::rasdaemon::Value;
+
+    /// What should be a number and is none is never 0, the first processor's vendor, or a corrected error.
+    #[test]
+    fn a_row_without_its_numbers_is_never_the_mild_case() {
+        let of = |table, left_out: &str| {
+            let columns = ["err_count", "status", "cpuvendor", "type", "descriptor", "serial"];
+            let columns = columns.into_iter().filter(|column| *column != left_out);
+            let mut values: BTreeMap<_, _> = columns.map(|column| (column, Value::Number(0))).collect();
+            values.insert("err_type", Value::Text("Corrected".to_owned()));
+            let mut reading = Reading::new(Path::new("rows.db"), "rasdaemon");
+            let report = report(&Row { table, values }, &Filled::default(), &mut reading);
+            let totals = reading.totals;
+            (
+                report.map(|report| report.fidelity),
+                totals.not_understood_count,
+                totals.other_unit_count,
+                totals.notes.len(),
+            )
+        };
+        assert_eq!(of(Table::McEvent, ""), (Some(Fidelity::Sampled), 0, 0, 0));
+        assert_eq!(of(Table::McEvent, "err_count"), (Some(Fidelity::LowerBound), 0, 0, 1));
+        assert_eq!(of(Table::MceRecord, "").1, 0);
+        for left_out in ["status", "cpuvendor"] {
+            assert_eq!(of(Table::MceRecord, left_out), (None, 1, 0, 0), "{left_out}");
+        }
+        assert_eq!(of(Table::CxlDram, "").1, 0);
+        for left_out in ["type", "descriptor"] {
+            assert_eq!(of(Table::CxlDram, left_out), (None, 1, 0, 0), "{left_out}");
+        }
     }
 }

@@ -51,7 +51,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    fn new(file: &Path, format: &'static str) -> Reading {
+    pub(super) fn new(file: &Path, format: &'static str) -> Reading {
         Reading {
             file: file.display().to_string(),
             format,
@@ -126,6 +126,10 @@ fn log(
             Some(line) => first.push(line),
             None => break,
         }
+    }
+    // Editors put a mark of byte order before the first line.
+    if let Some(rest) = first.first().and_then(|line| line.strip_prefix('\u{feff}').map(str::to_owned)) {
+        first[0] = rest;
     }
     let (format, word) = match format {
         FormatName::Auto => match detect(first.iter().map(String::as_str)) {

@@ -107,7 +107,8 @@ impl Experiments {
         look.at_ns = clock::monotonic_ns();
         look.look_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // Where there is nothing, nothing is said.
-        if !(self.journals.is_empty() && look.problems.is_empty() && self.told.is_none()) {
+        let is_nothing = self.journals.is_empty() && look.problems.is_empty() && look.left_out_count == 0;
+        if !is_nothing || self.told.is_some() {
             self.told = Some(look.clone());
             events.push(DisturbEvent::Look(look));
         }
@@ -131,8 +132,8 @@ impl Experiments {
             let mut entries = entries.flatten().map(|entry| entry.path());
             for path in entries.by_ref().take(ENTRIES_MAX) {
                 let Some(name) = ExperimentBegan::name_of(&path).map(str::to_owned) else { continue };
-                // What is gone by now is not there.
-                if let Ok(about) = path.symlink_metadata() {
+                // What is gone by now is not there, and one in which nothing stands yet takes no other's place.
+                if let Some(about) = path.symlink_metadata().ok().filter(|about| !about.is_file() || about.len() > 0) {
                     found.push(Candidate { name, path, uid: about.uid() });
                 }
             }
@@ -323,6 +324,18 @@ mod tests {
     }
 
     const NAME: &str = "20261125T120000-7-0";
+
+    #[test]
+    fn empty_journals_keep_no_other_from_being_read() {
+        let home = tempfile::tempdir().unwrap();
+        for number in 0..JOURNALS_MAX + 5 {
+            fs::write(home.path().join(format!("z{number}.jsonl")), "").unwrap();
+        }
+        let journal: String = told(NAME, None).iter().map(line).collect();
+        fs::write(home.path().join(ExperimentBegan::journal(NAME)), journal).unwrap();
+        let words = words(&experiments(home.path()).look());
+        assert!(words.iter().any(|word| word.starts_with("began")), "{words:?}");
+    }
 
     #[test]
     fn a_journal_is_told_as_it_grows_and_its_end_once() {

@@ -242,8 +242,12 @@ impl Kubernetes {
             for pod in items {
                 pods.extend(holding(pod)?);
             }
-            let more = said["metadata"]["continue"].as_str().unwrap_or_default();
-            let remaining = said["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+            let (more, remaining) = (&said["metadata"]["continue"], &said["metadata"]["remainingItemCount"]);
+            if !(more.is_null() || more.is_string()) || !(remaining.is_null() || remaining.is_u64()) {
+                let why = format!("whether node {host} has more pods the API server says in no way that is known here");
+                return Err(failed(why, true));
+            }
+            let (more, remaining) = (more.as_str().unwrap_or_default(), remaining.as_u64().unwrap_or(0));
             if more.is_empty() && remaining > 0 {
                 let why = format!("the API server keeps {remaining} pods of node {host} back, and no way to them");
                 return Err(failed(why, true));
@@ -403,6 +407,26 @@ mod tests {
             assert!(!is_name(name), "{name}");
         }
         assert!(is_name("node-17.rack2.example"));
+    }
+
+    #[test]
+    fn a_list_that_goes_on_in_an_unknown_way_is_not_over() {
+        use std::io::{BufRead, BufReader, Write};
+        for metadata in [json!({ "continue": 7 }), json!({ "remainingItemCount": "3" })] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let server = format!("http://{}", listener.local_addr().unwrap());
+            let serving = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                lines.take_while(|line| !line.is_empty()).for_each(drop);
+                let body = json!({ "metadata": metadata, "items": [] }).to_string();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+                    .unwrap();
+            });
+            let cluster = Kubernetes { server, ..Kubernetes::default() };
+            assert!(cluster.pods("n1", &AtomicBool::new(false)).is_err(), "no pod is taken to be left");
+            serving.join().unwrap();
+        }
     }
 
     /// A node may have more pods than one answer has room for.
