@@ -1,6 +1,7 @@
 //! Exit codes: 0 done; 1 ran and found what it is asked to report as failure; 2 usage or input error; 3 not supported
 //! here.
 
+use crate::people;
 use std::io;
 use std::process::ExitCode;
 
@@ -21,10 +22,21 @@ pub fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         // Whoever reads our output may stop reading: `surefoot ... | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::people::tell!("surefoot: {}", message(&error));
+            crate::people::tell!("surefoot: {}", people::with_arguments_on_one_line(message(&error)));
             ExitCode::from(if is_unsupported(&error) { 3 } else { 2 })
         }
     }
+}
+
+/// Ends with what is wrong with the command line. Help is no error, and comes from us alone.
+pub fn refused(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let shown = people::with_arguments_on_one_line(text.clone());
+    if !error.use_stderr() || shown == text {
+        error.exit();
+    }
+    people::tell!("{}", shown.trim_end());
+    std::process::exit(error.exit_code())
 }
 
 /// The error and its causes; a cause that the words before it contain already is not said again.

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
-    let arguments = args::Arguments::parse();
+    let arguments = args::Arguments::try_parse().unwrap_or_else(|error| exit::refused(&error));
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);
     surefoot_hostfs::memory::keep_small();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::io::{self, Stderr, StdoutLock, Write};
-use surefoot_model::{WhoReport, is_harmful};
+use surefoot_model::{WhoReport, is_harmful, one_line};
 
 /// Standard output.
 pub fn stdout() -> Clean<StdoutLock<'static>> {
@@ -28,6 +28,17 @@ pub(crate) use tell;
 pub fn clean(text: &str) -> String {
     let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_harmful(letter);
     text.chars().map(|letter| if is_kept(letter) { letter } else { '?' }).collect()
+}
+
+/// A message in which what was given on the command line begins no line of ours: a glob gives names of files that strangers chose.
+pub fn with_arguments_on_one_line(message: String) -> String {
+    let given = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let harmful = given.filter(|argument| argument.chars().any(is_harmful));
+    harmful.fold(message, |message, argument| {
+        let value =
+            argument.split_once('=').filter(|_| argument.starts_with('-')).map_or(&*argument, |(_, value)| value);
+        if value.is_empty() { message } else { message.replace(value, &one_line(value)) }
+    })
 }
 
 /// A report with every text in it on one line: what strangers wrote begins no line of ours. Without its timeline, of which

@@ -142,6 +142,24 @@ fn standard_input_is_read_and_what_is_no_log_is_refused() {
     assert_eq!(of(&forced, "import")[0]["not_understood_count"], 2);
 }
 
+/// A name that a stranger chose, as a glob gives it.
+#[test]
+fn a_name_of_several_lines_begins_no_line_of_a_message() {
+    let name = "a\nsurefoot: all is well\n\u{1b}[31mb";
+    let option = format!("--format={name}");
+    for words in [
+        &["memory", "import", name][..],
+        &["memory", name],
+        &["memory", "import", "--format", name, "x"],
+        &["memory", "import", &option, "x"],
+    ] {
+        let output = surefoot(words);
+        let said = errors(&output);
+        assert!(!output.status.success() && said.contains("a?surefoot"), "{words:?}: {said}");
+        assert!(!said.contains('\u{1b}') && !said.contains("\nsurefoot: all"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn reports_go_into_a_history_once_however_often_they_are_imported() {
     let directory = tempfile::tempdir().unwrap();
