@@ -213,6 +213,90 @@ export type EntryExitBasis = "polling_loop" | "own_loop" | "other_kind";
  */
 export type ErrorSeverity = "corrected" | "deferred" | "uncorrected";
 /**
+ * A core whose ledger of a window cannot be true. It is in no sum.
+ */
+export type FaultyCore = {
+  cpu: CpuId;
+} & FaultyCore1;
+export type FaultyCore1 =
+  | {
+      fault: "sum";
+      /**
+       * The parts.
+       */
+      parts_ns: number;
+      /**
+       * The wall time.
+       */
+      wall_ns: number;
+    }
+  | {
+      fault: "while_idle";
+      /**
+       * In all.
+       */
+      total_ns: number;
+      /**
+       * While nobody was delayed.
+       */
+      while_idle_ns: number;
+    }
+  | {
+      fault: "wall";
+      /**
+       * The wall time of the core.
+       */
+      wall_ns: number;
+      /**
+       * From the start of the window to its end.
+       */
+      window_ns: number;
+    };
+/**
+ * Ledgers of one core that cannot be true, over many windows. They are in no sum.
+ */
+export type FaultySum = {
+  /**
+   * In how many windows.
+   */
+  count: number;
+  cpu: CpuId;
+} & FaultySum1;
+export type FaultySum1 =
+  | {
+      fault: "sum";
+      /**
+       * The parts.
+       */
+      parts_ns: number;
+      /**
+       * The wall time.
+       */
+      wall_ns: number;
+    }
+  | {
+      fault: "while_idle";
+      /**
+       * In all.
+       */
+      total_ns: number;
+      /**
+       * While nobody was delayed.
+       */
+      while_idle_ns: number;
+    }
+  | {
+      fault: "wall";
+      /**
+       * The wall time of the core.
+       */
+      wall_ns: number;
+      /**
+       * From the start of the window to its end.
+       */
+      window_ns: number;
+    };
+/**
  * How a gap was found.
  */
 export type GapSource = "probe" | "sentinel" | "timer_lateness" | "sleep_lateness";
@@ -3010,6 +3094,10 @@ export interface Window {
   cores: LedgerOfLost[];
   cost: SelfCost;
   end_ns: number;
+  /**
+   * Cores whose ledgers of this window cannot be true. They are in no sum.
+   */
+  faulty?: FaultyCore[];
   start_ns: number;
   untimed: Untimed[];
 }
@@ -3024,9 +3112,24 @@ export interface SelfCost {
    */
   attach_interrupts?: number | null;
   /**
+   * Time that was moved between parts of ledgers so that they add up: a context that was read before it was known to be
+   * another one. Microseconds; where it is more, the core's ledger is in [`crate::Window::faulty`].
+   */
+  balanced_ns?: number;
+  /**
+   * Rows whose single occurrences lasted longer than all of them together, which no present source says: they come from
+   * recordings of earlier releases. They are cut down to the whole.
+   */
+  capped_rows?: number;
+  /**
    * Events that were overwritten before they could be read.
    */
   dropped: number;
+  /**
+   * Time that turned out after the end of its window to have been taken from somebody who waited. It stays counted as it
+   * was told, as work or as nobody's loss.
+   */
+  known_late_ns?: number;
   /**
    * Memory of the eBPF maps.
    */
@@ -4137,6 +4240,10 @@ export interface Report {
   cost: SelfCost;
   dropped: Dropped;
   end_ns: number;
+  /**
+   * Ledgers that cannot be true, by core. They are in no sum.
+   */
+  faulty?: FaultySum[];
   /**
    * How many gaps there were in all, the short ones included.
    */

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use surefoot_hostfs::Root;
+use surefoot_model::Digits;
 
 /// Reads the wait of the thread that opened it.
 pub(crate) struct RunDelay {
@@ -37,8 +38,8 @@ impl RunDelay {
         let mut text = [0u8; 64];
         let length = self.file.read_at(&mut text, 0).ok()?;
         let text = std::str::from_utf8(&text[..length]).ok()?;
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        let mut numbers = text.split_ascii_whitespace().map(str::digits);
+        Some((numbers.next()??, numbers.next()??))
     }
 }
 
