@@ -258,6 +258,6 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(tree.path().join("var/lib/surefoot/pipe")).status();
         assert!(made.unwrap().success());
         let error = Journal::look(&Root::at(tree.path()), Path::new("var/lib/surefoot/pipe")).unwrap_err().to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ use surefoot_model::{Event, Gap, HostDescription};
 const DIRECTORY: &str = "SUREFOOT_TEST_DIRECTORY";
 
 /// Mounts 4 MiB over the directory and runs the words after it.
-const SMALL_DISK: &str = "mount -t tmpfs -o size=4m surefoot-test \"$SUREFOOT_TEST_DIRECTORY\" && exec \"$@\"";
+const SMALL_DISK: &str = "mount -t tmpfs -o size=4m,mode=700 surefoot-test \"$SUREFOOT_TEST_DIRECTORY\" && exec \"$@\"";
 
 /// The ways to a mount name space: as root, or as root of a user name space.
 const WAYS: [&[&str]; 2] = [&["unshare", "--mount"], &["unshare", "--user", "--map-root-user", "--mount"]];
