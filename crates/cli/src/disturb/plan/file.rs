@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 use surefoot_disturb::disturbance::Spec;
 use surefoot_disturb::plan::{Case, Compared, Measure, Plan, Treatment};
@@ -127,7 +127,7 @@ impl TryFrom<String> for Time {
 }
 
 /// Reads it; options of the command go before what it says.
-pub fn read(path: &PathBuf, options: &RunOptions, setting: &Setting) -> anyhow::Result<(String, Plan)> {
+pub fn read(path: &Path, options: &RunOptions, setting: &Setting) -> anyhow::Result<(String, Plan)> {
     let file = surefoot_foreign::hold(path).and_then(|held| held.regular()?.open());
     let file = file.with_context(|| format!("--experiment: {}", named(path)))?;
     let mut text = String::new();

@@ -31,7 +31,7 @@ impl Kept {
     ///
     /// # Errors
     /// It is of another experiment, or damaged.
-    pub fn open(path: &PathBuf, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
+    pub fn open(path: &Path, head: &PlanLine, plan: &Plan) -> anyhow::Result<Kept> {
         let opened = surefoot_store::output::open(path).with_context(|| format!("--resume: {}", named(path)))?;
         anyhow::ensure!(opened.file.metadata()?.is_file(), "--resume: {}: it is not a regular file", named(path));
         // The same file, to be read as well; each line goes to its end.
@@ -42,7 +42,7 @@ impl Kept {
         if is_torn {
             writeln!(file)?;
         }
-        let mut kept = Kept { path: path.clone(), file, known };
+        let mut kept = Kept { path: path.to_path_buf(), file, known };
         if is_new {
             kept.write(&serde_json::to_string(head)?)?;
         }
