@@ -43,7 +43,7 @@ fn history_of_nobody() -> (TempDir, PathBuf) {
     let path = own.path().join("h.db");
     let write = |history: &mut History, seconds: std::ops::Range<u64>| {
         history.record(&plausible_host(1)).unwrap();
-        seconds.for_each(|second| _ = history.record(&plausible_window(second, 1)).unwrap());
+        seconds.for_each(|second| history.record(&plausible_window(second, 1)).unwrap());
         history.commit().unwrap();
     };
     let mut history = History::open(&path, Limits::default()).unwrap();
@@ -130,7 +130,7 @@ fn sent(directory: &TempDir, name: &str, sql: &str) -> PathBuf {
     let (made, path) = (directory.path().join("made.db"), directory.path().join(name));
     let mut history = History::open(&made, Limits::default()).unwrap();
     history.record(&plausible_host(1)).unwrap();
-    (0..10).for_each(|second| _ = history.record(&plausible_window(second, 1)).unwrap());
+    (0..10).for_each(|second| history.record(&plausible_window(second, 1)).unwrap());
     drop(history);
     fs::copy(&made, &path).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
