@@ -1,7 +1,7 @@
 //! The loop: reads the time-stamp counter as fast as it can and notes every jump.
 //!
 //! It takes no lock and allocates nothing while it runs, and makes no system call, but for one after a jump where nothing is
-//! traced ([`Waits`]); what it finds goes into a ring that another thread empties. A jump longer than the threshold is time that the core spent on something else.
+//! traced (`Waits`); what it finds goes into a ring that another thread empties. A jump longer than the threshold is time that the core spent on something else.
 
 pub mod probe;
 pub(crate) mod run_delay;
