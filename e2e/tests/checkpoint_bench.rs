@@ -297,6 +297,6 @@ fn the_tiers_of_a_directory_are_measured() {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
         let text = surefoot("checkpoint bench --size 2MB --rounds 1").arg(memory).run().stdout;
-        assert!(text.contains("(memory)") && text.contains("For plan: --memory-bytes-per-s"), "{text}");
+        assert!(text.contains("(memory, on tmpfs)") && text.contains("For plan: --memory-bytes-per-s"), "{text}");
     }
 }
