@@ -141,7 +141,8 @@ fn hostile_requests_are_refused_and_cost_little() {
     for (body, status) in [
         ("[".repeat(1_000_000), 400),
         (format!("{{\"version\":\"4\",\"alerts\":{}", "[{\"labels\":".repeat(100_000)), 400),
-        ("{\"version\":\"4\",\"alerts\":[null]}".into(), 400),
+        // One alert that is none is refused by itself, beside others that are taken.
+        ("{\"version\":\"4\",\"alerts\":[null]}".into(), 200),
         (webhook("../../etc/passwd", "firing", 1), 200),
         (webhook("$(reboot)", "firing", 1), 200),
         (webhook(&"a".repeat(100_000), "firing", 1), 200),
