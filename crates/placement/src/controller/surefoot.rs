@@ -352,7 +352,8 @@ mod tests {
         }
         // 3.8 MB/s is 328.5 GB a day, and a burst of an hour at the start.
         assert!((300e9..=342.2e9).contains(&written) && skipped > taken, "{written} {skipped} {taken}");
-        let both = Situation { memory_wear_bytes: 1e9, drive: drive(600e12), ..calm() };
+        // A durable copy pays every 602 s here.
+        let both = Situation { memory_wear_bytes: 1e9, drive: drive(600e12), since_written_s: 700.0, ..calm() };
         let mut controller = Controller::new(Policy::Surefoot(Surefoot::default()));
         assert_eq!(controller.decide(&both).place, Place::Both);
         let unworn = Situation { drive: None, ..both };
