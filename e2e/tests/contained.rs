@@ -147,9 +147,15 @@ fn a_watch_keeps_what_it_needs_in_every_thread_and_still_names_and_sees_what_oth
     };
     let (_first, truth) = raiser_of_nobody(theirs.path());
     wait_for("names of another user's functions", || is_named(&truth));
-    let child = wait_for("the child that reads names", || children(pid).first().copied());
-    let confined = fs::read_to_string(format!("/proc/{child}/status")).unwrap();
-    assert!(confined.contains("Uid:\t2147000000") && confined.contains("CapPrm:\t0000000000000000"), "{confined}");
+    // Beside it, one child opens files and has no more rights than the watch.
+    let text_of = |child: &u32| fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+    let child = wait_for("the child that reads names", || {
+        children(pid).into_iter().find(|child| text_of(child).contains("Uid:\t2147000000"))
+    });
+    assert!(text_of(&child).contains("CapPrm:\t0000000000000000"), "{}", text_of(&child));
+    for child in children(pid) {
+        assert!(sets(child, "CapPrm").iter().all(|&set| set & !LASTING_BITS == 0), "{}", text_of(&child));
+    }
     surefoot_e2e::machine::signal(child, "KILL");
     let (_second, truth) = raiser_of_nobody(&{
         let folder = theirs.path().join("again");

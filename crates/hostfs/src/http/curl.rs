@@ -157,7 +157,7 @@ fn configuration(request: &Request, boundary: &str, bytes_max: u64, patience: Du
     Ok(lines.join("\n") + "\n")
 }
 
-/// A word of curl's configuration, for whoever asks curl otherwise than by [`ask`].
+/// A word of curl's configuration, for whoever asks curl otherwise than by `ask`.
 ///
 /// # Errors
 /// That the word holds a control character, which could begin another line.
