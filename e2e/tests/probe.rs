@@ -85,7 +85,7 @@ fn summary_fits(lines: &[Value], gaps: &[&Value]) {
     assert_eq!(number(summary, "gap_total_ns"), gaps.iter().map(|gap| number(gap, "duration_ns")).sum::<u64>());
     assert_eq!((number(summary, "threshold_ns"), number(summary, "dropped_gaps")), (500_000, 0));
     let core = &summary["cores"][0];
-    let promised = ["cpu", "gap_count", "gap_total_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+    let promised = ["cpu", "wall_ns", "gap_count", "gap_total_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
     let granularity = ["loop_shortest_ns", "loop_median_ns"];
     let shares = ["named_ns", "judged_ns", "unexplained_ns", "over_20us_total_ns", "over_20us_explained_ns"];
     has_fields(core, &[promised.as_slice(), &granularity].concat(), &shares);

@@ -231,10 +231,10 @@ fn lists_of_symbols_of_code_made_at_run_time_name_it_and_do_no_harm() {
         assert!(!stacks.is_empty() && stacks.iter().all(|stack| stack[0].contains(words)), "{words}: {stacks:?}");
     };
     said(0, "made_by_nobody");
-    said(1, "it is no plain file");
+    said(1, "it is not a regular file but a FIFO");
     said(2, "the list of its symbols was not read");
     said(3, "no symbol");
-    said(4, "it is too long");
+    said(4, "are read at most");
 }
 
 #[test]
