@@ -328,6 +328,9 @@ fn a_removal_takes_what_is_the_dead_job_s_and_follows_no_link() {
     let config = tiers.config(Policy::Fixed(Fixed::EveryNth(2)));
     job(2, &config, |mut rank| {
         saves(&mut rank, 3);
+        // What is copied to the SSD beside the program is there, of all ranks, before anybody looks.
+        rank.job.wait_for_copies().unwrap();
+        rank.job.need_checkpoint().unwrap();
         let mut jobs = inspect::job(&bases(&tiers), "job").unwrap();
         assert!(jobs.len() == 1 && jobs[0].is_running());
         let before = all_below(tiers.home.path());
@@ -335,7 +338,6 @@ fn a_removal_takes_what_is_the_dead_job_s_and_follows_no_link() {
         assert!(inspect::is_running(&refused), "{refused}");
         assert_eq!(all_below(tiers.home.path()), before, "a job that runs loses nothing");
         // Nobody goes before the other has looked.
-        rank.job.wait_for_copies().unwrap();
         rank.job.need_checkpoint().unwrap();
     });
     // Links to what is somebody else's, where a file and a directory of the job might be.
