@@ -68,7 +68,8 @@ enum surefoot_status {
  *
  * The functions return 0, or any other number when a rank does not take part. They are called only from within calls
  * with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
- * must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide.
+ * must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide. Only post is also
+ * called by surefoot_checkpoint_close.
  */
 struct surefoot_group {
 	/* Passed to each function; the library does not look at it. */
@@ -85,6 +86,11 @@ struct surefoot_group {
 	 * message: a rank with nothing to say and to hear is given its own number.
 	 */
 	int (*exchange)(void *context, uint32_t to, const void *send, size_t send_bytes, uint32_t from, void *receive, size_t receive_bytes);
+	/* Sends to one rank without waiting for it: that rank takes the bytes with the exchange in which it next receives from this
+	 * one. The data may be gone when the function returns. NULL where the functions work in step only: then a rank that
+	 * closes its handle early leaves those waiting that make another call.
+	 */
+	int (*post)(void *context, uint32_t to, const void *data, size_t bytes);
 };
 
 /* The settings of a job. Belongs to who made it; several threads may each use their own. */
@@ -325,9 +331,12 @@ int surefoot_checkpoint_discard(surefoot_checkpoint *handle);
  */
 int surefoot_checkpoint_told_to_end(surefoot_checkpoint *handle, int *is_told);
 
-/* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
+/* Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but for no other rank, so that it
  * may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
  * must not be counted on. NULL is left alone. See also surefoot_checkpoint_discard.
+ *
+ * Close after the last call of all ranks. The next call of a rank that goes on is SUREFOOT_STATUS_GROUP, and its text says
+ * which rank closed, if the group has a post.
  */
 int surefoot_checkpoint_close(surefoot_checkpoint *handle);
 

@@ -30,6 +30,7 @@ module surefoot_checkpoint
     type(c_funptr) :: broadcast = c_null_funptr
     type(c_funptr) :: all_gather = c_null_funptr
     type(c_funptr) :: exchange = c_null_funptr
+    type(c_funptr) :: post = c_null_funptr
   end type
 
   type, bind(c) :: surefoot_saved

@@ -21,6 +21,20 @@ module surefoot_checkpoint_mpi
   integer, parameter :: tag = 17191
   integer, parameter :: byte = c_int8_t
 
+  ! What MPI may still be sending.
+  type :: posted
+    integer :: request
+    integer(byte), allocatable :: data(:)
+    type(posted), pointer :: next => null()
+  end type
+
+  ! The communicator, how many messages went to each rank and came from it, and what a post leaves behind.
+  type :: state
+    integer :: comm
+    integer, allocatable :: sent(:), received(:)
+    type(posted), pointer :: posts => null()
+  end type
+
 contains
 
   ! Makes a group of a communicator's ranks. Collective. Close it with surefoot_mpi_group_close, after the handles that were
@@ -31,44 +45,145 @@ contains
     integer, intent(in) :: comm
     type(surefoot_group), intent(out) :: group
     integer, intent(out) :: error
-    integer :: own, rank, ranks, ignored
+    type(state), pointer :: own
+    integer :: rank, ranks, ignored
 
-    call MPI_Comm_dup(comm, own, error)
-    if (error /= MPI_SUCCESS) return
-    call MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN, error)
-    if (error == MPI_SUCCESS) call MPI_Comm_rank(own, rank, error)
-    if (error == MPI_SUCCESS) call MPI_Comm_size(own, ranks, error)
+    allocate (own)
+    call MPI_Comm_dup(comm, own%comm, error)
     if (error /= MPI_SUCCESS) then
-      call MPI_Comm_free(own, ignored)
+      deallocate (own)
       return
     end if
-    ! The library hands the context on and never follows it: it holds the communicator's number itself.
-    group%context = transfer(int(own, c_intptr_t), c_null_ptr)
+    call MPI_Comm_set_errhandler(own%comm, MPI_ERRORS_RETURN, error)
+    if (error == MPI_SUCCESS) call MPI_Comm_rank(own%comm, rank, error)
+    if (error == MPI_SUCCESS) call MPI_Comm_size(own%comm, ranks, error)
+    if (error /= MPI_SUCCESS) then
+      call MPI_Comm_free(own%comm, ignored)
+      deallocate (own)
+      return
+    end if
+    allocate (own%sent(ranks), own%received(ranks))
+    own%sent = 0
+    own%received = 0
+    group%context = c_loc(own)
     group%rank = int(rank, c_int32_t)
     group%size = int(ranks, c_int32_t)
     group%broadcast = c_funloc(broadcast)
     group%all_gather = c_funloc(all_gather)
     group%exchange = c_funloc(exchange)
+    group%post = c_funloc(post)
   end subroutine
 
-  ! Frees what surefoot_mpi_group_open made. Collective. May be called twice.
+  ! Frees what surefoot_mpi_group_open made. Collective: it returns when all ranks have called it. May be called twice.
   subroutine surefoot_mpi_group_close(group, error)
     type(surefoot_group), intent(inout) :: group
     integer, intent(out) :: error
-    integer :: own
+    type(state), pointer :: own
+    integer :: ignored
 
     error = MPI_SUCCESS
     if (.not. c_associated(group%broadcast)) return
-    own = communicator(group%context)
-    call MPI_Comm_free(own, error)
+    call c_f_pointer(group%context, own)
+    call receive_rest(own, error)
+    if (error == MPI_SUCCESS) then
+      call forget_posts(own, .true.)
+      call MPI_Comm_free(own%comm, error)
+    else
+      call MPI_Comm_free(own%comm, ignored)
+    end if
+    deallocate (own)
     group = surefoot_group()
   end subroutine
 
+  ! Receives what ranks posted and nobody took: the communicator must have no message under way when it is freed.
+  subroutine receive_rest(own, error)
+    type(state), pointer, intent(in) :: own
+    integer, intent(out) :: error
+    integer, allocatable :: coming(:)
+    integer(byte), allocatable :: rest(:)
+    integer :: rank, bytes, of_message(MPI_STATUS_SIZE)
+
+    allocate (coming(size(own%sent)))
+    call MPI_Alltoall(own%sent, 1, MPI_INTEGER, coming, 1, MPI_INTEGER, own%comm, error)
+    do rank = 1, size(coming)
+      do while (error == MPI_SUCCESS .and. own%received(rank) < coming(rank))
+        call MPI_Probe(rank - 1, tag, own%comm, of_message, error)
+        if (error /= MPI_SUCCESS) return
+        call MPI_Get_count(of_message, MPI_BYTE, bytes, error)
+        allocate (rest(max(bytes, 1)))
+        call MPI_Recv(rest, bytes, MPI_BYTE, rank - 1, tag, own%comm, of_message, error)
+        deallocate (rest)
+        own%received(rank) = own%received(rank) + 1
+      end do
+    end do
+  end subroutine
+
+  ! Forgets the posts that are on their way, or waits for all of them.
+  subroutine forget_posts(own, all)
+    type(state), pointer, intent(in) :: own
+    logical, intent(in) :: all
+    type(posted), pointer :: one, kept, next
+    logical :: done
+    integer :: error
+
+    kept => null()
+    one => own%posts
+    do while (associated(one))
+      next => one%next
+      done = .true.
+      if (all) then
+        call MPI_Wait(one%request, MPI_STATUS_IGNORE, error)
+      else
+        call MPI_Test(one%request, done, MPI_STATUS_IGNORE, error)
+      end if
+      if (done .and. error == MPI_SUCCESS) then
+        deallocate (one)
+      else
+        one%next => kept
+        kept => one
+      end if
+      one => next
+    end do
+    own%posts => kept
+  end subroutine
+
+  ! Sends without waiting for the rank that takes it.
+  function post(context, to, data, bytes) bind(c, name='') result(status)
+    type(c_ptr), value :: context, data
+    integer(c_int32_t), value :: to
+    integer(c_size_t), value :: bytes
+    integer(c_int) :: status
+    type(state), pointer :: own
+    type(posted), pointer :: new
+    integer(byte), pointer :: given(:)
+    integer :: error
+
+    call c_f_pointer(context, own)
+    call forget_posts(own, .false.)
+    status = int(MPI_ERR_ARG, c_int)
+    if (bytes > piece_bytes .or. to < 0 .or. to >= size(own%sent)) return
+    call c_f_pointer(data, given, [bytes])
+    allocate (new)
+    allocate (new%data(bytes))
+    new%data = given
+    call MPI_Isend(new%data, int(bytes), MPI_BYTE, int(to), tag, own%comm, new%request, error)
+    status = int(error, c_int)
+    if (error /= MPI_SUCCESS) then
+      deallocate (new)
+      return
+    end if
+    own%sent(to + 1) = own%sent(to + 1) + 1
+    new%next => own%posts
+    own%posts => new
+  end function
+
   function communicator(context) result(own)
     type(c_ptr), intent(in) :: context
+    type(state), pointer :: of
     integer :: own
 
-    own = int(transfer(context, 0_c_intptr_t))
+    call c_f_pointer(context, of)
+    own = of%comm
   end function
 
   function piece(left) result(bytes)
@@ -136,8 +251,10 @@ contains
     integer(byte), pointer :: out(:), in(:)
     integer(byte), target :: nothing(1)
     integer(c_size_t) :: sent, received
+    type(state), pointer :: own
     integer :: error, out_count, in_count, out_rank, in_rank, came, of_message(MPI_STATUS_SIZE)
 
+    call c_f_pointer(context, own)
     sent = 0
     received = 0
     do
@@ -151,7 +268,10 @@ contains
       if (in_count > 0) call c_f_pointer(receive, in, [receive_bytes])
       call MPI_Sendrecv(out(merge(sent, 0_c_size_t, out_count > 0) + 1), out_count, MPI_BYTE, out_rank, tag, &
                         in(merge(received, 0_c_size_t, in_count > 0) + 1), in_count, MPI_BYTE, in_rank, tag, &
-                        communicator(context), of_message, error)
+                        own%comm, of_message, error)
+      ! What was cut has come, too.
+      if (out_count > 0 .and. to < size(own%sent)) own%sent(to + 1) = own%sent(to + 1) + 1
+      if (in_count > 0 .and. from < size(own%sent)) own%received(from + 1) = own%received(from + 1) + 1
       if (error == MPI_SUCCESS .and. in_count > 0) then
         call MPI_Get_count(of_message, MPI_BYTE, came, error)
         if (error == MPI_SUCCESS .and. came /= in_count) error = MPI_ERR_TRUNCATE

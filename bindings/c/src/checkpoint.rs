@@ -575,9 +575,12 @@ pub unsafe extern "C" fn surefoot_checkpoint_told_to_end(
     })
 }
 
-/// Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but talks to nobody, so that it
+/// Closes a handle. The checkpoints stay. Waits for this rank's write in the background, but for no other rank, so that it
 /// may be called after any failure; without surefoot_checkpoint_finish before, that write is not marked as complete, and
 /// must not be counted on. NULL is left alone. See also surefoot_checkpoint_discard.
+///
+/// Close after the last call of all ranks. The next call of a rank that goes on is SUREFOOT_STATUS_GROUP, and its text says
+/// which rank closed, if the group has a post.
 #[unsafe(no_mangle)]
 pub extern "C" fn surefoot_checkpoint_close(handle: *mut SurefootCheckpoint) -> c_int {
     border(|| {

@@ -12,7 +12,8 @@ const TOLD_BYTES_MAX: u64 = 1 << 30;
 ///
 /// The functions return 0, or any other number when a rank does not take part. They are called only from within calls
 /// with a handle that was opened with this group, in the thread of that call, and in the same order on all ranks. They
-/// must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide.
+/// must not jump out of the call. How long they wait for a rank that makes no call is theirs to decide. Only post is also
+/// called by surefoot_checkpoint_close.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SurefootGroup {
@@ -42,6 +43,10 @@ pub struct SurefootGroup {
             receive_bytes: usize,
         ) -> c_int,
     >,
+    /// Sends to one rank without waiting for it: that rank takes the bytes with the exchange in which it next receives from this
+    /// one. The data may be gone when the function returns. NULL where the functions work in step only: then a rank that
+    /// closes its handle early leaves those waiting that make another call.
+    pub post: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
 }
 
 /// A group whose functions are all there.
@@ -148,5 +153,12 @@ impl Group for Foreign {
             )
         };
         outcome("exchange", number)
+    }
+
+    fn post(&self, to: u32, bytes: &[u8]) -> Result<bool, Error> {
+        let Some(post) = self.group.post else { return Ok(false) };
+        // SAFETY: the data has the length that the function is told, and lives through the call.
+        let number = unsafe { post(self.group.context, to, bytes.as_ptr().cast(), bytes.len()) };
+        outcome("post", number).map(|()| true)
     }
 }

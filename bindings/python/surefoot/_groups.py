@@ -15,6 +15,7 @@ import sys
 import time
 import weakref
 from abc import ABC, abstractmethod
+from collections import deque
 from typing import Any, Callable, Optional
 
 from . import _library
@@ -62,12 +63,26 @@ class Group(ABC):
     def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
         """Sends to one rank while it receives from another; every rank sends once and receives once."""
 
+    def post(self, to: int, data: memoryview) -> None:
+        """Sends to one rank without waiting for it: that rank takes it with the exchange in which it next receives from this
+        one. `close` calls it, too. A group that leaves it out works in step only: then a rank that closes early leaves
+        those waiting that make another call."""
+        raise NotImplementedError
+
 
 class MpiGroup(Group):
     """A communicator of mpi4py, or what has its methods for buffers."""
 
     def __init__(self, communicator: Any) -> None:
-        self._communicator = communicator
+        # One of our own, so that no receive of the program takes what a rank says that closes.
+        # It hangs on the program's communicator, so that all checkpoints of that one use the same.
+        if not _keys:
+            _keys.append(communicator.Create_keyval())
+        own = communicator.Get_attr(_keys[0])
+        if own is None:
+            own = communicator.Dup()
+            communicator.Set_attr(_keys[0], own)
+        self._communicator = own
 
     @property
     def rank(self) -> int:
@@ -84,8 +99,25 @@ class MpiGroup(Group):
         self._communicator.Allgather(own, everything)
 
     def exchange(self, to: int, send: memoryview, source: int, receive: memoryview) -> None:
-        self._communicator.Sendrecv(send, dest=to, sendtag=_TAG, recvbuf=receive, source=source, recvtag=_TAG)
+        if not len(receive):
+            if len(send):
+                self._communicator.Send(send, dest=to, tag=_TAG)
+        elif not len(send):
+            self._communicator.Recv(receive, source=source, tag=_TAG)
+        else:
+            self._communicator.Sendrecv(send, dest=to, sendtag=_TAG, recvbuf=receive, source=source, recvtag=_TAG)
 
+    def post(self, to: int, data: memoryview) -> None:
+        own = bytearray(data)
+        _sent_by_mpi[:] = [(request, kept) for request, kept in _sent_by_mpi if not request.Test()]
+        _sent_by_mpi.append((self._communicator.Isend(own, dest=to, tag=_TAG), own))
+
+
+# The key of an attribute of communicators, once there is one.
+_keys: list[int] = []
+
+# What MPI may still be sending.
+_sent_by_mpi: list[tuple[Any, bytearray]] = []
 
 # Backends of torch.distributed that move memory of the CPU.
 _CPU_BACKENDS = ("gloo", "mpi", "ucc")
@@ -98,6 +130,9 @@ _gloo_groups: dict[Any, Any] = {}
 # for that aborts the process. So the end waits for them.
 _lent: dict[int, Any] = {}
 _END_PATIENCE_S = 10
+
+# What gloo may still be sending. It does not say what is done; a rank that takes nothing any more takes the last few never.
+_sent_by_gloo: deque[Any] = deque(maxlen=512)
 
 
 @atexit.register
@@ -179,18 +214,24 @@ class TorchGroup(Group):
         # Every receive finds its send on the way: nobody waits for a rank that waits for it.
         sent = None
         if len(send):
-            sent = self._distributed.isend(self._tensor(send), self._global(to), group=self._group)
+            sent = self._distributed.isend(self._tensor(send), self._global(to), group=self._group, tag=_TAG)
         if len(receive):
-            self._distributed.recv(self._tensor(receive), self._global(source), group=self._group)
+            self._distributed.recv(self._tensor(receive), self._global(source), group=self._group, tag=_TAG)
         if sent is not None:
             sent.wait()
+
+    def post(self, to: int, data: memoryview) -> None:
+        # Memory of its own: what gloo still holds at the end is no view of the program's.
+        own = self._tensor(data).clone()
+        sent = self._distributed.isend(own, self._global(to), group=self._group, tag=_TAG)
+        _sent_by_gloo.append((sent, own))
 
 
 def group_of(given: Any) -> Optional[Group]:
     """The group that a program gives, in whatever form."""
     if given is None or isinstance(given, Group):
         return given
-    if all(hasattr(given, name) for name in ("Get_rank", "Get_size", "Bcast", "Allgather", "Sendrecv")):
+    if all(hasattr(given, name) for name in ("Get_rank", "Get_size", "Bcast", "Allgather", "Sendrecv", "Isend", "Dup")):
         return MpiGroup(given)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None:
@@ -222,6 +263,15 @@ class Calls:
         def exchange(_: Any, to: int, send: int, sent: int, source: int, receive: int, received: int) -> int:
             return self._guarded(lambda: group.exchange(to, _view(send, sent), source, _view(receive, received)))
 
+        def post(_: Any, to: int, data: int, length: int) -> int:
+            try:
+                group.post(to, _view(data, length))
+                return 0
+            except Exception:
+                # Who closes after the group's end tells nobody, and that is no failure of the close.
+                return 1
+
+        has_post = type(group).post is not Group.post
         self.described = _library.CGroup(
             None,
             group.rank,
@@ -229,6 +279,7 @@ class Calls:
             _library.BROADCAST(broadcast),
             _library.ALL_GATHER(all_gather),
             _library.EXCHANGE(exchange),
+            _library.POST(post) if has_post else _library.POST(),
         )
 
     def _guarded(self, work: Callable[[], None]) -> int:

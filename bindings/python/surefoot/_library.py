@@ -21,6 +21,7 @@ PATH_BYTES_MAX = 4096
 BROADCAST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_uint32)
 ALL_GATHER = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 EXCHANGE = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_void_p, c_size_t, c_uint32, c_void_p, c_size_t)
+POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_void_p, c_size_t)
 
 
 class CGroup(ctypes.Structure):
@@ -33,6 +34,7 @@ class CGroup(ctypes.Structure):
         ("broadcast", BROADCAST),
         ("all_gather", ALL_GATHER),
         ("exchange", EXCHANGE),
+        ("post", POST),
     ]
 
 

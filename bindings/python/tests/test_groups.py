@@ -177,16 +177,16 @@ class Ranks(Tiers):
             job = self.open(group=group)
             job.protect("a", bytearray(10))
             busy: list[BaseException] = []
-            broadcast = group.broadcast
+            exchange = group.exchange
 
-            def again(data: memoryview, root: int) -> None:
+            def again(*arguments: Any) -> None:
                 try:
                     job.scrub()
                 except surefoot.BusyError as error:
                     busy.append(error)
-                broadcast(data, root)
+                exchange(*arguments)
 
-            group.broadcast = again  # type: ignore[method-assign]
+            group.exchange = again  # type: ignore[method-assign]
             job.need()
             return len(busy) > 0
 

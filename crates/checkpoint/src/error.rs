@@ -105,6 +105,14 @@ impl Error {
         }
     }
 
+    /// As [`Error::reason`], of one that the layer between the ranks returned.
+    pub(crate) fn group_reason(&self) -> String {
+        match self {
+            Error::Group { why } => why.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether it says that a tier cannot be used, which the other tiers are no worse for. That another process runs the
     /// same rank is no such error.
     pub(crate) fn is_of_its_tier(&self) -> bool {

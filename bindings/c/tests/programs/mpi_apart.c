@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Ranks of MPI that make different calls, every two of them, and that have different settings: all ranks are told, none
- * waits, and what was saved stays. The arguments are the directories of the tiers. Prints "good" at rank 0.
+ * Ranks of MPI that make different calls, every two of them, that close while others go on, and that have different settings:
+ * all ranks are told, none waits, and what was saved stays. The arguments are the directories of the tiers. Prints "good" at rank 0.
  */
 #include "surefoot_checkpoint_mpi.h"
 
@@ -116,6 +116,48 @@ static void apart(size_t one, size_t other, uint32_t odd)
 	surefoot_checkpoint_close(job);
 }
 
+/* One rank closes while the others make a call. It opens again at once, over the same group. */
+static void without(size_t one, uint32_t gone)
+{
+	struct surefoot_checkpoint *job;
+	char said[100];
+	const char *text;
+
+	snprintf(doing, sizeof(doing), "%s without rank %u", calls[one], gone);
+	CHECK(open_job(&job) == 0);
+	CHECK(surefoot_checkpoint_restart(job, NULL) == 0);
+	expect(2);
+	compute(3);
+	if (group.rank != gone) {
+		CHECK(call(&job, one) == SUREFOOT_STATUS_GROUP);
+		text = surefoot_error_text(NULL);
+		snprintf(said, sizeof(said), "rank %u closed its session", gone);
+		CHECK(strstr(text, said));
+		snprintf(said, sizeof(said), "calls %s,", calls[one]);
+		CHECK(strstr(text, said));
+		if (job)
+			CHECK(surefoot_checkpoint_save(job, NULL) == SUREFOOT_STATUS_GROUP);
+	}
+	CHECK(surefoot_checkpoint_close(job) == 0);
+}
+
+/* Each closes only after the rank before it has closed. */
+static void in_order(uint32_t first)
+{
+	uint32_t place = (group.rank + group.size - first) % group.size;
+	struct surefoot_checkpoint *job;
+
+	snprintf(doing, sizeof(doing), "closing from rank %u on", first);
+	CHECK(open_job(&job) == 0);
+	CHECK(surefoot_checkpoint_restart(job, NULL) == 0);
+	if (place > 0)
+		MPI_Recv(NULL, 0, MPI_BYTE, (int)((group.rank + group.size - 1) % group.size), 1, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+	CHECK(surefoot_checkpoint_close(job) == 0);
+	if (place + 1 < group.size)
+		MPI_Send(NULL, 0, MPI_BYTE, (int)((group.rank + 1) % group.size), 1, MPI_COMM_WORLD);
+}
+
 /* A variable on one host only. */
 static void differ(const char *name, const char *setting, const char *value, uint32_t odd)
 {
@@ -184,6 +226,11 @@ int main(int argc, char **argv)
 		for (other = 0; other < CALLS; other++)
 			if (one != other)
 				apart(one, other, turn++ % group.size);
+	for (one = 0; one < CALLS; one++)
+		for (turn = 0; turn < group.size; turn++)
+			without(one, turn);
+	for (turn = 0; turn < group.size; turn++)
+		in_order(turn);
 	for (one = 0; one < sizeof(settings) / sizeof(settings[0]); one++)
 		differ(settings[one][0], settings[one][1], settings[one][2], turn++ % group.size);
 

@@ -77,6 +77,17 @@ int main(int argc, char **argv)
 		CHECK(group.exchange(group.context, next, own, 16, former, other, 8) != 0);
 	CHECK(group.exchange(group.context, next, own, 8, former, other, 16) != 0);
 
+	/* What is posted comes with the next exchange, one after the other; what nobody took by the end is no failure. */
+	for (i = 0; i < 100; i++) {
+		own[0] = (unsigned char)i;
+		CHECK(group.post(group.context, next, own, 1776) == 0);
+	}
+	for (i = 0; i < 50; i++) {
+		CHECK(group.exchange(group.context, group.rank, own, 0, former, other, 1776) == 0);
+		CHECK(other[0] == i);
+	}
+	CHECK(group.post(group.context, 99, own, 8) != 0);
+
 	CHECK(surefoot_mpi_group_close(&group) == 0 && surefoot_mpi_group_close(&group) == 0);
 	if (group.rank == 0)
 		printf("good\n");

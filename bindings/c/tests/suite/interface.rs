@@ -384,6 +384,7 @@ fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
             broadcast: Some(broadcast),
             all_gather: Some(all_gather),
             exchange: Some(exchange),
+            post: None,
         };
         let config = home.config(&[("policy", "memory")]);
         let mut job = null_mut();
@@ -409,8 +410,15 @@ fn a_group_of_the_programs_own_works_and_its_failure_is_an_error() {
     });
     // What cannot be a group, and one of a single rank, whose functions are not asked for.
     let config = home.config(&[]);
-    let none =
-        SurefootGroup { context: null_mut(), rank: 0, size: 1, broadcast: None, all_gather: None, exchange: None };
+    let none = SurefootGroup {
+        context: null_mut(),
+        rank: 0,
+        size: 1,
+        broadcast: None,
+        all_gather: None,
+        exchange: None,
+        post: None,
+    };
     let mut job = null_mut();
     for (rank, size, status) in [(0, 0, ARGUMENT), (2, 2, ARGUMENT), (0, 2, ARGUMENT), (0, 1, OK)] {
         let group = SurefootGroup { rank, size, ..none };

@@ -103,6 +103,16 @@ fn python_ranks_of_gloo_that_are_apart() {
 }
 
 #[test]
+fn python_ranks_of_mpi_that_close() {
+    passes("python_ranks_of_mpi_that_close", "test_closed.MpiClosed");
+}
+
+#[test]
+fn python_ranks_of_gloo_that_close() {
+    passes("python_ranks_of_gloo_that_close", "test_closed.TorchClosed");
+}
+
+#[test]
 fn python_other_numbers_of_ranks() {
     passes("python_other_numbers_of_ranks", "test_resized.Resized");
 }

@@ -35,6 +35,18 @@ pub trait Group: Send {
     /// [`Error::Group`] when a rank does not take part, or lengths differ.
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error>;
 
+    /// Sends bytes to one rank without waiting for it: that rank takes them with the exchange in which it next receives
+    /// from this one. A rank that closes its session says so by this to the ranks that may be waiting for it.
+    ///
+    /// The default sends nothing and returns false, which fits a layer whose exchanges all ranks make in step: there, ranks that
+    /// wait for a closed one are not told.
+    ///
+    /// # Errors
+    /// [`Error::Group`] when the message cannot be sent.
+    fn post(&self, _to: u32, _bytes: &[u8]) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// As [`Group::exchange`], where it does not matter in which buffer it comes: what is received has the length of
     /// `receive`, and is that buffer or another one. A layer that has the bytes in a buffer of its own saves a copy.
     ///

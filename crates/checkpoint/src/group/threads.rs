@@ -161,6 +161,10 @@ impl Group for ThreadGroup {
         if receive.is_empty() { Ok(()) } else { self.receive_into(from, receive) }
     }
 
+    fn post(&self, to: u32, bytes: &[u8]) -> Result<bool, Error> {
+        self.send(to, bytes).map(|()| true)
+    }
+
     fn exchange_buffer(&self, to: u32, send: &[u8], from: u32, receive: Vec<u8>) -> Result<Vec<u8>, Error> {
         if !send.is_empty() {
             self.send(to, send)?;

@@ -8,7 +8,7 @@ use crate::session::ranks::{BYTES, Tree};
 #[cfg(test)]
 mod tests;
 
-/// What one agreement costs, where broadcasts go down a binary tree; a library may have a better way.
+/// What one agreement costs: its messages go up a tree, and rank 0's word goes down the same tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// The most messages that a rank sends, and receives.
@@ -35,16 +35,15 @@ pub fn of_agreement(ranks: u32, ranks_per_node: u32) -> Cost {
     // The first rank of a node has the most below it, and rank 0 of all: no other has more than these.
     for rank in (0..ranks).step_by(ranks_per_node.max(1) as usize).take(4).chain(0..ranks.min(4)) {
         let (taken, passed) = Tree::new(&of_ranks, rank).messages();
-        let below = (2 * rank + 1..=2 * rank + 2).filter(|below| *below < ranks).count();
-        let (sent, received) = ((passed + below) as u64, (taken + usize::from(rank > 0)) as u64);
+        // Each takes from those below it what it passes on to them later.
+        let both = (passed + taken) as u64;
+        let (sent, received) = (both, both);
         sent_max = sent_max.max(sent);
         received_max = received_max.max(received);
         bytes_max = bytes_max.max((sent + received) * BYTES as u64);
     }
     let up = Tree::new(&of_ranks, 0).rounds;
-    // Each passes a broadcast on to one after the other.
-    let down = 2 * (ranks.max(1)).ilog2();
-    Cost { sent_max, received_max, bytes_max, steps: u64::from(up + down) }
+    Cost { sent_max, received_max, bytes_max, steps: u64::from(2 * up) }
 }
 
 /// Bytes of what a rank says in an agreement.

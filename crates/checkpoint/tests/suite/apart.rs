@@ -11,12 +11,12 @@ use surefoot_checkpoint::group::{ThreadGroup, thread_group};
 use surefoot_checkpoint::{Checkpointer, Config, Error, Group, Place, Policy};
 
 /// A rank that waits this long for another one waits for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const BYTES: usize = 20_000;
 
 /// A group whose ranks come late to whatever they do, by a seed.
-struct Late {
+pub(super) struct Late {
     group: ThreadGroup,
     seed: std::cell::Cell<u64>,
 }
@@ -60,6 +60,11 @@ impl Group for Late {
         self.group.gather_all(own)
     }
 
+    fn post(&self, to: u32, bytes: &[u8]) -> Result<bool, Error> {
+        self.wait();
+        self.group.post(to, bytes)
+    }
+
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
         self.wait();
         self.group.exchange(to, send, from, receive)
@@ -67,7 +72,7 @@ impl Group for Late {
 }
 
 /// Runs the ranks of a group, each in a thread.
-fn ranks<T: Send>(size: u32, seed: u64, run: impl Fn(Late) -> T + Sync) -> Vec<T> {
+pub(super) fn ranks<T: Send>(size: u32, seed: u64, run: impl Fn(Late) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let run = &run;
         let groups = thread_group(size, Some(PATIENCE)).into_iter();
@@ -77,18 +82,18 @@ fn ranks<T: Send>(size: u32, seed: u64, run: impl Fn(Late) -> T + Sync) -> Vec<T
 }
 
 /// A rank with what it computes.
-struct Rank {
-    job: Checkpointer,
-    state: Vec<u8>,
-    rank: u32,
+pub(super) struct Rank {
+    pub(super) job: Checkpointer,
+    pub(super) state: Vec<u8>,
+    pub(super) rank: u32,
 }
 
-fn computed(rank: u32, step: u64) -> Vec<u8> {
+pub(super) fn computed(rank: u32, step: u64) -> Vec<u8> {
     payload(BYTES + rank as usize * 100, step * 100 + u64::from(rank))
 }
 
 impl Rank {
-    fn open(config: &Config, group: Late) -> Result<Self, Error> {
+    pub(super) fn open(config: &Config, group: Late) -> Result<Self, Error> {
         let rank = group.rank();
         let mut state = computed(rank, 0);
         let mut job = Checkpointer::open(config.clone(), Box::new(group))?;
@@ -97,13 +102,13 @@ impl Rank {
         Ok(Rank { job, state, rank })
     }
 
-    fn compute(&mut self, step: u64) {
+    pub(super) fn compute(&mut self, step: u64) {
         self.state.copy_from_slice(&computed(self.rank, step));
     }
 }
 
 /// A job whose ranks have saved steps 1 and 2.
-fn saved(size: u32, config: &Config) {
+pub(super) fn saved(size: u32, config: &Config) {
     ranks(size, 1, |group| {
         let mut rank = Rank::open(config, group).unwrap();
         for step in 1..=2 {
@@ -115,7 +120,7 @@ fn saved(size: u32, config: &Config) {
     });
 }
 
-fn expect_step_2(size: u32, config: &Config, what: &str) {
+pub(super) fn expect_step_2(size: u32, config: &Config, what: &str) {
     ranks(size, 2, |group| {
         let mut rank = Rank::open(config, group).unwrap();
         let restored = rank.job.restart().unwrap().unwrap();
@@ -124,7 +129,7 @@ fn expect_step_2(size: u32, config: &Config, what: &str) {
 }
 
 /// Every call that all ranks make together, by the word that errors have for it.
-const CALLS: [&str; 13] = [
+pub(super) const CALLS: [&str; 13] = [
     "need",
     "save",
     "save to memory",
@@ -140,7 +145,7 @@ const CALLS: [&str; 13] = [
     "save (preparing it)",
 ];
 
-fn call(job: &mut Checkpointer, name: &str) -> Result<(), Error> {
+pub(super) fn call(job: &mut Checkpointer, name: &str) -> Result<(), Error> {
     match name {
         "need" => job.need_checkpoint().map(drop),
         "save" => job.checkpoint().map(drop),
@@ -158,7 +163,7 @@ fn call(job: &mut Checkpointer, name: &str) -> Result<(), Error> {
     }
 }
 
-fn config(tiers: &Tiers) -> Config {
+pub(super) fn config(tiers: &Tiers) -> Config {
     let mut config = tiers.config(Policy::Surefoot(Surefoot { staleness_max_s: 0.0, ..Surefoot::default() }));
     config.drive_file = None;
     config

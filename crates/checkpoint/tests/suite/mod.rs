@@ -1,5 +1,6 @@
 mod ahead;
 mod apart;
+mod closed;
 mod durable;
 mod ends;
 #[path = "../../../heal/tests/suite/faulty.rs"]

@@ -329,13 +329,7 @@ impl Group for Deaf {
     }
 
     fn broadcast(&self, bytes: &mut [u8], root: u32) -> Result<(), Error> {
-        self.ranks.broadcast(bytes, root)?;
-        // This rank has done its part of the agreement.
-        let counts = self.rank() == 1 && self.left.load(Ordering::Relaxed) > 0;
-        if counts && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            return Err(Error::Group { why: "the network is gone".into() });
-        }
-        Ok(())
+        self.ranks.broadcast(bytes, root)
     }
 
     fn gather_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -343,7 +337,13 @@ impl Group for Deaf {
     }
 
     fn exchange(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<(), Error> {
-        self.ranks.exchange(to, send, from, receive)
+        self.ranks.exchange(to, send, from, receive)?;
+        // This rank has done its part of the agreement.
+        let counts = self.rank() == 1 && !receive.is_empty() && self.left.load(Ordering::Relaxed) > 0;
+        if counts && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            return Err(Error::Group { why: "the network is gone".into() });
+        }
+        Ok(())
     }
 }
 

@@ -21,10 +21,12 @@ pub(in super::super) enum Call {
     RestartResized,
     OpenResized,
     ReadResized,
+    /// Not a call of all ranks: where the farewell of a rank is from.
+    Close,
 }
 
 /// The calls by the words that all languages have for them; their numbers in a message are their places here, from 1.
-const CALLS: [(&str, Call); 14] = [
+const CALLS: [(&str, Call); 15] = [
     ("open", Call::Open),
     ("need", Call::Need),
     ("save", Call::Save(None)),
@@ -39,6 +41,7 @@ const CALLS: [(&str, Call); 14] = [
     ("restart_resized", Call::RestartResized),
     ("open_resized", Call::OpenResized),
     ("read_resized", Call::ReadResized),
+    ("close", Call::Close),
 ];
 
 /// Marks the preparation of a call by a layer above, such as the Python package.
@@ -64,7 +67,7 @@ impl Call {
     }
 }
 
-fn name_of(number: u64) -> String {
+pub(super) fn name_of(number: u64) -> String {
     let name = (number & !PREPARES).checked_sub(1).and_then(|at| CALLS.get(usize::try_from(at).ok()?));
     let name = name
         .map_or_else(|| format!("a call that this release does not know ({number})"), |(name, _)| (*name).to_owned());
@@ -99,6 +102,15 @@ impl Stamp {
     pub(super) fn next(self, call: Call, is_preparing: bool, newest: GenerationId) -> Self {
         let call = call.number() | if is_preparing { PREPARES } else { 0 };
         Stamp { call, step: self.step + 1, generation: newest.number, nonce: newest.nonce, ..self }
+    }
+
+    /// That of this rank's farewell.
+    pub(super) fn farewell(self) -> Self {
+        Stamp { call: Call::Close.number(), ..self }
+    }
+
+    pub(super) fn is_farewell(self) -> bool {
+        self.call == Call::Close.number()
     }
 
     pub(super) fn visit(&mut self, layout: &mut impl Layout) {
@@ -203,7 +215,7 @@ mod tests {
         }
         assert_eq!(Call::Save(Some(Place::Skip)).number(), Call::Save(None).number());
         assert_eq!(Call::of("saev"), None);
-        assert!([0, 15, u64::MAX].iter().all(|number| name_of(*number).contains("does not know")));
+        assert!([0, 16, u64::MAX].iter().all(|number| name_of(*number).contains("does not know")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What ranks tell each other when they agree: one message of a fixed length, the same for whatever they agree on. On its way
-//! to rank 0 the messages of all are joined; what rank 0 makes of them goes back to all in one broadcast.
+//! to rank 0 the messages of all are joined; what rank 0 makes of them goes back to all on the same way.
 //!
 //! # Layout
 //! Little-endian words of eight bytes, and texts: a word with the length, and a fixed number of bytes. In this order: the
@@ -14,8 +14,8 @@ use super::gathered::Gathered;
 use crate::Error;
 
 /// Counts up with each change of the layout: ranks of one job run the same release, or they are told that they do not.
-/// Version 1 had the length, and neither the magic number nor the release.
-const VERSION: u64 = 2;
+/// Version 1 had the length, and neither the magic number nor the release; up to version 2 rank 0 answered by a broadcast.
+const VERSION: u64 = 3;
 
 /// What the second word is since version 2: `SUREFOOT`.
 const MAGIC: u64 = u64::from_le_bytes(*b"SUREFOOT");
@@ -55,9 +55,12 @@ pub(in super::super) enum FailureKind {
     OutOfStep,
     /// Ranks cannot talk.
     Broken,
+    /// A rank has ended its session, and takes part in nothing any more.
+    Closed,
 }
 
-const FAILURE_KINDS: [FailureKind; 3] = [FailureKind::Failed, FailureKind::OutOfStep, FailureKind::Broken];
+const FAILURE_KINDS: [FailureKind; 4] =
+    [FailureKind::Failed, FailureKind::OutOfStep, FailureKind::Broken, FailureKind::Closed];
 
 /// Why a message of another rank does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,11 +121,7 @@ impl Message {
 
     /// Says that this rank cannot hear another one.
     pub(super) fn break_off(&mut self, rank: u32, error: &Error) {
-        let why = match error {
-            Error::Group { why } => why.clone(),
-            error => error.to_string(),
-        };
-        self.refuse(rank, Refused { kind: FailureKind::Broken, why });
+        self.refuse(rank, Refused { kind: FailureKind::Broken, why: error.group_reason() });
     }
 
     /// Says why this rank cannot go on with another one.
@@ -343,9 +342,9 @@ mod tests {
         };
         let later =
             with(0, &[&7u64.to_le_bytes()[..], b"SUREFOOT", &(3u64 << 32 | 5 << 16 | 9).to_le_bytes()].concat());
-        assert!(later.contains("Surefoot 3.5.9 (protocol 7)") && later.contains("(protocol 2)"), "{later}");
+        assert!(later.contains("Surefoot 3.5.9 (protocol 7)") && later.contains("(protocol 3)"), "{later}");
         let same_layout = with(16, &(9u64 << 32).to_le_bytes());
-        assert!(same_layout.contains("Surefoot 9.0.0 (protocol 2)"), "{same_layout}");
+        assert!(same_layout.contains("Surefoot 9.0.0 (protocol 3)"), "{same_layout}");
         let before = with(0, &[1u64.to_le_bytes(), 12u64.to_le_bytes()].concat());
         assert!(before.contains("an earlier release of Surefoot (protocol 1)"), "{before}");
         assert!(with(8, b"NOTHING.").contains("no release of Surefoot"));

@@ -1,9 +1,9 @@
 //! The ranks of a job, and the one way in which they tell each other something: an agreement. Each has a message of a fixed
-//! length (`message`); all are joined on their way to rank 0 (`tree`), and what rank 0 makes of them goes to all in one
-//! broadcast. For one rank that is one message sent and four received, and a share of the broadcast, for however many ranks.
+//! length (`message`); all are joined on their way to rank 0 (`tree`), and what rank 0 makes of them goes back to all
+//! the same way. For one rank that is five messages sent and five received at most, for however many ranks.
 //!
-//! The way up is made of the exchanges that a [`Group`] has anyway: a program that describes its group with three functions, as
-//! the headers for MPI do, needs no fourth, and one that was built with an earlier release goes on working.
+//! Both ways are made of exchanges between two ranks, so that a rank that closes its session can end the wait of its
+//! neighbours in the tree by a farewell (`farewell`).
 //!
 //! A rank that cannot hear another one does not leave the others waiting: it passes that on in its own message, so that all
 //! of them are told, each with the same error.
@@ -12,6 +12,7 @@
 //! of step find out in the first agreement of a call, before anything is written, and each of them is told who is where.
 
 mod call;
+mod farewell;
 mod gathered;
 mod message;
 mod settings;
@@ -46,6 +47,8 @@ pub(super) struct Ranks {
     stamp: Cell<Stamp>,
     /// Why the ranks could not go on together. Nothing is said to them from then on.
     broken: RefCell<Option<String>>,
+    /// Who opened the session. A forked child has no part in it.
+    process: u32,
 }
 
 impl Ranks {
@@ -53,7 +56,7 @@ impl Ranks {
     pub(super) fn new(group: Box<dyn Group>, job: &str) -> Self {
         let tree = Tree::flat(group.size(), group.rank());
         let (stamp, broken) = (Cell::new(Stamp::opening()), RefCell::default());
-        Ranks { group, tree, job: job.to_owned(), stamp, broken }
+        Ranks { group, tree, job: job.to_owned(), stamp, broken, process: std::process::id() }
     }
 
     /// Begins a call of all ranks: what they tell each other from now on says that it is of this call.
@@ -69,8 +72,11 @@ impl Ranks {
         Ok(())
     }
 
-    /// Says no more to the others: who failed to reach them may be out of step.
+    /// Says no more to the others but farewell: who failed to reach them may be out of step.
     pub(super) fn end(&self, why: &str) {
+        if self.broken.borrow().is_none() {
+            self.say_farewell(&format!("rank {} ended its session after an error: {why}", self.rank()));
+        }
         self.broken.borrow_mut().get_or_insert_with(|| why.to_owned());
     }
 
@@ -86,8 +92,8 @@ impl Ranks {
     }
 
     #[cfg(test)]
-    pub(super) fn into_group(self) -> Box<dyn Group> {
-        self.group
+    pub(super) fn take_group(&mut self) -> Box<dyn Group> {
+        std::mem::replace(&mut self.group, Box::new(crate::Alone))
     }
 
     /// This rank, from 0.
@@ -150,18 +156,19 @@ impl Ranks {
             decide(&mut joined);
         }
         if self.size() > 1 {
-            let mut bytes = joined.to_bytes();
-            self.group.broadcast(&mut bytes, 0)?;
+            let (bytes, unsent) = self.pass_down(&joined, &lost);
             let told = Message::from_bytes(&bytes).map_err(|why| Error::Group { why: not_understood(0, &why) })?;
             match told.failure.as_ref().map(|failure| (failure.kind, &failure.why)) {
                 Some((FailureKind::OutOfStep, why)) => return Err(self.out_of_step(stamp, why)),
                 Some((FailureKind::Broken, why)) => return Err(Error::Group { why: why.clone() }),
+                Some((FailureKind::Closed, why)) => return Err(closed(stamp, why)),
                 _ => {}
             }
             joined = self.check(told, stamp, 0).map_err(|refused| Error::Group { why: refused.why })?;
+            unsent.map_or(Ok(()), Err)?;
         }
         // Rank 0 missed this rank's message, and did not notice.
-        lost.map_or(Ok(joined), Err)
+        lost.unheard.map_or(Ok(joined), Err)
     }
 
     /// Who is where, when all ranks know that they are at different places; `why` is what the first said that found out.
@@ -183,32 +190,30 @@ impl Ranks {
         }
     }
 
-    /// One way up: what this rank and those below it tell, and why it could not pass that on.
-    fn join(&self, mut joined: Message) -> (Message, Option<Error>) {
-        let (rank, mut lost) = (self.rank(), None);
+    /// One way up: what this rank and those below it tell, and who does not take part.
+    fn join(&self, mut joined: Message) -> (Message, Lost) {
+        let (rank, mut lost) = (self.rank(), Lost::default());
         let stamp = joined.stamp;
         for round in 0..self.tree.rounds {
             if round == self.tree.node_rounds {
                 self.close_node(&mut joined);
             }
             match self.tree.turn(round) {
-                Turn::From(other) => {
-                    let mut bytes = [0; BYTES];
-                    match self.group.exchange(other, &[], other, &mut bytes) {
-                        Ok(()) => match self.read(&bytes, stamp, other) {
-                            Ok(message) => joined.join(message),
-                            Err(refused) => joined.refuse(rank, refused),
-                        },
-                        Err(error) => joined.break_off(rank, &error),
-                    }
-                }
-                Turn::To(other) => {
-                    lost = self.group.exchange(other, &joined.to_bytes(), other, &mut []).err();
-                }
+                Turn::From(other) => match self.receive(other, stamp) {
+                    Ok(bytes) => match self.read(&bytes, stamp, other) {
+                        Ok(message) => joined.join(message),
+                        Err(refused) => {
+                            lost.closed.extend(farewell::is_of(&bytes, stamp.session).then_some(other));
+                            joined.refuse(rank, refused);
+                        }
+                    },
+                    Err(error) => joined.break_off(rank, &error),
+                },
+                Turn::To(other) => lost.unheard = self.send(other, &joined.to_bytes()).err(),
                 Turn::Idle => {
-                    if let Err(error) = self.group.exchange(rank, &[], rank, &mut []) {
+                    if let Err(error) = self.exchange_nothing(1) {
                         joined.break_off(rank, &error);
-                        lost = Some(error);
+                        lost.unheard = Some(error);
                     }
                 }
             }
@@ -217,6 +222,37 @@ impl Ranks {
             self.close_node(&mut joined);
         }
         (joined, lost)
+    }
+
+    /// The way back: the bytes of rank 0 that this rank is told and passes on, or why it is told nothing; and that it could
+    /// not pass them on.
+    fn pass_down(&self, joined: &Message, lost: &Lost) -> ([u8; BYTES], Option<Error>) {
+        let (mut bytes, mut unsent) = (joined.to_bytes(), None);
+        for round in (0..self.tree.rounds).rev() {
+            let done = match self.tree.turn(round) {
+                Turn::From(below) if lost.closed.contains(&below) => Ok(()),
+                Turn::From(below) => self.send(below, &bytes),
+                Turn::To(above) => {
+                    bytes = self.receive(above, joined.stamp).unwrap_or_else(|error| {
+                        let mut failed = Message { size: self.size(), stamp: joined.stamp, ..Message::default() };
+                        failed.break_off(self.rank(), &error);
+                        failed.to_bytes()
+                    });
+                    Ok(())
+                }
+                Turn::Idle => self.exchange_nothing(1),
+            };
+            unsent = unsent.or(done.err());
+        }
+        (bytes, unsent)
+    }
+
+    /// Sends a message of an agreement, where possible without waiting for the rank that takes it.
+    fn send(&self, to: u32, bytes: &[u8; BYTES]) -> Result<(), Error> {
+        match self.group.post(to, bytes)? {
+            true => Ok(()),
+            false => self.group.exchange(to, bytes, to, &mut []),
+        }
     }
 
     fn close_node(&self, joined: &mut Message) {
@@ -229,7 +265,7 @@ impl Ranks {
         let message = Message::from_bytes(bytes)
             .map_err(|why| Refused { kind: FailureKind::Broken, why: not_understood(from, &why) })?;
         // What a rank below it found out goes on to rank 0.
-        let known = message.failure.as_ref().filter(|failure| failure.kind == FailureKind::Broken);
+        let known = message.failure.as_ref().filter(|failure| failure.kind >= FailureKind::Broken);
         let known = known.map(|failure| Refused { kind: failure.kind, why: failure.why.clone() });
         self.check(message, stamp, from).map_err(|refused| known.unwrap_or(refused))
     }
@@ -325,6 +361,25 @@ impl Ranks {
     pub(super) fn of_root(&self, own: u64) -> Result<u64, Error> {
         let told = self.tell(Message::default(), |all| all.of_root.realtime_ns = own)?;
         Ok(told.of_root.realtime_ns)
+    }
+}
+
+/// Who does not take part in an agreement, as one rank sees it.
+#[derive(Default)]
+struct Lost {
+    /// The ranks below it that said farewell: they are sent nothing any more.
+    closed: Vec<u32>,
+    /// Why the rank above it did not hear it.
+    unheard: Option<Error>,
+}
+
+fn closed(stamp: Stamp, why: &str) -> Error {
+    Error::Group {
+        why: format!(
+            "{why}, and this rank calls {}, which all ranks must make. The checkpoints taken before are as they were; close this \
+             session on all ranks and open it again, and close it only after the last call of all ranks",
+            call::name_of(stamp.call)
+        ),
     }
 }
 

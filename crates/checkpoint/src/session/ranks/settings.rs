@@ -35,9 +35,7 @@ impl Ranks {
         }
         let told = self.tell(message, |all| all.of_root.nonce = clock::nonce())?;
         let (own, told) = self.first_of_equal_errors(own, told)?;
-        let mut stamp = self.stamp.get();
-        stamp.session = told.of_root.nonce;
-        self.stamp.set(stamp);
+        self.enter_session(told.of_root.nonce);
         if told.mosts[0] == !told.mosts[1] {
             return Ok(());
         }

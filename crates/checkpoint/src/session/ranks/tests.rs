@@ -208,7 +208,7 @@ fn a_rank_of_another_release_is_named_on_all_ranks_before_anything_else_is_said(
             for (rank, error) in told.into_iter().enumerate() {
                 let Error::Group { why } = error else { panic!("{error:?}") };
                 let is_named =
-                    why.contains("Surefoot 9.0.0 (protocol 2)") || why.contains("Surefoot 3.0.0 (protocol 2)");
+                    why.contains("Surefoot 9.0.0 (protocol 3)") || why.contains("Surefoot 3.0.0 (protocol 3)");
                 assert!(is_named && why.contains("run one release on all ranks"), "{size}, {odd}, {rank}: {why}");
             }
         }

@@ -73,13 +73,13 @@ fn what_only_another_node_has_is_fetched_from_there() {
 fn every_node_s_drive_gets_the_mark_and_keeps_no_more_than_it_is_to() {
     let home = tempfile::tempdir().unwrap();
     let hosts = ["a", "a", "b"];
-    run(home.path(), &hosts, |job, rank| {
+    run(home.path(), &hosts, |mut job, rank| {
         let mut config = Config::new("drives", home.path().join(hosts[rank]), None);
         let drive = home.path().join(format!("ssd-{}", hosts[rank]));
         std::fs::create_dir_all(&drive).unwrap();
         config.set("durable", drive.to_str().unwrap()).unwrap();
         config.set("policy", "durable").unwrap();
-        let group = job.ranks.into_group();
+        let group = job.ranks.take_group();
         let mut job = Checkpointer::open_on(hosts[rank].to_owned(), config, group).unwrap();
         for _ in 0..5 {
             job.checkpoint().unwrap();

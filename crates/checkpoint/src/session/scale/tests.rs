@@ -114,8 +114,8 @@ fn expect_agreements(found: Counted, count: u64, ranks: u32, on_each: u32, what:
     assert!(found.sent <= count * cost.sent_max, "{what} of {ranks} ranks: {found:?}, {cost:?}");
     assert!(found.received <= count * cost.received_max, "{what} of {ranks} ranks: {found:?}, {cost:?}");
     assert!(found.bytes <= count * cost.bytes_max, "{what} of {ranks} ranks: {found:?}, {cost:?}");
-    // It does not grow: three messages sent and five received are the most, here and at any number of ranks.
-    assert!(cost.sent_max <= 3 && cost.received_max <= 5 && cost.bytes_max <= 8 * BYTES as u64, "{cost:?}");
+    // It does not grow: five messages sent and five received are the most, here and at any number of ranks.
+    assert!(cost.sent_max <= 5 && cost.received_max <= 5 && cost.bytes_max <= 10 * BYTES as u64, "{cost:?}");
 }
 
 #[test]

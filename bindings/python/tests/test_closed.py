@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Ranks that close, drop or leave a checkpoint while others go on: processes that talk through MPI or gloo. The others get an
+error that names the rank and the call, none waits, and all that close wait for nobody."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import unittest
+
+from .test_apart import Base
+from .tiers import has
+
+PROGRAM = """
+import gc, itertools, os, sys
+import surefoot
+
+if sys.argv[1] == "mpi":
+    from mpi4py import MPI
+    group = MPI.COMM_WORLD
+    rank, size = group.Get_rank(), group.Get_size()
+    wait = lambda source: group.recv(source=source)
+    wake = lambda to: group.send(None, dest=to)
+else:
+    import torch, torch.distributed as group
+    rank, size = int(sys.argv[2]), int(sys.argv[3])
+    group.init_process_group("gloo", init_method="file://" + sys.argv[4], rank=rank, world_size=size)
+    wait = lambda source: group.recv(torch.zeros(1), source)
+    wake = lambda to: group.send(torch.zeros(1), to)
+
+def opened():
+    return surefoot.Checkpoint(
+        "job", memory=os.environ["MEMORY"], durable=os.environ["SSD"], durable_allow_memory="yes", drive_file="none",
+        health_file="/nowhere", group=group, strict=True,
+    )
+
+def state(step):
+    return {"step": step, "own": bytearray([rank, step] * (1000 + rank))}
+
+with opened() as job:
+    for step in (1, 2):
+        job.save_state(state(step))
+
+calls = {
+    "need": lambda job: job.need(),
+    "save": lambda job: job.save(),
+    "finish": lambda job: job.finish(),
+    "complete": lambda job: job.complete(),
+    "discard": lambda job: job.close(discard=True),
+    "restart": lambda job: job.restart(),
+    "restart_resized": lambda job: job.restart_resized(),
+    "open_resized": lambda job: job.open_resized(),
+}
+
+def leave(job, how):
+    if how == 0:
+        job.close()
+    elif how == 1:
+        try:
+            with job:
+                raise ArithmeticError
+        except ArithmeticError:
+            pass
+    # Otherwise the last reference goes.
+
+number = 0
+for call, gone in itertools.product(calls, range(size)):
+    number += 1
+    job = opened()
+    assert job.load_state() == state(2), call
+    job.state_dict(state(3))
+    if rank == gone:
+        leave(job, number % 3)
+        del job
+        gc.collect()
+        continue
+    try:
+        calls[call](job)
+        raise SystemExit(f"rank {rank}: {call} goes on without rank {gone}")
+    except surefoot.GroupError as error:
+        said = str(error)
+    assert f"rank {gone} closed its session" in said and f"calls {call}" in said, (call, gone, said)
+    job.close()
+
+# Each closes only after the rank before it has closed.
+for first in range(size):
+    job = opened()
+    if (rank - first) % size > 0:
+        wait((rank - 1) % size)
+    job.close()
+    if (rank - first) % size < size - 1:
+        wake((rank + 1) % size)
+
+with opened() as job:
+    assert job.load_state() == state(2)
+sys.stdout.write(f"rank {rank} is through\\n")
+sys.stdout.flush()
+"""
+
+
+@unittest.skipUnless(has("mpi4py") and shutil.which("mpirun"), "mpi4py and mpirun are not both installed")
+class MpiClosed(Base):
+    def test_ranks_of_mpi_are_told_who_closed(self) -> None:
+        program = self.home / "program.py"
+        program.write_text(PROGRAM)
+        for ranks in (2, 3, 4):
+            self.forget_everything()
+            shutil.rmtree(self.home / "ssd", ignore_errors=True)
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), sys.executable, str(program)]
+            self.through(
+                [[*command, "mpi"]],
+                ranks,
+                OMPI_MCA_btl="self,vader",
+                OMPI_MCA_btl_vader_single_copy_mechanism="none",
+            )
+
+
+@unittest.skipUnless(has("torch"), "PyTorch is not installed")
+class TorchClosed(Base):
+    def test_ranks_of_gloo_are_told_who_closed(self) -> None:
+        for ranks in (2, 3, 4):
+            self.forget_everything()
+            shutil.rmtree(self.home / "ssd", ignore_errors=True)
+            meeting = str(self.home / f"meeting-{ranks}")
+            commands = [
+                [sys.executable, "-c", PROGRAM, "torch", str(rank), str(ranks), meeting] for rank in range(ranks)
+            ]
+            self.through(commands, ranks, GLOO_SOCKET_IFNAME="lo")

@@ -1,0 +1,113 @@
+//! How a rank leaves: closing a session is no call of all ranks, so those that wait for a rank that closed must be told.
+//!
+//! Each rank sends a farewell to its neighbours in the tree when its session ends, and waits for nobody. It has the length of any
+//! other message of an agreement, so it is what a neighbour receives in the next one, which passes it on to all. When all
+//! ranks close, the farewells lie there unread until a later session of the same group comes by: it takes what is of a
+//! session that this rank has closed for what it is, and receives again.
+
+use super::message::{BYTES, Failure, FailureKind, Message};
+use super::{Ranks, Stamp, Turn};
+use crate::Error;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most sessions that a process remembers having closed.
+const CLOSED_MAX: usize = 4096;
+
+/// A session and one rank of it: ranks may be threads of one process.
+type Of = (u64, u32);
+
+/// The sessions of this process.
+struct Sessions {
+    /// Those that are open, each with the farewells that came in another session of the same group.
+    open: BTreeMap<Of, Vec<(u32, [u8; BYTES])>>,
+    /// Those that were closed, the last ones.
+    closed: VecDeque<Of>,
+}
+
+static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { open: BTreeMap::new(), closed: VecDeque::new() });
+
+fn sessions() -> MutexGuard<'static, Sessions> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a message is a farewell of this session.
+pub(super) fn is_of(bytes: &[u8; BYTES], session: u64) -> bool {
+    Message::from_bytes(bytes).is_ok_and(|message| message.stamp.is_farewell() && message.stamp.session == session)
+}
+
+impl Ranks {
+    /// From here on the ranks are in the session of this number.
+    pub(super) fn enter_session(&self, session: u64) {
+        self.stamp.set(Stamp { session, ..self.stamp.get() });
+        sessions().open.insert((session, self.rank()), Vec::new());
+    }
+
+    /// The next message of this session from a rank, or what it says instead.
+    pub(super) fn receive(&self, from: u32, stamp: Stamp) -> Result<[u8; BYTES], Error> {
+        if let Some(came) = sessions().open.get_mut(&(stamp.session, self.rank()))
+            && let Some(at) = came.iter().position(|(of, _)| *of == from)
+        {
+            return Ok(came.remove(at).1);
+        }
+        loop {
+            let mut bytes = [0; BYTES];
+            self.group.exchange(from, &[], from, &mut bytes).map_err(|error| Error::Group {
+                why: format!("no message came from rank {from}: {}", error.group_reason()),
+            })?;
+            let Ok(message) = Message::from_bytes(&bytes) else { return Ok(bytes) };
+            let of = (message.stamp.session, self.rank());
+            if of.0 == stamp.session {
+                return Ok(bytes);
+            }
+            let mut sessions = sessions();
+            if sessions.closed.contains(&of) {
+                continue;
+            }
+            match sessions.open.get_mut(&of) {
+                Some(came) if message.stamp.is_farewell() => came.push((from, bytes)),
+                _ => return Ok(bytes),
+            }
+        }
+    }
+
+    /// Tells the neighbours that this rank takes part in nothing any more; those that cannot be reached are not waited for.
+    pub(super) fn say_farewell(&self, why: &str) {
+        let stamp = self.stamp.get().farewell();
+        if self.size() == 1 || stamp.session == 0 || self.process != std::process::id() {
+            return;
+        }
+        let failure = Failure { rank: self.rank(), kind: FailureKind::Closed, why: why.to_owned() };
+        let own = Message { rank: self.rank(), size: self.size(), stamp, failure: Some(failure), ..Message::default() };
+        let bytes = own.to_bytes();
+        for round in 0..self.tree.rounds {
+            if let Turn::From(other) | Turn::To(other) = self.tree.turn(round) {
+                // Who cannot be reached finds out by that.
+                let _ = self.group.post(other, &bytes);
+            }
+        }
+    }
+
+    /// Leaves the session, unless an error has ended it before.
+    fn leave(&self) {
+        let of = (self.stamp.get().session, self.rank());
+        if of.0 == 0 {
+            return;
+        }
+        if self.broken.borrow().is_none() {
+            self.say_farewell(&format!("rank {} closed its session", self.rank()));
+        }
+        let mut sessions = sessions();
+        sessions.open.remove(&of);
+        if sessions.closed.len() == CLOSED_MAX {
+            sessions.closed.pop_front();
+        }
+        sessions.closed.push_back(of);
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,102 @@
+//! Ranks that close their session while others go on: the next call of every other rank is an error that says who closed and
+//! what it called, never a wait. When all close, none waits for another one.
+
+use super::apart::{CALLS, PATIENCE, Rank, call, config, expect_step_2, ranks, saved};
+use super::session::Tiers;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Condvar, Mutex};
+use std::time::Instant;
+use surefoot_checkpoint::{Config, Error};
+
+/// How a rank closes, by the number of the try.
+fn close(rank: Rank, number: u32) {
+    match number % 3 {
+        0 => drop(rank),
+        1 => {
+            // Its program fails; nobody needs to see that here.
+            let failed = catch_unwind(AssertUnwindSafe(move || {
+                let _rank = rank;
+                resume_unwind(Box::new(()));
+            }));
+            assert!(failed.is_err());
+        }
+        // In another thread.
+        _ => std::thread::scope(|scope| drop(scope.spawn(move || drop(rank.job)).join())),
+    }
+}
+
+#[test]
+fn every_call_beside_a_rank_that_closed_is_an_error_on_all_others_that_names_both() {
+    let tiers = Tiers::new();
+    let mut number = 0;
+    for size in 2..=4 {
+        let config = Config { job: format!("job-{size}"), ..config(&tiers) };
+        saved(size, &config);
+        for (name, gone) in CALLS.iter().flat_map(|name| (0..size).map(move |gone| (*name, gone))) {
+            number += 1;
+            let begun = Instant::now();
+            let said = ranks(size, u64::from(number), |group| {
+                let mut rank = Rank::open(&config, group).unwrap();
+                rank.job.restart().unwrap().unwrap();
+                rank.compute(3);
+                if rank.rank == gone {
+                    close(rank, number);
+                    return None;
+                }
+                let failed = call(&mut rank.job, name).unwrap_err();
+                Some((failed, rank.job.checkpoint().unwrap_err().to_string()))
+            });
+            let what = format!("{size} ranks, {name} without rank {gone}");
+            for (first, next) in said.into_iter().flatten() {
+                let Error::Group { why } = first else { panic!("{what}: {first:?}") };
+                let wanted = [format!("rank {gone} closed its session"), format!("calls {name}, ")];
+                assert!(wanted.iter().all(|wanted| why.contains(wanted)), "{what}: {why}");
+                assert!(next.contains("an earlier call failed"), "{what}: {next}");
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what}: a rank waited");
+        }
+        expect_step_2(size, &config, "after all of them");
+    }
+}
+
+#[test]
+fn when_several_close_every_rank_that_goes_on_is_told_of_one_of_them() {
+    let tiers = Tiers::new();
+    let config = config(&tiers);
+    for (size, closing) in (3..=7).flat_map(|size| (1..(1 << size) - 1).map(move |closing: u32| (size, closing))) {
+        let said = ranks(size, u64::from(closing), |group| {
+            let mut rank = Rank::open(&config, group).unwrap();
+            if closing >> rank.rank & 1 == 1 { None } else { Some(rank.job.need_checkpoint().unwrap_err().to_string()) }
+        });
+        for why in said.into_iter().flatten() {
+            let is_named = (0..size)
+                .any(|rank| closing >> rank & 1 == 1 && why.contains(&format!("rank {rank} closed its session")));
+            assert!(is_named, "{closing:b} of {size}: {why}");
+        }
+    }
+}
+
+#[test]
+fn ranks_that_close_wait_for_none_of_the_others_in_any_order() {
+    let tiers = Tiers::new();
+    let config = config(&tiers);
+    let size = 4;
+    for first in 0..size {
+        for step in [1, 3] {
+            // Each closes only after the one before it has closed.
+            let (turn, changed) = (Mutex::new(0), Condvar::new());
+            ranks(size, 3, |group| {
+                let mut rank = Rank::open(&config, group).unwrap();
+                rank.job.checkpoint().unwrap();
+                let own = (0..size).find(|place| (first + place * step) % size == rank.rank).unwrap();
+                let guard = turn.lock().unwrap();
+                let (guard, waited) = changed.wait_timeout_while(guard, PATIENCE, |turn| *turn != own).unwrap();
+                assert!(!waited.timed_out(), "the rank before {} is still closing", rank.rank);
+                drop(guard);
+                drop(rank);
+                *turn.lock().unwrap() += 1;
+                changed.notify_all();
+            });
+        }
+    }
+}
