@@ -10,7 +10,7 @@ import warnings
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from . import _buffers, _library
 from ._buffers import Memory
@@ -92,19 +92,19 @@ class Checkpoint:
         self._registered: dict[str, Memory] = {}
         self._pack = Pack()
         self._report: tuple[str, ...] = ()
-        words = words_of(memory, durable, policy, settings)
-        handle = self._open(job, words)
+        handle = self._open(job, lambda: words_of(memory, durable, policy, settings))
         self._handle = handle
         kept = {"registered": self._registered, "calls": self._calls}
         self._finalizer = weakref.finalize(self, _close, self._library, handle, self._process, kept)
 
-    def _open(self, job: str, words: dict[str, str]) -> int:
+    def _open(self, job: str, words: Callable[[], dict[str, str]]) -> int:
         config: Optional[int] = None
         described = ctypes.byref(self._calls.described) if self._calls else None
         try:
             try:
-                config = self._configured(job, words)
-            except SurefootError as caught:
+                config = self._configured(job, words())
+            except Exception as caught:
+                # Also one of Python's own, such as a working directory that is gone on this rank alone.
                 if described is not None:
                     self._decline(described, caught)
                 raise
@@ -114,7 +114,7 @@ class Checkpoint:
         finally:
             self._library.surefoot_config_free(config)
 
-    def _decline(self, described: Any, error: SurefootError) -> None:
+    def _decline(self, described: Any, error: Exception) -> None:
         """Keeps no other rank waiting in its opening. What is wrong on all ranks in the same way the first one says: raises
         OtherRankError on the others."""
         try:
@@ -129,7 +129,7 @@ class Checkpoint:
         try:
             for name, value in words.items():
                 self._check(self._library.surefoot_config_set(config, encoded(name, "setting"), encoded(value, name)))
-        except SurefootError:
+        except BaseException:
             self._library.surefoot_config_free(config)
             raise
         return int(config)

@@ -75,13 +75,13 @@ class Contents:
 
     def _prove(self, text: bytes, lengths: dict[str, int]) -> None:
         """Raises UnsupportedError where this package's reader would refuse what is about to be saved. A plan is proved once,
-        as is the tree of its first state; of later ones only what `_plain` took, because the rest has no such conditions."""
+        as is the tree of its first state; of later ones what the reader may refuse, because the rest has no such conditions."""
         try:
             if not self.plan.is_proved:
                 _Index(text).check(lengths)
                 self.plan.is_proved = True
-            elif self.flat is not None and self.flat.plain:
-                built(json.loads(encoded(self.flat.plain)), [None] * len(self.flat.arrays))
+            elif self.flat is not None and self.flat.to_prove:
+                built(json.loads(encoded(self.flat.to_prove)), [None] * len(self.flat.arrays))
         except MemoryError:
             raise
         except Exception as error:

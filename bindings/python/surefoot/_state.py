@@ -68,8 +68,8 @@ class Flat:
         }
         # Within a key nothing may be an array.
         self._in_key = 0
-        # What `_plain` took; parts of such a part are in it already.
-        self.plain: list[Any] = []
+        # What a reader may refuse for a reason of its own, however the arrays are; parts of such a part are in it already.
+        self.to_prove: list[Any] = []
         self._in_plain = 0
         self.tree = self._taken(state, name)
         self._memories = self._held(former)
@@ -84,7 +84,7 @@ class Flat:
             if _buffers.is_array(thing):
                 taker = self._dtensor if _tensors.is_dtensor(thing) else self._array
             elif _ndarrays.is_scalar(thing):
-                taker = _scalar
+                taker = self._scalar
             else:
                 taker = self._plain
             self._takers[kind] = taker
@@ -99,8 +99,14 @@ class Flat:
         if tree is None:
             kind = type(thing)
             raise UnsupportedError(f"{path} is a {kind.__module__}.{kind.__qualname__}; {_POSSIBLE}")
+        return self._noted(tree)
+
+    def _scalar(self, thing: Any, path: str) -> Any:
+        return self._noted({"numpy": [_ndarrays.text_of(thing.dtype, path), _ndarrays.bytes_of(thing).hex()]})
+
+    def _noted(self, tree: Any) -> Any:
         if not self._in_plain:
-            self.plain.append(tree)
+            self.to_prove.append(tree)
         return tree
 
     def _enter(self, thing: Any, path: str) -> None:
@@ -123,6 +129,7 @@ class Flat:
         }
         if type(thing) is defaultdict:
             tree["factory"] = _plain.factory_of(thing, path)
+            self._noted({"defaultdict": [], "factory": tree["factory"]})
         # What torch.nn.Module.state_dict() hangs on its result, and load_state_dict() asks for.
         metadata = getattr(thing, "_metadata", None)
         if metadata is not None:
@@ -159,7 +166,7 @@ class Flat:
         return node
 
     def _dtensor(self, thing: Any, path: str) -> Any:
-        return _plain.taken_part(_tensors.part_of(thing), self._array(thing, path))
+        return self._noted(_plain.taken_part(_tensors.part_of(thing), self._array(thing, path)))
 
     def _held(self, former: Optional[Flat]) -> list[Memory]:
         """The memory of what was met; that of the former save where it is the very same."""
@@ -231,10 +238,6 @@ def _int(thing: int, _: str) -> Any:
 
 def _float(number: float) -> Any:
     return number if math.isfinite(number) else {"float": struct.pack(">d", number).hex()}
-
-
-def _scalar(thing: Any, path: str) -> Any:
-    return {"numpy": [_ndarrays.text_of(thing.dtype, path), _ndarrays.bytes_of(thing).hex()]}
 
 
 def built(tree: Any, arrays: list[Any], depth: int = 0) -> Any:

@@ -150,6 +150,24 @@ class Ranks(Tiers):
         self.assertIsInstance(one, surefoot.OptionError)
         self.assertIsInstance(two, surefoot.OptionError)
 
+    def test_what_python_itself_refuses_on_one_rank_keeps_no_other_waiting(self) -> None:
+        class Gone:
+            def __fspath__(self) -> str:
+                raise FileNotFoundError("the working directory is gone")
+
+        def work(rank: int, group: Threads) -> Any:
+            try:
+                return self.open(group=group, **({"durable": Gone()} if rank == 1 else {}))
+            except Exception as error:
+                return error
+
+        zero, one, two = self.together(work)
+        self.assertIsInstance(one, FileNotFoundError)
+        for other in (zero, two):
+            self.assertIsInstance(other, surefoot.OtherRankError)
+            self.assertIn("rank 1", str(other))
+            self.assertIn("the working directory is gone", str(other))
+
     def test_a_group_that_fails_is_an_error_with_its_cause(self) -> None:
         def work(rank: int, group: Threads) -> Any:
             job = self.open(group=group)

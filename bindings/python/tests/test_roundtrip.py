@@ -3,6 +3,7 @@
 saved."""
 
 import array
+import collections
 import io
 import json
 import pathlib
@@ -10,8 +11,11 @@ import shutil
 import struct
 import types
 import zoneinfo
+from typing import Any
+from unittest import mock
 
 import surefoot
+from surefoot import _ndarrays, _plain
 
 from . import states
 from .tiers import Tiers
@@ -176,3 +180,16 @@ class Roundtrips(Tiers):
                 with self.assertRaisesRegex(surefoot.UnsupportedError, "could not be loaded again: .*Nowhere/At_All"):
                     job.save_state(state)
             self.assertEqual(job.load_state(), {"kept": 1})
+
+    def test_also_scalars_and_factories_of_a_later_state_are_read_back(self) -> None:
+        later: list[tuple[str, Any]] = [("new_defaultdict", lambda number: collections.defaultdict(list, n=number))]
+        if states.has("numpy"):
+            later.append(("scalar", lambda number: states.numpy.float64(number)))
+        for reader, made in later:
+            with self.open(f"job-{reader}") as job:
+                self.assertTrue(job.save_state({"kept": made(1)}))
+                module = _ndarrays if reader == "scalar" else _plain
+                with mock.patch.object(module, reader, side_effect=ValueError("not known here")):
+                    with self.assertRaisesRegex(surefoot.UnsupportedError, "could not be loaded again: not known here"):
+                        job.save_state({"kept": made(2)})
+                self.assertEqual(job.load_state(), {"kept": made(1)})
