@@ -79,6 +79,59 @@ fn workloads_and_kinds_that_are_none_are_refused() {
     surefoot("").run().expect_code(2);
 }
 
+/// Commands that take a file or a directory: the words before it, and what stands before it in its own word.
+const FILES: &[(&str, &str)] = &[
+    ("stall replay", ""),
+    ("stall who --replay", ""),
+    ("stall who --cpu 0 --duration 1s --compare", ""),
+    ("watch --no-page --replay", ""),
+    ("history --file", ""),
+    ("memory import", ""),
+    ("memory simulate --errors", "trace:"),
+    ("nic campaign report", ""),
+    ("nic campaign --preset send-chunk --program", ""),
+    ("nic campaign --experiment", ""),
+    ("disturb report", ""),
+    ("disturb predict --noise freeze:length=2ms,period=1s,phase=random --goal", ""),
+    ("ecc coverage --merge", ""),
+    ("checkpoint protect", ""),
+    ("checkpoint repair", ""),
+    ("checkpoint list", ""),
+    ("checkpoint verify", ""),
+    ("checkpoint scrub", ""),
+    ("checkpoint remove j --in", ""),
+    ("checkpoint drive", ""),
+    ("remedy simulate --policy", ""),
+    ("remedy check run --checks", ""),
+    ("remedy serve --store sqlite:/proc/nothing --policy", ""),
+    ("remedy cases --store", "sqlite:"),
+    ("nonsense", ""),
+    ("stall report --duration 1s", "--"),
+];
+
+#[test]
+fn no_name_of_a_file_begins_a_line_of_ours() {
+    let Some(_turn) = turn("no_name_of_a_file_begins_a_line_of_ours", Need::Nothing) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = folder.path().join("x\nsurefoot: all is well\u{1b}[2J\u{202e}\u{9b}y");
+    for is_there in [false, true] {
+        if is_there {
+            std::fs::write(&hostile, "x\nsurefoot: all is well\u{1b}[2J\u{202e}").unwrap();
+        }
+        let mut shown = 0;
+        for (words, before) in FILES {
+            let finished = surefoot(words).arg(format!("{before}{}", hostile.display())).run();
+            for text in [&finished.stdout, &finished.stderr] {
+                assert!(!text.lines().any(|line| line.starts_with("surefoot: all")), "{finished:#?}");
+                assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{9b}']), "{finished:#?}");
+                shown += usize::from(text.contains("x?surefoot: all is well?[2J?"));
+            }
+            assert!(finished.code.is_some_and(|code| code <= 3), "{finished:#?}");
+        }
+        assert!(shown * 3 >= FILES.len() * 2, "only {shown} commands name the file");
+    }
+}
+
 /// A run of the page that ends by itself, in a folder of its own.
 fn page(options: &str) -> Surefoot {
     surefoot("watch --duration 2s --source counters").words(options)

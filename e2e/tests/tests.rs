@@ -14,6 +14,7 @@ mod disturb;
 mod ecc;
 mod ecc_hardware;
 mod experiments;
+mod file_limits;
 mod foreign_files;
 mod history;
 mod hostile_host;

@@ -1,9 +1,9 @@
 //! Exit codes: 0 done; 1 ran and found what it is asked to report as failure; 2 usage or input error; 3 not supported
 //! here.
 
-use crate::people;
 use std::io;
 use std::process::ExitCode;
+use surefoot_model::one_line;
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,24 +22,13 @@ pub fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
         // Whoever reads our output may stop reading: `surefoot ... | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::people::tell!("surefoot: {}", people::with_arguments_on_one_line(message(&error)));
+            crate::people::tell!("surefoot: {}", message(&error));
             ExitCode::from(if is_unsupported(&error) { 3 } else { 2 })
         }
     }
 }
 
-/// Ends with what is wrong with the command line. Help is no error, and comes from us alone.
-pub fn refused(error: &clap::Error) -> ! {
-    let text = error.render().to_string();
-    let shown = people::with_arguments_on_one_line(text.clone());
-    if !error.use_stderr() || shown == text {
-        error.exit();
-    }
-    people::tell!("{}", shown.trim_end());
-    std::process::exit(error.exit_code())
-}
-
-/// The error and its causes; a cause that the words before it contain already is not said again.
+/// The error and its causes on one line, whatever the names in it hold; a cause that the words before it contain already is not said again.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -49,7 +38,7 @@ fn message(error: &anyhow::Error) -> String {
             text += &words;
         }
     }
-    without_number(&text)
+    one_line(&without_number(&text))
 }
 
 /// Without the kernel's numbers: they say nothing that its words do not.
@@ -92,6 +81,13 @@ fn is_unsupported(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use anyhow::Context;
+
+    #[test]
+    fn what_a_name_holds_begins_no_line_and_commands_no_terminal() {
+        let path = std::path::Path::new("a\nsurefoot: all is well\u{1b}[2J\u{202e}.db");
+        let error = anyhow::anyhow!("no table").context(format!("{}: cannot be opened", path.display()));
+        assert_eq!(message(&error), "a?surefoot: all is well?[2J?.db: cannot be opened: no table");
+    }
 
     #[test]
     fn a_cause_is_said_once() {

@@ -29,18 +29,25 @@ mod status;
 mod table;
 mod trace;
 mod units;
+mod usage;
 mod watch;
 mod who;
 
 use args::{Command, StallCommand};
-use clap::Parser;
 use ecc::options::EccCommand;
 use exit::Outcome;
 use std::process::ExitCode;
 use surefoot_stall::who::names;
 
 fn main() -> ExitCode {
-    let arguments = args::Arguments::try_parse().unwrap_or_else(|error| exit::refused(&error));
+    let arguments = match usage::parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::tell(&error),
+    };
+    // A writer whose file is at its limit says so; by itself the kernel would end this process.
+    if let Err(error) = surefoot_hostfs::signals::survive_file_limits() {
+        return exit::code(Err(error.into()));
+    }
     // By this link also a program that was replaced since it started starts itself.
     names::use_program("/proc/self/exe", &[args::READ_NAMES]);
     surefoot_hostfs::memory::keep_small();

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use std::io::{self, Stderr, StdoutLock, Write};
+use std::path::Path;
 use surefoot_model::{WhoReport, is_harmful, one_line};
 
 /// Standard output.
@@ -15,11 +16,11 @@ pub fn stderr() -> Clean<Stderr> {
     Clean::new(io::stderr())
 }
 
-/// Writes a line to standard error; that nobody reads it is no error.
+/// Writes one line to standard error, whatever is in it; that nobody reads it is no error.
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!($crate::people::stderr(), $($words)*);
+        let _ = writeln!($crate::people::stderr(), "{}", surefoot_model::one_line(&format!($($words)*)));
     }};
 }
 pub(crate) use tell;
@@ -30,15 +31,9 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|letter| if is_kept(letter) { letter } else { '?' }).collect()
 }
 
-/// A message in which what was given on the command line begins no line of ours: a glob gives names of files that strangers chose.
-pub fn with_arguments_on_one_line(message: String) -> String {
-    let given = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let harmful = given.filter(|argument| argument.chars().any(is_harmful));
-    harmful.fold(message, |message, argument| {
-        let value =
-            argument.split_once('=').filter(|_| argument.starts_with('-')).map_or(&*argument, |(_, value)| value);
-        if value.is_empty() { message } else { message.replace(value, &one_line(value)) }
-    })
+/// A path as it may stand in a line.
+pub fn path(path: &Path) -> String {
+    one_line(&path.to_string_lossy())
 }
 
 /// A report with every text in it on one line: what strangers wrote begins no line of ours. Without its timeline, of which

@@ -4,7 +4,7 @@ use crate::output::RunningWatch;
 use crate::units::{bytes, counted, duration, percent};
 use surefoot_model::{
     Capability, CapabilityState, CoreLedger, Gap, GapSource, HostDescription, Lost, ProbeCost, Report, SelfCost,
-    Untimed, Waiting,
+    Untimed, Waiting, one_line,
 };
 
 /// Rows of the tables of causes and gaps.
@@ -28,7 +28,7 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
         // A cell is on its row, whatever a stranger called the thing in it.
-        self.rows.push(cells.iter().map(|cell| surefoot_model::one_line(cell)).collect());
+        self.rows.push(cells.iter().map(|cell| one_line(cell)).collect());
     }
 
     /// The lines.
@@ -79,15 +79,21 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     let mut text = String::new();
     if let Some(host) = &report.host {
         let below = host.hypervisor.as_ref().map_or("bare metal".to_owned(), |name| format!("in a {name} guest"));
-        text += &format!("{}: Linux {} on {}, {below}\n", host.hostname, host.kernel, host.processor);
-        text += &format!("{} in {} windows, from {}", duration(report.duration_ns()), report.windows, host.source);
+        text += &one_line(&format!("{}: Linux {} on {}, {below}", host.hostname, host.kernel, host.processor));
+        text.push('\n');
+        text += &format!(
+            "{} in {} windows, from {}",
+            duration(report.duration_ns()),
+            report.windows,
+            one_line(&host.source)
+        );
         text += &match host.workload.as_str() {
             "" if host.is_traced() => "; no workload named: tasks that preempt each other lose nothing\n".to_owned(),
             "" => "\n".to_owned(),
-            workload => format!("; workload: {workload}\n"),
+            workload => format!("; workload: {}\n", one_line(workload)),
         };
         if !host.missing.is_empty() {
-            text += &format!("Reduced: {}\n", host.missing);
+            text += &format!("Reduced: {}\n", one_line(&host.missing));
         }
     }
     if report.windows == 0 {
@@ -103,7 +109,7 @@ pub fn report(report: &Report, wanted: impl Fn(&Lost) -> bool) -> String {
     text += &gaps(report);
     text += &completeness(report);
     for notice in &report.notices {
-        text += &format!("Notice: {}\n", notice.text);
+        text += &format!("Notice: {}\n", one_line(&notice.text));
     }
     for change in report.clock.changes() {
         text += &format!("Notice: {change}\n");
@@ -309,7 +315,7 @@ fn completeness(report: &Report) -> String {
     if !by_row.is_empty() {
         let rows: Vec<String> =
             by_row.iter().take(ROWS_SHOWN).map(|(row, count)| format!("{} {} ({count})", row.row, row.name)).collect();
-        text += &format!("Counted but untimed: {}\n", rows.join(", "));
+        text += &format!("Counted but untimed: {}\n", one_line(&rows.join(", ")));
     }
     text
 }
@@ -377,7 +383,7 @@ pub fn cost(cost: &SelfCost, wall_ns: u64) -> String {
 }
 
 fn one_probe(probe: &ProbeCost) -> String {
-    format!("{} {} x {}", probe.name, probe.count, duration(probe.total_ns / probe.count.max(1)))
+    format!("{} {} x {}", one_line(&probe.name), probe.count, duration(probe.total_ns / probe.count.max(1)))
 }
 
 /// The table of `surefoot status`.
@@ -389,9 +395,9 @@ pub fn capabilities(capabilities: &[Capability]) -> String {
             CapabilityState::Reduced => "reduced      ",
             CapabilityState::Unsupported => "not supported",
         };
-        text += &format!("{mark}  {}: {}\n", capability.name, capability.reason);
+        text += &format!("{mark}  {}: {}\n", capability.name, one_line(&capability.reason));
         if !capability.remedy.is_empty() && capability.state != CapabilityState::Works {
-            text += &format!("{:15}{}\n", "", capability.remedy);
+            text += &format!("{:15}{}\n", "", one_line(&capability.remedy));
         }
     }
     text
@@ -467,6 +473,38 @@ mod tests {
         let causes = |host| causes(&[], &[], Some(host), |_| true);
         assert_eq!(causes(&traced), "No time was lost to a named cause.\n");
         assert_eq!(causes(&counted), "What was lost, and to what, is not seen without eBPF.\n");
+    }
+
+    #[test]
+    fn texts_of_a_recording_begin_no_line() {
+        const HOSTILE: &str = "x\nNotice: all is well\u{1b}[2J\u{202e}";
+        let host: HostDescription = serde_json::from_value(serde_json::json!({
+            "hostname": HOSTILE, "kernel": HOSTILE, "processor": HOSTILE, "vendor": "amd", "hypervisor": HOSTILE, "cpus": [0],
+            "workload": HOSTILE, "source": HOSTILE, "missing": HOSTILE, "realtime_offset_ns": 0
+        }))
+        .unwrap();
+        let notice = surefoot_model::Notice { at_ns: 1, text: HOSTILE.into() };
+        let untimed = Untimed { cpu: CpuId(0), row: HOSTILE.into(), name: HOSTILE.into(), count: 1 };
+        let probe = ProbeCost { name: HOSTILE.into(), count: 1, total_ns: 1, missed: 0 };
+        let mut told = Report::default();
+        told.windows = 1;
+        told.host = Some(host);
+        told.notices = vec![notice];
+        told.untimed = vec![untimed];
+        told.cost.probes = vec![probe];
+        let text = report(&told, |_| true);
+        assert!(text.matches("x?Notice: all is well?[2J?").count() >= 9, "{text}");
+        assert!(
+            text.lines()
+                .filter(|line| line.starts_with("Notice: "))
+                .all(|line| line == "Notice: x?Notice: all is well?[2J?")
+        );
+        let row = Capability {
+            reason: HOSTILE.into(),
+            remedy: HOSTILE.into(),
+            ..surefoot_stall::host_capabilities(&surefoot_hostfs::Root::at("/nonexistent")).remove(0)
+        };
+        assert!(capabilities(&[row]).lines().all(|line| !line.starts_with("Notice")));
     }
 
     #[test]

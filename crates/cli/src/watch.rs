@@ -18,7 +18,9 @@ use surefoot_daemon::{Config, Mode, Server};
 use surefoot_hostfs::privilege::Privilege;
 use surefoot_hostfs::stdout::stdout;
 use surefoot_hostfs::{Root, memory, peer, signals, terminal};
-use surefoot_model::{Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window};
+use surefoot_model::{
+    Event, Finding, Gap, GapCorrection, Headline, HostDescription, Lost, Report, Severity, Window, one_line,
+};
 
 /// Windows that the terminal's verdict and tables look back on.
 const RECENT_WINDOWS: usize = 60;
@@ -292,13 +294,14 @@ impl Screen {
     }
 
     fn notice(&mut self, text: &str) -> io::Result<()> {
+        let text = one_line(text);
         if !self.is_terminal && !self.json {
-            stdout().write_all(people::clean(&format!("notice: {text}\n")).as_bytes())?;
+            stdout().write_all(format!("notice: {text}\n").as_bytes())?;
         }
         if self.notices.len() == 3 {
             self.notices.pop_front();
         }
-        self.notices.push_back(text.to_owned());
+        self.notices.push_back(text);
         Ok(())
     }
 
@@ -355,11 +358,12 @@ impl Screen {
         let others = findings.iter().filter(|finding| finding.severity > Severity::Ok).skip(1).take(FINDINGS_SHOWN);
         others.for_each(|finding| text += &wrapped(&format!("{}: {}", finding.severity, finding.sentence)));
         if let Some(host) = &self.host {
-            let mut about = format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source);
+            let mut about =
+                one_line(&format!("{} · last {} · {}", host.hostname, duration(sum.duration_ns()), host.source));
             about += &self.address.as_ref().map_or(String::new(), |address| format!(" · page {address}"));
             text += &wrapped(&(about + " · Ctrl-C ends"));
             if !host.missing.is_empty() {
-                text += &wrapped(&format!("Reduced: {}", host.missing));
+                text += &wrapped(&format!("Reduced: {}", one_line(&host.missing)));
             }
         }
         let cores = sum.cores();

@@ -200,7 +200,7 @@ fn print(options: &WhoOptions, found: &WhoReport, before: Option<&WhoReport>) ->
         out.write_all(text(found).as_bytes())?;
         // Last, because that is what stands above the prompt.
         if let (Some(comparison), Some(path)) = (&comparison, &options.compare) {
-            out.write_all(compare::text(comparison, &path.display().to_string()).as_bytes())?;
+            out.write_all(compare::text(comparison, &crate::people::path(path)).as_bytes())?;
         }
     }
     out.flush()?;
@@ -232,7 +232,7 @@ impl Files {
 
     fn write(self, found: &WhoReport) -> anyhow::Result<()> {
         if let Some(folded) = self.folded {
-            folded.write(|out| out.write_all(people::clean(&self::folded(found)).as_bytes()))?;
+            folded.write(|out| out.write_all(people::clean(&self::folded(&people::on_one_line(found))).as_bytes()))?;
         }
         let Some((file, timeline)) = self.trace.zip(found.timeline.as_ref()) else { return Ok(()) };
         let path = file.path().display().to_string();

@@ -224,6 +224,7 @@ impl Server {
                     let kept = findings.all.iter().filter(|finding| !rooms::watch::is_of_the_start(finding, &moment));
                     history.offer_findings(moment.now_realtime_ns, &kept.cloned().collect::<Vec<_>>());
                 }
+                shared.access.heed_removal();
                 if let Some(directory) = &directory {
                     let health =
                         || health::of(&findings, &shared.trusted, &shared.rooms, &moment, clock::realtime_ns());

@@ -65,6 +65,60 @@ pub fn unknown_user(root: &Root) -> u32 {
     text.trim().digits().unwrap_or(65_534)
 }
 
+/// Who can be a user: what is shared out by users is shared out by these, because one user who may be 65,536 others (newuidmap) is
+/// still one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// Whoever the kernel does not know.
+    Unknown,
+    /// This user, and the subordinate users that /etc/subuid gives him.
+    User(u32),
+    /// The subordinate users that root gives to containers.
+    OfRoot,
+    /// Everybody from here on who is neither in /etc/passwd nor in /etc/subuid: nobody says whose they are.
+    Unlisted,
+}
+
+impl Holder {
+    /// Subordinate users begin here where nothing else is set (`SUB_UID_MIN` of login.defs).
+    const SUBORDINATE_MIN: u32 = 100_000;
+    /// The longest files that are read for it.
+    const BYTES_MAX: u64 = 4 << 20;
+
+    /// Who can be this user, as /etc/subuid and /etc/passwd say.
+    pub fn of(root: &Root, uid: Option<u32>) -> Holder {
+        let Some(uid) = uid else { return Holder::Unknown };
+        if uid == 0 {
+            return Holder::User(0);
+        }
+        let read = |path: &str| root.read_up_to(root.path(path), Self::BYTES_MAX).unwrap_or_default();
+        let (ranges, users) = (read("etc/subuid"), read("etc/passwd"));
+        let known = |name: &str| users.lines().find_map(|line| user_in(line).filter(|found| found.0 == name));
+        let owner = ranges.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(':').map(str::trim).collect();
+            let &[name, first, count] = words.as_slice() else { return None };
+            let (first, count) = (first.digits::<u32>()?, count.digits::<u32>()?);
+            (uid >= first && uid - first < count).then_some(name)
+        });
+        match owner.map(|name| known(name).map(|(_, uid)| uid).or_else(|| name.digits())) {
+            Some(Some(0)) => Holder::OfRoot,
+            Some(Some(owner)) => Holder::User(owner),
+            // Of a user who is not known here.
+            Some(None) => Holder::Unlisted,
+            None if uid < Self::SUBORDINATE_MIN => Holder::User(uid),
+            None if users.lines().filter_map(user_in).any(|(_, known)| known == uid) => Holder::User(uid),
+            None => Holder::Unlisted,
+        }
+    }
+}
+
+/// Name and number in a line of /etc/passwd.
+fn user_in(line: &str) -> Option<(&str, u32)> {
+    let mut words = line.split(':');
+    let (name, uid) = (words.next()?, words.nth(1)?);
+    Some((name, uid.digits()?))
+}
+
 /// Asks the kernel for this one socket.
 fn ask(client: SocketAddrV4, server: SocketAddrV4) -> io::Result<(u32, u32)> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
@@ -160,6 +214,37 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn one_who_can_be_many_is_one() {
+        let home = tempfile::tempdir().unwrap();
+        let root = Root::at(home.path());
+        let of = |uid| Holder::of(&root, Some(uid));
+        assert_eq!((of(0), of(1000), of(100_000)), (Holder::User(0), Holder::User(1000), Holder::Unlisted));
+        assert_eq!(Holder::of(&root, None), Holder::Unknown);
+        std::fs::create_dir(home.path().join("etc")).unwrap();
+        let passwd = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nfar:x:700000:7::/:/bin/sh\n";
+        std::fs::write(home.path().join("etc/passwd"), passwd).unwrap();
+        let subuid =
+            "ann:100000:65536\nroot:200000:10\n1001:300000:+5\n1001:300000:5\ngone:400000:5\nodd:4294967295:9\n";
+        std::fs::write(home.path().join("etc/subuid"), subuid).unwrap();
+        for (uid, holder) in [
+            (0, Holder::User(0)),
+            (1000, Holder::User(1000)),
+            (99_999, Holder::User(99_999)),
+            (100_000, Holder::User(1000)),
+            (165_535, Holder::User(1000)),
+            (165_536, Holder::Unlisted),
+            (200_009, Holder::OfRoot),
+            (300_004, Holder::User(1001)),
+            (300_005, Holder::Unlisted),
+            (400_000, Holder::Unlisted),
+            (700_000, Holder::User(700_000)),
+            (u32::MAX - 1, Holder::Unlisted),
+        ] {
+            assert_eq!(of(uid), holder, "{uid}");
+        }
+    }
 
     #[test]
     fn the_kernel_knows_whose_a_connection_is_in_both_of_its_tables() {

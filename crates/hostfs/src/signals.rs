@@ -27,6 +27,21 @@ pub fn stop_flag() -> Result<&'static AtomicBool, Error> {
     Ok(&STOP)
 }
 
+/// From now on a write beyond the limit of a file's size (`ulimit -f`, `LimitFSIZE=`) fails with EFBIG instead of ending the process, so
+/// that the writer can say so. A handler and not SIG_IGN, because programs that are started would inherit that.
+///
+/// # Errors
+/// [`Error::System`] when the kernel refuses the handler.
+pub fn survive_file_limits() -> Result<(), Error> {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let mut action = zeroed();
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the mask is a local that the call only writes to.
+    unsafe { libc::sigemptyset(&mut action.sa_mask) };
+    action_of(libc::SIGXFSZ, Some(&action)).map(|_| ())
+}
+
 /// Whether the flag was raised.
 pub fn is_stopped() -> bool {
     STOP.load(Ordering::Relaxed)
@@ -81,7 +96,7 @@ fn action_of(signal: libc::c_int, new: Option<&libc::sigaction>) -> Result<libc:
     // SAFETY: `new` is null or complete, and its handler does nothing but store to an atomic, which is
     // async-signal-safe; `old` is a local that the call only writes to.
     if unsafe { libc::sigaction(signal, new, &mut old) } != 0 {
-        return Err(Error::last_system("catch SIGHUP, SIGINT and SIGTERM".to_owned(), ""));
+        return Err(Error::last_system("catch a signal".to_owned(), ""));
     }
     Ok(old)
 }
@@ -94,6 +109,31 @@ fn zeroed() -> libc::sigaction {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In a process of its own, whose files may have one byte.
+    #[test]
+    fn a_file_at_its_limit_is_an_error_and_no_end() {
+        let file = tempfile::tempfile().expect("a file");
+        // SAFETY: the child makes system calls only, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let failed = survive_file_limits().is_err();
+            let limit = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+            let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+            // SAFETY: the limit and the bytes are locals that the calls only read; the last one ends the child at once.
+            unsafe {
+                let set = libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+                let first = libc::write(descriptor, b"ab".as_ptr().cast(), 2);
+                let second = libc::write(descriptor, b"ab".as_ptr().cast(), 2);
+                let is_right = !failed && set == 0 && first == 1 && second == -1;
+                libc::_exit(if is_right && *libc::__errno_location() == libc::EFBIG { 7 } else { 1 });
+            }
+        }
+        let mut status = 0;
+        // SAFETY: writes to a local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+    }
 
     #[test]
     fn a_signal_that_is_held_comes_when_it_is_not_any_more() {

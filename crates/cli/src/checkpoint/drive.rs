@@ -45,7 +45,7 @@ pub fn run(options: &DriveOptions) -> anyhow::Result<Outcome> {
     } else {
         out.write_all(text(&report).as_bytes())?;
         if let Some(path) = &options.write {
-            writeln!(out, "Published in {}", path.display())?;
+            writeln!(out, "Published in {}", crate::people::path(path))?;
         }
     }
     out.flush()?;

@@ -4,9 +4,9 @@ use super::jobs::{self, JobLine};
 use super::options::DirectoriesOptions;
 use super::words::{size, utc};
 use crate::exit::Outcome;
-use crate::output;
 use crate::table::Table;
 use crate::units::rfc3339;
+use crate::{output, people};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use surefoot_checkpoint::inspect::{self, Copy, Survey, Tier};
 use surefoot_checkpoint::medium::Medium;
 use surefoot_checkpoint::{Error, GenerationId, Manifest};
+use surefoot_model::one_line;
 
 /// Copies of one checkpoint in one tier.
 #[derive(Serialize)]
@@ -69,7 +70,7 @@ pub fn run(options: &DirectoriesOptions) -> anyhow::Result<Outcome> {
             write!(out, "\n{}", jobs::table(&jobs))?;
         }
         for (path, why) in &problems {
-            writeln!(out, "Problem: {}: {why}", path.display())?;
+            writeln!(out, "Problem: {}: {}", people::path(path), one_line(why))?;
         }
         if survey.problems_left_out > 0 {
             writeln!(out, "and {} more problems", survey.problems_left_out)?;

@@ -46,7 +46,7 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "checkpoint protect")?;
     }
     each(&options.files, |path| {
-        let mut bar = Bar::new(path.display().to_string());
+        let mut bar = Bar::new(crate::people::path(path));
         let done = sidecar::protect(path, options.force, trust(options.trust_directory_owner), &mut |done, total| {
             bar.show(done, total)
         });
@@ -59,9 +59,14 @@ pub fn protect(options: &ProtectOptions) -> anyhow::Result<Outcome> {
             output::line(&mut out, &ProtectedLine { file: path, file_bytes, sidecar_bytes, is_new })?;
         } else if is_new {
             let (file_size, size) = (size(file_bytes as f64), size(sidecar_bytes as f64));
-            writeln!(out, "{}: {file_size} protected by {size} in {}", path.display(), sidecar_path(path).display())?;
+            writeln!(
+                out,
+                "{}: {file_size} protected by {size} in {}",
+                crate::people::path(path),
+                crate::people::path(&sidecar_path(path))
+            )?;
         } else {
-            writeln!(out, "{}: protected already, and not written to since", path.display())?;
+            writeln!(out, "{}: protected already, and not written to since", crate::people::path(path))?;
         }
         Ok(Outcome::Done)
     })
@@ -73,7 +78,7 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         output::stream(&mut out, "checkpoint repair")?;
     }
     each(&options.files, |path| {
-        let mut bar = Bar::new(path.display().to_string());
+        let mut bar = Bar::new(crate::people::path(path));
         let progress = &mut |done, total| bar.show(done, total);
         let (state, findings) = if options.check {
             let findings = sidecar::check(path, progress)?;
@@ -90,7 +95,7 @@ pub fn repair(options: &RepairOptions) -> anyhow::Result<Outcome> {
         if options.json {
             output::line(&mut out, &line(path, state, &findings))?;
         } else {
-            write!(out, "{}: {}", path.display(), text(state, &findings, path))?;
+            write!(out, "{}: {}", crate::people::path(path), text(state, &findings, path))?;
         }
         Ok(if matches!(state, "whole" | "repaired") { Outcome::Done } else { Outcome::Found })
     })

@@ -82,7 +82,7 @@ pub fn run(options: &RestoreOptions) -> anyhow::Result<Outcome> {
     if !options.json {
         restored.refused.iter().try_for_each(|refused| writeln!(out, "Refused: {refused}"))?;
         let (number, taken) = (restored.generation.number, utc(restored.taken_realtime_ns));
-        writeln!(out, "Generation {number} of {taken} UTC is in {}", options.to.display())?;
+        writeln!(out, "Generation {number} of {taken} UTC is in {}", crate::people::path(&options.to))?;
     }
     out.flush()?;
     Ok(Outcome::Done)

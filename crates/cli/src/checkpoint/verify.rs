@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use surefoot_checkpoint::inspect::{self, Copy, Missing, State, Survey, Verdict};
+use surefoot_model::one_line;
 
 /// What is done with each copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,14 +153,15 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
     }
     let mut text = if survey.copies.is_empty() { String::new() } else { table.text() };
     for (copy, verdict) in survey.copies.iter().zip(verdicts).filter(|(_, verdict)| !verdict.why.is_empty()) {
-        text += &format!("{}: {}: {}\n", copy.image.display(), verdict.state.label(), verdict.why);
+        text +=
+            &format!("{}: {}: {}\n", crate::people::path(&copy.image), verdict.state.label(), one_line(&verdict.why));
     }
     for row in missing {
         let named: Vec<String> = row.first_missing.iter().map(u32::to_string).collect();
         let more = if row.missing_count > named.len() as u64 { ", ..." } else { "" };
         text += &format!(
             "{}: lost: generation {} has {} rank{}, and {} of them should be here and {} not: rank {}{more}\n",
-            row.directory.display(),
+            crate::people::path(&row.directory),
             row.generation.number,
             row.ranks,
             if row.ranks == 1 { "" } else { "s" },
@@ -169,7 +171,7 @@ fn text(survey: &Survey, verdicts: &[Verdict], missing: &[Missing]) -> String {
         );
     }
     for problem in &survey.problems {
-        text += &format!("Problem: {}: {}\n", problem.path.display(), problem.why);
+        text += &format!("Problem: {}: {}\n", crate::people::path(&problem.path), one_line(&problem.why));
     }
     let count = |state| verdicts.iter().filter(|verdict| verdict.state == state).count();
     let states = [State::Whole, State::Repaired, State::Repairable, State::Lost, State::Unfinished, State::Changed];

@@ -281,7 +281,7 @@ fn platform(platform: &Platform) -> String {
     }
     if let Some(knob) = &platform.knob {
         let now = knob.now_ns.map_or("not readable".into(), duration);
-        text += &format!("  the interval is {}, now {now}\n", knob.path.display());
+        text += &format!("  the interval is {}, now {now}\n", crate::people::path(&knob.path));
     }
     if let Some(lever) = &platform.log_lever {
         let state = if lever.is_on { "on; --apply --log off saves what each line takes" } else { "off" };
@@ -326,7 +326,12 @@ fn applied(options: &TuneOptions, root: &Root, found: &Found, out: &mut impl Wri
             journal.begins(step)?;
         }
         if !options.json && wait > 0 {
-            writeln!(out, "\nWriting {}; its effect is looked for up to {}.", step.path.display(), duration(wait))?;
+            writeln!(
+                out,
+                "\nWriting {}; its effect is looked for up to {}.",
+                crate::people::path(&step.path),
+                duration(wait)
+            )?;
             out.flush()?;
         }
         let outcome = act::apply(root, step, Duration::from_nanos(wait));

@@ -137,7 +137,7 @@ impl Access {
     pub(super) fn read(path: &Path) -> Result<Access, Error> {
         let failed = |why: String| Error::Fleet { what: path.display().to_string(), why };
         let text = text_of(path, FILE_BYTES_MAX, false).map_err(failed)?;
-        let file: File = toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))?;
+        let file: File = toml::from_str(&text).map_err(|error| failed(surefoot_remedy::toml_fault(&error)))?;
         let token_files = file.who.iter().filter_map(|who| who.token_file.clone()).collect();
         let mut known = Vec::new();
         for who in file.who {

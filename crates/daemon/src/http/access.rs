@@ -3,7 +3,8 @@
 //! Everybody on the machine can connect to a port on 127.0.0.1; the kernel's table of sockets says which user did. Sums
 //! and causes are for everybody. Root, the user whose daemon this is and the members of one named group see everything;
 //! anybody else sees of jobs only his own, and neither stacks nor raisers nor the past. A browser of another user gets the
-//! same with the address in the file `page-url`, which only the daemon's user can read: it works once, for one user.
+//! same with the address in the file `page-url`, which only the daemon's user can read: it works once, for one user, and for a
+//! day. Whoever may remove that file (root, the daemon's user) takes back with it all that it let in; a new one follows.
 
 use super::connections::Peer;
 use crate::config::Config;
@@ -16,8 +17,9 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use surefoot_hostfs::privilege::effective_user;
-use surefoot_hostfs::{Root, peer};
+use surefoot_hostfs::{Root, clock, peer};
 use surefoot_model::Finding;
 
 /// The file in the run directory that holds the address for a browser.
@@ -26,6 +28,8 @@ pub(crate) const FILE_NAME: &str = "page-url";
 pub(crate) const PATH: &str = "/open";
 /// Browsers that were let in and are remembered: the newest.
 const SESSIONS_MAX: usize = 16;
+/// How long a browser is let in.
+pub(crate) const SESSION_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Random bytes of a key.
 const KEY_BYTES: usize = 32;
 
@@ -80,8 +84,16 @@ pub(crate) struct Access {
 struct Keys {
     /// Opens the page once.
     next: Option<String>,
-    /// The cookies that were given, and the user to whom.
-    sessions: VecDeque<(String, Option<u32>)>,
+    sessions: VecDeque<Session>,
+}
+
+/// A browser that was let in.
+struct Session {
+    cookie: String,
+    /// To whom the cookie was given.
+    uid: Option<u32>,
+    /// Of `CLOCK_BOOTTIME`: the time in which the machine slept counts.
+    until_ns: u64,
 }
 
 impl Access {
@@ -100,6 +112,17 @@ impl Access {
         self.renew()
     }
 
+    /// Takes back the key and every cookie if somebody removed the file with the address, and tells another address. A file that was never
+    /// told, or that another daemon took over, is nobody's word.
+    pub(crate) fn heed_removal(&self) {
+        let directory = lock(&self.file).as_ref().map(|(directory, _)| Arc::clone(directory));
+        if directory.is_some_and(|directory| directory.has_lost(FILE_NAME)) {
+            *lock(&self.keys) = Keys::default();
+            // What fails is tried again with everything else that is told.
+            let _ = self.renew();
+        }
+    }
+
     fn renew(&self) -> io::Result<()> {
         let Some((directory, page)) = lock(&self.file).clone() else { return Ok(()) };
         let key = random_key()?;
@@ -111,6 +134,7 @@ impl Access {
 
     /// Lets a browser in that has the key; returns its cookie. The key is void then, and there is another.
     pub(crate) fn open(&self, peer: Peer, key: &str) -> Option<String> {
+        self.heed_removal();
         {
             let mut keys = lock(&self.keys);
             keys.next.as_deref().filter(|next| is_same(next, key))?;
@@ -121,7 +145,8 @@ impl Access {
         if keys.sessions.len() == SESSIONS_MAX {
             keys.sessions.pop_front();
         }
-        keys.sessions.push_back((cookie.clone(), peer.uid));
+        let until_ns = boot_ns().saturating_add(SESSION_TIME.as_nanos() as u64);
+        keys.sessions.push_back(Session { cookie: cookie.clone(), uid: peer.uid, until_ns });
         drop(keys);
         // Without another the page is still there for who is let in by his user.
         let _ = self.renew();
@@ -146,9 +171,18 @@ impl Access {
         let mut ours = values
             .flat_map(|value| value.split(';'))
             .filter_map(|cookie| cookie.trim().split_once('='))
-            .filter(|(found, _)| *found == name);
-        let keys = lock(&self.keys);
-        ours.any(|(_, value)| keys.sessions.iter().any(|(cookie, uid)| *uid == peer.uid && is_same(cookie, value)))
+            .filter(|(found, _)| *found == name)
+            .peekable();
+        if ours.peek().is_none() {
+            return false;
+        }
+        self.heed_removal();
+        let mut keys = lock(&self.keys);
+        let now_ns = boot_ns();
+        keys.sessions.retain(|session| now_ns < session.until_ns);
+        ours.any(|(_, value)| {
+            keys.sessions.iter().any(|session| session.uid == peer.uid && is_same(&session.cookie, value))
+        })
     }
 
     /// What a viewer is told of it.
@@ -175,6 +209,11 @@ impl Access {
 /// The name of the cookie: one for each port, so that two daemons do not overwrite each other's.
 pub(crate) fn cookie_name(port: u16) -> String {
     format!("surefoot-{port}")
+}
+
+/// `CLOCK_BOOTTIME`.
+fn boot_ns() -> u64 {
+    clock::monotonic_ns().saturating_add(clock::boot_offset_ns())
 }
 
 fn random_key() -> io::Result<String> {
@@ -232,5 +271,32 @@ mod tests {
         assert!(!access.viewer(peer(Some(1000)), &with_cookie("")).sees_all);
         directory.close(&[]);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_cookie_ends_with_its_day_and_with_the_file_that_gave_it() {
+        let home = tempfile::tempdir().unwrap();
+        let access = Access::new(&Config::default());
+        let directory = Arc::new(RunDirectory::open(home.path()).unwrap());
+        access.publish(Arc::clone(&directory), "http://127.0.0.1:7171/").unwrap();
+        let path = home.path().join(FILE_NAME);
+        let key = || fs::read_to_string(&path).unwrap().trim().rsplit_once('=').unwrap().1.to_owned();
+        let sees_all = |cookie: &str| access.viewer(peer(Some(1000)), &with_cookie(cookie)).sees_all;
+        let old = access.open(peer(Some(1000)), &key()).unwrap();
+        assert!(sees_all(&old));
+        lock(&access.keys).sessions[0].until_ns = boot_ns();
+        assert!(!sees_all(&old), "its day is over");
+        let cookie = access.open(peer(Some(1000)), &key()).unwrap();
+        let unused = key();
+        assert!(sees_all(&cookie));
+        fs::remove_file(&path).unwrap();
+        assert!(access.open(peer(Some(1000)), &unused).is_none(), "the address that was in the file");
+        assert!(path.exists() && key() != unused, "there is another");
+        assert!(!sees_all(&cookie), "taken back");
+        let cookie = access.open(peer(Some(1000)), &key()).unwrap();
+        assert!(sees_all(&cookie));
+        fs::remove_file(&path).unwrap();
+        assert!(!sees_all(&cookie), "also without a word of the address");
+        assert!(path.exists());
     }
 }

@@ -120,8 +120,10 @@ async fn open(State(shared): State<Arc<Shared>>, ConnectInfo(peer): ConnectInfo<
     let refused = "this address has been used, or is of an earlier start; the file page-url has a new one";
     let cookie = shared.access.open(peer, key).ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, refused))?;
     let mut response = reply::with_type(StatusCode::SEE_OTHER, "text/plain", "");
-    let name = access::cookie_name(peer.port);
-    if let Ok(cookie) = HeaderValue::from_str(&format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/")) {
+    let (name, age_s) = (access::cookie_name(peer.port), access::SESSION_TIME.as_secs());
+    if let Ok(cookie) =
+        HeaderValue::from_str(&format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/; Max-Age={age_s}"))
+    {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));

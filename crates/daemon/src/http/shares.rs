@@ -3,6 +3,7 @@
 use crate::keep::shared::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use surefoot_hostfs::{Root, peer::Holder};
 
 /// How many places there are.
 #[derive(Debug, Clone, Copy)]
@@ -18,53 +19,59 @@ pub(crate) struct Limits {
 /// Beyond all of these: root is let in to see who holds them.
 const KEPT_FOR_ROOT: usize = 1;
 
-/// Places that are taken, by user; `None` are those whom the kernel does not know.
+/// Places that are taken, by who can be all the users that hold them.
 #[derive(Clone)]
 pub(crate) struct Shares {
     limits: Limits,
-    users: Arc<Mutex<BTreeMap<Option<u32>, usize>>>,
+    root: Root,
+    holders: Arc<Mutex<BTreeMap<Holder, usize>>>,
 }
 
 impl Shares {
     pub(crate) fn new(limits: Limits) -> Self {
-        Shares { limits, users: Arc::default() }
+        Shares::at(Root::host(), limits)
     }
 
-    /// A place for one more of this user, if there is one.
+    fn at(root: Root, limits: Limits) -> Self {
+        Shares { limits, root, holders: Arc::default() }
+    }
+
+    /// A place for one more of this user, if there is one; `None` are those whom the kernel does not know.
     pub(crate) fn place(&self, uid: Option<u32>) -> Option<Place> {
         let Limits { all: all_max, of_user, kept } = self.limits;
-        let mut users = lock(&self.users);
-        let all: usize = users.values().sum();
-        let own = users.get(&uid).copied().unwrap_or(0);
+        let holder = Holder::of(&self.root, uid);
+        let mut holders = lock(&self.holders);
+        let all: usize = holders.values().sum();
+        let own = holders.get(&holder).copied().unwrap_or(0);
         let has_room = all < all_max && own < of_user;
         let has_kept = own == 0 && all < all_max + kept;
-        let has_roots = own == 0 && uid == Some(0) && all < all_max + kept + KEPT_FOR_ROOT;
+        let has_roots = own == 0 && holder == Holder::User(0) && all < all_max + kept + KEPT_FOR_ROOT;
         (has_room || has_kept || has_roots).then(|| {
-            *users.entry(uid).or_default() += 1;
-            Place { uid, shares: self.clone() }
+            *holders.entry(holder).or_default() += 1;
+            Place { holder, shares: self.clone() }
         })
     }
 
     /// How many places are taken.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
-        lock(&self.users).values().sum()
+        lock(&self.holders).values().sum()
     }
 }
 
 /// A place, until it is dropped.
 pub(crate) struct Place {
-    uid: Option<u32>,
+    holder: Holder,
     shares: Shares,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut users = lock(&self.shares.users);
-        if let Some(count) = users.get_mut(&self.uid) {
+        let mut holders = lock(&self.shares.holders);
+        if let Some(count) = holders.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {
-                users.remove(&self.uid);
+                holders.remove(&self.holder);
             }
         }
     }
@@ -73,10 +80,12 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surefoot_testkit::HostTree;
 
     #[test]
     fn one_user_does_not_take_the_last_places_and_all_together_leave_one_to_root() {
-        let shares = Shares::new(Limits { all: 64, of_user: 48, kept: 16 });
+        let tree = HostTree::new();
+        let shares = Shares::at(Root::at(tree.path()), Limits { all: 64, of_user: 48, kept: 16 });
         let of = |uid| -> Vec<Place> { std::iter::from_fn(|| shares.place(uid)).collect() };
         let one = of(Some(1));
         assert_eq!(one.len(), 48);
@@ -90,6 +99,24 @@ mod tests {
         drop(one);
         assert!(shares.place(Some(3)).is_some());
         drop((another, third, many));
+        assert_eq!(shares.taken(), 0);
+    }
+
+    #[test]
+    fn subordinate_users_hold_the_places_of_their_user() {
+        let tree = HostTree::new()
+            .file(
+                "etc/passwd",
+                "root:x:0:0::/root:/bin/sh\nmallory:x:1000:1000::/:/bin/sh\nann:x:1001:1001::/:/bin/sh\n",
+            )
+            .file("etc/subuid", "mallory:100000:65536\n");
+        let shares = Shares::at(Root::at(tree.path()), Limits { all: 64, of_user: 48, kept: 16 });
+        let mallory: Vec<Place> = (100_000..100_500).chain([1000]).filter_map(|uid| shares.place(Some(uid))).collect();
+        assert_eq!(mallory.len(), 48, "all of them are one");
+        let strangers: Vec<Place> = (300_000..300_500).filter_map(|uid| shares.place(Some(uid))).collect();
+        assert_eq!(strangers.len(), 16, "and those of whom nothing is known are one");
+        assert!(shares.place(Some(1001)).is_some(), "another user is let in");
+        drop((mallory, strangers));
         assert_eq!(shares.taken(), 0);
     }
 }

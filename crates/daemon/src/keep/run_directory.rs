@@ -138,6 +138,12 @@ impl RunDirectory {
         state.lock.is_some() && state.told.get(name).is_some_and(|(_, _, is_written)| *is_written)
     }
 
+    /// Whether this is told in a file of this process that somebody took away.
+    pub(crate) fn has_lost(&self, name: &str) -> bool {
+        let is_gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        self.tells(name) && fs::symlink_metadata(self.path.join(name)).is_err_and(is_gone)
+    }
+
     /// Takes away what was told, and these files, and leaves the directory to others.
     pub(crate) fn close(&self, more: &[&str]) {
         let mut state = lock(&self.state);
@@ -186,7 +192,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 #[cfg(test)]

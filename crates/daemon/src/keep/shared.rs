@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surefoot_hostfs::privilege::effective_user;
+use surefoot_hostfs::{Root, peer::Holder};
 use surefoot_model::{Event, Finding, Headline, Notice};
 use tokio::sync::{Semaphore, broadcast};
 
@@ -60,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) drops: Arc<Drops>,
     pub(crate) live_clients: Shares,
     pub(crate) large_answers: Arc<Semaphore>,
-    turns: Mutex<BTreeMap<Option<u32>, Arc<Semaphore>>>,
+    turns: Mutex<BTreeMap<Holder, Arc<Semaphore>>>,
     /// Who may see what.
     pub(crate) access: Access,
     pub(crate) history: Option<History>,
@@ -203,7 +204,11 @@ impl Shared {
     pub(crate) fn turns_of(&self, uid: Option<u32>) -> Arc<Semaphore> {
         let mut turns = lock(&self.turns);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(LARGE_ANSWERS_OF_USER_MAX))))
+        Arc::clone(
+            turns
+                .entry(Holder::of(&Root::host(), uid))
+                .or_insert_with(|| Arc::new(Semaphore::new(LARGE_ANSWERS_OF_USER_MAX))),
+        )
     }
 
     /// Tells the live clients if findings came, went or changed since this was called last.

@@ -9,7 +9,7 @@ use crate::table::Table;
 use anyhow::Context;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use surefoot_checkpoint::measure::{Spread, tiers};
 use surefoot_checkpoint::medium::{Kind, Medium};
 
@@ -67,7 +67,7 @@ fn measure(directory: &Path, bytes: usize, rounds: usize) -> anyhow::Result<Vec<
     let is_shown = io::stderr().is_terminal();
     let mut step = |round: usize| {
         if is_shown {
-            let _ = write!(io::stderr(), "\r{}: round {round} of {rounds}   ", directory.display());
+            let _ = write!(io::stderr(), "\r{}: round {round} of {rounds}   ", crate::people::path(directory));
         }
     };
     let medium = Medium::of(own.path()).with_context(|| directory.display().to_string())?;
@@ -137,7 +137,7 @@ fn text(directory: &Path, bytes: f64, rows: &[TierLine<'_>]) -> String {
     }
     let mut text = format!(
         "{} ({tier}, on {medium}), {}, medians of {rounds} rounds\n{}",
-        PathBuf::from(directory).display(),
+        crate::people::path(directory),
         size(bytes),
         table.text()
     );

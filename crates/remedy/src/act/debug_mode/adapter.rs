@@ -78,7 +78,7 @@ impl Adapter {
     /// # Errors
     /// What is wrong with it, with the line.
     pub fn parse(text: &str) -> std::result::Result<Adapter, String> {
-        let adapter: Adapter = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+        let adapter: Adapter = toml::from_str(text).map_err(|error| crate::toml_fault(&error))?;
         if adapter.debug.is_empty() {
             return Err("[debug] changes no setting: without one nothing more would be told than before".into());
         }

@@ -1,0 +1,68 @@
+//! The command line: read it, and say what is wrong with it.
+
+use crate::args::Arguments;
+use crate::people;
+use clap::Parser;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use surefoot_model::one_line;
+
+/// Reads the command line.
+///
+/// # Errors
+/// What is wrong with it, in words that a terminal may show: clap repeats arguments as they are, so it is asked again about ones of
+/// which each is one harmless line. Its own colours and line breaks stay.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let error = match Arguments::try_parse_from(&arguments) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    let harmless = |argument: &OsString| argument.to_str().is_some_and(|text| one_line(text) == text);
+    if arguments.iter().all(harmless) {
+        return Err(error);
+    }
+    match Arguments::try_parse_from(arguments.iter().map(|argument| one_line(&argument.to_string_lossy()))) {
+        Err(same) => Err(same),
+        // What was wrong is what no line can show.
+        Ok(_) => Err(clap::Error::raw(error.kind(), one_line(&error.render().to_string()) + "\n")),
+    }
+}
+
+/// Prints it, and picks the code.
+pub fn tell(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => people::tell!("surefoot: {why}"),
+        _ => {}
+    }
+    // 0 for help and version, 2 for what is wrong.
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(arguments: &[&str]) -> String {
+        let Err(error) = parse(arguments.iter().map(OsString::from)) else { panic!("{arguments:?} is accepted") };
+        error.render().to_string()
+    }
+
+    #[test]
+    fn an_argument_is_repeated_on_one_line_and_help_keeps_its_lines() {
+        const HOSTILE: &str = "x\nsurefoot: all is well\u{1b}[2J\u{202e}";
+        for arguments in [
+            &["surefoot", HOSTILE][..],
+            &["surefoot", "status", HOSTILE],
+            &["surefoot", "stall", "report", "--duration", HOSTILE],
+            &["surefoot", "watch", &format!("--{HOSTILE}")],
+            &["surefoot", "remedy", "serve", "--listen", HOSTILE],
+        ] {
+            let said = said(arguments);
+            assert!(said.contains("x?surefoot: all is well?[2J?"), "{said:?}");
+            assert!(said.lines().all(|line| !line.starts_with("surefoot: all")), "{said:?}");
+            assert!(said.chars().all(|letter| letter == '\n' || !surefoot_model::is_harmful(letter)), "{said:?}");
+        }
+        assert!(said(&["surefoot", "--help"]).lines().count() > 10);
+    }
+}
