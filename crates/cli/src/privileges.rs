@@ -1,4 +1,5 @@
-//! What a watch and an agent may do: a watch much to begin, and then only what it goes on needing; an agent what its orders ask for.
+//! Capabilities that a watch, an agent and a controller keep: a watch needs many to start and few afterwards; an agent keeps what its
+//! orders need; a controller what hooks, `who` and steps on its own host need.
 //!
 //! The page, the history and the readers of files run for months on a host with strangers; loading programs into the kernel
 //! takes a second. What is only for that second is given up after it, in all threads.
@@ -6,7 +7,7 @@
 use anyhow::Context;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use surefoot_hostfs::privilege::{Capabilities, effective_user};
+use surefoot_hostfs::privilege::{Capabilities, Standing, effective_user};
 use surefoot_hostfs::{Root, shed};
 
 /// What a watch goes on needing, and for what.
@@ -50,6 +51,14 @@ const FOR_ORDERS: &[&str] = &[
     "CAP_NET_RAW",
     // The host is restarted.
     "CAP_SYS_BOOT",
+];
+
+/// What a controller keeps besides, the same as its unit grants.
+const FOR_POLICIES: &[&str] = &[
+    // Whether the process at the other end of a connection is one of root's.
+    "CAP_SYS_PTRACE",
+    // Policies, secrets and certificates of other users than root.
+    "CAP_DAC_READ_SEARCH",
 ];
 
 /// The number of the newest capability of which this rests: kernels before 5.9 ask for CAP_SYS_ADMIN in the place of the last
@@ -105,6 +114,44 @@ pub fn of_agent(root: &Root, takes_orders: bool, state: &Path) -> anyhow::Result
     shed::keep_only(root, kept).context("privileges that an agent does not need")
 }
 
+/// The capabilities of a controller outside a unit, from its options.
+pub struct OfController {
+    lasting: Option<Capabilities>,
+}
+
+impl OfController {
+    /// Gives up everything but what hooks and `who` need, what steps on its own host need if it has one, and what listening below port
+    /// 1024 needs. `written` are the files that it writes: root may have named some in another user's directory. In a unit it keeps what
+    /// the unit grants, because a drop-in may grant more for a hook; without capabilities there is nothing to give up.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn to_begin(root: &Root, has_own_host: bool, written: &[PathBuf]) -> anyhow::Result<Self> {
+        let own = Standing::of_process(root, std::process::id()).context("its own privileges")?;
+        if own.held.0 == 0 || own.unit.is_some_and(|unit| unit.ends_with(".service")) {
+            return Ok(OfController { lasting: None });
+        }
+        let mut lasting = Capabilities::of(FOR_POLICIES);
+        lasting.0 |= Capabilities::of(if has_own_host { FOR_ORDERS } else { &[] }).0;
+        if written.iter().any(|path| is_of_another(path)) {
+            lasting.0 |= Capabilities::of(&["CAP_DAC_OVERRIDE"]).0;
+        }
+        // The limits themselves are given up with the last one.
+        let kept = Capabilities(lasting.0 | Capabilities::of(&["CAP_NET_BIND_SERVICE", "CAP_SETPCAP"]).0);
+        shed::keep_only(root, kept).context("privileges that a controller does not need")?;
+        Ok(OfController { lasting: Some(lasting) })
+    }
+
+    /// Gives up what was for the beginning.
+    ///
+    /// # Errors
+    /// When a thread keeps it.
+    pub fn go_on(&self, root: &Root) -> anyhow::Result<()> {
+        let Some(lasting) = self.lasting else { return Ok(()) };
+        shed::keep_only(root, lasting).context("privileges that a controller needs no more")
+    }
+}
+
 fn newest(root: &Root) -> Option<u32> {
     root.read(root.proc("sys/kernel/cap_last_cap")).ok()?.trim().parse().ok()
 }
@@ -149,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_name_of_a_capability_is_one_that_the_kernel_has() {
-        for names in [ALWAYS, FOR_RAISERS, FOR_HIDDEN, TO_BEGIN, FOR_ORDERS] {
+        for names in [ALWAYS, FOR_RAISERS, FOR_HIDDEN, TO_BEGIN, FOR_ORDERS, FOR_POLICIES] {
             assert_eq!(Capabilities::of(names).names().len(), names.len(), "{names:?}");
         }
     }

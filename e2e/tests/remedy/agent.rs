@@ -98,6 +98,27 @@ fn an_agent_tells_and_does_what_is_ordered_once_though_all_are_killed() {
     second.finish().expect_code(0);
 }
 
+#[test]
+fn a_controller_outside_its_unit_keeps_what_it_needs_alone() {
+    const TEST: &str = "remedy::agent::a_controller_outside_its_unit_keeps_what_it_needs_alone";
+    let Some(_turn) = turn(TEST, Need::Root) else { return };
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    if groups.lines().any(|line| line.contains(".service")) {
+        return not_run(TEST, "the tests run in a unit, whose capabilities a controller keeps");
+    }
+    let held = sets(std::process::id(), "CapPrm")[0];
+    let needed = Capabilities::of(&["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"]).0;
+    for (options, kept) in [(&["--own-host="][..], needed), (&[], needed | Capabilities::of(&FOR_ORDERS).0)] {
+        let folder = folder();
+        let server = Server::start_with(folder.path(), POLICY, options);
+        let pid = server.running.pid();
+        for set in ["CapEff", "CapPrm", "CapBnd"] {
+            assert!(sets(pid, set).iter().all(|&set| set == held & kept), "{set}: {:x?}", sets(pid, set));
+        }
+        assert!(sets(pid, "NoNewPrivs").iter().all(|&is_set| is_set == 1));
+    }
+}
+
 /// Processor time of a process and of all that it waited for, in seconds.
 fn processor_s(pid: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -3,6 +3,7 @@
 use super::node_name;
 use super::place::{self, LISTEN, StoreOptions};
 use crate::exit::Outcome;
+use crate::privileges::OfController;
 use crate::units::parse_duration;
 use anyhow::{anyhow, bail, ensure};
 use clap::Args;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use surefoot_daemon::fleet::{self, Config, Fleet, Listen, Notifier, TlsFiles};
 use surefoot_hostfs::http::Trust;
-use surefoot_hostfs::signals;
+use surefoot_hostfs::{Root, signals};
 use surefoot_remedy::decide::LEASE_NS_MAX;
 
 /// How often the policies are looked at for changes.
@@ -68,6 +69,16 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
+    /// Files that it writes: the store and its sockets.
+    fn written(&self) -> Vec<PathBuf> {
+        let store = self.store.store.as_deref().and_then(|store| store.strip_prefix("sqlite:")).map(PathBuf::from);
+        let sockets = self.listen.iter().filter_map(|listen| match listen {
+            Listen::Unix(path) => Some(path.clone()),
+            Listen::Tcp(_) => None,
+        });
+        store.into_iter().chain(sockets).collect()
+    }
+
     fn notifier(&self) -> anyhow::Result<Option<Notifier>> {
         let Some(url) = &self.alertmanager else { return Ok(None) };
         ensure!(
@@ -98,6 +109,10 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
     );
     let stop = signals::stop_flag()?;
     let node = node_name();
+    let root = Root::host();
+    // Before any thread starts and any request is read.
+    let has_own_host = options.own_host.as_deref() != Some("");
+    let privileges = OfController::to_begin(&root, has_own_host, &options.written())?;
     let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
     let fleet = Fleet::start(Config {
         listen: options.listen.clone(),
@@ -114,6 +129,7 @@ pub fn run(options: &ServeOptions) -> anyhow::Result<Outcome> {
         lease: options.lease,
         notifier: options.notifier()?,
     })?;
+    privileges.go_on(&root)?;
     let scheme = if options.tls_certificate.is_some() { "https" } else { "http" };
     for address in fleet.addresses() {
         match address {
