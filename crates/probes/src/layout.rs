@@ -31,6 +31,10 @@ pub const CAUSE_OTHER_THREAD: usize = shared::CAUSE_OTHER_THREAD;
 pub const CAUSE_OTHER_TASK: usize = shared::CAUSE_OTHER_TASK;
 /// On the tape only: a kernel message was logged, and may be printed until the next turn.
 pub const CAUSE_CONSOLE: usize = shared::CAUSE_CONSOLE;
+/// In the level of a frame: a message was logged in it, and nothing has happened on the core since.
+pub const LOGGED: u32 = shared::LOGGED as u32;
+/// What follows a message and is shorter than this is not taken for its printing, nanoseconds.
+pub const PRINTED_NS: u64 = shared::PRINTED_NS as u64;
 /// First cause that is named by its key.
 pub const CAUSE_FIRST_DYNAMIC: usize = shared::CAUSE_FIRST_DYNAMIC;
 /// All causes of a core.

@@ -147,6 +147,12 @@ impl Snapshot {
         (self.slot.frames[top].cause as usize).min(CAUSES - 1)
     }
 
+    /// Whether the open context may turn out to be the printing of a message, since the newest event.
+    pub fn may_be_printing(&self) -> bool {
+        let top = (self.slot.depth as usize).min(layout::FRAMES - 1);
+        self.slot.frames[top].level & layout::LOGGED != 0
+    }
+
     /// Time of the open context that no event has charged yet, nanoseconds.
     pub fn open_ns(&self) -> u64 {
         self.at_ns.saturating_sub(self.slot.last_ns).saturating_sub(self.slot.deferred_ns)

@@ -9,11 +9,13 @@
 pub(crate) mod completeness;
 pub(crate) mod durations;
 pub(crate) mod kernel_counters;
+#[cfg(test)]
+mod model_core;
 pub(crate) mod names;
 mod parts;
 
 use self::parts::Parts;
-use surefoot_model::{Cause, CoreLedger, CpuId, Histogram, Lost, Waiting};
+use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Histogram, Lost, Waiting};
 use surefoot_probes::Snapshot;
 use surefoot_probes::layout::{
     CAUSE_IDLE, CAUSE_LOCAL_TIMER, CAUSE_OTHER_TASK, CAUSE_OTHER_THREAD, CAUSE_UNKNOWN, CAUSE_WORK, CAUSES,
@@ -160,6 +162,7 @@ fn accounted_parts(
 ) -> (Parts, u64) {
     let took_ns = |number| rise_ns(|snapshot| accounted_ns(snapshot, number), earlier, later);
     let positive = |ns: i64| ns.max(0).unsigned_abs();
+    let negative = |ns: i64| ns.min(0).unsigned_abs();
     let mut work_ns = took_ns(CAUSE_WORK);
     let mut parts = Parts { idle_ns: positive(took_ns(CAUSE_IDLE)), ..Parts::default() };
     // Before its first event nobody knows what a core does; the kernel's own idle counter does.
@@ -168,16 +171,22 @@ fn accounted_parts(
     parts.idle_ns += unknown_idle_ns;
     parts.unexplained_ns += unknown_ns - unknown_idle_ns;
     let mut known_late_ns = 0;
+    // The context that was open at the start turned out to be a message's printing, or an NMI's, from before the start on.
+    let mut moved_ns = negative(took_ns(CAUSE_IDLE));
+    let mut moved_idle_ns = moved_ns;
     for number in CAUSE_LOCAL_TIMER..CAUSES {
         let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
         let count = is.count.saturating_sub(was.count);
         let whole_ns = positive(took_ns(number));
+        let nobodys_ns = rise_ns(|snapshot| nobodys_part_ns(snapshot, number), earlier, later);
+        let back_ns = negative(took_ns(number));
+        moved_ns += back_ns;
+        moved_idle_ns += negative(nobodys_ns).min(back_ns);
         if count == 0 && whole_ns == 0 {
             continue;
         }
-        let nobodys_ns = rise_ns(|snapshot| nobodys_part_ns(snapshot, number), earlier, later);
         let idle_ns = positive(nobodys_ns).min(whole_ns);
-        known_late_ns += nobodys_ns.abs_diff(idle_ns.cast_signed());
+        known_late_ns += nobodys_ns.abs_diff(idle_ns.cast_signed()).saturating_sub(back_ns);
         let is_task = is_task(later, number);
         // Another task behind which the workload did not wait is work like any other.
         let (total_ns, idle_ns) = if is_task { (whole_ns - idle_ns, 0) } else { (whole_ns, idle_ns) };
@@ -195,7 +204,11 @@ fn accounted_parts(
         parts.lose(Lost { cause: name(number, is), count, total_ns, max_ns, while_idle_ns: idle_ns, histogram });
     }
     parts.work_ns = positive(work_ns);
-    known_late_ns += parts.take_back(positive(work_ns.saturating_neg()));
+    let printed = if earlier.may_be_printing() { Some(CauseKind::Console) } else { None };
+    known_late_ns += parts.take_back(&[CauseKind::Console, CauseKind::Nmi], moved_ns, moved_idle_ns);
+    let takers: Vec<CauseKind> = printed.into_iter().chain([CauseKind::Preemption, CauseKind::Nmi]).collect();
+    known_late_ns += parts.take_back(&takers, negative(work_ns), 0);
+    parts.first_event_told(negative(took_ns(CAUSE_UNKNOWN)), kernel_idle_ns);
     (parts, known_late_ns)
 }
 
@@ -227,10 +240,11 @@ fn split_ns(whole: u64, part: u64, rest: u64) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::model_core::{Event, ModelCore, any_event};
     use super::*;
     use proptest::prelude::*;
-    use surefoot_model::{CauseKind, LedgerFault};
-    use surefoot_probes::layout::{Frame, Slot};
+    use surefoot_model::LedgerFault;
+    use surefoot_probes::layout::{CAUSE_CONSOLE, CAUSE_OTHER_NMI, Slot};
 
     fn snapshot(at_ns: u64, last_ns: u64, open: usize, totals: &[(usize, u64, u64)]) -> Snapshot {
         let mut slot = Box::new(Slot::zeroed());
@@ -449,41 +463,76 @@ mod tests {
         assert_eq!((core.idle_ns, core.unexplained_ns, core.wall_ns), (700, 300, 1_000));
     }
 
-    /// What the programs may do to a slot between two snapshots: events that charge, and time that turns out to be another's.
-    fn step(slot: &mut Slot, now_ns: u64, (cause, ends, moves): (usize, bool, bool)) {
-        let cause = CAUSE_IDLE + cause;
-        let top = slot.depth as usize;
-        let open = slot.frames[top].cause as usize;
-        let elapsed_ns = now_ns - slot.last_ns;
-        slot.causes[open].total_ns += elapsed_ns;
-        slot.frames[top].own_ns += elapsed_ns;
-        slot.last_ns = now_ns;
-        slot.tape_turns += 1;
-        let own_ns = slot.frames[top].own_ns;
-        if open > CAUSE_UNKNOWN {
-            slot.causes[open].count += 1;
-            slot.causes[open].max_ns = slot.causes[open].max_ns.max(own_ns);
+    /// Two windows of 10 ms of a core that sees these events.
+    fn two_windows(events: &[(u64, Event)]) -> [(CoreLedger, Adjusted); 2] {
+        let mut core = ModelCore::default();
+        let edges_ms = [0, 10, 20].map(|ms| ms * 1_000_000);
+        let mut events = events.iter().peekable();
+        let snapshots = edges_ms.map(|edge_ns| {
+            while let Some((at_us, event)) = events.next_if(|(at_us, _)| at_us * 1_000 <= edge_ns) {
+                core.see(at_us * 1_000, event.clone());
+            }
+            core.snapshot(edge_ns)
+        });
+        let name = |number: usize, totals: &CauseTotals| match number {
+            CAUSE_CONSOLE => Cause::new(CauseKind::Console, "messages"),
+            CAUSE_OTHER_NMI => Cause::new(CauseKind::Nmi, "others"),
+            _ => name(number, totals),
+        };
+        let of = |earlier: usize| {
+            let pair = (&snapshots[earlier], &snapshots[earlier + 1]);
+            core_ledger(CpuId(0), pair, &Counters::default(), &[], name, |_| Histogram::default())
+        };
+        [of(0), of(1)]
+    }
+
+    fn base(cause: usize) -> Event {
+        Event::Switch { cause, kept_waiting_by: 0, behind: false }
+    }
+
+    #[test]
+    fn a_message_that_is_printed_across_the_end_of_a_window_costs_the_next_one_its_part_alone() {
+        // 7 ms, of which 4 lie before the end: of an idle core, of one in an interrupt, and of a task that then sleeps.
+        let idle = [(1, base(CAUSE_IDLE)), (6_000, Event::Message { prints: true }), (13_000, base(CAUSE_WORK))];
+        let message = (6_000, Event::Message { prints: true });
+        let interrupt =
+            [(1, base(CAUSE_IDLE)), (5_900, Event::Enter(CAUSE_LOCAL_TIMER)), message.clone(), (13_000, Event::Leave)];
+        let task = [(1, base(CAUSE_WORK)), message, (13_000, base(CAUSE_IDLE))];
+        for (events, while_idle_ns) in [(&idle[..], 3_000_000), (&interrupt, 3_000_000), (&task, 0)] {
+            let [(first, _), (second, adjusted)] = two_windows(events);
+            assert_eq!((first.fault(), second.fault()), (None, None), "{events:?}: {second:?}");
+            let printed = second.lost.iter().find(|lost| lost.cause.kind == CauseKind::Console).unwrap();
+            assert_eq!(
+                (printed.total_ns, printed.max_ns, printed.while_idle_ns),
+                (3_000_000, 3_000_000, while_idle_ns)
+            );
+            assert_eq!(adjusted, Adjusted { balanced_ns: 0, known_late_ns: 4_000_000 }, "{events:?}");
         }
-        if open == THREAD && moves {
-            slot.causes[open].taken_ns += own_ns;
+        // Half of the 4 ms before the end, and of the 4 after it, was an NMI's.
+        let nmi = [
+            (1, base(CAUSE_IDLE)),
+            (6_000, Event::Enter(CAUSE_LOCAL_TIMER)),
+            (14_000, Event::Nmi(192)),
+            (14_000, Event::Leave),
+        ];
+        let [_, (second, adjusted)] = two_windows(&nmi);
+        assert_eq!((second.fault(), adjusted.known_late_ns), (None, 2_000_000), "{second:?}");
+    }
+
+    #[test]
+    fn a_core_whose_first_event_comes_in_its_second_window_has_its_time_once() {
+        for cause in [CAUSE_IDLE, CAUSE_LOCAL_TIMER] {
+            let event = if cause == CAUSE_IDLE { Event::Enter(CAUSE_LOCAL_TIMER) } else { base(CAUSE_IDLE) };
+            let [(first, _), (second, adjusted)] = two_windows(&[(15_000, event)]);
+            assert_eq!((first.fault(), second.fault(), adjusted), (None, None, Adjusted::default()), "{second:?}");
         }
-        // The run was a task's that kept the workload waiting.
-        if open == CAUSE_WORK && moves {
-            slot.causes[CAUSE_WORK].total_ns -= own_ns;
-            let task = &mut slot.causes[CAUSE_OTHER_TASK];
-            (task.total_ns, task.taken_ns) = (task.total_ns + own_ns, task.taken_ns + own_ns);
-            (task.count, task.max_ns) = (task.count + 1, task.max_ns.max(own_ns));
-        }
-        slot.depth = u32::from(ends);
-        slot.frames[slot.depth as usize] =
-            Frame { cause: if cause == CAUSE_OTHER_TASK { THREAD } else { cause } as u32, level: 0, own_ns: 0 };
     }
 
     proptest! {
         /// Whatever the programs do, counters and gaps claim, and wherever the windows end, each window can be true.
         #[test]
         fn every_window_of_a_core_can_be_true(
-            steps in prop::collection::vec((1u64..50_000_000, (0usize..28, any::<bool>(), any::<bool>()), any::<bool>()), 1..60),
+            steps in prop::collection::vec((1u64..50_000_000, any_event(), any::<bool>()), 1..60),
             user in 0u64..100, system in 0u64..100, idle_ns in 0u64..500_000_000, steal_ns in 0u64..500_000_000,
             hidden in prop::collection::vec((any::<bool>(), 0u64..200_000_000, any::<bool>()), 0..8),
         ) {
@@ -494,38 +543,33 @@ mod tests {
             let counters = Counters { user, system, idle_ns, steal_ns };
             let name = |number: usize, _: &CauseTotals| match number {
                 CAUSE_OTHER_TASK => Cause::new(CauseKind::Preemption, "task"),
+                CAUSE_OTHER_NMI => Cause::new(CauseKind::Nmi, "others"),
+                CAUSE_CONSOLE => Cause::new(CauseKind::Console, "messages"),
                 _ => Cause::new(CauseKind::Timer, number.to_string()),
             };
-            let mut earlier = snapshot(0, 0, CAUSE_UNKNOWN, &[]);
-            let mut slot = earlier.slot.clone();
-            let mut before = vec![[0u32; surefoot_model::BUCKETS]; CAUSES];
-            let mut now = before.clone();
+            let mut core = ModelCore::default();
+            let mut earlier = core.snapshot(0);
+            let mut before = core.durations.clone();
             let mut now_ns = 0;
             for (length_ns, event, ends_window) in steps {
                 now_ns += length_ns;
-                let counts: Vec<u64> = slot.causes.iter().map(|cause| cause.count).collect();
-                let own_ns = slot.frames[slot.depth as usize].own_ns + now_ns - slot.last_ns;
-                step(&mut slot, now_ns, event);
-                for (number, count) in counts.iter().enumerate() {
-                    if slot.causes[number].count > *count {
-                        now[number][Histogram::bucket(own_ns)] += 1;
-                    }
-                }
+                core.see(now_ns, event);
                 if !ends_window {
                     continue;
                 }
-                let later = Snapshot { at_ns: now_ns + length_ns / 2, slot: slot.clone() };
+                let later = core.snapshot(now_ns + length_ns / 2);
                 now_ns = later.at_ns;
                 let durations = |number: usize| {
                     let (was, is) = (&earlier.slot.causes[number], &later.slot.causes[number]);
                     let total_ns = is.total_ns.saturating_sub(was.total_ns);
-                    durations::rise(&now[number], &mut before[number], is.count - was.count, total_ns)
+                    durations::rise(&core.durations[number], &mut before[number], is.count - was.count, total_ns)
                 };
-                let (core, adjusted) =
+                let (ledger, adjusted) =
                     core_ledger(CpuId(0), (&earlier, &later), &counters, &hidden, name, durations);
-                prop_assert_eq!(core.fault(), None, "{:?}", core);
-                prop_assert_eq!((core.wall_ns, adjusted.balanced_ns), (later.at_ns - earlier.at_ns, 0));
-                for mut lost in core.lost {
+                prop_assert_eq!(ledger.fault(), None, "{:?}", ledger);
+                prop_assert_eq!((ledger.wall_ns, adjusted.balanced_ns), (later.at_ns - earlier.at_ns, 0));
+                for mut lost in ledger.lost {
+                    prop_assert!(lost.while_idle_ns <= lost.total_ns, "{:?}", lost);
                     prop_assert!(!lost.cap(), "{:?}", lost);
                     let quantile = |share| lost.quantile_ns(share).unwrap_or(0);
                     prop_assert!(quantile(0.5) <= quantile(0.99) && quantile(0.99) <= lost.max_ns, "{:?}", lost);

@@ -23,18 +23,34 @@ impl Parts {
         self.lost.entry(lost.cause.clone()).and_modify(|sum| sum.add(&lost)).or_insert(lost);
     }
 
-    /// Takes back what other tasks took in an earlier window, where it counts as work already; returns how much.
-    pub(super) fn take_back(&mut self, earlier_ns: u64) -> u64 {
+    /// Takes time of an earlier window, which is counted there as something else, out of the rows of these kinds, one kind
+    /// after the other. `idle_ns` of it delayed nobody. Returns how much.
+    pub(super) fn take_back(&mut self, kinds: &[CauseKind], earlier_ns: u64, mut idle_ns: u64) -> u64 {
         let mut rest_ns = earlier_ns;
-        let mut tasks: Vec<&mut Lost> =
-            self.lost.values_mut().filter(|lost| lost.cause.kind == CauseKind::Preemption).collect();
-        tasks.sort_by_key(|lost| std::cmp::Reverse(lost.total_ns));
-        for task in tasks {
-            let back_ns = rest_ns.min(task.total_ns);
-            task.total_ns -= back_ns;
-            rest_ns -= back_ns;
+        for kind in kinds {
+            let mut rows: Vec<&mut Lost> = self.lost.values_mut().filter(|lost| lost.cause.kind == *kind).collect();
+            rows.sort_by_key(|lost| std::cmp::Reverse(lost.total_ns));
+            for row in rows {
+                let back_ns = rest_ns.min(row.total_ns);
+                let back_idle_ns = idle_ns.min(back_ns).min(row.while_idle_ns);
+                row.total_ns -= back_ns;
+                row.while_idle_ns = (row.while_idle_ns - back_idle_ns).min(row.total_ns);
+                rest_ns -= back_ns;
+                idle_ns -= back_idle_ns;
+            }
         }
         earlier_ns - rest_ns
+    }
+
+    /// The first event of a core told what it had done since an earlier window, where that time counts already. It was work
+    /// as far as the programs' idle time is no longer than the kernel's.
+    pub(super) fn first_event_told(&mut self, earlier_ns: u64, kernel_idle_ns: u64) {
+        let idle_first_ns = earlier_ns.min(self.idle_ns.saturating_sub(kernel_idle_ns));
+        let of_work_ns = (earlier_ns - idle_first_ns).min(self.work_ns);
+        self.work_ns -= of_work_ns;
+        let of_idle_ns = (earlier_ns - of_work_ns).min(self.idle_ns);
+        self.idle_ns -= of_idle_ns;
+        self.take_back(&[CauseKind::Preemption, CauseKind::Nmi], earlier_ns - of_work_ns - of_idle_ns, 0);
     }
 
     /// Moves hidden time out of the context it was found in.
