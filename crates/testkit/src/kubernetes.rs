@@ -27,7 +27,7 @@ impl ApiServer {
     /// Why none can be started here; `None` where one can.
     pub fn unsupported() -> Option<String> {
         let missing = ["kube-apiserver", "etcd"].into_iter().find(|name| !tool(name).is_file())?;
-        Some(format!("there is no {missing} below target/tools/kubernetes; `make test-kubernetes` builds it"))
+        Some(format!("there is no {missing}; `make test-kubernetes` builds it, with Go"))
     }
 
     /// Starts both, and waits until the server is ready.

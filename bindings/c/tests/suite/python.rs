@@ -1,7 +1,7 @@
 //! The Python package over this library: its own tests, run by the Python that is here.
 //!
 //! That is the first one with NumPy, PyTorch and mpi4py of the shell's and the distribution's; for what needs NumPy 2 and
-//! ml_dtypes, the environment that `xtask/setup.sh test` makes. `SUREFOOT_PYTHON` names another one, such as that of an
+//! ml_dtypes, or PyTorch 2.5, those that `xtask/setup.sh test` makes. `SUREFOOT_PYTHON` names another one, such as that of an
 //! environment with newer versions.
 
 use super::build::{bindings, libraries};
@@ -17,13 +17,16 @@ const PACKAGES: &str = "import numpy, torch, mpi4py";
 /// What tests of small numbers need.
 const SMALL: &str = "import numpy, ml_dtypes";
 
+/// What tests of distributed tensors need.
+const DISTRIBUTED: &str = "import numpy, torch.distributed.tensor._api";
+
 /// The Python that runs tests which need these packages.
 fn python(packages: &str) -> String {
     std::env::var("SUREFOOT_PYTHON").unwrap_or_else(|_| {
-        let tools = libraries().join("../../tools/ml_dtypes/bin/python3");
-        let candidates = ["python3", "/usr/bin/python3", tools.to_str().unwrap()];
-        let complete = candidates.into_iter().find(|python| succeeds(python, packages));
-        complete.unwrap_or(candidates[0]).to_owned()
+        let own = ["ml_dtypes/bin/python3", "torch/python3"].map(|own| libraries().join("../../tools").join(own));
+        let own = own.iter().map(|path| path.to_str().unwrap());
+        let mut candidates = ["python3", "/usr/bin/python3"].into_iter().chain(own);
+        candidates.find(|python| succeeds(python, packages)).unwrap_or("python3").to_owned()
     })
 }
 
@@ -179,7 +182,7 @@ fn pytorch_benchmark() {
 
 #[test]
 fn pytorch_distributed_tensors() {
-    passes("pytorch_distributed_tensors", "test_torch.DTensors");
+    passes_with(DISTRIBUTED, "pytorch_distributed_tensors", "test_torch.DTensors");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::Command;
 use surefoot_daemon::{Config, Server};
 use surefoot_hostfs::clock::monotonic_ns;
 use surefoot_model::{CauseKind, Certainty, Event, Verdict};
+use surefoot_testkit::not_run::not_run;
 
 /// Samples by name and labels, as they stand in the text.
 pub type Samples = BTreeMap<String, f64>;
@@ -203,8 +204,7 @@ fn names_from_the_machine_are_escaped_and_limited() {
 #[test]
 fn prometheus_itself_reads_the_metrics() {
     if Command::new("promtool").arg("--version").output().is_err() {
-        eprintln!("not run: promtool is not installed (Debian's package prometheus has it)");
-        return;
+        return not_run("metrics::prometheus_itself_reads_the_metrics", "promtool is not installed");
     }
     let server = Server::start(Config::default()).unwrap();
     server.publish(Event::Window(busy_window(monotonic_ns().max(SECOND_NS))));
