@@ -25,6 +25,8 @@ pub struct SummaryLine<'a> {
     gap_total_ns: u64,
     dropped_gaps: u64,
     lost_turns: u64,
+    /// Names of tasks that were overwritten before they could be read; tasks of these times may be called what /proc said later.
+    lost_names: u64,
     entry_exit_ns: Option<u64>,
     cost: &'a SelfCost,
     missing: &'a [String],
@@ -86,6 +88,7 @@ fn summary_line(summary: &ProbeSummary) -> SummaryLine<'_> {
         gap_total_ns: summary.cores.iter().map(|core| core.gap_total_ns).sum(),
         dropped_gaps: summary.dropped_gaps,
         lost_turns: summary.lost_turns,
+        lost_names: summary.lost_names,
         entry_exit_ns: summary.entry_exit_ns,
         cost: &summary.cost,
         missing: &summary.missing,
@@ -180,8 +183,11 @@ fn text(summary: &ProbeSummary, longest: &[Gap]) -> String {
     if let Some(ns) = summary.entry_exit_ns {
         text += &format!("Entry and exit of an interruption typically take {} here.\n", duration(ns));
     }
-    if summary.dropped_gaps + summary.lost_turns > 0 {
-        text += &format!("Dropped: {} gaps, {} turns of the tape.\n", summary.dropped_gaps, summary.lost_turns);
+    if summary.dropped_gaps + summary.lost_turns + summary.lost_names > 0 {
+        text += &format!(
+            "Dropped: {} gaps, {} turns of the tape, {} names of tasks.\n",
+            summary.dropped_gaps, summary.lost_turns, summary.lost_names
+        );
     }
     text += &table::cost(&summary.cost, summary.duration_ns);
     for missing in &summary.missing {

@@ -53,6 +53,8 @@ enum {
 	TAPE_TURNS = 8192,
 	LATE_RECORDS = 64,
 	LATE_TURNS = 24,
+	SEEN_NAMES = 64, /* tasks whose names a core remembers, by the low bits of their numbers; a power of two */
+	NAME_RECORDS = 2048, /* a power of two */
 	PROGRAMS = 48,
 	SAMPLE_EVERY = 64, /* of so many runs of a program one measures itself; a power of two */
 	WAITERS = 4,
@@ -204,6 +206,26 @@ struct late {
 	u32 turns;
 	u32 reserved;
 	struct turn tape[LATE_TURNS]; /* oldest first */
+};
+
+/* The name of a task when this core saw it last. */
+struct seen_name {
+	u64 comm[2];
+	u32 pid; /* 0: free */
+	u32 reserved;
+};
+
+struct core_names {
+	u64 written; /* records ever written */
+	struct seen_name seen[SEEN_NAMES];
+};
+
+/* A name that a core had not seen, or not of this task. */
+struct name_record {
+	u64 at_ns;
+	u64 comm[2];
+	u32 pid;
+	u32 reserved;
 };
 
 struct histogram {

@@ -79,14 +79,21 @@ int nmi_handler(u64 *ctx)
 	return on_nmi(P_NMI_HANDLER, ctx[0], ctx[1]);
 }
 
+static __always_inline void view_name(struct task_view *to, struct task_struct *task)
+{
+	const u64 *comm = (const u64 *)task->comm;
+
+	to->comm[0] = comm[0];
+	to->comm[1] = comm[1];
+}
+
 static __always_inline void view(struct task_view *to, struct task_struct *task)
 {
 	to->pid = task->pid;
 	to->tgid = task->tgid;
 	to->kernel_thread = task->flags & PF_KTHREAD;
 	to->realtime = task->prio < MAX_RT_PRIO;
-	if (to->kernel_thread || config.workload_by != WORKLOAD_NONE)
-		bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
+	view_name(to, task);
 }
 
 SEC("tp_btf/sched_switch")
@@ -100,6 +107,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	} else {
 		was.pid = prev->pid;
 		was.kernel_thread = prev->flags & PF_KTHREAD;
+		view_name(&was, prev);
 	}
 	was.left = was.pid ? why_left(preempt ? 0 : state_of(prev), is_throttled(prev)) : LEFT_UNKNOWN;
 	if (is_user(&is)) {

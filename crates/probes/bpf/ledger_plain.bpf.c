@@ -91,8 +91,7 @@ int sched_switch(struct switch_record *record)
 	is.realtime = record->next_prio < MAX_RT_PRIO;
 	/* The kernel reports a thread that was preempted as running, with a mark in the ninth bit. */
 	was.left = was.pid ? why_left(record->prev_state & 0xFF, false) : LEFT_UNKNOWN;
-	if (config.workload_by != WORKLOAD_NONE)
-		__builtin_memcpy(was.comm, record->prev_comm, 16);
+	__builtin_memcpy(was.comm, record->prev_comm, 16);
 	return on_switch(P_SCHED_SWITCH, &was, &is);
 }
 

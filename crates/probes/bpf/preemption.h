@@ -3,7 +3,7 @@
 #ifndef SUREFOOT_PREEMPTION_H
 #define SUREFOOT_PREEMPTION_H
 
-#include "waits.h"
+#include "names.h"
 
 static __always_inline bool is_workload(const struct task_view *task)
 {
@@ -141,6 +141,7 @@ static __always_inline int on_switch(u32 program, struct task_view *prev, struct
 	begin(slot);
 	set_first_base(slot, prev->pid ? CAUSE_WORK : CAUSE_IDLE, prev->pid);
 	charge(slot, now);
+	note_names(prev, next, now);
 	if (slot->depth) {
 		slot->heals += slot->depth;
 		slot->depth = 0;

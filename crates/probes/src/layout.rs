@@ -49,6 +49,8 @@ pub const TAPE_TURNS: usize = shared::TAPE_TURNS;
 pub const LATE_RECORDS: usize = shared::LATE_RECORDS;
 /// Turns that are copied with a late timer.
 pub const LATE_TURNS: usize = shared::LATE_TURNS;
+/// Names of tasks that a core's ring holds before the oldest is overwritten.
+pub const NAME_RECORDS: usize = shared::NAME_RECORDS;
 /// Preempted threads that are remembered.
 pub const WAITERS: usize = shared::WAITERS;
 /// Runs that are kept until it is known who waited meanwhile.
@@ -343,6 +345,35 @@ pub struct Late {
     pub tape: [Turn; LATE_TURNS],
 }
 
+/// The name of a task when a core saw it last.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeenName {
+    pub comm: [u8; 16],
+    pub pid: u32,
+    pub reserved: u32,
+}
+
+/// The names that a core remembers.
+#[repr(C)]
+pub(crate) struct CoreNames {
+    pub written: u64,
+    pub seen: [SeenName; shared::SEEN_NAMES],
+}
+
+/// The name of a task, written when it got a core, or left it, under a name that this core did not remember.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NameRecord {
+    /// When, `CLOCK_MONOTONIC` nanoseconds.
+    pub at_ns: u64,
+    /// The name, ended by a zero if it is shorter.
+    pub comm: [u8; 16],
+    /// The task's number, as the kernel has it.
+    pub pid: u32,
+    pub(crate) reserved: u32,
+}
+
 /// The durations of every cause on one core.
 #[repr(C)]
 pub struct HistogramTable {
@@ -375,6 +406,9 @@ same_layout!(
 );
 same_layout!(Turn, turn: at_ns, cause, depth, left, pid);
 same_layout!(Late, late: due_ns, fired_ns, base_cause, base_pid, turns, reserved, tape);
+same_layout!(SeenName, seen_name: comm, pid, reserved);
+same_layout!(CoreNames, core_names: written, seen);
+same_layout!(NameRecord, name_record: at_ns, comm, pid, reserved);
 same_layout!(HistogramTable, histogram: buckets);
 same_layout!(
     ProgramConfig,

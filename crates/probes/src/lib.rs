@@ -44,7 +44,7 @@ pub use raisers::{CallEvidence, MARKS, RaiserCounts, RaiserOptions, RaiserRuns, 
 pub use task_numbers::{TaskNumbers, TaskNumbersReader};
 pub use tracepoints::Tracefs;
 
-use layout::{CAUSES, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
+use layout::{CAUSES, CoreNames, LATE_RECORDS, Late, NAME_RECORDS, NameRecord, ProgramConfig, Slot, TAPE_TURNS, Turn};
 use libbpf_rs::{Link, Object};
 use load::Maps;
 use programs::Program;
@@ -315,8 +315,9 @@ impl Probes {
 
     /// Bytes of all arrays.
     pub fn map_bytes(&self) -> u64 {
-        (self.maps.slots.bytes() + self.maps.histograms.bytes() + self.maps.tape.bytes() + self.maps.late.bytes())
-            as u64
+        let maps = &self.maps;
+        let names = maps.names.bytes() + maps.name_ring.bytes();
+        (maps.slots.bytes() + maps.histograms.bytes() + maps.tape.bytes() + maps.late.bytes() + names) as u64
     }
 
     /// What was copied so far.
@@ -413,6 +414,22 @@ impl Probes {
             late
         };
         ring::read(LATE_RECORDS, from, end, load, into)
+    }
+
+    /// The names of a core's tasks from number `from` on; returns the number to continue with and how many were
+    /// overwritten. Who reads a tape first finds the names of all that is on it.
+    pub fn read_names(&self, cpu: CpuId, from: u64, into: &mut Vec<NameRecord>) -> (u64, u64) {
+        let index = cpu.0 as usize;
+        if index >= self.cpu_count {
+            return (from, 0);
+        }
+        let end = || self.maps.names.word(index, offset_of!(CoreNames, written));
+        let load = |number: u64| {
+            let mut record = NameRecord::default();
+            self.maps.name_ring.load(index * NAME_RECORDS + (number as usize % NAME_RECORDS), &mut record);
+            record
+        };
+        ring::read(NAME_RECORDS, from, end, load, into)
     }
 
     /// Copies the durations of one cause on one core, also those that the core holds and has not counted yet.

@@ -1,7 +1,8 @@
 //! Opens an object, tells it what it must know, leaves out what this kernel does not have, loads and attaches.
 
 use crate::error::Error;
-use crate::layout::{CAUSE_UNKNOWN, HistogramTable, LATE_RECORDS, Late, ProgramConfig, Slot, TAPE_TURNS, Turn};
+use crate::layout::{CAUSE_UNKNOWN, CoreNames, HistogramTable, LATE_RECORDS, Late, NAME_RECORDS, NameRecord};
+use crate::layout::{ProgramConfig, Slot, TAPE_TURNS, Turn};
 use crate::mapped::Mapped;
 use crate::programs::{self, Program};
 use crate::shared::{self, narrow};
@@ -28,6 +29,8 @@ pub(crate) struct Maps {
     pub(crate) histograms: Mapped<HistogramTable>,
     pub(crate) tape: Mapped<Turn>,
     pub(crate) late: Mapped<Late>,
+    pub(crate) names: Mapped<CoreNames>,
+    pub(crate) name_ring: Mapped<NameRecord>,
 }
 
 /// How a complaint of the verifier begins in [`reason`].
@@ -141,9 +144,10 @@ pub(crate) fn configure(object: &mut OpenObject, options: &Options, cpu_count: u
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
-            "slots" | "histograms" => cpu_count,
+            "slots" | "histograms" | "names" => cpu_count,
             "tape" => cpu_count * TAPE_TURNS,
             "late_ring" => cpu_count * LATE_RECORDS,
+            "name_ring" => cpu_count * NAME_RECORDS,
             _ if name.ends_with(".config") => {
                 let bytes = bytes_of(&config);
                 map.set_initial_value(bytes).map_err(|_| Error::Layout {
@@ -255,6 +259,8 @@ pub(crate) fn map_all(object: &Object) -> Result<Maps, Error> {
         histograms: mapped(object, "histograms")?,
         tape: mapped(object, "tape")?,
         late: mapped(object, "late_ring")?,
+        names: mapped(object, "names")?,
+        name_ring: mapped(object, "name_ring")?,
     })
 }
 
@@ -459,8 +465,7 @@ mod tests {
         assert_eq!(helpers(RAISERS, "mark_function")[0], CLOCK);
     }
 
-    /// What runs at each switch and wake-up of the machine reads its tasks directly; only their names, which are no numbers,
-    /// take a helper.
+    /// What runs at each switch and wake-up of the machine reads its tasks directly, their names included.
     #[test]
     fn tasks_are_read_without_a_helper() {
         const PROBE_READS: [i32; 2] = [4, 113];
@@ -468,7 +473,7 @@ mod tests {
             helpers(image, name).iter().filter(|helper| PROBE_READS.contains(helper)).count()
         };
         assert_eq!(reads(LEDGER, "sched_migrate_task"), 0);
-        assert_eq!(reads(LEDGER, "sched_switch"), 2, "the names of the two tasks");
+        assert_eq!(reads(LEDGER, "sched_switch"), 0);
     }
 
     #[test]

@@ -52,7 +52,8 @@ same_layout!(
 );
 
 /// The arrays of the ledger that the programs use as well.
-const OF_THE_LEDGER: [&str; 6] = ["slots", "histograms", "tape", "late_ring", "kernel_threads", "workload_ids"];
+const OF_THE_LEDGER: [&str; 8] =
+    ["slots", "histograms", "tape", "late_ring", "names", "name_ring", "kernel_threads", "workload_ids"];
 
 /// What the raising side counted since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ mod suite {
     mod attach;
     mod freeze;
     mod ledger;
+    mod names;
     mod older_kernel;
     mod raisers;
     mod waits;

@@ -164,6 +164,12 @@ impl EbpfSource {
         timers
     }
 
+    /// Names of tasks that were overwritten before they could be read.
+    pub(crate) fn lost_names(&self) -> u64 {
+        let cpus: Vec<CpuId> = (0..self.traced.probes.cpu_count() as u32).map(CpuId).collect();
+        self.traced.tapes.lost_names(&cpus)
+    }
+
     pub(crate) fn lost_late_timers(&self) -> u64 {
         self.lost_late
     }

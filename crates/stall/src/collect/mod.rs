@@ -425,7 +425,7 @@ impl Collector {
         *cost = self.cost.since(self.source.read(), &self.config.cpus, &self.root);
         // Turns of the tape that went unread are no loss to the ledger, which the kernel side keeps.
         let mut dropped = match &self.source {
-            Source::Ebpf(ebpf) => ebpf.lost_late_timers(),
+            Source::Ebpf(ebpf) => ebpf.lost_late_timers() + ebpf.lost_names(),
             Source::Counters(sleepers) => sleepers.dropped(),
         };
         dropped += self.gaps.dropped();

@@ -4,6 +4,7 @@ pub mod join;
 pub mod judge;
 pub(crate) mod pending;
 pub(crate) mod reports;
+pub(crate) mod run_names;
 pub(crate) mod tapes;
 pub(crate) mod task_names;
 pub mod verdict;

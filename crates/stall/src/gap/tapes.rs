@@ -4,6 +4,7 @@
 //! on what is new ([`Tapes::fresh`]); gaps are laid over what is kept.
 
 use crate::gap::join::{Meaning, Stretch};
+use crate::gap::run_names::{RunName, RunNames};
 use crate::gap::task_names::TaskNames;
 use crate::gap::verdict::Others;
 use crate::kernel_names::KernelNames;
@@ -32,12 +33,14 @@ struct Tape {
     lost: (u64, u64),
     /// Turns that are kept.
     kept: usize,
+    names: RunNames,
 }
 
 impl Tape {
     /// Begins at the present end.
     fn of(probes: &Probes, cpu: CpuId, kept: usize) -> Self {
-        Tape { turns: Vec::new(), next: probes.tape_end(cpu), fresh: 0, lost: (0, 0), kept }
+        let names = RunNames::default();
+        Tape { turns: Vec::new(), next: probes.tape_end(cpu), fresh: 0, lost: (0, 0), kept, names }
     }
 
     fn read(&mut self, probes: &Probes, cpu: CpuId) {
@@ -47,6 +50,8 @@ impl Tape {
         let last = self.turns.last().map(|turn| turn.at_ns);
         let marked = self.turns.len();
         let (next, lost) = probes.read_tape(cpu, self.next, &mut self.turns);
+        // After the tape: then the names of all that is on it are there.
+        self.names.read(probes, cpu);
         self.next = next;
         self.lost = (lost, self.lost.1 + lost);
         put_in_order(last.unwrap_or(0), &mut self.turns[marked..]);
@@ -56,6 +61,25 @@ impl Tape {
             self.fresh += 1;
         }
     }
+
+    /// When the run ended that a turn is part of; where that is not known, up to when it is known to have lasted.
+    fn run_end_ns(&self, turn: &Turn) -> u64 {
+        if self.turns.first().is_none_or(|first| first.at_ns > turn.at_ns) {
+            return turn.at_ns;
+        }
+        let after = self.turns.partition_point(|other| other.at_ns <= turn.at_ns);
+        let end = self.turns[after..].iter().find(|other| other.pid != turn.pid || other.cause == UNSEEN);
+        end.or(self.turns.last()).map_or(turn.at_ns, |end| end.at_ns)
+    }
+}
+
+/// A run of a task on a core, as far as it has been looked for.
+#[derive(Clone, Copy)]
+struct Span {
+    cpu: CpuId,
+    pid: u32,
+    from_ns: u64,
+    end_ns: u64,
 }
 
 /// The ledger's programs, and the tapes that are read from them.
@@ -87,6 +111,8 @@ pub struct Tapes {
     /// What the names were like when `known` began.
     generation: (u64, u64),
     tasks: TaskNames,
+    /// The run that was named last: a gap has many turns of one.
+    named: Option<Span>,
 }
 
 impl Tapes {
@@ -94,7 +120,8 @@ impl Tapes {
     pub fn new(root: &Root, probes: &Probes, cpus: &[CpuId], kept_turns: usize) -> Self {
         let tapes = cpus.iter().map(|&cpu| (cpu, Tape::of(probes, cpu, kept_turns))).collect();
         let names = Names::load(root, KernelNames::load(root));
-        Tapes { generation: names.generation(), names, tapes, known: HashMap::new(), tasks: TaskNames::new(root) }
+        let (generation, tasks) = (names.generation(), TaskNames::new(root));
+        Tapes { generation, names, tapes, known: HashMap::new(), tasks, named: None }
     }
 
     /// Keeps at least so many turns of these cores from now on.
@@ -113,6 +140,7 @@ impl Tapes {
                 tape.read(probes, cpu);
             }
         }
+        self.named = None;
     }
 
     /// The turns of a core that the last reading brought, and how many were overwritten before it.
@@ -123,6 +151,17 @@ impl Tapes {
     /// Turns of these cores that were overwritten before they could be read; the gaps they lie in stay unexplained.
     pub fn lost_turns(&self, cpus: &[CpuId]) -> u64 {
         cpus.iter().filter_map(|cpu| self.tapes.get(cpu)).map(|tape| tape.lost.1).sum()
+    }
+
+    /// How many names of tasks the last reading of a core brought, those included that were lost.
+    pub(crate) fn fresh_names(&self, cpu: CpuId) -> u64 {
+        self.tapes.get(&cpu).map_or(0, |tape| tape.names.fresh())
+    }
+
+    /// Names of tasks on these cores that were overwritten before they could be read. Until a core writes a task's name
+    /// again, the task is called what /proc says.
+    pub fn lost_names(&self, cpus: &[CpuId]) -> u64 {
+        cpus.iter().filter_map(|cpu| self.tapes.get(cpu)).map(|tape| tape.names.lost()).sum()
     }
 
     /// The names.
@@ -149,14 +188,14 @@ impl Tapes {
         match number {
             CAUSE_IDLE => return Cause::new(CauseKind::Preemption, "idle"),
             CAUSE_WORK | CAUSE_UNKNOWN => {
-                return Cause::new(CauseKind::Preemption, self.tasks.name(turn.pid, turn.at_ns));
+                return Cause::new(CauseKind::Preemption, self.task(cpu, turn));
             }
             // In an interrupt the task below is a bystander.
             CAUSE_CONSOLE if turn.depth > 1 || turn.pid == 0 => {
                 return Cause::new(CauseKind::Console, "messages of an interrupt");
             }
             CAUSE_CONSOLE => {
-                let writer = self.tasks.name(turn.pid, turn.at_ns);
+                let writer = self.task(cpu, turn);
                 return Cause::new(CauseKind::Console, format!("messages of {writer}"));
             }
             _ => {}
@@ -175,6 +214,37 @@ impl Tapes {
             self.known.insert((cpu, turn.cause), cause.clone());
         }
         cause
+    }
+
+    /// What the task of a turn was called in that run.
+    fn task(&mut self, cpu: CpuId, turn: &Turn) -> String {
+        let Some(tape) = self.tapes.get(&cpu) else { return self.tasks.name(turn.pid, turn.at_ns) };
+        let is_within =
+            |span: &Span| (span.cpu, span.pid) == (cpu, turn.pid) && (span.from_ns..span.end_ns).contains(&turn.at_ns);
+        let end_ns = match self.named.filter(is_within) {
+            Some(span) => span.end_ns,
+            None => tape.run_end_ns(turn),
+        };
+        self.named = Some(Span { cpu, pid: turn.pid, from_ns: turn.at_ns, end_ns });
+        self.task_of_run(cpu, turn, end_ns)
+    }
+
+    /// What the task of a turn was called in a run that ended at a time.
+    pub(crate) fn task_of_run(&mut self, cpu: CpuId, turn: &Turn, end_ns: u64) -> String {
+        match self.tapes.get(&cpu).map_or(RunName::Unseen, |tape| tape.names.name(turn.pid, end_ns)) {
+            RunName::Known(name) => name,
+            RunName::Lost => format!("thread {}, its name was lost", turn.pid),
+            RunName::Unseen => self.tasks.name(turn.pid, turn.at_ns),
+        }
+    }
+
+    /// What a task was called that was on a core at a time, if the core wrote that.
+    pub(crate) fn written_name(&self, cpu: CpuId, pid: u32, at_ns: u64) -> Option<String> {
+        match self.tapes.get(&cpu)?.names.name(pid, at_ns) {
+            RunName::Known(name) => Some(name),
+            RunName::Lost => Some(format!("thread {pid}, its name was lost")),
+            RunName::Unseen => None,
+        }
     }
 
     /// What turns of a core mean for a gap in the work of thread `own`; with `None` every base context is work.

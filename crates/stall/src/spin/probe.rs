@@ -78,6 +78,8 @@ pub struct ProbeSummary {
     pub dropped_gaps: u64,
     /// Turns of the tape that were overwritten before they could be read.
     pub lost_turns: u64,
+    /// Names of tasks that were overwritten before they could be read.
+    pub lost_names: u64,
     /// What entry and exit of an interruption typically take, nanoseconds; `None` when too few were seen.
     pub entry_exit_ns: Option<u64>,
     /// What the tracing and this process cost meanwhile; the loops' own time is in it.
@@ -158,6 +160,7 @@ pub fn run(
         }
         cores.push(each.finish(&clock)?);
     }
+    let lost_names = traced.as_ref().map_or(0, |traced| traced.tapes.lost_names(&online));
     let lost_turns = traced.as_ref().map_or(0, |traced| traced.tapes.lost_turns(&online));
     let mut cost = with_slots(traced.as_ref(), |read| own_cost.since(read, &config.cpus, root));
     if let Some(traced) = traced {
@@ -173,6 +176,7 @@ pub fn run(
         cores,
         dropped_gaps,
         lost_turns,
+        lost_names,
         entry_exit_ns: judge.entry_exit().is_measured().then(|| judge.entry_exit().typical_ns()),
         cost,
         missing,

@@ -15,7 +15,7 @@ pub(super) struct Run {
     pub(super) turn: Turn,
     /// What brought the task to the core; `None` where it was ready there.
     pub(super) began_by: Option<Raised>,
-    end_ns: u64,
+    pub(super) end_ns: u64,
     is_realtime: bool,
 }
 

@@ -41,6 +41,13 @@ impl Watch {
             self.names.learn(&interrupts);
             traced.tapes.learn(&interrupts);
         }
+        let lost_names = traced.tapes.lost_names(&self.cpus).saturating_sub(self.lost_names_before);
+        if lost_names > 0 {
+            report.missing.push(format!(
+                "{lost_names} names of tasks came too fast to be read (names_lost): tasks of these times may be called what /proc \
+                 said later"
+            ));
+        }
         let read = |&cpu: &CpuId| (cpu, self.presence.ledger(&traced.probes, &slots, &self.names, cpu));
         let ledgers: Vec<_> = self.cpus.iter().map(read).collect();
         self.table.take_names(patience);

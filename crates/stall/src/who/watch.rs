@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 use surefoot_hostfs::{Root, clock};
 use surefoot_model::{Cause, CauseKind, Certainty, CpuId, Notice, WhoReport};
 use surefoot_probes::layout::{
-    CAUSE_CONSOLE, CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, SOFTIRQS, TAPE_TURNS, Turn,
+    CAUSE_CONSOLE, CAUSE_RESCHEDULE, CAUSE_UNKNOWN, CAUSES, CauseTotals, KEY_FUNCTION, NAME_RECORDS, SOFTIRQS,
+    TAPE_TURNS, Turn,
 };
 use surefoot_probes::{
     COPY_BYTES, MARKS, Mark, MarkKind, Probes, Raised, RaisedKind, RaiserCounts, RaiserOptions, Raisers, UserStacks,
@@ -91,6 +92,8 @@ pub struct Watch {
     pub(super) ticks: BTreeMap<(CpuId, u32), u64>,
     pub(super) joined: (u64, u64),
     pub(super) lost_marks: u64,
+    /// Names of tasks that had been lost before the start.
+    pub(super) lost_names_before: u64,
     pub(super) cost: OwnCost,
     pub(super) counts_before: RaiserCounts,
     pub(super) start_ns: u64,
@@ -190,6 +193,7 @@ impl Watch {
             ticks: BTreeMap::new(),
             joined: (0, 0),
             lost_marks: 0,
+            lost_names_before: 0,
             cost: OwnCost::default(),
             start_ns: 0,
             timeline: config.timeline.then(Recorder::default),
@@ -219,6 +223,7 @@ impl Watch {
         let _ = self.raisers.take();
         self.start_ns = clock::monotonic_ns();
         traced.tapes.read(&traced.probes, &self.cpus);
+        self.lost_names_before = traced.tapes.lost_names(&self.cpus);
         let slots = read_slots(&traced.probes);
         self.presence.start(&traced.probes, &slots, self.start_ns);
         self.loops.start(self.start_ns);
@@ -261,6 +266,7 @@ impl Watch {
             let (turns, lost) = tapes.fresh(*cpu);
             fullest = fullest.max(Fill::of(turns.len() as u64 + lost, TAPE_TURNS as u64));
             fullest = fullest.max(Fill::of(marks.len() as u64, MARKS as u64));
+            fullest = fullest.max(Fill::of(tapes.fresh_names(*cpu), NAME_RECORDS as u64));
         }
         let since = std::mem::replace(&mut self.looked, Instant::now()).elapsed();
         self.pace.found(fullest, since);
@@ -268,23 +274,23 @@ impl Watch {
             let (cpu, at_ns) = (raised.cpu, raised.at_ns);
             match self.joiner.raised(raised) {
                 Some(Arrival::Thread { raiser }) if raiser.kind != RaisedKind::Work => self.woken(raiser),
-                Some(arrival) => self.count(probes, cpu, at_ns, arrival),
+                Some(arrival) => self.count(traced, cpu, at_ns, arrival),
                 None => {}
             }
         }
         for (cpu, marks) in arrived {
             let (turns, _) = tapes.fresh(cpu);
-            self.count_calls(probes, cpu, &marks, turns);
+            self.count_calls(traced, cpu, &marks, turns);
             for mark in &marks {
                 if let Some(arrival) = self.joiner.mark(cpu, mark) {
-                    self.count(probes, cpu, mark.at_ns, arrival);
+                    self.count(traced, cpu, mark.at_ns, arrival);
                 }
             }
             for turn in turns {
                 let has_arrived = self.depths.arrives(cpu, turn) && usize::from(turn.cause) == CAUSE_RESCHEDULE;
                 if has_arrived {
                     let arrival = self.joiner.reschedule(cpu, turn.at_ns);
-                    self.count(probes, cpu, turn.at_ns, arrival);
+                    self.count(traced, cpu, turn.at_ns, arrival);
                 }
                 self.look_at_base(probes, cpu, turn);
             }
@@ -348,7 +354,7 @@ impl Watch {
     }
 
     /// Counts the interrupts that run called functions, where the functions themselves are not seen.
-    fn count_calls(&mut self, probes: &Probes, cpu: CpuId, marks: &[Mark], turns: &[Turn]) {
+    fn count_calls(&mut self, traced: &Traced, cpu: CpuId, marks: &[Mark], turns: &[Turn]) {
         let mut arrivals: Vec<Arrival> = turns.iter().flat_map(|turn| self.joiner.calls.turn(cpu, turn)).collect();
         for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Flush) {
             arrivals.extend(self.joiner.calls.flushed(cpu, mark));
@@ -356,11 +362,11 @@ impl Watch {
         arrivals.extend(self.joiner.calls.settle(cpu));
         for arrival in arrivals {
             let Arrival::Call { at_ns, .. } = arrival else { continue };
-            self.count(probes, cpu, at_ns, arrival);
+            self.count(traced, cpu, at_ns, arrival);
         }
     }
 
-    fn count(&mut self, probes: &Probes, cpu: CpuId, at_ns: u64, arrival: Arrival) {
+    fn count(&mut self, traced: &Traced, cpu: CpuId, at_ns: u64, arrival: Arrival) {
         let certainty = arrival.certainty();
         let place = |cause| Place { cpu, cause, at_ns };
         match arrival {
@@ -396,7 +402,7 @@ impl Watch {
             Arrival::Softirq { vector, context, tid } => {
                 let Some(name) = SOFTIRQS.get(vector as usize) else { return };
                 let place = place(Cause::new(CauseKind::Softirq, *name));
-                self.count_softirq(probes, place, context as usize, tid);
+                self.count_softirq(traced, place, context as usize, tid);
             }
             Arrival::Thread { raiser } => {
                 self.queued.insert(raiser.from, (raiser.at_ns, raiser.tid));
@@ -449,13 +455,13 @@ impl Watch {
     }
 
     /// A run of another task that kept the workload waiting when that was woken. Its name is that of its wake-up, which the
-    /// ledger has as well; where nothing woke it, whoever has its number is asked.
+    /// ledger has as well; where nothing woke it, that of the run.
     fn count_kept_waiting(&mut self, probes: &Probes, tapes: &mut Tapes, cpu: CpuId, run: Run) {
-        let Run { turn, began_by, .. } = run;
+        let Run { turn, began_by, end_ns, .. } = run;
         let woken = began_by.as_ref().filter(|raised| raised.kind == RaisedKind::Wake && raised.wakee[0] != 0);
         let cause = match woken {
             Some(raised) => Cause::new(CauseKind::Preemption, printable(&raised.wakee)),
-            None => tapes.cause(probes, cpu, &turn),
+            None => Cause::new(CauseKind::Preemption, tapes.task_of_run(cpu, &turn, end_ns)),
         };
         self.count_run(probes, Place { cpu, cause, at_ns: turn.at_ns }, turn.pid, began_by);
     }
@@ -551,10 +557,10 @@ impl Watch {
         Some(cause)
     }
 
-    fn count_softirq(&mut self, probes: &Probes, place: Place, context: usize, tid: u32) {
+    fn count_softirq(&mut self, traced: &Traced, place: Place, context: usize, tid: u32) {
         let context_cause = match context {
             0..=CAUSE_UNKNOWN => None,
-            _ => self.context(probes, place.cpu, context),
+            _ => self.context(&traced.probes, place.cpu, context),
         };
         match context_cause {
             Some(cause) if cause.kind != CauseKind::KernelThread => {
@@ -563,8 +569,9 @@ impl Watch {
             Some(cause) => self.count_context(place, "in a kernel thread".to_owned(), || cause.name, tid),
             None if tid == 0 => self.count_context(place, "on the idle core".to_owned(), || "swapper".to_owned(), 0),
             None => {
-                let root = self.root.clone();
-                self.count_context(place, "in a task".to_owned(), || comm_of(&root, tid), tid);
+                let (root, cpu, at_ns) = (self.root.clone(), place.cpu, place.at_ns);
+                let name = || traced.tapes.written_name(cpu, tid, at_ns).unwrap_or_else(|| comm_of(&root, tid));
+                self.count_context(place, "in a task".to_owned(), name, tid);
             }
         }
     }
