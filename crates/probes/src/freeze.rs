@@ -1,7 +1,8 @@
 //! Holds cores for known times, with interrupts off (`bpf/freeze.bpf.c` explains how), and reads what was really held.
 
-use crate::load::{kernel_btf, mapped, open_freezer, refusal};
+use crate::load::{kernel_btf, mapped, open_freezer};
 use crate::mapped::Mapped;
+use crate::patient;
 use crate::shared::{self, same_layout};
 use crate::{Error, ring};
 use libbpf_rs::btf::types::Func;
@@ -105,17 +106,19 @@ impl Freezer {
                 remedy: "use Linux 6.14 or later".into(),
             });
         }
-        let mut object = open_freezer()?;
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
-        for mut map in object.maps_mut() {
-            let entries = match map.name().to_string_lossy().as_ref() {
-                "timers" | "plans" => cpu_count,
-                "records" => cpu_count * FREEZE_RECORDS,
-                _ => continue,
-            };
-            map.set_max_entries(entries as u32).map_err(|error| Error::Refused { why: error.to_string() })?;
-        }
-        let object = object.load().map_err(|error| refusal(&error))?;
+        let (object, ()) = patient::load(|| {
+            let mut object = open_freezer()?;
+            for mut map in object.maps_mut() {
+                let entries = match map.name().to_string_lossy().as_ref() {
+                    "timers" | "plans" => cpu_count,
+                    "records" => cpu_count * FREEZE_RECORDS,
+                    _ => continue,
+                };
+                map.set_max_entries(entries as u32).map_err(|error| Error::Refused { why: error.to_string() })?;
+            }
+            Ok((object, ()))
+        })?;
         let (plans, records) = (mapped(&object, "plans")?, mapped(&object, "records")?);
         Ok(Freezer { object, plans, records, cpu_count })
     }

@@ -26,6 +26,7 @@ mod freeze;
 pub mod layout;
 mod load;
 mod mapped;
+mod patient;
 #[cfg(test)]
 mod planted;
 pub mod programs;

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::layout::{CAUSE_UNKNOWN, CoreNames, HistogramTable, LATE_RECORDS, Late, NAME_RECORDS, NameRecord};
 use crate::layout::{ProgramConfig, Slot, TAPE_TURNS, Turn};
 use crate::mapped::Mapped;
+use crate::patient;
 use crate::programs::{self, Program};
 use crate::shared::{self, narrow};
 use crate::tracepoints::{self, Tracefs};
@@ -54,6 +55,13 @@ fn listen(_level: libbpf_rs::PrintLevel, words: String) {
     }
 }
 
+/// Forgets what libbpf has said so far, because it was no refusal.
+pub(crate) fn forget_words() {
+    if let Ok(mut kept) = LIBRARY_WORDS.lock() {
+        kept.clear();
+    }
+}
+
 /// The last words of libbpf that look like a reason.
 fn reason(error: &libbpf_rs::Error) -> String {
     let words = LIBRARY_WORDS.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
@@ -81,13 +89,14 @@ pub(crate) fn load(flavour: Flavour, options: &Options) -> Result<(Object, Vec<M
         Flavour::Btf => LEDGER,
         Flavour::Plain => LEDGER_PLAIN,
     };
-    let mut object =
-        ObjectBuilder::default().open_memory(image).map_err(|error| Error::Refused { why: reason(&error) })?;
     let cpu_count = libbpf_rs::num_possible_cpus().map_err(|error| Error::Refused { why: error.to_string() })?;
-    configure(&mut object, options, cpu_count)?;
-    let missing = leave_out(&mut object, flavour, options)?;
-    let object = object.load().map_err(|error| refusal(&error))?;
-    Ok((object, missing))
+    patient::load(|| {
+        let mut object =
+            ObjectBuilder::default().open_memory(image).map_err(|error| Error::Refused { why: reason(&error) })?;
+        configure(&mut object, options, cpu_count)?;
+        let missing = leave_out(&mut object, flavour, options)?;
+        Ok((object, missing))
+    })
 }
 
 /// What the programs are told, as they were told it.

@@ -8,6 +8,7 @@ pub use options::{CallEvidence, RaiserOptions, UserStacks};
 use crate::error::Error;
 use crate::load;
 use crate::mapped::Mapped;
+use crate::patient;
 use crate::raised::{Mark, Raised, RawMark};
 use crate::remembered::Remembered;
 use crate::shared::{self, same_layout};
@@ -122,31 +123,33 @@ impl Raisers {
             });
         }
         let cpu_count = probes.cpu_count();
-        let mut open = load::open_raisers()?;
-        let (calls, missing) =
-            load::leave_out_absent(&mut open, &options.hidden_tracepoints, probes.told.console != 0)?;
-        let with_ledger = !probes.left_to_raisers.is_empty();
-        let config = raiser_config(options, calls, with_ledger)?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            let refused = |error: libbpf_rs::Error| Error::Refused { why: error.to_string() };
-            match name.as_str() {
-                _ if OF_THE_LEDGER.contains(&name.as_str()) => {
-                    map.reuse_fd(load::map_fd(probes.object(), &name)?).map_err(refused)?;
+        let (mut object, (calls, missing)) = patient::load(|| {
+            let mut open = load::open_raisers()?;
+            let (calls, missing) =
+                load::leave_out_absent(&mut open, &options.hidden_tracepoints, probes.told.console != 0)?;
+            let with_ledger = !probes.left_to_raisers.is_empty();
+            let config = raiser_config(options, calls, with_ledger)?;
+            for mut map in open.maps_mut() {
+                let name = map.name().to_string_lossy().into_owned();
+                let refused = |error: libbpf_rs::Error| Error::Refused { why: error.to_string() };
+                match name.as_str() {
+                    _ if OF_THE_LEDGER.contains(&name.as_str()) => {
+                        map.reuse_fd(load::map_fd(probes.object(), &name)?).map_err(refused)?;
+                    }
+                    "senders" => map.set_max_entries(cpu_count as u32).map_err(refused)?,
+                    "marks" => map.set_max_entries((cpu_count * MARKS) as u32).map_err(refused)?,
+                    "raised_ring" => map.set_max_entries(options.ring_bytes).map_err(refused)?,
+                    _ if name.ends_with(".raisers") => {
+                        map.set_initial_value(load::bytes_of(&config)).map_err(refused)?;
+                    }
+                    _ if name.ends_with(".config") => {
+                        map.set_initial_value(load::bytes_of(&probes.told)).map_err(refused)?;
+                    }
+                    _ => {}
                 }
-                "senders" => map.set_max_entries(cpu_count as u32).map_err(refused)?,
-                "marks" => map.set_max_entries((cpu_count * MARKS) as u32).map_err(refused)?,
-                "raised_ring" => map.set_max_entries(options.ring_bytes).map_err(refused)?,
-                _ if name.ends_with(".raisers") => {
-                    map.set_initial_value(load::bytes_of(&config)).map_err(refused)?;
-                }
-                _ if name.ends_with(".config") => {
-                    map.set_initial_value(load::bytes_of(&probes.told)).map_err(refused)?;
-                }
-                _ => {}
             }
-        }
-        let mut object = open.load().map_err(|error| load::refusal(&error))?;
+            Ok((open, (calls, missing)))
+        })?;
         let senders = load::mapped(&object, "senders")?;
         let marks = load::mapped(&object, "marks")?;
         let waiting = Rc::new(RefCell::new(Waiting::with(Remembered::of(&object)?)));

@@ -1,7 +1,8 @@
 //! What the tasks of this process's PID namespace are called in it, and what the kernel and its programs call them.
 
 use crate::Error;
-use crate::load::{open_task_numbers, refusal};
+use crate::load::open_task_numbers;
+use crate::patient;
 use crate::shared::same_layout;
 use libbpf_rs::{Iter, Link, Object};
 use std::io::Read;
@@ -39,7 +40,7 @@ impl TaskNumbersReader {
     /// [`Error::Unsupported`] without the privilege, and [`Error::Refused`] on a kernel that does not list its tasks to
     /// programs (before 5.8).
     pub fn open() -> Result<Self, Error> {
-        let object = open_task_numbers()?.load().map_err(|error| refusal(&error))?;
+        let (object, ()) = patient::load(|| Ok((open_task_numbers()?, ())))?;
         let refused = |error: libbpf_rs::Error| Error::Refused { why: format!("no list of tasks: {error}") };
         let mut programs = object.progs_mut();
         let program = programs.next().ok_or_else(|| Error::Refused { why: "no program lists tasks".into() })?;

@@ -2,8 +2,9 @@
 
 use super::ledger::spin_on_every_core;
 use super::raisers::pin;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use surefoot_model::CpuId;
 use surefoot_probes::disturbance::{Question, tracepoints};
@@ -117,4 +118,71 @@ fn finding_out_what_works_interrupts_no_core() {
         return not_run(TEST, "somebody else traces the same, so that the kernel has nothing to patch");
     }
     assert!(checking * 4 < attaching, "{checking} by checking, {attaching} by attaching and detaching");
+}
+
+extern "C" fn note_signal(_: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+/// The kernel gives up its check of a program when a signal is there for who loads it.
+#[test]
+fn signals_that_come_while_programs_are_loaded_wait_until_they_are() {
+    const TEST: &str = "signals_that_come_while_programs_are_loaded_wait_until_they_are";
+    if attach(TEST, &Options::default()).is_none() {
+        return;
+    }
+    let handler: extern "C" fn(libc::c_int) = note_signal;
+    // SAFETY: the handler touches one atomic number; nothing else in this binary uses the signal.
+    unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
+    // SAFETY: takes no argument.
+    let (process, loader) = (std::process::id() as i32, unsafe { libc::gettid() });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: the numbers are those of a thread that lives as long as this scope.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, loader, libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let loaded = (0..5).try_for_each(|_| Probes::check(&Options::default()).map(drop));
+        done.store(true, Ordering::Relaxed);
+        loaded.unwrap();
+    });
+    assert!(SIGNALS.load(Ordering::Relaxed) > 0, "they arrived, if later");
+}
+
+/// A stop cannot wait. Another process of this program loads, which is stopped and continued meanwhile.
+#[test]
+fn a_process_that_is_stopped_again_and_again_loads_its_programs() {
+    const TEST: &str = "a_process_that_is_stopped_again_and_again_loads_its_programs";
+    const IS_CHILD: &str = "SUREFOOT_TEST_LOADS";
+    if std::env::var_os(IS_CHILD).is_some() {
+        return (0..5).for_each(|_| drop(Probes::check(&Options::default()).unwrap()));
+    }
+    if attach(TEST, &Options::default()).is_none() {
+        return;
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", &format!("suite::attach::{TEST}")])
+        .env(IS_CHILD, "yes")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let signal = |signal| {
+        // SAFETY: the process was started here and has not been waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+    };
+    for _ in 0..400 {
+        signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(1));
+        signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
