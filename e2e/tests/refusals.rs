@@ -67,6 +67,8 @@ fn workloads_and_kinds_that_are_none_are_refused() {
         ("stall report --duration 1s --pid 4194304", &["--pid 4194304", "no such process"]),
         ("watch --no-page --duration 1s --pid 4194304", &["--pid 4194304", "no such process"]),
         ("stall report --duration 1s --pid 0", &["--pid"]),
+        ("stall report --duration 1s --pid 1 --source counters", &["pid", "cannot follow", "--source counters"]),
+        ("watch --no-page --duration 1s --comm init --source counters", &["comm", "cannot follow"]),
         ("stall report --duration 1s --pid x", &["--pid"]),
         ("stall report --duration 1s --comm 0123456789abcdef", &["--comm", "1 to 15 bytes", "16"]),
         ("stall report --duration 1s --pid 1 --comm init", &["--pid", "--comm"]),

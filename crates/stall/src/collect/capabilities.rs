@@ -66,8 +66,13 @@ pub(super) fn facts(
 
 /// Attaches the programs, where they are wanted; or says why there are none, where less will do.
 pub(super) fn attach(config: &Config, root: &Root) -> Result<Result<Probes, Tracing>, Error> {
+    let followed = followed(&config.workload);
     let flavour = match config.source {
         SourceChoice::Counters => {
+            if let Some(option) = followed {
+                let why = "the kernel's counters count all tasks alike and cannot follow some; leave it out, or --source counters";
+                return Err(Error::Option { option, why: why.into() });
+            }
             let (why, remedy) = ("eBPF was switched off".to_owned(), "leave out --source counters".to_owned());
             return Ok(Err(Tracing::Refused { why, remedy }));
         }
@@ -85,12 +90,20 @@ pub(super) fn attach(config: &Config, root: &Root) -> Result<Result<Probes, Trac
         };
         Ok(Probes::attach(&options)?)
     });
-    // Without eBPF nobody follows a process: where the kernel's counters have to do, that is refused, and not left out unsaid.
-    let is_followed = matches!(config.workload, Workload::Processes(_)) && namespaces::unsupported().is_some();
+    // Without eBPF nobody follows a task: where the kernel's counters have to do, that is refused, and not left out unsaid.
     match attached {
         Ok(probes) => Ok(Ok(probes)),
-        Err(Error::Probes(error)) if flavour.is_none() && !is_followed => Ok(Err(refusal(&error))),
+        Err(Error::Probes(error)) if flavour.is_none() && followed.is_none() => Ok(Err(refusal(&error))),
         Err(error) => Err(error),
+    }
+}
+
+/// The option by which the user named the tasks that others are counted against; `None` for all tasks of a core.
+fn followed(workload: &Workload) -> Option<&'static str> {
+    match workload {
+        Workload::Processes(_) => Some("pid"),
+        Workload::Comm(_) => Some("comm"),
+        Workload::None | Workload::Cores => None,
     }
 }
 

@@ -445,6 +445,7 @@ mod tests {
     use crate::collect::sleeper::LateWakeUp;
     use crate::kernel_names::LOADED;
     use crate::who::WhoConfig;
+    use surefoot_probes::Workload;
     use surefoot_testkit::not_run::not_run;
 
     #[test]
@@ -459,6 +460,22 @@ mod tests {
         // On a busy machine a real one may lie over it, and of two that overlap the earlier is kept.
         let is_it = |event: &Event| matches!(event, Event::Gap(gap) if gap.start_ns <= late.due_ns && gap.start_ns + gap.duration_ns > late.due_ns);
         assert!(last.iter().any(is_it), "{last:?}");
+    }
+
+    #[test]
+    fn tasks_that_the_counters_cannot_follow_are_refused() {
+        for (workload, named) in
+            [(Workload::Processes(vec![std::process::id()]), "pid"), (Workload::Comm("job".into()), "comm")]
+        {
+            let config = Config { source: SourceChoice::Counters, workload, ..Config::default() };
+            match Collector::start(&Root::host(), config) {
+                Err(Error::Option { option, why }) => {
+                    assert!(option == named && why.contains("cannot follow"), "{why}")
+                }
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("--{named} was left out unsaid"),
+            }
+        }
     }
 
     #[test]
