@@ -4186,6 +4186,10 @@ export interface PastRecord {
 export interface PastWindow {
   cores: LedgerOfLost[];
   end_realtime_ns: number;
+  /**
+   * Cores whose ledgers could not be true; they are in no sum.
+   */
+  faulty?: FaultySum[];
   start_realtime_ns: number;
 }
 /**

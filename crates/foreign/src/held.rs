@@ -394,7 +394,8 @@ mod tests {
             let path = home.path().join(path);
             let openings = Openings::of(&path);
             let why = hold(&path).unwrap().regular().unwrap_err();
-            assert!(!openings.any(), "{path:?} was opened");
+            // Every process of the machine may open /dev/null in between.
+            assert!(what == "a character" || !openings.any(), "{path:?} was opened");
             assert!(why.kind() == io::ErrorKind::InvalidInput && why.to_string().contains(what), "{path:?}: {why}");
         }
         fs::write(home.path().join("file"), "words").unwrap();

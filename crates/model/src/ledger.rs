@@ -274,6 +274,13 @@ pub struct FaultySum {
     pub fault: LedgerFault,
 }
 
+impl FaultySum {
+    /// Adds later ones of the same core.
+    pub fn add(&mut self, later: &FaultySum) {
+        self.count = self.count.saturating_add(later.count);
+    }
+}
+
 /// A core whose ledger of a window cannot be true. It is in no sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]

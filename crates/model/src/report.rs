@@ -1,5 +1,5 @@
 use crate::{
-    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultySum, Gap, HostDescription, LedgerFault, Lost,
+    Capability, Cause, Completeness, CoreLedger, CpuId, Event, FaultyCore, FaultySum, Gap, HostDescription, Lost,
     Notice, SelfCost, StreamClock, Untimed, WhoReport, Window,
 };
 use std::collections::BTreeMap;
@@ -112,21 +112,23 @@ impl Report {
         self.windows += 1;
         for core in &window.cores {
             if let Some(fault) = core.fault() {
-                self.add_faulty(core.cpu, fault);
+                self.add_faulty(FaultySum { cpu: core.cpu, count: 1, fault });
                 continue;
             }
             let sum = self.cores.entry(core.cpu);
             sum.or_insert_with(|| CoreSum { times: CoreLedger::empty(core.cpu), lost: BTreeMap::new() }).add(core);
         }
-        window.faulty.iter().for_each(|faulty| self.add_faulty(faulty.cpu, faulty.fault));
+        for &FaultyCore { cpu, fault } in &window.faulty {
+            self.add_faulty(FaultySum { cpu, count: 1, fault });
+        }
         add_untimed(&mut self.untimed, &window.untimed);
         add_completeness(&mut self.completeness, &window.completeness);
         add_cost(&mut self.cost, &window.cost);
     }
 
-    fn add_faulty(&mut self, cpu: CpuId, fault: LedgerFault) {
-        let count = &mut self.faulty.entry(cpu).or_insert(FaultySum { cpu, count: 0, fault }).count;
-        *count = count.saturating_add(1);
+    /// Adds ledgers of one core that cannot be true.
+    pub fn add_faulty(&mut self, more: FaultySum) {
+        self.faulty.entry(more.cpu).and_modify(|sum| sum.add(&more)).or_insert(more);
     }
 
     /// From the start of the first window to the end of the last, nanoseconds.

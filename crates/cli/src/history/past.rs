@@ -172,7 +172,8 @@ impl Past {
         let covered = self.covered.get_or_insert(start_ns..end_ns);
         covered.end = covered.end.max(end_ns);
         // The report counts in monotonic time, which the history has none of; only its sums are asked for.
-        self.sum.add_window(&Window { cores, faulty, ..Window::default() });
+        self.sum.add_window(&Window { cores, ..Window::default() });
+        faulty.into_iter().for_each(|faulty| self.sum.add_faulty(faulty));
     }
 
     fn end_minute(&mut self) {

@@ -10,13 +10,13 @@
 use super::schema::APPLICATION_ID;
 use rusqlite::{Connection, TransactionBehavior};
 
-const STEPS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const STEPS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// The version of the schema that this release writes, in `user_version`.
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// Every table, with the version that brought it.
-const TABLES: [(i64, &str); 12] = [
+const TABLES: [(i64, &str); 13] = [
     (1, "host"),
     (1, "cause"),
     (1, "span"),
@@ -29,6 +29,7 @@ const TABLES: [(i64, &str); 12] = [
     (2, "record"),
     (3, "clock"),
     (4, "waited"),
+    (5, "faulty"),
 ];
 
 /// Lost time: spans, gaps and notices.
@@ -154,6 +155,17 @@ CREATE TABLE waited (
     throttled_ns INTEGER NOT NULL,
     moved_away INTEGER NOT NULL,
     not_followed INTEGER NOT NULL,
+    PRIMARY KEY (span, cpu)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Cores of a span whose ledgers could not be true and are in no sum: in how many windows, and the first fault as JSON.
+const VERSION_5: &str = "
+CREATE TABLE faulty (
+    span INTEGER NOT NULL,
+    cpu INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    fault TEXT NOT NULL,
     PRIMARY KEY (span, cpu)
 ) STRICT, WITHOUT ROWID;
 ";

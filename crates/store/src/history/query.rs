@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
 use surefoot_model::{
-    Cause, CauseKind, CoreLedger, CpuId, FaultyCore, Gap, HostDescription, Lost, Room, Verdict, Waiting, Window,
+    Cause, CauseKind, CoreLedger, CpuId, FaultyCore, FaultySum, Gap, HostDescription, Lost, Room, Verdict, Waiting,
+    Window,
 };
 
 /// How many windows one answer holds: more than 30 days of minutes.
@@ -45,8 +46,9 @@ pub struct HistoryWindow {
     pub end_ns: i64,
     /// The ledger of each core, ascending; causes largest first, without histograms.
     pub cores: Vec<CoreLedger>,
-    /// Cores whose ledgers cannot be true, which the file of a stranger may hold.
-    pub faulty: Vec<FaultyCore>,
+    /// Cores whose ledgers could not be true: the watch left them out, or a stranger's file says what cannot be. They are in no
+    /// sum.
+    pub faulty: Vec<FaultySum>,
 }
 
 /// Which gaps to return. The default is the longest 100 of all.
@@ -196,15 +198,44 @@ fn for_each_span(
     let mut parts = Parts::new(&snapshot)?;
     let mut rows = spans.query(bounds)?;
     while let Some(row) = rows.next()? {
-        let cores = parts.cores(row.get(0)?)?;
+        let span = row.get(0)?;
+        let (cores, left_out) = (parts.cores(span)?, parts.faulty(span)?);
         let (start_ns, end_ns): (i64, i64) = (row.get(1)?, row.get(2)?);
-        let length_ns = u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0);
-        let Window { cores, faulty, .. } = Window { cores, end_ns: length_ns, ..Window::default() }.check();
+        let (cores, faulty) = checked(cores, left_out, u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0));
         if take(HistoryWindow { start_ns, end_ns, cores, faulty }).is_break() {
             break;
         }
     }
     Ok(parts.unknown_count)
+}
+
+/// Takes the ledgers out that cannot be true, and names them beside those that were left out when the span was written.
+///
+/// A minute holds the windows that begin in it, which may be an hour long, so a core may have more wall time than its span.
+fn checked(cores: Vec<CoreLedger>, left_out: Vec<FaultySum>, length_ns: u64) -> (Vec<CoreLedger>, Vec<FaultySum>) {
+    let longest_ns = cores.iter().map(|core| core.wall_ns).max().unwrap_or(0);
+    let end_ns = length_ns.max(longest_ns.min(WINDOW_NS_MAX));
+    let Window { cores, faulty, .. } = Window { cores, end_ns, ..Window::default() }.check();
+    let mut all = left_out;
+    for FaultyCore { cpu, fault } in faulty {
+        let one = FaultySum { cpu, count: 1, fault };
+        match all.iter_mut().find(|sum| sum.cpu == cpu) {
+            Some(sum) => sum.add(&one),
+            None => all.push(one),
+        }
+    }
+    all.sort_by_key(|sum| sum.cpu);
+    (cores, all)
+}
+
+/// The longest interval of a watch.
+const WINDOW_NS_MAX: u64 = 3_600 * 1_000_000_000;
+
+/// A statement for a table that files of earlier versions lack.
+fn prepare_for<'a>(connection: &'a Connection, table: &str, query: &str) -> rusqlite::Result<Option<Statement<'a>>> {
+    let there = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
+    let is_there = connection.query_row(there, [table], |row| row.get::<_, bool>(0))?;
+    is_there.then(|| connection.prepare(query)).transpose()
 }
 
 /// What the cores of a span lost.
@@ -222,6 +253,7 @@ struct Parts<'a> {
     lost: Statement<'a>,
     /// `None` in a file of a version that did not keep it.
     waited: Option<Statement<'a>>,
+    faulty: Option<Statement<'a>>,
     /// `None` for a kind that only another release knows.
     causes: HashMap<i64, Option<Cause>>,
     /// Rows of `lost` of such kinds.
@@ -236,16 +268,15 @@ impl<'a> Parts<'a> {
             Ok((row.get(0)?, kind.ok().map(|kind| Cause { kind, name })))
         };
         let causes = select.query_map([], cause)?.collect::<rusqlite::Result<_>>()?;
-        let keeps_waits = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'waited')";
-        let waited = match connection.query_row(keeps_waits, [], |row| row.get::<_, bool>(0))? {
-            true => Some(connection.prepare(&format!("SELECT {} FROM waited WHERE span = ?1", sums::WAITED))?),
-            false => None,
-        };
+        let waited = format!("SELECT {} FROM waited WHERE span = ?1", sums::WAITED);
+        let waited = prepare_for(connection, "waited", &waited)?;
+        let faulty = prepare_for(connection, "faulty", sums::FAULTY)?;
         Ok(Parts {
             cores: connection.prepare(&format!("SELECT {} FROM core WHERE span = ?1 ORDER BY cpu", sums::TIMES))?,
             lost: connection
                 .prepare("SELECT cpu, cause, count, total_ns, max_ns, while_idle_ns FROM lost WHERE span = ?1")?,
             waited,
+            faulty,
             causes,
             unknown_count: 0,
         })
@@ -269,6 +300,19 @@ impl<'a> Parts<'a> {
             cores.push(CoreLedger { lost, unexplained_ns, waiting, ..times });
         }
         Ok(cores)
+    }
+
+    fn faulty(&mut self, span: i64) -> rusqlite::Result<Vec<FaultySum>> {
+        let mut all = Vec::new();
+        let Some(faulty) = &mut self.faulty else { return Ok(all) };
+        let mut rows = faulty.query([span])?;
+        while let Some(row) = rows.next()? {
+            match sums::faulty(row)? {
+                Some(faulty) => all.push(faulty),
+                None => self.unknown_count += 1,
+            }
+        }
+        Ok(all)
     }
 
     fn waited(&mut self, span: i64) -> rusqlite::Result<HashMap<CpuId, Waiting>> {

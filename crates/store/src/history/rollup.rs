@@ -5,15 +5,20 @@ use super::waiting::SECOND_NS;
 use super::write::{MINUTE, SECOND, SpanWriter};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::collections::BTreeMap;
-use surefoot_model::CpuId;
+use surefoot_model::{CpuId, FaultySum};
 
 const MINUTE_NS: i64 = MINUTE * SECOND_NS;
 
 /// Seconds taken into one transaction.
 const SPANS_PER_TRANSACTION: usize = 600;
 
-/// Causes by their number in the database.
-type Cores = BTreeMap<CpuId, CoreSum<i64>>;
+/// The sums of a minute.
+#[derive(Default)]
+struct Sums {
+    /// Causes by their number in the database.
+    cores: BTreeMap<CpuId, CoreSum<i64>>,
+    faulty: BTreeMap<CpuId, FaultySum>,
+}
 
 /// Sums up the minutes that have become whole since the last time.
 ///
@@ -72,11 +77,11 @@ fn roll_up_seconds(connection: &mut Connection, seconds: &[Second]) -> rusqlite:
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (minute, spans) in &minutes {
-        let mut cores = Cores::new();
+        let mut sums = Sums::default();
         for &span in spans {
-            add_span(&transaction, span, &mut cores)?;
+            add_span(&transaction, span, &mut sums)?;
         }
-        write_minute(&transaction, *minute, cores)?;
+        write_minute(&transaction, *minute, sums)?;
     }
     let last = seconds.last().map(|second| second.id);
     transaction.execute("UPDATE state SET value = ?1 WHERE name = 'rolled_up_span'", [last])?;
@@ -84,7 +89,8 @@ fn roll_up_seconds(connection: &mut Connection, seconds: &[Second]) -> rusqlite:
 }
 
 /// Adds what one span holds.
-fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusqlite::Result<()> {
+fn add_span(transaction: &Transaction<'_>, span: i64, sums: &mut Sums) -> rusqlite::Result<()> {
+    let Sums { cores, faulty } = sums;
     let mut select = transaction.prepare(&format!("SELECT {} FROM core WHERE span = ?1", sums::TIMES))?;
     let mut rows = select.query([span])?;
     while let Some(row) = rows.next()? {
@@ -105,30 +111,37 @@ fn add_span(transaction: &Transaction<'_>, span: i64, cores: &mut Cores) -> rusq
         let Some(cpu) = sums::cpu(row, 0)? else { continue };
         cores.entry(cpu).or_insert_with(|| CoreSum::empty(cpu)).add_lost(row.get(1)?, LostSum::read(row, 2)?);
     }
+    let mut select = transaction.prepare(sums::FAULTY)?;
+    let mut rows = select.query([span])?;
+    while let Some(row) = rows.next()? {
+        let Some(one) = sums::faulty(row)? else { continue };
+        faulty.entry(one.cpu).and_modify(|sum| sum.add(&one)).or_insert(one);
+    }
     Ok(())
 }
 
 /// Writes a minute, together with what an earlier run of the program has written of it.
-fn write_minute(transaction: &Transaction<'_>, minute: i64, mut cores: Cores) -> rusqlite::Result<()> {
+fn write_minute(transaction: &Transaction<'_>, minute: i64, mut sums: Sums) -> rusqlite::Result<()> {
     let start_ns = minute.saturating_mul(MINUTE_NS);
     let earlier: Vec<i64> = transaction
         .prepare("SELECT id FROM span WHERE resolution_s = ?1 AND start_ns = ?2")?
         .query_map([MINUTE, start_ns], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for span in earlier {
-        add_span(transaction, span, &mut cores)?;
+        add_span(transaction, span, &mut sums)?;
         delete_span(transaction, span)?;
     }
     let mut writer = SpanWriter::new(transaction)?;
     let id = writer.span(MINUTE, start_ns, start_ns.saturating_add(MINUTE_NS))?;
-    for core in cores.values() {
+    for core in sums.cores.values() {
         writer.core(id, core)?;
     }
-    Ok(())
+    sums.faulty.values().try_for_each(|faulty| writer.faulty(id, faulty))
 }
 
 /// Deletes a span and what it holds.
 pub(super) fn delete_span(transaction: &Transaction<'_>, span: i64) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM faulty WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM waited WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM lost WHERE span = ?1", [span])?;
     transaction.execute("DELETE FROM core WHERE span = ?1", [span])?;

@@ -3,7 +3,7 @@
 use super::loaded;
 use rusqlite::Row;
 use std::collections::BTreeMap;
-use surefoot_model::{Cause, CoreLedger, CpuId, Lost, Waiting};
+use surefoot_model::{Cause, CoreLedger, CpuId, FaultySum, Lost, Waiting};
 
 /// What one cause took. Not a [`Lost`], because that names its cause, which a number in the database stands for here;
 /// and the kind behind a number may be one that only a newer release knows.
@@ -79,6 +79,17 @@ pub(super) fn waited(row: &Row<'_>) -> rusqlite::Result<Option<(CpuId, Waiting)>
         not_followed: number(6)?,
     };
     Ok(Some((cpu, waiting)))
+}
+
+/// Reads the rows of `faulty`.
+pub(super) const FAULTY: &str = "SELECT cpu, count, fault FROM faulty WHERE span = ?1";
+
+/// Ledgers that could not be true, from a row of [`FAULTY`]; `None` where this release knows neither core nor fault.
+pub(super) fn faulty(row: &Row<'_>) -> rusqlite::Result<Option<FaultySum>> {
+    let text: String = row.get(2)?;
+    let (cpu, fault) = (cpu(row, 0)?, serde_json::from_str(&text).ok());
+    let count = loaded(row.get(1)?);
+    Ok(cpu.zip(fault).map(|(cpu, fault)| FaultySum { cpu, count, fault }))
 }
 
 /// The ledger of one core with its causes at hand; `Key` tells them apart.

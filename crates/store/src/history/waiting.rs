@@ -7,7 +7,7 @@ use super::sums::{CoreSum, LostSum};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use surefoot_model::{Cause, ClockChange, CpuId, Gap, HostDescription, Room, Subject, Window};
+use surefoot_model::{Cause, ClockChange, CpuId, FaultyCore, FaultySum, Gap, HostDescription, Room, Subject, Window};
 
 /// How long a span of the finest resolution lasts.
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
@@ -80,6 +80,8 @@ pub(super) struct WaitingSpan {
     pub end_ns: i64,
     pub windows: u64,
     pub cores: BTreeMap<CpuId, CoreSum<Cause>>,
+    /// Cores whose ledgers could not be true.
+    pub faulty: BTreeMap<CpuId, FaultySum>,
     bytes: usize,
 }
 
@@ -213,13 +215,18 @@ impl Waiting {
             .back()
             .is_some_and(|span| start_ns >= span.start_ns && middle_ns < span.start_ns.saturating_add(SECOND_NS));
         if !joins {
-            self.spans.push_back(WaitingSpan { start_ns, end_ns, windows: 0, cores: BTreeMap::new(), bytes: 0 });
+            let (cores, faulty) = (BTreeMap::new(), BTreeMap::new());
+            self.spans.push_back(WaitingSpan { start_ns, end_ns, windows: 0, cores, faulty, bytes: 0 });
         }
         let Some(span) = self.spans.back_mut() else { return };
         span.end_ns = span.end_ns.max(end_ns);
         span.windows += 1;
         for core in &window.cores {
             span.cores.entry(core.cpu).or_insert_with(|| CoreSum::empty(core.cpu)).add(core);
+        }
+        for &FaultyCore { cpu, fault } in &window.faulty {
+            let one = FaultySum { cpu, count: 1, fault };
+            span.faulty.entry(cpu).and_modify(|sum| sum.add(&one)).or_insert(one);
         }
         let bytes = bytes_of(span);
         self.bytes += bytes - span.bytes.min(bytes);
@@ -415,7 +422,8 @@ fn bytes_of(span: &WaitingSpan) -> usize {
         .flat_map(|core| core.lost.keys())
         .map(|cause| size_of::<(Cause, LostSum)>() + cause.name.len())
         .sum();
-    size_of::<WaitingSpan>() + span.cores.len() * size_of::<(CpuId, CoreSum<Cause>)>() + lost
+    let faulty = span.faulty.len() * size_of::<(CpuId, FaultySum)>();
+    size_of::<WaitingSpan>() + span.cores.len() * size_of::<(CpuId, CoreSum<Cause>)>() + lost + faulty
 }
 
 /// A sentence for people, cut where it is too long to be one.

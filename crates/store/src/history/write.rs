@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode, Statement, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
-use surefoot_model::{Cause, CauseKind};
+use surefoot_model::{Cause, CauseKind, FaultySum};
 
 /// Causes kept by name; the names come from interrupts, functions and tasks, and tasks can be called anything.
 const CAUSES_MAX: usize = 10_000;
@@ -196,6 +196,7 @@ pub(super) struct SpanWriter<'a> {
     core: Statement<'a>,
     lost: Statement<'a>,
     waited: Statement<'a>,
+    faulty: Statement<'a>,
 }
 
 impl<'a> SpanWriter<'a> {
@@ -205,11 +206,17 @@ impl<'a> SpanWriter<'a> {
             core: transaction.prepare("INSERT INTO core VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
             lost: transaction.prepare("INSERT INTO lost VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
             waited: transaction.prepare("INSERT INTO waited VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
+            faulty: transaction.prepare("INSERT INTO faulty VALUES (?1, ?2, ?3, ?4)")?,
         })
     }
 
     pub(super) fn span(&mut self, resolution_s: i64, start_ns: i64, end_ns: i64) -> rusqlite::Result<i64> {
         self.span.insert(params![resolution_s, start_ns, end_ns])
+    }
+
+    pub(super) fn faulty(&mut self, span: i64, faulty: &FaultySum) -> rusqlite::Result<()> {
+        let fault = serde_json::to_string(&faulty.fault).unwrap_or_default();
+        self.faulty.execute(params![span, faulty.cpu.0, stored(faulty.count), fault]).map(drop)
     }
 
     pub(super) fn core(&mut self, span: i64, core: &CoreSum<i64>) -> rusqlite::Result<()> {
@@ -276,6 +283,7 @@ fn write_spans(
             }
             writer.core(id, &numbered)?;
         }
+        span.faulty.values().try_for_each(|faulty| writer.faulty(id, faulty))?;
     }
     Ok(())
 }

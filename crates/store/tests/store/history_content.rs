@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use surefoot_model::{Cause, CauseKind, CoreLedger, CpuId, Event, Gap, Lost, Notice, SelfCost, Verdict, Window};
+use surefoot_model::{
+    Cause, CauseKind, CoreLedger, CpuId, Event, FaultyCore, FaultySum, Gap, LedgerFault, Lost, Notice, SelfCost,
+    Verdict, Window,
+};
 use surefoot_store::Error;
 use surefoot_store::history::{GapFilter, History, Limits, Resolution};
 
@@ -461,4 +464,58 @@ proptest! {
         prop_assert!(history.windows(ALL, Resolution::Second).unwrap().len() <= windows);
         history.prune(now).unwrap();
     }
+}
+
+#[test]
+fn windows_longer_than_a_minute_are_whole_in_the_minutes_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = open(&at(&directory));
+    history.record(&plausible_host(2)).unwrap();
+    for number in 0..4u64 {
+        let Event::Window(mut window) = plausible_window(number * 300, 2) else { panic!() };
+        window.end_ns = window.start_ns + 300 * SECOND_NS;
+        for core in &mut window.cores {
+            core.wall_ns += 299 * SECOND_NS;
+            core.idle_ns += 299 * SECOND_NS;
+        }
+        history.record(&Event::Window(window)).unwrap();
+    }
+    history.commit().unwrap();
+    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    assert_eq!(minutes.len(), 3, "the last one is still open");
+    for minute in minutes.iter() {
+        assert_eq!(minute.faulty, []);
+        assert!(minute.cores.len() == 2 && minute.cores.iter().all(|core| core.wall_ns == 300 * SECOND_NS));
+    }
+}
+
+#[test]
+fn ledgers_that_were_left_out_of_a_window_stay_known_in_seconds_and_minutes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = open(&at(&directory));
+    let fault = LedgerFault::Sum { parts_ns: 1_300_000_000, wall_ns: SECOND_NS };
+    let later = LedgerFault::WhileIdle { while_idle_ns: 2, total_ns: 1 };
+    history.record(&plausible_host(3)).unwrap();
+    for second in 0..130 {
+        let Event::Window(mut window) = plausible_window(second, 3) else { panic!() };
+        if second % 10 == 3 {
+            window.cores.remove(1);
+            window.faulty.push(FaultyCore { cpu: CpuId(1), fault: if second < 60 { fault } else { later } });
+        }
+        history.record(&Event::Window(window)).unwrap();
+    }
+    history.commit().unwrap();
+    let faulty = |count: u64, fault: LedgerFault| FaultySum { cpu: CpuId(1), count, fault };
+    let seconds = history.windows(ALL, Resolution::Second).unwrap();
+    let told: Vec<&FaultySum> = seconds.iter().flat_map(|second| &second.faulty).collect();
+    assert_eq!(told.len(), 13);
+    assert_eq!((*told[0], *told[12]), (faulty(1, fault), faulty(1, later)));
+    drop(history);
+    // Another run of the program adds to the minutes, and the numbers go on.
+    let history = open(&at(&directory));
+    let minutes = history.windows(ALL, Resolution::Minute).unwrap();
+    let told: Vec<FaultySum> = minutes.iter().flat_map(|minute| minute.faulty.clone()).collect();
+    // The time of day of these seconds begins 20 s into a minute.
+    assert_eq!(told, [faulty(4, fault), faulty(6, fault)]);
+    assert!(minutes.iter().all(|minute| minute.cores.len() == 3), "the other seconds of the core are in the sums");
 }

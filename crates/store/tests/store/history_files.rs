@@ -59,7 +59,7 @@ fn what_is_no_history_is_refused_and_left_alone() {
     for (file, word) in [
         (&path, "no SQLite database"),
         (&foreign, "the database of another program"),
-        (&newer, "schema version 9, this program knows up to 4"),
+        (&newer, "schema version 9, this program knows up to 5"),
     ] {
         let before = fs::read(file).unwrap();
         let error = open(file).unwrap_err().to_string();

@@ -133,7 +133,7 @@ fn what_is_no_history_is_refused_by_a_reader_and_left_alone() {
         ("empty.db", "it is empty"),
         ("text.db", "no SQLite database"),
         ("foreign.db", "the database of another program"),
-        ("newer.db", "schema version 9, this program knows up to 4"),
+        ("newer.db", "schema version 9, this program knows up to 5"),
         ("zero.db", "its schema version is 0"),
         ("lacking.db", "no such table: finding"),
         ("cut.db", "damaged"),

@@ -26,6 +26,8 @@ const REST_FACTOR: u32 = 19;
 const ENTRIES_MAX: usize = 1 << 16;
 /// Journals that are read: the newest.
 const JOURNALS_MAX: usize = super::state::EXPERIMENTS_MAX;
+/// Stands for the owner of what could not be looked at; the kernel gives no file to this user.
+const UNKNOWN_USER: u32 = u32::MAX;
 /// Problems that are told.
 const PROBLEMS_MAX: usize = 32;
 /// Letters of a text that is kept.
@@ -129,13 +131,29 @@ impl Experiments {
                 }
             };
             look.directories.push(one_line(&directory.to_string_lossy()));
+            // Beneath it no name is asked for by its path: a user can mount a file system over a file of theirs.
+            let held = match surefoot_foreign::way::directory(directory) {
+                Ok(held) => held,
+                Err(error) => {
+                    problem(look, directory, &error.to_string());
+                    continue;
+                }
+            };
             let mut entries = entries.flatten().map(|entry| entry.path());
             for path in entries.by_ref().take(ENTRIES_MAX) {
                 let Some(name) = ExperimentBegan::name_of(&path).map(str::to_owned) else { continue };
-                // What is gone by now is not there, and one in which nothing stands yet takes no other's place.
-                if let Some(about) = path.symlink_metadata().ok().filter(|about| !about.is_file() || about.len() > 0) {
-                    found.push(Candidate { name, path, uid: about.uid() });
-                }
+                let Some(file) = path.file_name() else { continue };
+                let uid = match surefoot_foreign::hold_in(&held, file) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    // A link, or a file system mounted on it: why it is not read is told in its turn.
+                    Err(_) => UNKNOWN_USER,
+                    // One in which there is nothing yet takes no other's place.
+                    Ok(held) if held.about().bytes == 0 && held.about().mode & libc::S_IFMT == libc::S_IFREG => {
+                        continue;
+                    }
+                    Ok(held) => held.about().owner,
+                };
+                found.push(Candidate { name, path, uid });
             }
             if entries.next().is_some() {
                 problem(look, directory, &format!("it has more than {ENTRIES_MAX} entries; the rest is not looked at"));

@@ -340,6 +340,9 @@ pub(crate) struct PastWindowView<'a> {
     start_realtime_ns: i64,
     end_realtime_ns: i64,
     cores: Vec<CoreView<LostView<'a>>>,
+    /// Cores whose ledgers could not be true; they are in no sum.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    faulty: &'a [FaultySum],
 }
 
 impl<'a> PastWindowView<'a> {
@@ -348,6 +351,7 @@ impl<'a> PastWindowView<'a> {
             start_realtime_ns: window.start_ns,
             end_realtime_ns: window.end_ns,
             cores: window.cores.iter().map(|core| CoreView::of(core, &Filter::default(), LostView::of)).collect(),
+            faulty: &window.faulty,
         }
     }
 }
